@@ -1,0 +1,1 @@
+"""The command line: `tutti` and the logic behind its verbs."""

@@ -1,0 +1,131 @@
+"""The verbs that need no Prefect: they run the stages as plain functions."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from rich.console import Console
+from rich.table import Table
+
+from cli.failures import UsageError
+from flows.bench import make_tasks, open_bench, open_library
+from flows.publish import publish_report
+from flows.stages import StageLog
+from storage import Catalog, open_catalog, query
+from storage import catalog as cat
+from tasks.retrieval.corpus import load_stdlib_corpus
+from tasks.retrieval.index import build_index
+from tasks.synthesis.generate import TaskRequest
+
+
+def synthesize_tasks(
+    families: tuple[str, ...], train: int, test: int, seed: int, as_json: bool
+) -> str:
+    """Make a task set and describe it. Raises ValidationError, ToolUnavailable, StoreError."""
+    asked: dict[str, Any] = {"train_per_family": train, "test_per_family": test, "seed": seed}
+    request = TaskRequest(**(asked | ({"families": families} if families else {})))
+
+    async def work(catalog: Catalog) -> str:
+        log = StageLog()
+        async with open_library(catalog, log) as library:
+            return await make_tasks(request, library, catalog, log)
+
+    with open_catalog() as catalog:
+        task_set = asyncio.run(work(catalog))
+        rows = query(
+            "select family, split, status, count(*) as n from tasks "
+            f"where task_set_id = '{task_set}' group by all order by all",
+            catalog.home,
+        )
+    if as_json:
+        return json.dumps({"task_set_id": task_set, "counts": rows})
+    lines = [f"{r['family']:16} {r['split']:6} {r['status']:10} {r['n']:5}" for r in rows]
+    return "\n".join([task_set, *lines])
+
+
+def build_stdlib_index(as_json: bool) -> str:
+    """Build (or find) the index and describe it."""
+    with open_catalog() as catalog:
+        folder = build_index(load_stdlib_corpus(), catalog)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    if as_json:
+        return json.dumps(manifest)
+    recall = ", ".join(f"@{k.rsplit('_', 1)[1]} {v:.3f}" for k, v in manifest["recall"].items())
+    return f"{manifest['index_id']}  {manifest['documents']} documents\nrecall {recall}\n{folder}"
+
+
+def serve_model(name: str, models: Path, port: int | None) -> None:
+    """Serve until SIGINT or SIGTERM."""
+
+    async def work(catalog: Catalog) -> None:
+        log = StageLog()
+        async with open_library(catalog, log) as library:
+            async with open_bench(name, models, library, catalog, log, port) as bench:
+                url = bench.services.gateway.url
+                Console().print(f"{name} answers at {url}/v1; search at {library.search_url}")
+                stopped = asyncio.Event()
+                loop = asyncio.get_running_loop()
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    loop.add_signal_handler(number, stopped.set)
+                watch = asyncio.create_task(bench.services.engine.watch())
+                waiting = asyncio.create_task(stopped.wait())
+                done, _ = await asyncio.wait({watch, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                for task in (watch, waiting):
+                    task.cancel()
+                if watch in done:
+                    watch.result()
+
+    with open_catalog() as catalog:
+        asyncio.run(work(catalog))
+
+
+def find_sweep(catalog: Catalog, wanted: str) -> str:
+    """A sweep's id by id, by name (the newest of that name), or the newest. Raises UsageError."""
+    rows = catalog.rows(sa.select(cat.sweeps).order_by(cat.sweeps.c.created_at.desc()))
+    for row in rows:
+        if wanted in ("", row["sweep_id"], row["name"]):
+            return str(row["sweep_id"])
+    known = ", ".join(sorted({row["name"] for row in rows})) or "none yet; `tutti sweep run demo`"
+    raise UsageError(f"no sweep {wanted!r}; known: {known}")
+
+
+def show_status(wanted: str, as_json: bool) -> None:
+    """Print each cell with its state and counts."""
+    with open_catalog() as catalog:
+        chosen = "" if not wanted else f"where c.sweep_id = '{find_sweep(catalog, wanted)}'"
+        rows = query(
+            "select s.name as sweep, c.model, c.policy, c.concurrency, c.repeat, c.status, "
+            "c.samples, count(distinct a.sample_id) filter (a.status != 'infra_error') as finished,"
+            " count(*) filter (a.status = 'infra_error') as infra_errors, c.cell_id "
+            "from cells c join sweeps s using (sweep_id) left join attempts a using (cell_id) "
+            f"{chosen} group by all order by sweep, c.repeat, any_value(c.position)",
+            catalog.home,
+        )
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table = Table()
+    for name in rows[0] if rows else ["no sweeps yet"]:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    Console().print(table)
+
+
+def write_report(wanted: str, out: Path | None, as_json: bool) -> None:
+    """Build and print the report of one sweep."""
+    with open_catalog() as catalog:
+        sweep_id = find_sweep(catalog, wanted)
+        log = StageLog()
+        report = asyncio.run(
+            publish_report([sweep_id], f"Sweep {wanted}".strip(), catalog, log, out=out)
+        )
+    if as_json:
+        print(
+            json.dumps(
+                {"page": str(report.page), "plots": {k: str(v) for k, v in report.plots.items()}}
+            )
+        )

@@ -1,0 +1,247 @@
+"""The command `tutti`: verbs, their flags, and one clear message when something is wrong.
+
+Heavy modules are imported inside the verbs, so that ``tutti --help`` answers at once.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+PROJECT = Path(__file__).resolve().parents[1]
+MODELS = PROJECT / "deployments" / "models.yaml"
+SUITES = PROJECT / "deployments" / "suites"
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Make tasks, serve models, measure agents under load, train on what they did.",
+)
+sweep_app = typer.Typer(no_args_is_help=True, help="Measure a suite's cells.")
+train_app = typer.Typer(no_args_is_help=True, help="Train models.")
+app.add_typer(sweep_app, name="sweep")
+app.add_typer(train_app, name="train")
+
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
+ModelsFile = Annotated[Path, typer.Option("--models", help="the model registry file")]
+
+
+class Format(StrEnum):
+    """How `tutti sql` prints rows."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+def guarded(work: Callable[[], Any]) -> Any:
+    """Run `work`; an expected error becomes one message on stderr and exit code 1 or 2."""
+    from cli.failures import exit_code_of
+
+    try:
+        return work()
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what is finished is kept, run the same command again", err=True)
+        raise typer.Exit(1) from None
+    except Exception as error:
+        code = exit_code_of(error)
+        if code is None:
+            raise
+        typer.echo(f"tutti: {error}", err=True)
+        raise typer.Exit(code) from None
+
+
+@app.command()
+def doctor(
+    quick: Annotated[bool, typer.Option(help="skip importing vLLM (20 s)")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is there and what is missing, with the command that mends each."""
+    from rich.console import Console
+
+    from cli import doctor as checks
+    from storage import current_home
+
+    default = PROJECT / ".venv-models" / "bin" / "python"
+    python = Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)
+    found = checks.examine(current_home().root, PROJECT, python, quick=quick)
+    if as_json:
+        typer.echo(json.dumps(checks.as_json(found)))
+    else:
+        Console().print(checks.render(found))
+    raise typer.Exit(checks.exit_code(found))
+
+
+@app.command()
+def demo(
+    models: ModelsFile = MODELS,
+    seconds: Annotated[float, typer.Option(help="length of the training step")] = 75.0,
+    tasks: Annotated[int, typer.Option(help="test tasks of each family in the sweep")] = 14,
+    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = True,
+) -> None:
+    """Run the whole chain on this machine: tasks, index, vLLM, sweep, training, report."""
+
+    def work() -> None:
+        from cli.prefect_server import as_flow_run
+        from flows.demo import DemoParameters
+        from flows.demo import demo as flow
+
+        parameters = DemoParameters(train_seconds=seconds, tasks_per_family=tasks)
+        asyncio.run(as_flow_run(flow, prefect, parameters, models))
+
+    guarded(work)
+
+
+@app.command()
+def synth(
+    families: Annotated[str, typer.Option(help="task families, with commas")] = "",
+    train: Annotated[int, typer.Option(help="training candidates of each family")] = 40,
+    test: Annotated[int, typer.Option(help="test candidates of each family")] = 16,
+    seed: Annotated[int, typer.Option(help="decides which documents are asked about")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Make a task set: propose, remove duplicates, gate by an oracle and a no-op agent."""
+
+    def work() -> None:
+        from cli.local import synthesize_tasks
+
+        names = tuple(name.strip() for name in families.split(",") if name.strip())
+        typer.echo(synthesize_tasks(names, train, test, seed, as_json))
+
+    guarded(work)
+
+
+@app.command()
+def index(as_json: AsJson = False) -> None:
+    """Build the index over the standard library's documentation, with its recall probe."""
+
+    def work() -> None:
+        from cli.local import build_stdlib_index
+
+        typer.echo(build_stdlib_index(as_json))
+
+    guarded(work)
+
+
+@app.command()
+def serve(
+    model: Annotated[str, typer.Argument(help="a model of the registry")] = "pocket",
+    models: ModelsFile = MODELS,
+    port: Annotated[
+        int | None, typer.Option(help="the gateway's port; free one if left out")
+    ] = None,
+) -> None:
+    """Serve a model with vLLM behind the gateway until Ctrl-C."""
+
+    def work() -> None:
+        from cli.local import serve_model
+
+        serve_model(model, models, port)
+
+    guarded(work)
+
+
+@sweep_app.command("run")
+def sweep_run(
+    suite: Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")],
+    models: ModelsFile = MODELS,
+    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+) -> None:
+    """Measure what is missing of a suite's cells and report them."""
+
+    def work() -> None:
+        from cli.prefect_server import as_flow_run
+        from flows.sweep import eval_sweep
+        from tasks.sweeps.suite import read_suite
+
+        asyncio.run(as_flow_run(eval_sweep, prefect, read_suite(_suite_path(suite)), models))
+
+    guarded(work)
+
+
+@sweep_app.command("status")
+def sweep_status(
+    sweep: Annotated[str, typer.Argument(help="a sweep's id or name; all if left out")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show each cell: its state and how many of its samples are finished."""
+
+    def work() -> None:
+        from cli.local import show_status
+
+        show_status(sweep, as_json)
+
+    guarded(work)
+
+
+@app.command()
+def report(
+    sweep: Annotated[
+        str, typer.Argument(help="a sweep's id or name; the last one if left out")
+    ] = "",
+    out: Annotated[Path | None, typer.Option(help="folder for the page and plots")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a sweep: a table here, a page with plots."""
+
+    def work() -> None:
+        from cli.local import write_report
+
+        write_report(sweep, out, as_json)
+
+    guarded(work)
+
+
+@app.command()
+def sql(
+    statement: Annotated[str, typer.Argument(help="one SQL statement; `-` reads it from stdin")],
+    output: Annotated[Format, typer.Option("--format", help="how to print rows")] = Format.table,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the store: every table of the contract, and the macros window_summary, steady_window."""
+
+    def work() -> None:
+        from cli.sql import run_sql
+
+        text = sys.stdin.read() if statement == "-" else statement
+        run_sql(text, "json" if as_json else output.value)
+
+    guarded(work)
+
+
+@train_app.command("pocket")
+def train_pocket(
+    steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 3000,
+    seed: Annotated[int, typer.Option(help="decides weights and order of the data")] = 0,
+    out: Annotated[Path, typer.Option(help="folder of the checkpoint")] = PROJECT / "assets/pocket",
+    models: ModelsFile = MODELS,
+    evaluate_only: Annotated[bool, typer.Option(help="only measure the checkpoint again")] = False,
+    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+) -> None:
+    """Train the pocket model from scratch and measure it on held-out documents."""
+
+    def work() -> None:
+        from cli.prefect_server import as_flow_run
+        from flows.train import PocketParameters
+        from flows.train import train as flow
+
+        parameters = PocketParameters(steps=steps, seed=seed, evaluate_only=evaluate_only)
+        asyncio.run(as_flow_run(flow, prefect, parameters, out, models))
+
+    guarded(work)
+
+
+def _suite_path(name: str) -> Path:
+    path = Path(name)
+    return path if path.suffix in (".yaml", ".yml") else SUITES / f"{name}.yaml"
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,107 @@
+"""The flow `train`: the pocket model from scratch, then measured on held-out documents.
+
+Run: ``tutti train pocket``. Trains on the oracle's gated trajectories (about half an hour on two
+cores), serves the result with vLLM, solves held-out tasks through the real loop, writes the card.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.bench import MODELS, PROJECT, make_tasks, open_bench, open_library, run_sweep
+from flows.stages import StageLog, StageProgress
+from storage import Catalog, connect, open_catalog
+from tasks.reporting import FamilyScore, family_scores, family_table
+from tasks.reporting.intervals import wilson
+from tasks.runs import code_version, describe_machine, recorded_run
+from tasks.sweeps.suite import Suite
+from tasks.training.pocket.build import POCKET_TASKS, train_pocket
+
+POCKET = PROJECT / "assets" / "pocket"
+
+
+class PocketParameters(BaseModel):
+    """How the pocket model is trained."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    steps: int = Field(3000, ge=1, description="training steps of about 8,000 tokens")
+    seed: int = Field(0, description="decides weights and order of the data")
+    evaluate_only: bool = Field(False, description="keep the checkpoint, only measure it again")
+
+
+@flow(name="train")
+async def train(
+    parameters: PocketParameters = PocketParameters(), out: Path = POCKET, models: Path = MODELS
+) -> dict[str, Any]:
+    """Train and measure the pocket model.
+
+    Args:
+        parameters: Length and seed of the training.
+        out: Folder of the checkpoint; must be the one the registry's `pocket` names.
+        models: The model registry file.
+
+    Returns the card.
+    """
+    log = StageLog()
+    with open_catalog() as catalog:
+        with recorded_run(catalog, "train", parameters.model_dump(mode="json")) as run_id:
+            async with open_library(catalog, log) as library:
+                task_set = await make_tasks(POCKET_TASKS, library, catalog, log)
+                if parameters.evaluate_only:
+                    card: dict[str, Any] = json.loads((out / "card.json").read_text())
+                else:
+                    card = await _train(task_set, out, parameters, catalog, log)
+                suite = Suite(
+                    name="pocket-card",
+                    tasks=POCKET_TASKS,
+                    policies=("passthrough",),
+                    concurrency=(8,),
+                )
+                async with open_bench("pocket", models, library, catalog, log) as bench:
+                    plan = await run_sweep(suite, task_set, bench, catalog, run_id, log)
+            card = card | _measured(plan.sweep_id, catalog, log)
+            (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+    return card
+
+
+async def _train(
+    task_set: str, out: Path, parameters: PocketParameters, catalog: Catalog, log: StageLog
+) -> dict[str, Any]:
+    async def work(progress: StageProgress) -> dict[str, Any]:
+        def show(row: dict[str, Any]) -> None:
+            if "step" in row:
+                note = f"loss {row['loss']:.2f}, token accuracy {row['token_accuracy']:.0%}"
+                progress.show(row["step"], parameters.steps, note)
+
+        settings = {"steps": parameters.steps, "seed": parameters.seed}
+        return await asyncio.to_thread(train_pocket, task_set, out, settings, catalog, show)
+
+    return await log.run("training", work)
+
+
+def _measured(sweep_id: str, catalog: Catalog, log: StageLog) -> dict[str, Any]:
+    connection = connect(catalog.home)
+    try:
+        scores = family_scores(connection, sweep_id)
+    finally:
+        connection.close()
+    log.console.print(family_table(scores))
+    n, correct = sum(s.n for s in scores), sum(s.correct for s in scores)
+    interval = wilson(correct, n)
+    assert interval is not None, "a suite has at least one task"
+    overall = {"n": n, "accuracy": correct / n, "wilson_95": list(interval)}
+    return {
+        "held_out": {"overall": overall, "families": {s.family: _entry(s) for s in scores}},
+        "machine": describe_machine(),
+        "code_version": code_version(),
+    }
+
+
+def _entry(score: FamilyScore) -> dict[str, Any]:
+    interval = [score.low, score.high]
+    return {"n": score.n, "accuracy": score.accuracy, "wilson_95": interval}

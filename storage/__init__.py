@@ -1,0 +1,49 @@
+"""The store: Parquet parts, a catalog, and SQL over both.
+
+Knows nothing of Prefect, models or HTTP. `connect()` gives a DuckDB connection with every table.
+Names are loaded when first used: ids alone need neither DuckDB nor SQLAlchemy, and the models
+environment, which has neither, uses them too.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from storage.catalog import Catalog, open_catalog
+    from storage.errors import LeaseLost, StoreBusy, StoreError, StoreFull
+    from storage.home import Home, current_home
+    from storage.lineage import artifact_id, content_hash
+    from storage.views import connect, query
+    from storage.writer import commit
+
+_HOMES = {
+    "catalog": ("Catalog", "open_catalog"),
+    "errors": ("LeaseLost", "StoreBusy", "StoreError", "StoreFull"),
+    "home": ("Home", "current_home"),
+    "lineage": ("artifact_id", "content_hash"),
+    "views": ("connect", "query"),
+    "writer": ("commit",),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Catalog",
+    "Home",
+    "LeaseLost",
+    "StoreBusy",
+    "StoreError",
+    "StoreFull",
+    "artifact_id",
+    "commit",
+    "connect",
+    "content_hash",
+    "current_home",
+    "open_catalog",
+    "query",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'storage' has no attribute {name!r}")
+    return getattr(import_module(f"storage.{_MODULE_OF[name]}"), name)

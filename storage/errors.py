@@ -1,0 +1,23 @@
+"""The store's errors.
+
+StoreError
+├── StoreFull        the disk (or quota) under TUTTI_HOME has no room left
+├── StoreBusy        the catalog stayed locked for longer than its bound
+└── LeaseLost        a worker tried to complete an attempt another worker has taken over
+"""
+
+
+class StoreError(RuntimeError):
+    """The store could not do what was asked; the message says what to do."""
+
+
+class StoreFull(StoreError):
+    """No room left on the device that holds TUTTI_HOME."""
+
+
+class StoreBusy(StoreError):
+    """The catalog stayed locked for longer than its bound."""
+
+
+class LeaseLost(StoreError):
+    """The attempt's lease passed to another worker; this result must not be committed."""

@@ -1,0 +1,119 @@
+-- One row about a cell in [start_s, end_s) seconds since the cell's first request was sent.
+-- A step is an orchestrator's call plus the tool runs that follow it; it belongs to the window in
+-- which it ends, and its latency includes the time the gateway held it. Counters are differences
+-- between the last samples at or before the window's ends.
+create or replace macro window_summary(cell, start_s, end_s) as table
+with bounds as (
+    -- Null seconds where the cell has no calls, so that nothing reads as measured.
+    select t0, t0 + to_microseconds(cast(start_s * 1e6 as bigint)) as begins,
+           t0 + to_microseconds(cast(end_s * 1e6 as bigint)) as ends,
+           if(t0 is null, null, cast(end_s - start_s as double)) as seconds
+    from (select min(sent_at) as t0 from calls where cell_id = cell)
+),
+cell_calls as (
+    select c.*, b.begins, b.ends from calls c, bounds b where c.cell_id = cell
+),
+ended_calls as (
+    select * from cell_calls where ended_at >= begins and ended_at < ends and status = 'ok'
+),
+step_ends as (
+    select c.attempt_id, c.step, min(c.sent_at) as sent_at,
+           greatest(max(c.ended_at), coalesce(max(t.ended_at), max(c.ended_at))) as ended_at
+    from cell_calls c left join tool_runs t using (attempt_id, step)
+    where c.role = 'orchestrator' and c.status = 'ok'
+    group by all
+),
+ended_steps as (
+    select epoch_us(ended_at) / 1e6 - epoch_us(sent_at) / 1e6 as latency_s
+    from step_ends, bounds where ended_at >= begins and ended_at < ends
+),
+step_figures as (
+    select count(*) as steps, quantile_cont(latency_s, 0.5) as step_latency_p50,
+           quantile_cont(latency_s, 0.95) as step_latency_p95,
+           quantile_cont(latency_s, 0.99) as step_latency_p99, max(latency_s) as step_latency_max
+    from ended_steps
+),
+attempt_figures as (
+    select count(*) filter (status in ('ok', 'limit', 'model_error')) as trials,
+           avg(cast(coalesce(correct, false) as int))
+               filter (status in ('ok', 'limit', 'model_error')) as accuracy,
+           count(*) filter (status = 'infra_error') as n_infra,
+           sum(cost_usd) as cost_usd
+    from attempts, bounds where cell_id = cell and ended_at >= begins and ended_at < ends
+),
+call_figures as (
+    select avg(cached_tokens / nullif(prompt_tokens, 0)) as request_hit_avg,
+           sum(cached_tokens) / nullif(sum(prompt_tokens), 0) as request_hit_token_weighted,
+           quantile_cont(ttft_s, 0.5) as ttft_p50, quantile_cont(ttft_s, 0.95) as ttft_p95,
+           quantile_cont(ttft_s, 0.99) as ttft_p99,
+           quantile_cont((latency_s - held_s - ttft_s) / nullif(completion_tokens - 1, 0), 0.5)
+               as itl_p50,
+           quantile_cont((latency_s - held_s - ttft_s) / nullif(completion_tokens - 1, 0), 0.95)
+               as itl_p95,
+           quantile_cont(held_s, 0.5) as held_p50, quantile_cont(held_s, 0.95) as held_p95,
+           max(held_s) as held_max
+    from ended_calls
+),
+counters as (
+    -- One difference for each engine; a counter that went back (the engine restarted) counts from 0.
+    select name, sum(case when last_value >= first_value then last_value - first_value
+                          else last_value end) as delta
+    from (select name, engine_id, arg_max(value, "at") as last_value,
+                 coalesce(arg_max(value, "at") filter ("at" <= begins),
+                          arg_min(value, "at")) as first_value
+          from server_metrics, bounds
+          where cell_id = cell and "at" < ends and name not in
+              ('vllm:kv_cache_usage_perc', 'vllm:num_requests_running', 'vllm:num_requests_waiting')
+          group by name, engine_id, begins)
+    group by name
+),
+counter_figures as (
+    select max(delta) filter (name = 'vllm:prefix_cache_hits_total')
+               / nullif(max(delta) filter (name = 'vllm:prefix_cache_queries_total'), 0)
+               as server_hit_ratio,
+           max(delta) filter (name = 'vllm:num_preemptions_total') / nullif(any_value(b.seconds), 0)
+               as preemptions_per_s,
+           max(delta) filter (name = 'vllm:request_prefill_time_seconds_sum')
+               / nullif(max(delta) filter (name = 'vllm:request_prefill_time_seconds_count'), 0)
+               as prefill_s_mean,
+           max(delta) filter (name = 'vllm:request_decode_time_seconds_sum')
+               / nullif(max(delta) filter (name = 'vllm:request_decode_time_seconds_count'), 0)
+               as decode_s_mean,
+           max(delta) filter (name = 'vllm:request_decode_time_seconds_sum')
+               / nullif(max(delta) filter (name = 'vllm:e2e_request_latency_seconds_sum'), 0)
+               as decode_over_e2e
+    from counters, bounds b
+),
+gauge_figures as (
+    -- KV use is a share, so engines are averaged; requests of several engines add up.
+    select avg(value) filter (name = 'vllm:kv_cache_usage_perc') as kv_usage_mean,
+           sum(value) filter (name = 'vllm:num_requests_running') as running_mean,
+           sum(value) filter (name = 'vllm:num_requests_waiting') as waiting_mean,
+           avg(value) filter (name = 'gpu_utilization') as gpu_util_mean
+    from (select name, engine_id, avg(value) as value from server_metrics, bounds
+          where cell_id = cell and "at" >= begins and "at" < ends group by name, engine_id)
+),
+busy_spans as (
+    select 'session' as kind, started_at as a, ended_at as b from attempts where cell_id = cell
+    union all select 'call', admitted_at, ended_at from cell_calls
+    union all select 'tool', started_at, ended_at from tool_runs where cell_id = cell
+),
+load_figures as (
+    select sum(busy_s) filter (kind = 'session') / nullif(any_value(seconds), 0) as sessions_mean,
+           sum(busy_s) filter (kind = 'call') / nullif(any_value(seconds), 0) as calls_in_flight_mean,
+           sum(busy_s) filter (kind = 'tool') / nullif(any_value(seconds), 0) as tools_running_mean
+    from (select kind, seconds, greatest(0, epoch_us(least(o.b, ends))
+                 - epoch_us(greatest(o.a, begins))) / 1e6 as busy_s
+          from busy_spans o, bounds where o.a is not null and o.b is not null)
+)
+select if(t0 is null, null, steps) as steps, steps * 60 / nullif(seconds, 0) as steps_per_min,
+       if(t0 is null, null, trials) as trials, trials * 60 / nullif(seconds, 0) as trials_per_min, accuracy,
+       sqrt(accuracy * (1 - accuracy) / nullif(trials, 0)) as accuracy_se,
+       if(t0 is null, null, n_infra) as n_infra,
+       server_hit_ratio, request_hit_avg, request_hit_token_weighted, kv_usage_mean, running_mean,
+       waiting_mean, preemptions_per_s, ttft_p50, ttft_p95, ttft_p99, itl_p50, itl_p95,
+       step_latency_p50, step_latency_p95, step_latency_p99, step_latency_max,
+       held_p50, held_p95, held_max, prefill_s_mean, decode_s_mean, decode_over_e2e,
+       sessions_mean, calls_in_flight_mean, tools_running_mean, cost_usd, gpu_util_mean
+from bounds, step_figures, attempt_figures, call_figures, counter_figures, gauge_figures,
+     load_figures;

@@ -1,0 +1,1 @@
+"""The stages' work, one folder a stage. Logic is plain Python; Prefect wraps it in `flows`."""

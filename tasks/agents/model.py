@@ -1,0 +1,183 @@
+"""Where replies come from: a real model through the gateway, the oracle, or the no-op agent.
+
+All three have one method, so one loop serves evaluation, synthesis gates and rollouts.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import aiohttp
+import orjson
+
+from tasks.synthesis.task import Oracle, Task, ToolUse
+
+Message = dict[str, Any]
+CALL_TIMEOUT_S = 900.0  # beyond the gateway's longest hold plus the engine's longest answer
+
+
+class ModelCallFailed(RuntimeError):
+    """The call got no usable answer for a reason that is not the model's: server, network, disk."""
+
+
+class ContextExceeded(RuntimeError):
+    """The prompt no longer fits the model's context window."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One assistant message and what it cost."""
+
+    message: Message
+    call_id: str
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    held_s: float = 0.0
+
+
+class ChatModel(Protocol):
+    """What the loop asks of a model."""
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[Message], step: int
+    ) -> Reply:
+        """The next assistant message. Raises ModelCallFailed or ContextExceeded."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How replies are drawn."""
+
+    temperature: float = 0.0
+    max_tokens: int = 96
+    seed: int = 0
+
+
+class GatewayModel:
+    """A model behind the gateway, called for one attempt (the gateway's program)."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        name: str,
+        program: str,
+        cell_id: str,
+        sampling: Sampling,
+    ) -> None:
+        self._session = session
+        self._url = url
+        self._name = name
+        self._program = program
+        self._cell_id = cell_id
+        self._sampling = sampling
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[Message], step: int
+    ) -> Reply:
+        """One chat completion. Raises ModelCallFailed or ContextExceeded."""
+        call_id = uuid.uuid4().hex
+        body = {
+            "model": self._name,
+            "messages": messages,
+            "tools": tools,
+            "temperature": self._sampling.temperature,
+            "max_tokens": self._sampling.max_tokens,
+            "seed": self._sampling.seed,
+        }
+        headers = {
+            "Content-Type": "application/json",
+            "X-Program-Id": self._program,
+            "X-Call-Id": call_id,
+            "X-Tutti-Cell": self._cell_id,
+            "X-Tutti-Step": str(step),
+        }
+        try:
+            async with self._session.post(
+                f"{self._url}/v1/chat/completions", data=orjson.dumps(body), headers=headers
+            ) as response:
+                data = await response.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise ModelCallFailed(f"{type(error).__name__}: {error}") from error
+        if response.status != 200:
+            text = data.decode(errors="replace")[:500]
+            if response.status == 400 and "context" in text:
+                raise ContextExceeded(text)
+            raise ModelCallFailed(f"HTTP {response.status}: {text}")
+        held_s = float(response.headers.get("X-Tutti-Held-S", "0"))
+        return _reply(orjson.loads(data), call_id, held_s)
+
+    async def release(self) -> None:
+        """Tell the gateway that the program is over. Raises ModelCallFailed."""
+        try:
+            async with self._session.post(
+                f"{self._url}/programs/release", json={"program_id": self._program}
+            ) as response:
+                await response.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise ModelCallFailed(f"{type(error).__name__}: {error}") from error
+
+
+def _reply(answer: Mapping[str, Any], call_id: str, held_s: float) -> Reply:
+    message = answer["choices"][0]["message"]
+    kept: Message = {"role": "assistant", "content": message.get("content") or ""}
+    if message.get("tool_calls"):
+        kept["tool_calls"] = [
+            {"id": call["id"], "type": "function", "function": call["function"]}
+            for call in message["tool_calls"]
+        ]
+    usage = answer.get("usage") or {}
+    details = usage.get("prompt_tokens_details") or {}
+    return Reply(
+        kept,
+        call_id,
+        usage.get("prompt_tokens") or 0,
+        details.get("cached_tokens") or 0,
+        usage.get("completion_tokens") or 0,
+        held_s,
+    )
+
+
+class OracleModel:
+    """Plays a family's oracle policy as if it were a model: tool calls, then the boxed answer."""
+
+    def __init__(self, task: Task, oracle: Oracle, boxed_form: str) -> None:
+        self._task = task
+        self._oracle = oracle
+        self._boxed_form = boxed_form
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[Message], step: int
+    ) -> Reply:
+        """The oracle's next move; a LookupError of the oracle becomes a message without answer."""
+        try:
+            if messages[-1]["role"] == "tool":
+                use = self._oracle.send(messages[-1]["content"])
+            else:
+                use = next(self._oracle)
+        except StopIteration as finished:
+            content = self._boxed_form.replace("ANSWER", str(finished.value))
+            return Reply({"role": "assistant", "content": content}, "")
+        except LookupError as error:
+            return Reply({"role": "assistant", "content": f"not found: {error}"}, "")
+        return Reply(_tool_call(use, step), "")
+
+
+class NoOpModel:
+    """Answers at once with nothing: a task it solves needs no tools and is no task."""
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[Message], step: int
+    ) -> Reply:
+        """Always an empty box."""
+        return Reply({"role": "assistant", "content": "\\boxed{}"}, "")
+
+
+def _tool_call(use: ToolUse, step: int) -> Message:
+    function = {"name": use.name, "arguments": json.dumps(use.arguments)}
+    call = {"id": f"call_{step}", "type": "function", "function": function}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}

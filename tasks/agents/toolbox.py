@@ -1,0 +1,102 @@
+"""Carry out tool calls: search through the retrieval service, Python in the sandbox."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+
+from tasks.agents.sandbox import Sandbox
+from tasks.agents.tools import REQUIRED_ARGUMENT
+
+SEARCH_TIMEOUT_S = 30.0
+RESULTS_PER_SEARCH = 2  # what a context of a thousand tokens can hold beside the conversation
+
+
+class ToolUnavailable(RuntimeError):
+    """A tool's service does not answer: nobody's wrong answer, the attempt is void."""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What one tool call gave."""
+
+    content: str
+    """What the model is told."""
+    status: str
+    """``ok``, ``error`` (the program or the call was wrong) or ``timeout``."""
+    started_at: datetime
+    ended_at: datetime
+    error_type: str | None = None
+    retrieval: Mapping[str, Any] = field(default_factory=dict)
+    """For a search: index_id, query, doc_ids, scores, latency_s."""
+
+
+class Toolbox:
+    """The tools of one run, shared by its attempts."""
+
+    def __init__(self, session: aiohttp.ClientSession, search_url: str, sandbox: Sandbox) -> None:
+        self._session = session
+        self._search_url = search_url
+        self._sandbox = sandbox
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """Carry out one call; `arguments` is the JSON text the model wrote.
+
+        A malformed call is answered with what is wrong with it. Raises ToolUnavailable.
+        """
+        started_at = datetime.now(UTC)
+        try:
+            argument = _checked(name, arguments)
+        except ValueError as error:
+            now = datetime.now(UTC)
+            return ToolResult(f"error: {error}", "error", started_at, now, "malformed_call")
+        if name == "search":
+            return await self._search(argument, started_at)
+        result = await self._sandbox.run(argument)
+        status = {"ok": "ok", "timeout": "timeout"}.get(result.status, "error")
+        kind = None if result.status == "ok" else result.status
+        content = result.output.rstrip("\n")
+        return ToolResult(content, status, started_at, datetime.now(UTC), kind)
+
+    async def _search(self, query: str, started_at: datetime) -> ToolResult:
+        body = {"queries": [query], "topk": RESULTS_PER_SEARCH}
+        timeout = aiohttp.ClientTimeout(total=SEARCH_TIMEOUT_S)
+        sent = time.monotonic()
+        try:
+            async with self._session.post(
+                f"{self._search_url}/retrieve", json=body, timeout=timeout
+            ) as response:
+                answer = await response.json()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise ToolUnavailable(f"search: {type(error).__name__}: {error}") from error
+        if response.status != 200:
+            raise ToolUnavailable(f"search: HTTP {response.status}: {answer}")
+        hits = answer["result"][0]
+        retrieval = {
+            "index_id": answer["index_id"],
+            "query": query,
+            "doc_ids": [hit["document"]["id"] for hit in hits],
+            "scores": [hit["score"] for hit in hits],
+            "latency_s": time.monotonic() - sent,
+        }
+        content = "\n\n".join(hit["document"]["contents"] for hit in hits)
+        now = datetime.now(UTC)
+        return ToolResult(content, "ok", started_at, now, retrieval=retrieval)
+
+
+def _checked(name: str, arguments: str) -> str:
+    if name not in REQUIRED_ARGUMENT:
+        raise ValueError(f"no tool {name!r}; there are: {', '.join(REQUIRED_ARGUMENT)}")
+    try:
+        decoded = json.loads(arguments)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the arguments are not JSON: {error}") from error
+    wanted = REQUIRED_ARGUMENT[name]
+    value = decoded.get(wanted) if isinstance(decoded, dict) else None
+    if not isinstance(value, str):
+        raise ValueError(f"{name} needs the argument {wanted!r}, a string")
+    return value

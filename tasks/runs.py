@@ -1,0 +1,58 @@
+"""A run of a flow in the catalog: when, with what, on which machine, how it ended."""
+
+import json
+import os
+import platform
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from storage import Catalog
+from storage import catalog as cat
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def describe_machine() -> dict[str, Any]:
+    """Cores, memory and processor: what a figure has to be read beside."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return {"cores": os.cpu_count(), "memory_gib": round(memory / 2**30, 1), "processor": model}
+
+
+def code_version() -> str:
+    """The commit of the code that runs, "+changes" where files differ, "unknown" without git."""
+    command = ["git", "-C", str(PROJECT), "describe", "--always", "--dirty=+changes"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    return done.stdout.strip() if done.returncode == 0 else "unknown"
+
+
+@contextmanager
+def recorded_run(catalog: Catalog, flow: str, parameters: dict[str, Any]) -> Iterator[str]:
+    """Enter a run, yield its id, and record how it ended."""
+    run_id = f"run:{uuid.uuid4().hex[:16]}"
+    row: dict[str, Any] = {
+        "run_id": run_id,
+        "flow": flow,
+        "params": json.dumps(parameters, sort_keys=True),
+    }
+    row |= {"machine": json.dumps(describe_machine()), "code_version": code_version()}
+    row |= {"status": "running", "started_at": cat.now()}
+    catalog.upsert(cat.runs, row)
+    try:
+        yield run_id
+    except BaseException as error:
+        status = "failed" if isinstance(error, Exception) else "cancelled"
+        ended = {"status": status, "error": str(error)[:2000], "ended_at": cat.now()}
+        catalog.upsert(cat.runs, row | ended)
+        raise
+    catalog.upsert(cat.runs, row | {"status": "completed", "ended_at": cat.now()})

@@ -1,0 +1,38 @@
+"""Serving: the model registry, engines, the gateway, and the processes they run in."""
+
+from tasks.serving.engine import Engine, EngineAddress, check_models_environment, models_python
+from tasks.serving.errors import (
+    EngineFailed,
+    GatewayFailed,
+    ModelsEnvironmentMissing,
+    PortTaken,
+    RegistryError,
+    ServingError,
+)
+from tasks.serving.process import Child, claim_port, reap_stale
+from tasks.serving.registry import Model, checkpoint_id, explain, pick_model, read_registry
+from tasks.serving.services import GatewayClient, gateway, retrieval_service
+
+__all__ = [
+    "Child",
+    "Engine",
+    "EngineAddress",
+    "EngineFailed",
+    "GatewayClient",
+    "GatewayFailed",
+    "Model",
+    "ModelsEnvironmentMissing",
+    "PortTaken",
+    "RegistryError",
+    "ServingError",
+    "check_models_environment",
+    "checkpoint_id",
+    "claim_port",
+    "explain",
+    "gateway",
+    "models_python",
+    "pick_model",
+    "read_registry",
+    "reap_stale",
+    "retrieval_service",
+]

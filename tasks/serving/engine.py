@@ -1,0 +1,164 @@
+"""Start a real vLLM for a registry entry, wait until it answers, and end it whatever happens.
+
+The engine runs in the models environment (TUTTI_MODELS_PYTHON, else ``.venv-models``); the
+platform talks to it over HTTP only.
+"""
+
+import asyncio
+import os
+import subprocess
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage import Catalog, artifact_id
+from tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
+from tasks.serving.process import Child, claim_port
+from tasks.serving.registry import Model, checkpoint_id
+
+BLOCK_TOKENS = 32  # vLLM's CPU backend takes multiples of 32
+WATCH_S = 0.5
+PROBE_TIMEOUT_S = 2.0
+ENGINE_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_LOGGING_LEVEL": "INFO",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+def models_python() -> Path:
+    """The models environment's Python. Raises ModelsEnvironmentMissing with what to do."""
+    project = Path(__file__).resolve().parents[2]
+    default = project / ".venv-models" / "bin" / "python"
+    python = Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)
+    if not python.is_file():
+        raise ModelsEnvironmentMissing(
+            f"no models environment at {python}; run `make setup`, or set TUTTI_MODELS_PYTHON to "
+            "a Python that has vLLM"
+        )
+    return python
+
+
+@dataclass(frozen=True)
+class EngineAddress:
+    """Where an engine answers, and which one it is."""
+
+    engine_id: str
+    url: str
+    served_name: str
+
+
+class Engine:
+    """One vLLM server. `start` blocks until it is ready; `stop` ends it and all its processes."""
+
+    def __init__(self, name: str, model: Model, catalog: Catalog, port: int | None = None) -> None:
+        if model.engine is None or model.checkpoint is None:
+            raise EngineFailed(f"model {name!r} has no checkpoint for tutti to serve")
+        self.name = name
+        self.model = model
+        self.settings = model.engine
+        self.catalog = catalog
+        self.port = claim_port(port)
+        checkpoint = checkpoint_id(model)
+        settings = self.settings.model_dump(exclude={"start_timeout_s"})
+        content = {"server": "vllm", "settings": settings, "context": model.context_tokens}
+        self.engine_id = artifact_id("engine", content, [checkpoint])
+        catalog.enter_artifact(checkpoint, {"folder": str(model.checkpoint)})
+        catalog.enter_artifact(self.engine_id, content, [checkpoint])
+        self._child: Child | None = None
+
+    @property
+    def address(self) -> EngineAddress:
+        """Where it answers."""
+        return EngineAddress(self.engine_id, f"http://127.0.0.1:{self.port}", self.name)
+
+    def start(self) -> EngineAddress:
+        """Start vLLM and wait for its health. Raises EngineFailed with the log's tail."""
+        child = Child("vllm", self._command(), ENGINE_ENVIRONMENT, self.catalog)
+        self._child = child
+        try:
+            child.wait_ready(lambda: _healthy(self.port), self.settings.start_timeout_s)
+        except ServingError as error:
+            self.stop()
+            raise EngineFailed(str(error)) from None
+        except BaseException:
+            self.stop()
+            raise
+        return self.address
+
+    def stop(self) -> None:
+        """End the engine if it runs."""
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+
+    async def watch(self) -> None:
+        """Return never while the engine lives. Raises EngineFailed when it dies."""
+        child = self._child
+        if child is None:
+            raise EngineFailed("the engine was not started")
+        while (code := child.poll()) is None:
+            await asyncio.sleep(WATCH_S)
+        raise EngineFailed(
+            f"the engine died while serving (exit code {code}); its log ends:\n{child.log_tail()}\n"
+            f"(whole log: {child.log}). What was measured is kept; run the same command again."
+        )
+
+    def __enter__(self) -> EngineAddress:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _command(self) -> list[str]:
+        settings = self.settings
+        options = {
+            "model": self.model.checkpoint,
+            "served-model-name": self.name,
+            "host": "127.0.0.1",
+            "port": self.port,
+            "dtype": "bfloat16",
+            "max-model-len": self.model.context_tokens,
+            "block-size": BLOCK_TOKENS,
+            "num-gpu-blocks-override": settings.kv_blocks,
+            "max-num-seqs": settings.max_sequences,
+            "max-num-batched-tokens": settings.max_batched_tokens,
+            "tool-call-parser": "hermes",
+            "generation-config": "vllm",
+        }
+        flags = ["enforce-eager", "enable-prefix-caching", "enable-prompt-tokens-details"]
+        flags += ["enable-auto-tool-choice", "disable-uvicorn-access-log"]
+        if settings.lora:
+            flags += ["enable-lora", "max-lora-rank=16", "max-loras=2"]
+        command = [str(models_python()), "-m", "vllm.entrypoints.openai.api_server"]
+        for name, value in options.items():
+            command += [f"--{name}", str(value)]
+        return command + [f"--{flag}" for flag in flags]
+
+
+def check_models_environment(timeout_s: float = 120.0) -> str:
+    """vLLM's version in the models environment. Raises ModelsEnvironmentMissing."""
+    code = "import vllm; print(vllm.__version__)"
+    done = subprocess.run(
+        [str(models_python()), "-c", code], capture_output=True, text=True, timeout=timeout_s
+    )
+    if done.returncode:
+        raise ModelsEnvironmentMissing(
+            f"{models_python()} cannot import vLLM; run `make setup`. It said:\n"
+            + "\n".join(done.stderr.splitlines()[-3:])
+        )
+    return done.stdout.strip()
+
+
+def _healthy(port: int) -> bool:
+    url = f"http://127.0.0.1:{port}/health"
+    try:
+        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

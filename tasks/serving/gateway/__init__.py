@@ -1,0 +1,1 @@
+"""The gateway: the program-aware proxy every model call passes through."""

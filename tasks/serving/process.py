@@ -1,0 +1,170 @@
+"""Child processes that are ended by id and never outlive their owner.
+
+Each child runs under `supervise.py`, which ends it when the owner's pipe closes. Each carries a
+token in its environment, entered in the catalog before it starts, so that even what a killed
+supervisor left behind is found and ended by the next run (`reap_stale`).
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from storage import Catalog
+from storage import catalog as cat
+from tasks.serving.errors import PortTaken, ServingError
+from tasks.serving.supervise import GRACE_S
+
+SUPERVISOR = Path(__file__).with_name("supervise.py")
+TOKEN = "TUTTI_CHILD"
+LOG_TAIL_LINES = 15
+READY_POLL_S = 0.2
+
+
+class Child:
+    """One supervised process. Use as a context manager, or call `stop`."""
+
+    def __init__(
+        self, role: str, command: Sequence[str], environment: Mapping[str, str], catalog: Catalog
+    ) -> None:
+        """Start `command`. `environment` is added to this process's. Raises StoreError."""
+        self.role = role
+        self.catalog = catalog
+        logs = catalog.home.logs
+        with cat.store_boundary(catalog.home):
+            logs.mkdir(parents=True, exist_ok=True)
+        token = uuid.uuid4().hex
+        self.log = logs / f"{role}-{token[:8]}.log"
+        supervisor = [sys.executable, "-I", "-S", str(SUPERVISOR), str(self.log)]
+        self._process = subprocess.Popen(
+            [*supervisor, *command],
+            stdin=subprocess.PIPE,
+            env={**os.environ, **environment, TOKEN: token},
+            start_new_session=True,  # a Ctrl-C in the terminal is the owner's to handle
+        )
+        self.pid = self._process.pid
+        ticks = start_ticks(self.pid) or 0
+        self._key = {"pid": self.pid, "start_ticks": ticks}
+        row = {**self._key, "role": role, "started_at": cat.now()}
+        row["detail"] = json.dumps({"token": token, "log": str(self.log)})
+        try:
+            catalog.upsert(cat.processes, row)
+        except BaseException:
+            self._end()
+            raise
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self._process.poll()
+
+    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
+        """The last lines of what it printed."""
+        with contextlib.suppress(FileNotFoundError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+    def wait_ready(self, probe: Callable[[], bool], timeout_s: float) -> None:
+        """Block until `probe` is true. Raises ServingError with the log's tail when it exits first
+        or takes longer than `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        while not probe():
+            code = self.poll()
+            if code is not None:
+                raise ServingError(
+                    f"{self.role} exited with code {code}; its log ends:\n"
+                    f"{self.log_tail()}\n(whole log: {self.log})"
+                )
+            if time.monotonic() > deadline:
+                raise ServingError(
+                    f"{self.role} was not ready after {timeout_s:.0f} s; its log "
+                    f"ends:\n{self.log_tail()}\n(whole log: {self.log})"
+                )
+            time.sleep(READY_POLL_S)
+
+    def stop(self) -> None:
+        """End the process and all below it; returns when they are gone."""
+        self._end()
+        table = cat.processes
+        with self.catalog.transaction() as connection:
+            connection.execute(
+                sa.delete(table).where(
+                    table.c.pid == self._key["pid"], table.c.start_ticks == self._key["start_ticks"]
+                )
+            )
+
+    def _end(self) -> None:
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(timeout=GRACE_S + 5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> "Child":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def start_ticks(pid: int) -> int | None:
+    """When process `pid` started, in clock ticks since boot; None if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def reap_stale(catalog: Catalog) -> list[str]:
+    """End what earlier runs left behind: children whose supervisor is gone. Returns their roles."""
+    ended = []
+    for row in catalog.rows(sa.select(cat.processes)):
+        if start_ticks(row["pid"]) == row["start_ticks"]:
+            continue  # its supervisor lives, so does its owner
+        token = json.loads(row["detail"])["token"]
+        for pid in _holders(token):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                ended.append(row["role"])
+        table = cat.processes
+        with catalog.transaction() as connection:
+            key = (table.c.pid == row["pid"]) & (table.c.start_ticks == row["start_ticks"])
+            connection.execute(sa.delete(table).where(key))
+    return ended
+
+
+def _holders(token: str) -> list[int]:
+    wanted = f"{TOKEN}={token}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            with contextlib.suppress(OSError):
+                if wanted in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
+                    found.append(int(entry))
+    return found
+
+
+def claim_port(asked: int | None) -> int:
+    """A free loopback port: the one asked for, or any. Raises PortTaken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", asked or 0))
+        except OSError as error:
+            raise PortTaken(
+                f"port {asked} is taken by another process; stop it, or choose another port "
+                "(leave the port out to get a free one)"
+            ) from error
+        return int(probe.getsockname()[1])

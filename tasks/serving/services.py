@@ -1,0 +1,104 @@
+"""Start the gateway and the retrieval service as supervised children, and talk to the gateway."""
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from storage import Catalog, StoreFull
+from tasks.serving.engine import EngineAddress
+from tasks.serving.errors import GatewayFailed, ServingError
+from tasks.serving.process import Child, claim_port
+from tasks.serving.registry import Prices
+
+START_TIMEOUT_S = 60.0
+ORDER_TIMEOUT_S = 60.0
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class GatewayClient:
+    """Orders to a running gateway (blocking; call from a thread when in an event loop)."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def begin_cell(self, cell_id: str, policy: str, limit: int) -> None:
+        """Reset the policy and start sampling for `cell_id`."""
+        self._order("PUT", "/cell", {"cell_id": cell_id, "policy": policy, "limit": limit})
+
+    def end_cell(self) -> None:
+        """Take the last sample and commit everything."""
+        self._order("DELETE", "/cell")
+
+    def flush(self) -> None:
+        """Commit what was recorded so far."""
+        self._order("POST", "/flush")
+
+    def health(self) -> dict[str, Any]:
+        """The gateway's state."""
+        return self._order("GET", "/health")
+
+    def _order(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data=data, method=method)
+        request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=ORDER_TIMEOUT_S) as answer:
+                decoded: dict[str, Any] = json.load(answer)
+                return decoded
+        except urllib.error.HTTPError as error:
+            message = error.read().decode(errors="replace")
+            if error.code == 507:
+                raise StoreFull(json.loads(message)["error"]) from None
+            raise GatewayFailed(f"gateway refused {method} {path}: {message}") from None
+        except (urllib.error.URLError, OSError) as error:
+            raise GatewayFailed(f"gateway at {self.url} does not answer: {error}") from error
+
+
+@contextmanager
+def gateway(
+    engine: EngineAddress, prices: Prices, catalog: Catalog, port: int | None = None
+) -> Iterator[GatewayClient]:
+    """A gateway in front of `engine` for the block's duration. Raises GatewayFailed, PortTaken."""
+    port = claim_port(port)
+    arguments = ["--engine-url", engine.url, "--engine-id", engine.engine_id]
+    arguments += ["--served-name", engine.served_name, "--prices", prices.model_dump_json()]
+    with _service("gateway", "tasks.serving.gateway", [*arguments], port, catalog) as url:
+        yield GatewayClient(url)
+
+
+@contextmanager
+def retrieval_service(folder: Path, catalog: Catalog, port: int | None = None) -> Iterator[str]:
+    """The retrieval service over the index in `folder`; yields its base URL."""
+    arguments = ["--index", str(folder)]
+    with _service(
+        "retrieval", "tasks.retrieval.service", arguments, claim_port(port), catalog
+    ) as u:
+        yield u
+
+
+@contextmanager
+def _service(
+    role: str, module: str, arguments: list[str], port: int, catalog: Catalog
+) -> Iterator[str]:
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", module, *arguments, "--port", str(port)]
+    environment = {"TUTTI_HOME": str(catalog.home.root), "PYTHONPATH": str(PROJECT)}
+    with Child(role, command, environment, catalog) as child:
+        try:
+            child.wait_ready(lambda: _answers(url), START_TIMEOUT_S)
+        except ServingError as error:
+            raise GatewayFailed(str(error)) from None
+        yield url
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=2.0) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

@@ -1,0 +1,98 @@
+"""Hold one child process and never let it outlive its owner. Standard library only.
+
+Run: ``python -I supervise.py LOG COMMAND...`` with a pipe as standard input. The owner keeps the
+pipe's other end; when the owner ends for whatever reason, kill -9 included, the pipe closes and
+the child's whole tree is ended. SIGTERM does the same. Exit code: the child's.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+GRACE_S = 8.0  # vLLM needs a few seconds to shut its engine process down in order
+POLL_S = 0.2
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_supervisor() -> None:
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def descendants(root: int) -> list[int]:
+    """Pids of all processes below `root`, which is not included."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as stat:
+                parent = int(stat.read().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry))
+    found: list[int] = []
+    pending = [root]
+    while pending:
+        below = children.get(pending.pop(), [])
+        found += below
+        pending += below
+    return found
+
+
+def _signal_all(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _end_tree(child: subprocess.Popen[bytes]) -> None:
+    _signal_all([child.pid], signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_S
+    while child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    # As subreaper this process inherits every orphan of the tree, so none can hide.
+    for _ in range(50):
+        alive = descendants(os.getpid())
+        if not alive:
+            break
+        _signal_all(alive, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.02)
+
+
+def main() -> int:
+    """Start the child, wait for its end or the owner's."""
+    log, *command = sys.argv[1:]
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    with open(log, "ab") as out:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            preexec_fn=_die_with_supervisor,
+        )
+    while child.poll() is None and not stopping:
+        readable, _, _ = select.select([0], [], [], POLL_S)
+        stopping = stopping or bool(readable and not os.read(0, 1))
+    _end_tree(child)
+    return child.returncode if child.returncode is not None and child.returncode >= 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Turn a suite into cells with content-hash ids, and say what of each is already there."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import sqlalchemy as sa
+
+from storage import Catalog, artifact_id
+from storage import catalog as cat
+from tasks.sweeps.suite import Suite
+from tasks.synthesis.task import Task
+
+LOOP_VERSION = "1"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One task at one trial within a cell."""
+
+    sample_id: str
+    task: Task
+    trial: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a sweep's grid."""
+
+    cell_id: str
+    policy: str
+    concurrency: int
+    repeat: int
+    seed: int
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep's cells, in the order they run."""
+
+    sweep_id: str
+    suite: Suite
+    served_name: str
+    engine_id: str
+    model_id: str
+    task_set_id: str
+    index_id: str
+    cells: tuple[Cell, ...]
+
+
+def make_plan(
+    suite: Suite,
+    tasks: list[Task],
+    task_set_id: str,
+    index_id: str,
+    engine_id: str,
+    model_id: str,
+    served_name: str,
+) -> Plan:
+    """The cells of `suite`. Policies alternate (ABBA) so that drift of the machine is no effect.
+
+    Each cell has the same tasks, in the same order, with the same seeds.
+    """
+    parents = [task_set_id, index_id, engine_id, model_id]
+    common = suite.model_dump(include={"benchmark", "trials", "temperature", "max_tokens"})
+    common |= {"turns": suite.max_turns, "loop": LOOP_VERSION, "model": served_name}
+    common |= {"tasks": [task.task_id for task in tasks], "sweep": suite.name}
+    order = list(tasks)
+    Random(suite.tasks.seed).shuffle(order)
+    cells = []
+    for repeat in range(suite.repeats):
+        for place, concurrency in enumerate(suite.concurrency):
+            turn = -1 if (place + repeat) % 2 else 1
+            for policy in suite.policies[::turn]:
+                point = {"policy": policy, "concurrency": concurrency, "repeat": repeat}
+                if policy == "cap":
+                    point["cap"] = suite.cap
+                cell_id = artifact_id("cell", common | point, parents)
+                samples = tuple(
+                    Sample(artifact_id("sample", [cell_id, task.task_id, trial]), task, trial)
+                    for trial in range(suite.trials)
+                    for task in order
+                )
+                cells.append(Cell(cell_id, policy, concurrency, repeat, repeat, samples))
+    # Without the axes: adding a concurrency level or a repeat later adds cells to the same sweep.
+    sweep_id = artifact_id("sweep", common, parents)
+    return Plan(
+        sweep_id, suite, served_name, engine_id, model_id, task_set_id, index_id, tuple(cells)
+    )
+
+
+def enter_plan(plan: Plan, catalog: Catalog) -> None:
+    """Enter the sweep and its cells; those already there keep their state."""
+    parents = [plan.task_set_id, plan.index_id, plan.engine_id, plan.model_id]
+    known = {row["cell_id"] for row in catalog.rows(sa.select(cat.cells.c.cell_id))}
+    with catalog.transaction() as connection:
+        sweep = {"sweep_id": plan.sweep_id, "name": plan.suite.name, "created_at": cat.now()}
+        cat.upsert(connection, cat.sweeps, sweep | {"spec": plan.suite.model_dump_json()})
+        for position, cell in enumerate(plan.cells):
+            if cell.cell_id not in known:
+                connection.execute(sa.insert(cat.cells).values(_row(plan, cell, position)))
+    for cell in plan.cells:
+        detail = {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
+        catalog.enter_artifact(cell.cell_id, detail, parents)
+    catalog.enter_artifact(
+        plan.sweep_id, {"name": plan.suite.name}, [cell.cell_id for cell in plan.cells]
+    )
+
+
+def finished_samples(catalog: Catalog, cell: Cell) -> set[str]:
+    """Ids of the cell's samples that have an attempt whose outcome is the model's own."""
+    states = cat.attempt_states
+    query = sa.select(states.c.sample_id).where(
+        states.c.cell_id == cell.cell_id,
+        states.c.state == "done",
+        states.c.status.not_in(("infra_error", "cancelled")),
+    )
+    return {row["sample_id"] for row in catalog.rows(query)}
+
+
+def _row(plan: Plan, cell: Cell, position: int) -> dict[str, Any]:
+    return {
+        "cell_id": cell.cell_id,
+        "sweep_id": plan.sweep_id,
+        "benchmark": plan.suite.benchmark,
+        "model": plan.served_name,
+        "policy": cell.policy,
+        "concurrency": cell.concurrency,
+        "repeat": cell.repeat,
+        "position": position,
+        "task_set_id": plan.task_set_id,
+        "index_id": plan.index_id,
+        "engine_id": plan.engine_id,
+        "samples": len(cell.samples),
+        "status": "planned",
+    }

@@ -1,0 +1,121 @@
+"""An attempt as rows of the store's tables."""
+
+from typing import TYPE_CHECKING, Any
+
+from storage import catalog as cat
+from tasks.agents.loop import Trajectory
+from tasks.scoring import score_exact
+from tasks.sweeps.plan import Cell, Plan
+
+if TYPE_CHECKING:
+    from tasks.sweeps.runner import Finished
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def attempt_rows(plan: Plan, cell: Cell, finished: "Finished", run_id: str) -> Rows:
+    """Rows of attempts, messages, tool_runs, retrievals and scores for one ended attempt."""
+    trajectory, attempt_id = finished.trajectory, finished.attempt_id
+    score = score_exact(trajectory.answer, finished.sample.task.answer)
+    counted = trajectory.status != "infra_error"
+    attempt = _common(plan, cell) | {
+        "run_id": run_id,
+        "sample_id": finished.sample.sample_id,
+        "attempt_id": attempt_id,
+        "task_id": finished.sample.task.task_id,
+        "trial": finished.sample.trial,
+        "attempt": finished.attempt,
+        "status": trajectory.status,
+        "stop_reason": trajectory.stop_reason,
+        "error_type": trajectory.error_type,
+        "started_at": trajectory.started_at,
+        "ended_at": trajectory.ended_at,
+        "working_s": trajectory.seconds - trajectory.held_s,
+        "held_s": trajectory.held_s,
+        "steps": trajectory.steps,
+        "calls": len(trajectory.call_ids),
+        "tool_calls": len(trajectory.tool_runs),
+        "prompt_tokens": trajectory.prompt_tokens,
+        "cached_tokens": trajectory.cached_tokens,
+        "completion_tokens": trajectory.completion_tokens,
+        "answer": trajectory.answer,
+        "score": score.value if counted else None,
+        "correct": score.correct if counted else None,
+    }
+    rows: Rows = {"attempts": [attempt], "messages": _messages(attempt_id, trajectory)}
+    rows |= _tool_rows(cell.cell_id, attempt_id, trajectory)
+    if counted:
+        rows["scores"] = [
+            {
+                "attempt_id": attempt_id,
+                "scorer": score.scorer,
+                "scorer_version": score.version,
+                "value": score.value,
+                "correct": score.correct,
+                "answer": trajectory.answer,
+                "scored_at": cat.now(),
+            }
+        ]
+    return rows
+
+
+def lost_attempt_row(plan: Plan, cell: Cell, state: dict[str, Any]) -> dict[str, Any]:
+    """The row of an attempt whose process ended before it did."""
+    names = ("run_id", "sample_id", "attempt_id", "task_id", "trial", "attempt", "started_at")
+    row = _common(plan, cell) | {name: state[name] for name in names}
+    row |= {"status": "infra_error", "stop_reason": "worker_lost"}
+    row |= {"error_type": "the process that ran it ended", "ended_at": cat.now()}
+    return row
+
+
+def _common(plan: Plan, cell: Cell) -> dict[str, Any]:
+    return {
+        "sweep_id": plan.sweep_id,
+        "cell_id": cell.cell_id,
+        "benchmark": plan.suite.benchmark,
+        "model": plan.served_name,
+        "engine_id": plan.engine_id,
+        "policy": cell.policy,
+        "concurrency": cell.concurrency,
+        "repeat": cell.repeat,
+    }
+
+
+def _messages(attempt_id: str, trajectory: Trajectory) -> list[dict[str, Any]]:
+    return [
+        {
+            "attempt_id": attempt_id,
+            "position": position,
+            "role": message["role"],
+            "content": message["content"],
+            "tool_calls": [
+                {"id": call["id"], **call["function"]} for call in message.get("tool_calls", [])
+            ],
+            "tool_call_id": message.get("tool_call_id"),
+            "name": message.get("name"),
+            "call_id": trajectory.call_ids.get(position),
+        }
+        for position, message in enumerate(trajectory.messages)
+    ]
+
+
+def _tool_rows(cell_id: str, attempt_id: str, trajectory: Trajectory) -> Rows:
+    runs, retrievals = [], []
+    for step, name, arguments, result in trajectory.tool_runs:
+        key = {"attempt_id": attempt_id, "cell_id": cell_id, "step": step}
+        runs.append(
+            key
+            | {
+                "name": name,
+                "arguments": arguments,
+                "result": result.content,
+                "started_at": result.started_at,
+                "ended_at": result.ended_at,
+                "status": result.status,
+                "error_type": result.error_type,
+                "cost_usd": 0.0,
+            }
+        )
+        if result.retrieval:
+            retrievals.append(key | dict(result.retrieval))
+    return {"tool_runs": runs, "retrievals": retrievals}

@@ -1,0 +1,108 @@
+"""What an expression prints: calls of pure standard-library functions on made-up arguments."""
+
+import importlib
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from tasks.retrieval.corpus import Document
+from tasks.synthesis.task import Oracle, Slots, Task, run_python
+
+# Modules whose functions have no side effects, need no files and end at once on small arguments.
+PURE_MODULES = (
+    "math operator string textwrap html posixpath ntpath heapq statistics keyword "
+    "unicodedata colorsys fnmatch"
+).split()
+QUESTIONS = ("What does {expression} print?", "What is printed by {expression}?")
+WORDS = "apple river stone cloud amber delta maple tiger ocean silver".split()
+LONGEST_ANSWER = 16
+ARGUMENT_TRIES = 6  # per function: argument shapes tried until one evaluates
+LARGEST_STARTING_ARGUMENT = 20  # keeps factorials and combinations small
+
+
+class Expression:
+    """Answer: what Python prints. Needs the sandbox, no search."""
+
+    name = "expression"
+
+    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+        """Up to four calls for each pure function and each `str` method that evaluates."""
+        for document in documents:
+            for _ in range(4):
+                expression = _call_that_evaluates(document, rng)
+                if expression is None:
+                    break
+                text, printed = expression
+                yield Task(
+                    self.name,
+                    rng.choice(QUESTIONS).format(expression=text),
+                    printed,
+                    {"expression": text},
+                    (document.name,),
+                    document.split,
+                )
+
+    def solve(self, slots: Slots) -> Oracle:
+        """Import what the expression's head names, print it."""
+        expression = slots["expression"]
+        printed = yield run_python(program_for(expression))
+        return printed.strip()
+
+
+def program_for(expression: str) -> str:
+    """A one-line program that prints `expression`, importing the module its head names."""
+    head = expression.split(".", 1)[0]
+    imports = f"import {head}; " if head.isidentifier() else ""
+    return f"{imports}print({expression})"
+
+
+def _call_that_evaluates(document: Document, rng: Random) -> tuple[str, str] | None:
+    if document.module in PURE_MODULES and document.kind == "function":
+        return _first_that_evaluates(document.name, document.module, document.short_name, rng)
+    if document.name.startswith("builtins.str.") and document.kind == "method":
+        return _first_that_evaluates(None, "builtins", document.short_name, rng)
+    return None
+
+
+def _first_that_evaluates(
+    qualified: str | None, module: str, attribute: str, rng: Random
+) -> tuple[str, str] | None:
+    for _ in range(ARGUMENT_TRIES):
+        subject = rng.choice(WORDS)
+        function: Any = getattr(
+            importlib.import_module(module) if qualified else subject, attribute
+        )
+        arguments = _arguments(rng)
+        try:
+            printed = str(function(*arguments))
+        except (TypeError, ValueError, KeyError, ArithmeticError, AttributeError, LookupError):
+            continue
+        # The shape did not fit this function: try another. Which errors a library function raises
+        # for a wrong argument is its own affair; the families' gates judge what is kept.
+        if not printed or len(printed) > LONGEST_ANSWER or not printed.isprintable():
+            continue
+        if printed != printed.strip() or " at 0x" in printed:
+            continue
+        inside = ", ".join(map(repr, arguments))
+        return f"{qualified or repr(subject) + '.' + attribute}({inside})", printed
+    return None
+
+
+def _arguments(rng: Random) -> tuple[Any, ...]:
+    number = rng.randint(1, LARGEST_STARTING_ARGUMENT)
+    other = rng.randint(1, 9)
+    word = rng.choice(WORDS)
+    numbers = [rng.randint(1, 40) for _ in range(3)]
+    shapes: list[tuple[Any, ...]] = [
+        (),
+        (number,),
+        (number, other),
+        (word,),
+        (word, word[:2]),
+        (word[0],),
+        (numbers,),
+        (other, numbers),
+        (number, other, number + other),
+        (word[0], word[-1]),
+    ]
+    return rng.choice(shapes)

@@ -1,0 +1,41 @@
+"""Which module defines a function or class, asked by its short name."""
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+from tasks.retrieval.corpus import Document
+from tasks.synthesis.task import Oracle, Slots, Task, entry_lines, labelled, search_for
+
+QUESTIONS = (
+    "Which module defines {short}?",
+    "What module is {short} in?",
+    "Where does {short} come from? Name the module.",
+)
+
+
+class ModuleOf:
+    """Answer: the module's name. Only short names that one document has are asked about."""
+
+    name = "module"
+
+    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+        """One question for each function or class whose short name is unique."""
+        owners = Counter(document.short_name for document in documents)
+        for document in documents:
+            if document.kind == "method" or owners[document.short_name] > 1:
+                continue
+            short = document.short_name
+            yield Task(
+                self.name,
+                rng.choice(QUESTIONS).format(short=short),
+                document.module,
+                {"short": short},
+                (document.name,),
+                document.split,
+            )
+
+    def solve(self, slots: Slots) -> Oracle:
+        """Search the short name, read the module line."""
+        result = yield search_for(slots["short"])
+        return labelled(entry_lines(result, slots["short"]), "module")

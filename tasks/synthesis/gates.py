@@ -1,0 +1,63 @@
+"""The gates: a candidate becomes a task only if the oracle solves it and the no-op agent does not.
+
+Both run through the real agent loop with the real tools. Rejects are kept with their reason.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tasks.agents.loop import Limits, Trajectory, run_attempt
+from tasks.agents.model import NoOpModel, OracleModel
+from tasks.agents.prompts import boxed
+from tasks.agents.toolbox import Toolbox, ToolUnavailable
+from tasks.scoring import score_exact
+from tasks.synthesis.families import FAMILIES
+from tasks.synthesis.task import Task
+
+CONCURRENCY = 8
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A candidate after the gates."""
+
+    task: Task
+    accepted: bool
+    reason: str
+    oracle: Trajectory
+
+
+async def gate(
+    candidates: Sequence[Task], toolbox: Toolbox, on_done: Callable[[], None] = lambda: None
+) -> list[Gated]:
+    """Judge every candidate; order is kept. `on_done` is called after each.
+
+    Raises ToolUnavailable when a tool's service fails: no verdict is better than a false one.
+    """
+    slots = asyncio.Semaphore(CONCURRENCY)
+
+    async def judge(task: Task) -> Gated:
+        async with slots:
+            verdict = await _judge(task, toolbox)
+            on_done()
+            return verdict
+
+    return list(await asyncio.gather(*(judge(task) for task in candidates)))
+
+
+async def _judge(task: Task, toolbox: Toolbox) -> Gated:
+    limits = Limits()
+    oracle = OracleModel(task, FAMILIES[task.family].solve(task.slots), boxed("ANSWER"))
+    solved = await run_attempt(task.question, oracle, toolbox, limits)
+    if solved.status == "infra_error":
+        raise ToolUnavailable(solved.error_type or "a tool failed")
+    if not score_exact(solved.answer, task.answer).correct:
+        reason = f"oracle answered {solved.answer!r}"
+        if solved.answer is None:
+            reason = f"oracle: {solved.messages[-1]['content'] or solved.stop_reason}"
+        return Gated(task, False, reason[:200], solved)
+    idle = await run_attempt(task.question, NoOpModel(), toolbox, limits)
+    if score_exact(idle.answer, task.answer).correct:
+        return Gated(task, False, "solved without tools", solved)
+    return Gated(task, True, "", solved)

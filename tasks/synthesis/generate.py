@@ -1,0 +1,161 @@
+"""Make a task set: propose, thin out, remove duplicates, gate, and store with every verdict.
+
+In: a corpus, an index over it, a request. Out: an artifact ``task_set:...`` whose accepted tasks
+and rejects are rows of the table `tasks`.
+"""
+
+import json
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import aiohttp
+import sqlalchemy as sa
+from pydantic import BaseModel, ConfigDict, Field
+
+from storage import Catalog, artifact_id, commit, content_hash, query
+from storage import catalog as cat
+from tasks.agents.sandbox import Sandbox, strongest_level
+from tasks.agents.toolbox import Toolbox
+from tasks.retrieval.corpus import Document, corpus_id
+from tasks.synthesis.dedup import duplicate_reasons
+from tasks.synthesis.families import FAMILIES
+from tasks.synthesis.gates import Gated, gate
+from tasks.synthesis.task import Task
+
+GENERATOR_VERSION = "1"
+POCKET_FAMILIES = ("module", "parameter", "default", "expression", "arithmetic", "count_sum")
+
+
+class TaskRequest(BaseModel):
+    """What task set to make."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    families: tuple[str, ...] = Field(
+        POCKET_FAMILIES, description="task families, by name", min_length=1
+    )
+    train_per_family: int = Field(40, ge=0, description="candidates for training, each family")
+    test_per_family: int = Field(16, ge=0, description="candidates for testing, each family")
+    seed: int = Field(0, description="decides which documents are asked about, and how")
+
+    def model_post_init(self, _: Any) -> None:
+        """Refuse unknown families, naming the known ones."""
+        for name in self.families:
+            if name not in FAMILIES:
+                raise ValueError(f"no family {name!r}; known: {', '.join(FAMILIES)}")
+
+
+def propose(documents: list[Document], request: TaskRequest) -> list[Task]:
+    """Candidates of every family and split, at most the asked number of each, in a fixed order."""
+    candidates: list[Task] = []
+    for name in request.families:
+        proposed = list(FAMILIES[name].propose(documents, Random(f"{request.seed}/{name}")))
+        Random(f"{request.seed}/{name}/order").shuffle(proposed)
+        for split, limit in (
+            ("train", request.train_per_family),
+            ("test", request.test_per_family),
+        ):
+            candidates += [task for task in proposed if task.split == split][:limit]
+    return candidates
+
+
+async def synthesize(
+    documents: list[Document],
+    request: TaskRequest,
+    index_id: str,
+    search_url: str,
+    catalog: Catalog,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> str:
+    """Make the task set for `request`, or find it if it was made before; returns its id.
+
+    Raises ToolUnavailable when a gate's tool fails, StoreError when the store does.
+    """
+    request_hash = content_hash([GENERATOR_VERSION, request.model_dump(), index_id])
+    known = find_task_set(catalog, request_hash)
+    if known is not None:
+        return known
+    candidates = propose(documents, request)
+    reasons = duplicate_reasons(candidates)
+    unique = [task for task, reason in zip(candidates, reasons, strict=True) if not reason]
+    gated = await _gate_all(unique, search_url, on_progress)
+    accepted = [verdict.task for verdict in gated if verdict.accepted]
+    if not accepted:
+        raise ValueError("no candidate passed the gates; see the table `tasks` of the last set")
+    task_set_id = artifact_id("task_set", sorted(t.task_id for t in accepted), [index_id])
+    rows = [
+        _row(task_set_id, task, "duplicate", reason)
+        for task, reason in zip(candidates, reasons, strict=True)
+        if reason
+    ]
+    rows += [_gated_row(task_set_id, verdict) for verdict in gated]
+    detail = {"request": request_hash, "asked": request.model_dump(), "accepted": len(accepted)}
+    detail |= {"candidates": len(candidates), "corpus_id": corpus_id(documents)}
+    if catalog.artifact(task_set_id) is None:  # another request may have led to the same tasks
+        commit(catalog, {"tasks": rows})
+    catalog.enter_artifact(task_set_id, detail, [index_id])
+    return task_set_id
+
+
+async def _gate_all(
+    candidates: list[Task], search_url: str, on_progress: Callable[[int, int], None]
+) -> list[Gated]:
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        on_progress(done, len(candidates))
+
+    async with aiohttp.ClientSession() as session:
+        toolbox = Toolbox(session, search_url, Sandbox(strongest_level()))
+        return await gate(candidates, toolbox, count)
+
+
+def find_task_set(catalog: Catalog, request_hash: str) -> str | None:
+    """The id of the task set a request made before, or None."""
+    rows = catalog.rows(sa.select(cat.artifacts).where(cat.artifacts.c.kind == "task_set"))
+    for row in rows:
+        if json.loads(row["detail"])["request"] == request_hash:
+            return str(row["artifact_id"])
+    return None
+
+
+def read_tasks(catalog: Catalog, task_set_id: str, split: str) -> list[Task]:
+    """The accepted tasks of one split, in the order of their ids."""
+    rows = query(
+        "select * from tasks where status = 'accepted' "
+        f"and task_set_id = '{task_set_id}' and split = '{split}' order by task_id",
+        catalog.home,
+    )
+    return [Task.from_row(row | {"slots": json.loads(row["slots"])}) for row in rows]
+
+
+def read_conversations(catalog: Catalog, task_set_id: str, split: str) -> list[dict[str, Any]]:
+    """The oracle's messages for accepted tasks of a split: ``{task_id, family, messages}``."""
+    rows = query(
+        "select task_id, family, oracle_messages from tasks where status = 'accepted' "
+        f"and task_set_id = '{task_set_id}' and split = '{split}' order by task_id",
+        catalog.home,
+    )
+    return [
+        {
+            "task_id": r["task_id"],
+            "family": r["family"],
+            "messages": json.loads(r["oracle_messages"]),
+        }
+        for r in rows
+    ]
+
+
+def _gated_row(task_set_id: str, verdict: Gated) -> dict[str, Any]:
+    status = "accepted" if verdict.accepted else "rejected"
+    messages = json.dumps(verdict.oracle.messages, ensure_ascii=False)
+    return _row(task_set_id, verdict.task, status, verdict.reason) | {"oracle_messages": messages}
+
+
+def _row(task_set_id: str, task: Task, status: str, reason: str) -> dict[str, Any]:
+    row = task.as_row() | {"slots": json.dumps(task.slots, sort_keys=True)}
+    row |= {"sources": list(task.sources), "task_set_id": task_set_id, "gated_at": cat.now()}
+    return row | {"status": status, "reason": reason}

@@ -1,0 +1,1 @@
+"""The pocket model: tokenizer, shadow worlds, training loop. Runs in the models environment."""

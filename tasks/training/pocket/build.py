@@ -1,0 +1,82 @@
+"""Build the pocket checkpoint: training files from gated tasks, then the job that trains it.
+
+Platform side. In: a task set made with `POCKET_TASKS`. Out: a checkpoint folder and its card.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from storage import Catalog, content_hash
+from tasks.retrieval.corpus import load_stdlib_corpus
+from tasks.synthesis.generate import POCKET_FAMILIES, TaskRequest, read_conversations
+from tasks.training.stage import Report, run_job, write_jsonl
+
+POCKET_TASKS = TaskRequest(
+    families=POCKET_FAMILIES, train_per_family=10_000, test_per_family=60, seed=0
+)
+SHIPPED = (
+    "model.safetensors",
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "training.json",
+)
+
+
+def train_pocket(
+    task_set_id: str, out: Path, settings: dict[str, Any], catalog: Catalog, on_report: Report
+) -> dict[str, Any]:
+    """Train the pocket model on a task set's train split; returns the training half of the card.
+
+    `out` is replaced when the training has succeeded. `settings` are flags of
+    `tasks.training.pocket.train`. Raises TrainingFailed, StoreError.
+    """
+    work = catalog.home.artifact_folder(task_set_id.replace("task_set", "pocket"))
+    work.mkdir(parents=True, exist_ok=True)
+    documents = [d.as_row() for d in load_stdlib_corpus() if d.split == "train"]
+    files = {
+        "corpus": documents,
+        "trajectories": read_conversations(catalog, task_set_id, "train"),
+        "held-out": read_conversations(catalog, task_set_id, "test"),
+    }
+    arguments = []
+    for name, rows in files.items():
+        write_jsonl(rows, work / f"{name}.jsonl")
+        arguments += [f"--{name}", str(work / f"{name}.jsonl")]
+    for name, value in settings.items():
+        arguments += [f"--{name.replace('_', '-')}", str(value)]
+    trained = work / "checkpoint"
+    run_job("tasks.training.pocket.train", arguments, trained, catalog, on_report)
+    record = json.loads((trained / "training.json").read_text())
+    _ship(trained, out)
+    return {
+        "data": {
+            "task_set_id": task_set_id,
+            "trajectories": len(files["trajectories"]),
+            "training_documents": len(documents),
+            "data_hash": content_hash([files["corpus"], files["trajectories"]]),
+        },
+        "command": "tutti train pocket",
+        "recipe": record["recipe"],
+        "parameters": record["parameters"],
+        "tokens": record["tokens"],
+        "wall_s": round(record["seconds"]),
+        "held_out_exact_teacher_forced": record["log"][-1]["held_out_exact"],
+    }
+
+
+def _ship(trained: Path, out: Path) -> None:
+    staging = out.with_name(out.name + ".tmp")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    for name in SHIPPED:
+        if (trained / name).is_file():
+            shutil.copy2(trained / name, staging / name)
+    if out.exists():
+        shutil.rmtree(out)
+    os.replace(staging, out)

@@ -1,0 +1,190 @@
+"""Shadow worlds: the corpus with every identifier made up anew, and the oracle at work in it.
+
+A model of a few million parameters learns real names by heart long before it learns to copy them.
+In a shadow world no name is ever seen twice, so copying is the only way to be right; the same
+oracle policies solve the same families there. In: the training documents, a seed.
+Out: an endless stream of conversations (messages as an OpenAI client would send them).
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from random import Random
+from string import ascii_lowercase
+from typing import Any
+
+from tasks.agents.prompts import SYSTEM_PROMPT, boxed
+from tasks.retrieval.corpus import Document, Parameter
+from tasks.synthesis.families import FAMILIES
+from tasks.synthesis.families.expression import QUESTIONS as EXPRESSION_QUESTIONS
+from tasks.synthesis.task import Task, ToolUse
+
+WORLD_DOCUMENTS = 60
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+# The longer trajectories, and the ones that copy most, are seen more often.
+FAMILY_WEIGHTS = {
+    "module": 2,
+    "parameter": 4,
+    "default": 5,
+    "expression": 3,
+    "arithmetic": 4,
+    "count_sum": 2,
+}
+
+
+def words_of(documents: list[Document]) -> list[str]:
+    """The words that the documents' identifiers are made of, lower case, sorted."""
+    names = itertools.chain.from_iterable(
+        [d.name, *(p.name for p in d.parameters or ())] for d in documents
+    )
+    return sorted({w.lower() for name in names for w in WORD.findall(name) if len(w) > 1})
+
+
+class ShadowWorld:
+    """One made-up corpus with its tools; every draw comes from `rng`."""
+
+    def __init__(self, documents: list[Document], words: list[str], rng: Random) -> None:
+        self.rng = rng
+        self.words = words
+        self.modules = [self._identifier(parts=1) for _ in range(WORLD_DOCUMENTS // 5)]
+        chosen = rng.sample(documents, min(WORLD_DOCUMENTS, len(documents)))
+        self.documents = [self._renamed(document) for document in chosen]
+
+    def tasks(self, family: str) -> list[Task]:
+        """Questions of `family` about this world."""
+        if family == "expression":
+            return [self._expression_task() for _ in range(8)]
+        return list(FAMILIES[family].propose(self.documents, self.rng))
+
+    def use_tool(self, use: ToolUse, task: Task) -> str:
+        """What the tool would answer here: documents, or what Python would print."""
+        if use.name == "search":
+            return self._search(use.arguments["query"])
+        if task.family == "expression":
+            return task.answer
+        code = use.arguments["code"]
+        return str(eval(code.removeprefix("print(").removesuffix(")"), {"__builtins__": {}}))
+
+    def _search(self, query: str) -> str:
+        wanted = next(d for d in self.documents if query in (d.name, d.short_name))
+        siblings = [d for d in self.documents if d.module == wanted.module and d is not wanted]
+        others = [d for d in self.documents if d is not wanted]
+        near = siblings if siblings and self.rng.random() < 0.6 else others
+        hits = [wanted, self.rng.choice(near)]
+        if self.rng.random() < 0.15:
+            hits.reverse()
+        return "\n\n".join(document.text for document in hits)
+
+    def _renamed(self, document: Document) -> Document:
+        rng = self.rng
+        module = rng.choice(self.modules)
+        owner = f".{self._identifier(camel=True)}" if document.kind == "method" else ""
+        name = f"{module}{owner}.{self._identifier(camel=document.kind == 'class')}"
+        parameters = document.parameters
+        if parameters is not None:
+            count = rng.randint(0, 8) if rng.random() < 0.25 else len(parameters)
+            names = [self._identifier() for _ in range(count)]
+            with_default = rng.randint(0, count)
+            parameters = tuple(
+                Parameter(p, self._default() if i >= with_default else None)
+                for i, p in enumerate(names)
+            )
+        summary = document.summary.split()
+        rng.shuffle(summary)
+        return Document(name, module, document.kind, parameters, " ".join(summary))
+
+    def _identifier(self, parts: int | None = None, camel: bool = False) -> str:
+        rng = self.rng
+        words = [self._word() for _ in range(parts or rng.choice((1, 1, 2, 2, 3)))]
+        if camel:
+            return "".join(word.capitalize() for word in words)
+        return rng.choice(("_", "_", "_", "_", "")).join(words)
+
+    def _word(self) -> str:
+        rng = self.rng
+        if rng.random() < 0.75:
+            return rng.choice(self.words)
+        return "".join(rng.choices(ascii_lowercase, k=rng.randint(1, 5)))
+
+    def _default(self) -> str:
+        rng = self.rng
+        word = self._word()
+        return str(
+            rng.choice(
+                [
+                    None,
+                    rng.choice([True, False]),
+                    rng.choice([0, 1, -1, 2]),
+                    rng.randint(-99, 99),
+                    rng.randint(100, 99_999),
+                    rng.randint(0, 50) / 10,
+                    repr(word),
+                    repr(rng.choice(["", " ", "\t", "-", ",", "utf-8", word[:1]])),
+                    repr(word.encode()),
+                    rng.choice(["()", "[]", "{}", "b''", "b' '"]),
+                ]
+            )
+        )
+
+    def _expression_task(self) -> Task:
+        rng = self.rng
+        kinds = [repr(self._word()), str(rng.randint(1, 40)), repr(self._word()[:1])]
+        kinds.append(str([rng.randint(1, 40) for _ in range(3)]))
+        inside = ", ".join(rng.choices(kinds, k=rng.randint(0, 3)))
+        head = repr(self._word()) if rng.random() < 0.4 else self._identifier(parts=1)
+        text = f"{head}.{self._identifier()}({inside})"
+        printed = str(
+            rng.choice(
+                [
+                    rng.choice([True, False, None]),
+                    rng.randint(-99, 999),
+                    rng.random(),
+                    round(rng.random() * 100, 2),
+                    (rng.randint(0, 9), rng.randint(0, 99)),
+                    self._word() + rng.choice(["", "-", ".", "/"]) + self._word(),
+                    [self._word()[:4]],
+                    self._word().upper(),
+                ]
+            )
+        )
+        question = rng.choice(EXPRESSION_QUESTIONS).format(expression=text)
+        return Task("expression", question, printed, {"expression": text}, (), "train")
+
+
+def conversation(task: Task, use_tool: Callable[[ToolUse], str]) -> list[dict[str, Any]]:
+    """The oracle's trajectory for `task`: messages, the last one with the boxed answer.
+
+    `use_tool(use)` gives a tool's result. Raises LookupError where the oracle can't solve it.
+    """
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": SYSTEM_PROMPT},
+        {"role": "user", "content": task.question},
+    ]
+    oracle = FAMILIES[task.family].solve(task.slots)
+    try:
+        use = next(oracle)
+        while True:
+            function = {"name": use.name, "arguments": json.dumps(use.arguments)}
+            call = {"id": f"call_{len(messages)}", "type": "function", "function": function}
+            result = use_tool(use)
+            messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+            use = oracle.send(result)
+    except StopIteration as finished:
+        messages.append({"role": "assistant", "content": boxed(str(finished.value))})
+    return messages
+
+
+def shadow_conversations(documents: list[Document], seed: int) -> Iterator[list[dict[str, Any]]]:
+    """An endless stream of oracle conversations, eight from each family's draw of a world."""
+    rng = Random(seed)
+    words = words_of(documents)
+    families, weights = list(FAMILY_WEIGHTS), list(FAMILY_WEIGHTS.values())
+    while True:
+        world = ShadowWorld(documents, words, rng)
+        for family in rng.choices(families, weights, k=8):
+            tasks = world.tasks(family)
+            for task in rng.sample(tasks, min(8, len(tasks))):
+                yield conversation(task, partial(world.use_tool, task=task))

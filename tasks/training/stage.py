@@ -1,0 +1,145 @@
+"""Run a training job in the models environment and register what it made.
+
+In: conversations, a base checkpoint. Out: an artifact (``checkpoint:`` or ``adapter:``) with its
+parents, a card, and rows of `train_steps`.
+"""
+
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from storage import Catalog, artifact_id, commit
+from storage import catalog as cat
+from tasks.serving.engine import models_python
+from tasks.serving.errors import ServingError
+from tasks.serving.process import Child
+
+POLL_S = 0.5
+PROJECT = Path(__file__).resolve().parents[2]
+Report = Callable[[dict[str, Any]], None]
+
+
+class TrainingFailed(RuntimeError):
+    """The training job ended with an error; the message holds the end of its log."""
+
+
+def write_training_set(
+    conversations: Iterable[dict[str, Any]], task_set_ids: list[str], catalog: Catalog
+) -> tuple[str, Path]:
+    """Store conversations as JSONL, an artifact made from its task sets; returns (id, file)."""
+    rows = list(conversations)
+    if not rows:
+        raise TrainingFailed("no conversations to train on: no task passed the gates")
+    training_set_id = artifact_id("training_set", rows, task_set_ids)
+    folder = catalog.home.artifact_folder(training_set_id)
+    file = folder / "conversations.jsonl"
+    if catalog.artifact(training_set_id) is None or not file.is_file():
+        with cat.store_boundary(catalog.home):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_jsonl(rows, file)
+        detail = {"conversations": len(rows)}
+        catalog.enter_artifact(training_set_id, detail, task_set_ids, folder)
+    return training_set_id, file
+
+
+def write_jsonl(rows: Iterable[Any], file: Path) -> None:
+    """Write one JSON value a line, whole or not at all."""
+    temporary = file.with_suffix(".tmp")
+    with temporary.open("w") as out:
+        for row in rows:
+            out.write(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n")
+    os.replace(temporary, file)
+
+
+def finetune(
+    base: Path,
+    base_id: str,
+    training_set: tuple[str, Path],
+    settings: dict[str, Any],
+    catalog: Catalog,
+    run_id: str,
+    on_report: Report = lambda row: None,
+) -> tuple[str, Path]:
+    """Train a LoRA adapter on `base`; returns (adapter id, folder). Made before: reused.
+
+    `settings` are flags of `tasks.training.finetune`. Raises TrainingFailed, StoreError.
+    """
+    training_set_id, file = training_set
+    adapter_id = artifact_id("adapter", settings, [base_id, training_set_id])
+    known = catalog.artifact(adapter_id)
+    if known is not None and known["path"].is_dir():
+        return adapter_id, known["path"]
+    folder = catalog.home.artifact_folder(adapter_id)
+    arguments = ["--base", str(base), "--conversations", str(file)]
+    for name, value in settings.items():
+        arguments += [f"--{name.replace('_', '-')}", str(value)]
+    reports = run_job("tasks.training.finetune", arguments, folder, catalog, on_report)
+    _record_steps(catalog, run_id, adapter_id, reports)
+    card = {"base": base_id, "training_set": training_set_id, "settings": settings}
+    catalog.enter_artifact(adapter_id, card, [base_id, training_set_id], folder)
+    return adapter_id, folder
+
+
+def run_job(
+    module: str, arguments: list[str], folder: Path, catalog: Catalog, on_report: Report
+) -> list[dict[str, Any]]:
+    """Run ``python -m module ... --out FOLDER`` in the models environment to its end.
+
+    The folder appears only when the job succeeded. Returns the JSON lines it printed.
+    Raises TrainingFailed with the end of its log.
+    """
+    staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
+    command = [str(models_python()), "-m", module, *arguments, "--out", str(staging)]
+    environment = {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT), "PYTHONUNBUFFERED": "1"}
+    environment |= {"TOKENIZERS_PARALLELISM": "false"}
+    reports: list[dict[str, Any]] = []
+    try:
+        with Child("training", command, environment, catalog) as child:
+            while (code := child.poll()) is None:
+                _new_reports(child.log, reports, on_report)
+                time.sleep(POLL_S)
+            _new_reports(child.log, reports, on_report)
+            if code:
+                raise TrainingFailed(
+                    f"training exited with code {code}; its log ends:\n{child.log_tail()}\n"
+                    f"(whole log: {child.log})"
+                )
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(staging, folder)
+    except ServingError as error:
+        raise TrainingFailed(str(error)) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return reports
+
+
+def _new_reports(log: Path, reports: list[dict[str, Any]], on_report: Report) -> None:
+    if not log.is_file():
+        return
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line[:2] == '{"']
+    for line in lines[len(reports) :]:
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            return  # half a line: the next look finds it whole
+        reports.append(row)
+        on_report(row)
+
+
+def _record_steps(
+    catalog: Catalog, run_id: str, checkpoint_id: str, reports: list[dict[str, Any]]
+) -> None:
+    names = ("step", "tokens", "loss", "token_accuracy", "tokens_per_s")
+    rows = [
+        {"run_id": run_id, "checkpoint_id": checkpoint_id, "at": cat.now()}
+        | {name: row.get(name) for name in names}
+        for row in reports
+        if "step" in row
+    ]
+    commit(catalog, {"train_steps": rows})

@@ -1,0 +1,115 @@
+"""Cells and families of the small store, against numbers worked out from how it was built."""
+
+from collections.abc import Callable
+
+import pytest
+from duckdb import DuckDBPyConnection
+
+from tasks.reporting import CellSummary, family_scores, summarise
+from tasks.reporting.series import HIT_RATIO, RUNNING, server_series
+from tasks.reporting.summary import all_families, load_points, pooled_family_scores, steps_of
+
+Connect = Callable[..., DuckDBPyConnection]
+
+
+@pytest.fixture(scope="module")
+def cells(connection: DuckDBPyConnection) -> list[CellSummary]:
+    return summarise(connection, "load")
+
+
+def test_cells_come_as_planned(cells: list[CellSummary]) -> None:
+    assert [(c.policy, c.concurrency) for c in cells] == [
+        ("passthrough", 2),
+        ("cap", 2),
+        ("passthrough", 8),
+        ("cap", 8),
+    ]
+
+
+def test_accuracy_counts_limits_and_leaves_out_infra_errors(cells: list[CellSummary]) -> None:
+    cell = cells[0]
+    assert (cell.n, cell.correct, cell.n_infra) == (40, 30, 1)
+    assert cell.accuracy == 0.75
+    low_high = (cell.accuracy_low, cell.accuracy_high)
+    assert low_high == pytest.approx((0.598060, 0.858128), abs=1e-5)
+    assert cell.cost_usd == pytest.approx(0.40)
+
+
+def test_steps_per_min_of_a_known_stream(cells: list[CellSummary]) -> None:
+    # Two slots, steps of 2 s: the second slot fills at 0.1 s, the last attempt starts at 152.1 s.
+    # In [0.1, 152.1) slot one ends steps at 2, 4, … 152 and slot two at 2.1, … 150.1.
+    cell = cells[0]
+    assert (cell.window_start_s, cell.window_end_s) == pytest.approx((0.1, 152.1))
+    assert cell.window_reason == "all session slots busy"
+    assert cell.steps == 76 + 75
+    assert cell.steps_per_min == pytest.approx(151 * 60 / 152)
+    assert cell.rate_interval is not None
+    assert cell.rate_interval[0] < 151 * 60 / 152 < cell.rate_interval[1]
+    assert cell.step_latency_p50 == pytest.approx(2.0)
+    assert cell.sessions_mean == pytest.approx(2.0, abs=0.02)
+
+
+def test_server_figures(cells: list[CellSummary]) -> None:
+    assert cells[0].server_hit_ratio == pytest.approx(0.6)
+    assert cells[3].running_mean == pytest.approx(4.0)
+    assert cells[0].preemptions_per_s == 0
+
+
+def test_steps_agree_with_the_macro(
+    connection: DuckDBPyConnection, cells: list[CellSummary]
+) -> None:
+    for cell in cells:
+        assert len(steps_of(connection, cell)) == cell.steps > 0
+
+
+def test_a_short_cell_falls_back_to_the_whole(connect_to: Connect) -> None:
+    cell = summarise(connect_to({}), "s")[0]
+    assert cell.window_reason.startswith("whole cell: ")
+    assert cell.window_start_s == 0
+    assert cell.steps == 3 * 4
+    assert cell.steps_per_min is not None and cell.rate_interval is None
+
+
+def test_a_cell_without_calls_has_no_rates(connect_to: Connect) -> None:
+    cell = summarise(connect_to({"called": False}), "s")[0]
+    assert cell.window_end_s is None and cell.window_reason == "no requests"
+    assert cell.steps_per_min is None and cell.step_latency_p50 is None
+    assert (cell.n, cell.correct) == (3, 1)
+
+
+def test_unknown_sweeps_are_empty(connection: DuckDBPyConnection) -> None:
+    assert summarise(connection, "nowhere") == []
+    assert family_scores(connection, "nowhere") == []
+
+
+def test_family_scores_count_each_attempt_once(connection: DuckDBPyConnection) -> None:
+    scores = {(s.model, s.family): s for s in family_scores(connection, "models")}
+    # Attempts 0 to 19 of 60 are correct, and families alternate.
+    before = scores["before <b>", "arithmetic"]
+    assert (before.n, before.correct) == (30, 10)
+    assert before.accuracy == pytest.approx(1 / 3)
+    assert before.low < before.accuracy < before.high
+    totals = {s.model: (s.n, s.correct) for s in all_families(list(scores.values()))}
+    assert totals == {"before <b>": (60, 20), "after $1 & $2": (60, 48)}
+
+
+def test_models_stand_in_the_order_of_their_sweeps(connection: DuckDBPyConnection) -> None:
+    for sweeps, place in ((["load", "models"], 0), (["models", "load"], 2)):
+        models = dict.fromkeys(s.model for s in pooled_family_scores(connection, sweeps))
+        assert list(models).index("pocket") == place
+
+
+def test_repeats_are_pooled_by_their_spread(cells: list[CellSummary]) -> None:
+    point = load_points([cells[0], cells[0]])[0]
+    assert point.rate == cells[0].steps_per_min
+    assert point.rate_interval == pytest.approx((point.rate, point.rate))
+    assert (point.n, point.correct) == (80, 60)
+
+
+def test_series_of_the_server(connection: DuckDBPyConnection) -> None:
+    (series,) = server_series(connection, "load-pocket-cap-2")
+    assert series.seconds[0] == pytest.approx(-1)
+    assert len(series.seconds) <= 241
+    assert set(series.values[RUNNING]) == {2.0}
+    assert series.values[HIT_RATIO][0] is None  # the first sample has no difference yet
+    assert series.values[HIT_RATIO][1:] == pytest.approx([0.6] * (len(series.seconds) - 1))

@@ -218,7 +218,7 @@ def sql(
 
 @train_app.command("pocket")
 def train_pocket(
-    steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 3000,
+    steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 2600,
     seed: Annotated[int, typer.Option(help="decides weights and order of the data")] = 0,
     out: Annotated[Path, typer.Option(help="folder of the checkpoint")] = PROJECT / "assets/pocket",
     models: ModelsFile = MODELS,

@@ -29,7 +29,7 @@ class PocketParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    steps: int = Field(3000, ge=1, description="training steps of about 8,000 tokens")
+    steps: int = Field(2600, ge=1, description="training steps of about 8,000 tokens")
     seed: int = Field(0, description="decides weights and order of the data")
     evaluate_only: bool = Field(False, description="keep the checkpoint, only measure it again")
 

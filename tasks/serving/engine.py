@@ -27,6 +27,7 @@ ENGINE_ENVIRONMENT = {
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_LOGGING_LEVEL": "INFO",
+    "OMP_WAIT_POLICY": "PASSIVE",  # idle threads leave the cores to tools and training
     "PYTHONUNBUFFERED": "1",
 }
 

@@ -35,7 +35,7 @@ FEEDER_TIMEOUT_S = 120.0
 class Recipe:
     """Everything that decides the weights, besides the data."""
 
-    steps: int = 3000
+    steps: int = 2600
     tokens_per_batch: int = 8192
     real_share: float = 0.25
     """Share of samples from the gated trajectories; the rest are shadow worlds."""

@@ -1,0 +1,63 @@
+# Everything from nothing: `make demo` and `make test` create the environments they need.
+PYTHON ?= python3.11
+VENV := .venv
+MODELS := .venv-models
+BIN := $(VENV)/bin
+# Prefect and vLLM start twice as fast from compiled bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+# A folder of wheels given to pip is not seen by uv unless told.
+LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
+# The CPU build of torch lives on PyTorch's own index; with a wheel folder it is not asked.
+TORCH := $(if $(PIP_FIND_LINKS),,--extra-index-url https://download.pytorch.org/whl/cpu --index-strategy unsafe-best-match)
+
+.PHONY: help setup demo test test-fast test-e2e lint format docs ui clean
+
+help:
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(VENV)/.done $(MODELS)/.done ## make both environments
+
+$(VENV)/.done: pyproject.toml deployments/constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python $(LINKS) \
+		--constraint deployments/constraints.txt --editable '.[dev]'
+	touch $@
+
+$(MODELS)/.done: $(VENV)/.done deployments/models-requirements.txt deployments/constraints-models.txt
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(MODELS)
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(MODELS)/bin/python $(LINKS) $(TORCH) \
+		--constraint deployments/constraints-models.txt \
+		--override deployments/models-overrides.txt \
+		--requirement deployments/models-requirements.txt
+	touch $@
+
+demo: setup ## the whole chain on this machine, in under ten minutes
+	$(BIN)/tutti demo
+
+test: lint test-fast test-e2e ## everything CI checks
+
+test-fast: $(VENV)/.done ## tests that need no server
+	$(BIN)/pytest -m "not e2e" -n 2
+
+test-e2e: setup ## the chain with the real vLLM, gateway, FAISS and Prefect
+	$(BIN)/pytest -m e2e
+
+lint: $(VENV)/.done ## ruff, mypy, our own measures
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m tests.house
+
+format: $(VENV)/.done ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.done ## run the examples of README and docs
+	$(BIN)/pytest tests/docs
+
+ui: setup ## Prefect server, workers and deployments on this machine, until Ctrl-C
+	$(BIN)/python -m cli.ui
+
+clean: ## remove environments and caches; the store (.tutti) stays
+	rm -rf $(VENV) $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

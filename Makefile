@@ -1,5 +1,5 @@
 # Everything from nothing: `make demo` and `make test` create the environments they need.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 MODELS := .venv-models
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A folder of wheels given to pip is not seen by uv unless told.
 LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 # The CPU build of torch lives on PyTorch's own index; with a wheel folder it is not asked.
-TORCH := $(if $(PIP_FIND_LINKS),,--extra-index-url https://download.pytorch.org/whl/cpu --index-strategy unsafe-best-match)
+TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 
 .PHONY: help setup demo test test-fast test-e2e lint format docs ui clean
 

@@ -64,13 +64,14 @@ def serve_model(name: str, models: Path, port: int | None) -> None:
         log = StageLog()
         async with open_library(catalog, log) as library:
             async with open_bench(name, models, library, catalog, log, port) as bench:
-                url = bench.services.gateway.url
+                services = await bench.services()
+                url = services.gateway.url
                 Console().print(f"{name} answers at {url}/v1; search at {library.search_url}")
                 stopped = asyncio.Event()
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGINT, signal.SIGTERM):
                     loop.add_signal_handler(number, stopped.set)
-                watch = asyncio.create_task(bench.services.engine.watch())
+                watch = asyncio.create_task(services.engine.watch())
                 waiting = asyncio.create_task(stopped.wait())
                 done, _ = await asyncio.wait({watch, waiting}, return_when=asyncio.FIRST_COMPLETED)
                 for task in (watch, waiting):

@@ -18,6 +18,9 @@ PROJECT = Path(__file__).resolve().parents[1]
 MODELS = PROJECT / "deployments" / "models.yaml"
 SUITES = PROJECT / "deployments" / "suites"
 
+# Prefect reads this when it is imported: its own progress lines would break up ours.
+os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -83,7 +86,7 @@ def doctor(
 def demo(
     models: ModelsFile = MODELS,
     seconds: Annotated[float, typer.Option(help="length of the training step")] = 75.0,
-    tasks: Annotated[int, typer.Option(help="test tasks of each family in the sweep")] = 14,
+    tasks: Annotated[int, typer.Option(help="test tasks of each family in the sweep")] = 40,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = True,
 ) -> None:
     """Run the whole chain on this machine: tasks, index, vLLM, sweep, training, report."""

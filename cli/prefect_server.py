@@ -32,10 +32,14 @@ async def as_flow_run(flow: Any, prefect: bool, *arguments: Any) -> Any:
     if not prefect:
         return await flow.fn(*arguments)
     with open_catalog() as catalog, prefect_server(catalog) as url:
-        from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_LEVEL, temporary_settings
+        from prefect.logging.handlers import APILogHandler
+        from prefect.settings import PREFECT_API_URL, temporary_settings
 
-        with temporary_settings({PREFECT_API_URL: url, PREFECT_LOGGING_LEVEL: "WARNING"}):
-            return await flow(*arguments)
+        with temporary_settings({PREFECT_API_URL: url}):
+            try:
+                return await flow(*arguments)
+            finally:
+                await APILogHandler.aflush()  # the server goes away next
 
 
 @contextmanager

@@ -5,24 +5,25 @@ step on a task family the model has never seen, the same measurement before and 
 Run: ``make demo`` or ``tutti demo``. Run again after any crash: it goes on where it was.
 """
 
+import asyncio
 import time
 from pathlib import Path
 
 from prefect import flow
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.bench import MODELS, Bench, make_tasks, open_bench, open_library, run_sweep
+from flows.bench import MODELS, Adapter, Bench, make_tasks, open_bench, open_library, run_sweep
 from flows.publish import publish_report
 from flows.stages import StageLog, StageProgress
 from storage import Catalog, open_catalog
 from tasks.runs import recorded_run
 from tasks.sweeps.suite import Suite
 from tasks.synthesis.generate import POCKET_FAMILIES, TaskRequest, read_conversations
-from tasks.training.serve_adapter import load_adapter
 from tasks.training.stage import finetune, write_training_set
 
 NEW_FAMILY = "last_parameter"
 TUNED = "pocket-tuned"
+CAP = 6  # programs at once under `cap`: about what the pocket engine's KV cache holds
 
 
 class DemoParameters(BaseModel):
@@ -31,8 +32,8 @@ class DemoParameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     concurrency: tuple[int, ...] = Field((2, 8, 16), description="sessions at once, a cell each")
-    tasks_per_family: int = Field(14, ge=1, description="test tasks of each family in the sweep")
-    lesson_train: int = Field(160, ge=8, description="training candidates of each lesson family")
+    tasks_per_family: int = Field(40, ge=1, description="test tasks of each family in the sweep")
+    lesson_train: int = Field(300, ge=8, description="training candidates of each lesson family")
     lesson_test: int = Field(24, ge=1, description="test candidates of each lesson family")
     train_seconds: float = Field(75.0, gt=0, description="length of the training step")
     seed: int = Field(0, description="decides which documents are asked about")
@@ -61,10 +62,10 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
                     before = await run_sweep(lesson, lesson_set, bench, catalog, run_id, log)
                     tuned = await _teach(lesson_set, bench, parameters, catalog, run_id, log)
                     after = await run_sweep(
-                        lesson, lesson_set, bench, catalog, run_id, log, served=(TUNED, tuned)
+                        lesson, lesson_set, bench, catalog, run_id, log, adapter=tuned
                     )
             sweeps = [sweep.sweep_id, before.sweep_id, after.sweep_id]
-            notes = {"new family": NEW_FAMILY, "adapter": tuned}
+            notes = {"new family": NEW_FAMILY, "adapter": tuned.adapter_id}
             await publish_report(sweeps, "The tutti demo", catalog, log, notes)
             log.console.print(_closing(log, time.monotonic() - started))
     return sweep.sweep_id
@@ -83,7 +84,7 @@ def _suites(parameters: DemoParameters) -> tuple[Suite, Suite]:
         test_per_family=parameters.lesson_test,
         seed=parameters.seed + 1,
     )
-    load = Suite(name="demo", tasks=load_tasks, concurrency=parameters.concurrency)
+    load = Suite(name="demo", tasks=load_tasks, concurrency=parameters.concurrency, cap=CAP)
     lesson = Suite(
         name="lesson", tasks=lesson_tasks, concurrency=(8,), policies=("cap",), max_tokens=64
     )
@@ -97,10 +98,8 @@ async def _teach(
     catalog: Catalog,
     run_id: str,
     log: StageLog,
-) -> str:
-    async def work(progress: StageProgress) -> str:
-        import asyncio
-
+) -> Adapter:
+    async def work(progress: StageProgress) -> Adapter:
         def show(row: dict[str, float]) -> None:
             if "step" in row:
                 note = f"loss {row['loss']:.2f}, token accuracy {row['token_accuracy']:.0%}"
@@ -120,8 +119,7 @@ async def _teach(
             run_id,
             show,
         )
-        await load_adapter(bench.services.engine.address.url, TUNED, folder)
-        return adapter_id
+        return Adapter(TUNED, adapter_id, folder)
 
     return await log.run("training", work)
 

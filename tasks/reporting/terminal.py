@@ -11,6 +11,7 @@ from tasks.reporting.summary import CellSummary, FamilyScore, all_families
 if TYPE_CHECKING:
     from rich.table import Table
 
+FINISHED = "finished"
 ABSENT = "–"  # noqa: RUF001
 
 CellColumns = Mapping[str, Callable[[CellSummary], str]]
@@ -114,22 +115,19 @@ def family_rows(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
 
 
 def terminal_table(cells: Sequence[CellSummary]) -> "Table":
-    """The cells in few enough columns for a terminal: outcome, speed, hits, infra errors."""
-    columns: CellColumns = {
+    """The cells in 80 columns: outcome, speed, hits; infra errors and states when there are any."""
+    columns: dict[str, Callable[[CellSummary], str]] = {
         **identity(cells),
         "n": OUTCOME["n"],
-        "accuracy [95 %]": lambda c: _with_range(
-            share(c.accuracy), share_range(c.accuracy_low, c.accuracy_high)
-        ),
-        "steps/min [95 %]": lambda c: _with_range(
-            rate(c.steps_per_min), rate_range(c.steps_per_min_low, c.steps_per_min_high)
-        ),
-        "p50 s": OUTCOME["step p50 s"],
+        "accuracy % [95 %]": _accuracy,
+        "steps/min [95 %]": _speed,
         "p95 s": OUTCOME["step p95 s"],
-        "hits": SERVER["prefix hits"],
-        "infra": OUTCOME["infra errors"],
-        "status": OUTCOME["status"],
+        "hits %": lambda c: ABSENT if c.server_hit_ratio is None else f"{c.server_hit_ratio:.0%}",
     }
+    if any(cell.n_infra for cell in cells):
+        columns["infra"] = OUTCOME["infra errors"]
+    if any(cell.status != FINISHED for cell in cells):
+        columns["status"] = OUTCOME["status"]
     return _rich_table(columns, [[show(c) for show in columns.values()] for c in cells])
 
 
@@ -149,8 +147,19 @@ def markdown_table(cells: Sequence[CellSummary]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _with_range(value: str, interval: str) -> str:
-    return value if interval == ABSENT else f"{value} [{interval}]"
+def _accuracy(cell: CellSummary) -> str:
+    if cell.accuracy is None or cell.accuracy_low is None or cell.accuracy_high is None:
+        return ABSENT
+    return f"{cell.accuracy:.1%} [{cell.accuracy_low:.0%}, {cell.accuracy_high:.0%}]".replace(
+        "%", ""
+    )
+
+
+def _speed(cell: CellSummary) -> str:
+    low, high = cell.steps_per_min_low, cell.steps_per_min_high
+    if low is None or high is None:
+        return rate(cell.steps_per_min)
+    return f"{rate(cell.steps_per_min)} [{rate(low)}, {rate(high)}]"
 
 
 def _markdown(text: str) -> str:
@@ -162,12 +171,12 @@ def _rich_table(columns: Mapping[str, object], found: Sequence[Sequence[str]]) -
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for name in columns:
         if name in WORDS:
-            table.add_column(Text(name), justify="left", overflow="fold")
+            table.add_column(Text(name), justify="left", no_wrap=name != "window rule")
         else:
-            table.add_column(Text(name), justify="right")
+            table.add_column(Text(name), justify="right", no_wrap=True)
     for line in found:
         table.add_row(*map(Text, line))  # Text: a name in brackets is not markup
     return table

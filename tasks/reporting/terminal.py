@@ -119,16 +119,19 @@ def terminal_table(cells: Sequence[CellSummary]) -> "Table":
     columns: dict[str, Callable[[CellSummary], str]] = {
         **identity(cells),
         "n": OUTCOME["n"],
-        "accuracy % [95 %]": _accuracy,
+        "acc % [95 %]": _accuracy,
         "steps/min [95 %]": _speed,
         "p95 s": OUTCOME["step p95 s"],
-        "hits %": lambda c: ABSENT if c.server_hit_ratio is None else f"{c.server_hit_ratio:.0%}",
+        "hits %": lambda c: (
+            ABSENT if c.server_hit_ratio is None else f"{c.server_hit_ratio * 100:.0f}"
+        ),
     }
     if any(cell.n_infra for cell in cells):
         columns["infra"] = OUTCOME["infra errors"]
     if any(cell.status != FINISHED for cell in cells):
         columns["status"] = OUTCOME["status"]
-    return _rich_table(columns, [[show(c) for show in columns.values()] for c in cells])
+    ordered = sorted(cells, key=lambda c: (c.benchmark, c.model, c.concurrency, c.policy, c.repeat))
+    return _rich_table(columns, [[show(c) for show in columns.values()] for c in ordered])
 
 
 def family_table(scores: Sequence[FamilyScore]) -> "Table":

@@ -4,14 +4,18 @@ In: the modules of the Python that runs this. Out: `Document`s with a text to se
 The truth of every question asked about them can be checked by executing Python.
 """
 
+import functools
 import hashlib
 import importlib
 import inspect
+import json
 import re
+import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +28,7 @@ SKIPPED_MODULES = frozenset(
 SUMMARY_CHARS = 60  # one line: enough to tell documents apart, short enough for small contexts
 ADDRESS = re.compile(r" at 0x[0-9a-f]+|<[^<>]*>")
 TEST_SHARE_PERCENT = 20
+INSPECT_TIMEOUT_S = 60.0
 STARS: dict[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "*",
     inspect.Parameter.VAR_KEYWORD: "**",
@@ -95,16 +100,42 @@ class Document:
         )
 
 
-def corpus_id(documents: list[Document]) -> str:
+def corpus_id(documents: Sequence[Document]) -> str:
     """Artifact id of a corpus: its documents' content, in order."""
     return artifact_id("corpus", [document.as_row() for document in documents])
 
 
-def load_stdlib_corpus() -> list[Document]:
+@functools.cache
+def load_stdlib_corpus() -> tuple[Document, ...]:
     """Document every public function, class and method of this Python's standard library.
 
-    Returns documents sorted by name (about 5,600 on CPython 3.11). Modules that cannot be imported
-    on this platform are left out: they are not part of *this* library.
+    Returns documents sorted by name (about 5,600 on CPython 3.11). They are read in a process of
+    their own: libraries that this one has loaded replace parts of the standard library, and the
+    corpus, whose hash is the root of all lineage, must not depend on that. Raises RuntimeError
+    when that process fails.
+    """
+    code = (
+        "import json, sys; sys.path.insert(0, sys.argv[1]); "
+        "from tasks.retrieval.corpus import inspect_stdlib; "
+        "json.dump([d.as_row() for d in inspect_stdlib()], sys.stdout)"
+    )
+    project = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(project)],
+        capture_output=True,
+        text=True,
+        timeout=INSPECT_TIMEOUT_S,
+    )
+    if done.returncode:
+        raise RuntimeError(f"reading the standard library failed:\n{done.stderr}")
+    return tuple(Document.from_row(row) for row in json.loads(done.stdout))
+
+
+def inspect_stdlib() -> list[Document]:
+    """The same, read in this process.
+
+    Modules that cannot be imported on this platform are left out: they are not part of *this*
+    library.
     """
     documents: dict[str, Document] = {}
     with warnings.catch_warnings():

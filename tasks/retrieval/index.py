@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -58,7 +59,7 @@ class Index:
         ]
 
 
-def build_index(documents: list[Document], catalog: Catalog) -> Path:
+def build_index(documents: Sequence[Document], catalog: Catalog) -> Path:
     """Embed `documents` into an index under the store; returns its folder.
 
     An index that is there already is reused. The folder appears whole or not at all.
@@ -86,7 +87,7 @@ def build_index(documents: list[Document], catalog: Catalog) -> Path:
     return folder
 
 
-def _write_index(documents: list[Document], folder: Path) -> dict[str, float]:
+def _write_index(documents: Sequence[Document], folder: Path) -> dict[str, float]:
     texts = [TEMPLATE.format(name=d.name, text=d.text) for d in documents]
     embedder = HashedNgrams.fit(texts)
     index = faiss.IndexFlatIP(DIMENSIONS)
@@ -99,7 +100,7 @@ def _write_index(documents: list[Document], folder: Path) -> dict[str, float]:
 
 
 def _recall_probe(
-    documents: list[Document], embedder: HashedNgrams, index: Any
+    documents: Sequence[Document], embedder: HashedNgrams, index: Any
 ) -> dict[str, float]:
     """Recall@k of finding a document by its full name; 500 documents drawn by a fixed seed."""
     rows = Random(0).sample(range(len(documents)), min(PROBE_QUERIES, len(documents)))

@@ -5,7 +5,7 @@ and rejects are rows of the table `tasks`.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -46,7 +46,7 @@ class TaskRequest(BaseModel):
                 raise ValueError(f"no family {name!r}; known: {', '.join(FAMILIES)}")
 
 
-def propose(documents: list[Document], request: TaskRequest) -> list[Task]:
+def propose(documents: Sequence[Document], request: TaskRequest) -> list[Task]:
     """Candidates of every family and split, at most the asked number of each, in a fixed order."""
     candidates: list[Task] = []
     for name in request.families:
@@ -61,7 +61,7 @@ def propose(documents: list[Document], request: TaskRequest) -> list[Task]:
 
 
 async def synthesize(
-    documents: list[Document],
+    documents: Sequence[Document],
     request: TaskRequest,
     index_id: str,
     search_url: str,

@@ -1,6 +1,6 @@
 """A task: a question, the answer that code verified, and what it was made from."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, Protocol
@@ -67,7 +67,7 @@ class Family(Protocol):
 
     name: str
 
-    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+    def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
         """Yield candidates over `documents`; every draw comes from `rng`."""
         ...
 

@@ -1,6 +1,6 @@
 """Arithmetic over a looked-up value: an integer default, plus, minus or times a number."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from tasks.retrieval.corpus import Document
@@ -28,7 +28,7 @@ class Arithmetic:
 
     name = "arithmetic"
 
-    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+    def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
         """Two questions for each document with an integer default."""
         for document in documents:
             parameters = document.parameters or ()

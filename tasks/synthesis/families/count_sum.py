@@ -1,6 +1,6 @@
 """How many parameters two functions take together: two searches, then Python."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from tasks.retrieval.corpus import Document
@@ -26,7 +26,7 @@ class CountSum:
 
     name = "count_sum"
 
-    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+    def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
         """Random pairs of documents of the same split; half as many pairs as documents."""
         known = [d for d in documents if d.parameters and len(d.parameters) <= MAX_PARAMETERS]
         by_split: dict[str, list[Document]] = {}

@@ -1,6 +1,6 @@
 """The default value of a parameter, as Python would print it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from tasks.retrieval.corpus import Document
@@ -22,7 +22,7 @@ class DefaultValue:
 
     name = "default"
 
-    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+    def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
         """One question for each document with a literal default, the common ones thinned out."""
         for document in documents:
             parameters = document.parameters or ()

@@ -1,7 +1,7 @@
 """What an expression prints: calls of pure standard-library functions on made-up arguments."""
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -25,7 +25,7 @@ class Expression:
 
     name = "expression"
 
-    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+    def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
         """Up to four calls for each pure function and each `str` method that evaluates."""
         for document in documents:
             for _ in range(4):

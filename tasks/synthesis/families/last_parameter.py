@@ -1,6 +1,6 @@
 """The last parameter of a function. The pocket model never saw it: the demo teaches it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from tasks.retrieval.corpus import Document
@@ -15,7 +15,7 @@ class LastParameter:
 
     name = "last_parameter"
 
-    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+    def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
         """One question for each document with 2 to 8 parameters."""
         for document in documents:
             parameters = document.parameters or ()

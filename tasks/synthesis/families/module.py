@@ -1,7 +1,7 @@
 """Which module defines a function or class, asked by its short name."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from tasks.retrieval.corpus import Document
@@ -19,7 +19,7 @@ class ModuleOf:
 
     name = "module"
 
-    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+    def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
         """One question for each function or class whose short name is unique."""
         owners = Counter(document.short_name for document in documents)
         for document in documents:

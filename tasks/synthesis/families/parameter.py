@@ -1,6 +1,6 @@
 """The n-th parameter of a function, class or method (`self` and `cls` are not counted)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from tasks.retrieval.corpus import Document
@@ -19,7 +19,7 @@ class NthParameter:
 
     name = "parameter"
 
-    def propose(self, documents: list[Document], rng: Random) -> Iterator[Task]:
+    def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
         """One question for each document with 2 to 8 named parameters."""
         for document in documents:
             parameters = document.parameters or ()

@@ -9,7 +9,7 @@ Out: an endless stream of conversations (messages as an OpenAI client would send
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 from string import ascii_lowercase
@@ -34,7 +34,7 @@ FAMILY_WEIGHTS = {
 }
 
 
-def words_of(documents: list[Document]) -> list[str]:
+def words_of(documents: Sequence[Document]) -> list[str]:
     """The words that the documents' identifiers are made of, lower case, sorted."""
     names = itertools.chain.from_iterable(
         [d.name, *(p.name for p in d.parameters or ())] for d in documents
@@ -45,7 +45,7 @@ def words_of(documents: list[Document]) -> list[str]:
 class ShadowWorld:
     """One made-up corpus with its tools; every draw comes from `rng`."""
 
-    def __init__(self, documents: list[Document], words: list[str], rng: Random) -> None:
+    def __init__(self, documents: Sequence[Document], words: list[str], rng: Random) -> None:
         self.rng = rng
         self.words = words
         self.modules = [self._identifier(parts=1) for _ in range(WORLD_DOCUMENTS // 5)]
@@ -177,7 +177,9 @@ def conversation(task: Task, use_tool: Callable[[ToolUse], str]) -> list[dict[st
     return messages
 
 
-def shadow_conversations(documents: list[Document], seed: int) -> Iterator[list[dict[str, Any]]]:
+def shadow_conversations(
+    documents: Sequence[Document], seed: int
+) -> Iterator[list[dict[str, Any]]]:
     """An endless stream of oracle conversations, eight from each family's draw of a world."""
     rng = Random(seed)
     words = words_of(documents)

@@ -1,0 +1,345 @@
+"""The commit protocol: whole or not at all, through failures, kills and a full disk."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+
+import storage
+from storage import catalog as cat
+from storage.schemas import TABLES
+
+WORKER = """
+import sys
+from pathlib import Path
+import storage
+root, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+with storage.open_catalog(storage.Home(root)) as catalog:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for i in range(count):
+        rows = {"attempts": [{"attempt_id": f"{name}-{i}", "trial": i}],
+                "messages": [{"attempt_id": f"{name}-{i}", "position": p} for p in range(2)]}
+        state = {"attempt_id": f"{name}-{i}", "cell_id": "c", "sample_id": f"{name}-{i}",
+                 "task_id": "t", "trial": 0, "attempt": 1, "run_id": "r", "state": "done"}
+        storage.commit(catalog, rows, lambda connection: storage.catalog.upsert(
+            connection, storage.catalog.attempt_states, state))
+        print(i, flush=True)
+"""
+
+
+def attempts(home: storage.Home) -> list[str]:
+    """Ids of all attempts that a reader sees."""
+    rows = storage.query("select attempt_id from attempts order by all", home)
+    return [row["attempt_id"] for row in rows]
+
+
+def part_files(home: storage.Home) -> list[Path]:
+    """Every file under the tables' folder."""
+    return sorted(path for path in home.tables.rglob("*") if path.is_file())
+
+
+def test_rows_are_visible_only_once_their_parts_are_entered(catalog: storage.Catalog) -> None:
+    """Inside the transaction the file is there, whole, and no reader sees it."""
+    seen: list[Any] = []
+
+    def look(_: sa.Connection) -> None:
+        seen.append((len(part_files(catalog.home)), attempts(catalog.home)))
+
+    storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]}, look)
+    assert seen == [(1, [])]
+    assert attempts(catalog.home) == ["a"]
+
+
+def test_rows_of_several_tables_and_the_state_come_together(catalog: storage.Catalog) -> None:
+    """One commit enters one part a table; empty lists make no part."""
+    rows = {"attempts": [{"attempt_id": "a"}], "calls": [{"call_id": "c"}] * 2, "messages": []}
+    storage.commit(catalog, rows)
+    parts = storage.query('select table_name, "rows" from parts order by all', catalog.home)
+    assert parts == [{"table_name": "attempts", "rows": 1}, {"table_name": "calls", "rows": 2}]
+    assert len(part_files(catalog.home)) == 2
+
+
+def test_a_part_is_what_its_entry_says(catalog: storage.Catalog) -> None:
+    """Size and hash let `tutti verify` find a damaged file."""
+    import hashlib
+
+    storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
+    (entry,) = catalog.rows(sa.select(cat.parts))
+    data = (catalog.home.root / entry["path"]).read_bytes()
+    assert (entry["bytes"], entry["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+
+
+def test_a_failure_in_complete_leaves_nothing(catalog: storage.Catalog) -> None:
+    """No row, no state, no file: the attempt can be committed again."""
+
+    def fail(connection: sa.Connection) -> None:
+        cat.upsert(connection, cat.sweeps, {"sweep_id": "s", "name": "s", "spec": "{}"})
+        raise RuntimeError("the state is not what it should be")
+
+    with pytest.raises(RuntimeError, match="should be"):
+        storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]}, fail)
+    assert part_files(catalog.home) == []
+    assert attempts(catalog.home) == []
+    assert storage.query("select * from sweeps", catalog.home) == []
+    storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
+    assert attempts(catalog.home) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ({"attempts": [{"attempt_id": "a"}], "no_such": [{}]}, KeyError),
+        ({"attempts": [{"attempt_id": "a", "colour": "red"}]}, KeyError),
+        ({"attempts": [{"attempt_id": "a", "trial": "first"}]}, (pa.ArrowInvalid, TypeError)),
+        (
+            {"attempts": [{"attempt_id": "a"}], "calls": [{"model": 5}]},
+            (pa.ArrowInvalid, TypeError),
+        ),
+        ({"attempts": [{"attempt_id": "a", "correct": "yes"}]}, (pa.ArrowInvalid, TypeError)),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_whole(
+    catalog: storage.Catalog, rows: Any, error: Any
+) -> None:
+    """An unknown table or column, or a value of the wrong type: nothing becomes visible."""
+    with pytest.raises(error):
+        storage.commit(catalog, rows)
+    assert attempts(catalog.home) == []
+    assert part_files(catalog.home) == []
+
+
+def test_files_without_an_entry_are_never_read(catalog: storage.Catalog) -> None:
+    """A half-written file and a whole one whose commit never came: a crash leaves both."""
+    storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
+    folder = catalog.home.tables / "attempts"
+    (folder / "part-1.parquet.tmp").write_bytes(b"PAR1 half")
+    (folder / "part-2.parquet").write_bytes(b"not parquet at all")
+    shutil.copy(part_files(catalog.home)[-1], folder / "part-3.parquet")
+    assert attempts(catalog.home) == ["a"]
+
+
+def test_an_interrupt_right_after_the_commit_keeps_the_entered_part(
+    catalog: storage.Catalog,
+) -> None:
+    """Ctrl-C can arrive when the transaction is in and the function has not returned yet."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    sa.event.listen(catalog.engine, "checkin", interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
+    finally:
+        sa.event.remove(catalog.engine, "checkin", interrupt)
+    with storage.open_catalog(catalog.home) as reopened:
+        entered = reopened.rows(sa.select(cat.parts))
+    missing = [row["path"] for row in entered if not (catalog.home.root / row["path"]).exists()]
+    assert missing == [], "an entered part is gone: every query of its table fails from now on"
+
+
+def test_a_failed_sync_of_the_folder_leaves_no_file(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part has its final name by then; it is taken away all the same."""
+    real = os.fsync
+
+    def failing(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").resolve().is_dir():
+            raise OSError(5, "Input/output error")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(storage.StoreError, match="Input/output"):
+        storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
+    assert part_files(catalog.home) == []
+
+
+def start_worker(home: storage.Home, name: str, count: int, env: Any) -> "subprocess.Popen[str]":
+    """A process that opens the store and waits for the word to commit `count` times."""
+    command = [sys.executable, "-c", WORKER, str(home.root), name, str(count)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=env)
+
+
+def let_go(workers: "list[subprocess.Popen[str]]") -> None:
+    """Start all workers' commits at once, when all are ready."""
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+
+
+def test_a_killed_process_loses_no_committed_row_and_doubles_none(
+    home: storage.Home, worker_environment: dict[str, str]
+) -> None:
+    """kill -9 in the middle of commits; what was reported as committed is there exactly once."""
+    storage.open_catalog(home).close()
+    workers = [start_worker(home, f"w{i}", 10_000, worker_environment) for i in range(3)]
+    let_go(workers)
+    rng, acknowledged = Random(0), {}
+    for i, worker in enumerate(workers):
+        assert worker.stdout is not None
+        for _ in range(rng.randint(3, 15)):
+            acknowledged[i] = int(worker.stdout.readline())
+        threading.Event().wait(rng.uniform(0, 0.02))  # anywhere in the protocol
+        worker.send_signal(signal.SIGKILL)
+    for i, worker in enumerate(workers):
+        assert worker.stdout is not None
+        assert worker.stdin is not None
+        with worker.stdout, worker.stdin:
+            reports = worker.stdout.read().split("\n")[:-1]
+        worker.wait()
+        acknowledged[i] = max([acknowledged[i], *map(int, reports)])
+    seen = attempts(home)
+    assert len(seen) == len(set(seen))
+    for i, last in acknowledged.items():
+        numbers = sorted(int(name.split("-")[1]) for name in seen if name.startswith(f"w{i}-"))
+        # One more may be in: the kill came between its commit and its report.
+        assert numbers in (list(range(last + 1)), list(range(last + 2)))
+    messages = storage.query("select count(*) as n from messages", home)
+    states = storage.query("select count(*) as n from parts where table_name = 'attempts'", home)
+    assert (messages, states) == ([{"n": 2 * len(seen)}], [{"n": len(seen)}])
+    with storage.open_catalog(home) as catalog:
+        done = {row["attempt_id"] for row in catalog.rows(sa.select(cat.attempt_states))}
+        assert done == set(seen)
+        storage.commit(catalog, {"attempts": [{"attempt_id": "next"}]})  # no lock was left behind
+    assert "next" in attempts(home)
+
+
+def test_processes_that_commit_at_once_all_land(
+    home: storage.Home, worker_environment: dict[str, str]
+) -> None:
+    """Four writers, 25 commits each, all at the same time."""
+    storage.open_catalog(home).close()
+    workers = [start_worker(home, f"w{i}", 25, worker_environment) for i in range(4)]
+    let_go(workers)
+    for worker in workers:
+        worker.communicate()
+        assert worker.returncode == 0
+    assert attempts(home) == sorted(f"w{w}-{i}" for w in range(4) for i in range(25))
+
+
+def test_a_new_store_can_be_opened_by_many_at_once(tmp_path: Path) -> None:
+    """Gateway, sweep and reader start together on a machine that has no store yet."""
+    together = threading.Barrier(4)
+
+    def open_one(root: Path) -> str:
+        together.wait()
+        try:
+            storage.open_catalog(storage.Home(root)).close()
+        except storage.StoreError as error:
+            return str(error)
+        return ""
+
+    failures = set()
+    with ThreadPoolExecutor(4) as pool:
+        for i in range(5):
+            failures |= set(pool.map(open_one, [tmp_path / str(i)] * 4))
+    assert failures == {""}
+
+
+def test_a_catalog_that_stays_locked_is_a_store_error(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past the bound a writer gives up with StoreBusy, and its part is taken away."""
+    monkeypatch.setattr(cat, "BUSY_TIMEOUT_S", 0.05)
+    with storage.open_catalog(catalog.home) as other, catalog.transaction():
+        with pytest.raises(storage.StoreBusy, match="locked"):
+            storage.commit(other, {"attempts": [{"attempt_id": "a"}]})
+    assert part_files(catalog.home) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MiB. Skips where this user cannot mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    if os.geteuid() != 0 or mount is None:
+        pytest.skip("a full disk needs a tmpfs of its own, and mounting one needs root")
+    options = ["-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    done = subprocess.run([mount, *options], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"cannot mount a tmpfs here: {done.stderr.strip()}")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Take all space of `disk` but `leave` bytes."""
+    ballast = disk / "ballast"
+    stat = os.statvfs(disk)
+    ballast.write_bytes(b"\0" * max(0, stat.f_bavail * stat.f_frsize - leave))
+    return ballast
+
+
+@pytest.mark.parametrize("leave", [0, 16 * 1024, 400 * 1024])
+def test_a_full_disk_is_store_full_and_nothing_is_lost(small_disk: Path, leave: int) -> None:
+    """No room for the part, or for the catalog's entry: the message says what to do, earlier rows
+    stay readable, and once space is free the same commit works."""
+    home = storage.Home(small_disk / "store")
+    big = {"attempt_id": "big", "answer": Random(0).randbytes(400_000).hex()}
+    with storage.open_catalog(home) as catalog:
+        storage.commit(catalog, {"attempts": [{"attempt_id": "small"}]})
+        ballast = fill(small_disk, leave)
+        with pytest.raises(storage.StoreFull, match="TUTTI_HOME") as failure:
+            storage.commit(catalog, {"attempts": [big]})
+        assert str(home.root) in str(failure.value)
+        assert attempts(home) == ["small"]
+        assert len(part_files(home)) == 1
+        ballast.unlink()
+        storage.commit(catalog, {"attempts": [big]})
+    assert attempts(home) == ["big", "small"]
+
+
+def test_a_full_disk_stops_a_change_of_the_catalog_alone(small_disk: Path) -> None:
+    """SQLite's own full error becomes StoreFull too, and the catalog stays whole."""
+    home = storage.Home(small_disk / "store")
+    with storage.open_catalog(home) as catalog:
+        catalog.enter_artifact("index:1", {"documents": 1})
+        ballast = fill(small_disk, 0)
+        detail = {"text": Random(0).randbytes(200_000).hex()}
+        with pytest.raises(storage.StoreFull, match="TUTTI_HOME"):
+            catalog.enter_artifact("index:2", detail)
+        assert catalog.artifact("index:1") is not None
+        assert catalog.artifact("index:2") is None
+        ballast.unlink()
+        catalog.enter_artifact("index:2", detail)
+        assert catalog.artifact("index:2") is not None
+
+
+def test_older_parts_with_fewer_columns_read_as_null(catalog: storage.Catalog) -> None:
+    """Columns may be added: a part of an earlier version has null where it has no column."""
+    storage.commit(catalog, {"attempts": [{"attempt_id": "new", "answer": "42", "trial": 1}]})
+    (entry,) = catalog.rows(sa.select(cat.parts))
+    kept = ["trial", "attempt_id"]  # fewer, and in another order
+    old = pa.table({"trial": [7], "attempt_id": ["old"]}).select(kept)
+    path = catalog.home.tables / "attempts" / "part-old.parquet"
+    pq.write_table(old, path)
+    row = entry | {"part_id": "old", "path": str(path.relative_to(catalog.home.root))}
+    catalog.upsert(cat.parts, row)
+    found = storage.query("select * from attempts order by attempt_id", catalog.home)
+    assert list(found[0]) == TABLES["attempts"].names
+    assert [(r["attempt_id"], r["answer"], r["trial"]) for r in found] == [
+        ("new", "42", 1),
+        ("old", None, 7),
+    ]

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 from storage import StoreError
 from tasks.agents.toolbox import ToolUnavailable
 from tasks.serving.errors import RegistryError, ServingError
+from tasks.serving.registry import explain
 from tasks.sweeps.suite import SuiteError
 from tasks.training.stage import TrainingFailed
 
@@ -13,6 +14,11 @@ FAILED, BAD_USAGE = 1, 2
 
 class UsageError(ValueError):
     """What was asked for does not exist or makes no sense."""
+
+
+def message_of(error: Exception) -> str:
+    """What to tell the user; a validation error as one line of fields, faults and values."""
+    return explain(error) if isinstance(error, ValidationError) else str(error)
 
 
 def exit_code_of(error: Exception) -> int | None:

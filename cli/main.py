@@ -46,7 +46,7 @@ class Format(StrEnum):
 
 def guarded(work: Callable[[], Any]) -> Any:
     """Run `work`; an expected error becomes one message on stderr and exit code 1 or 2."""
-    from cli.failures import exit_code_of
+    from cli.failures import exit_code_of, message_of
 
     try:
         return work()
@@ -57,7 +57,7 @@ def guarded(work: Callable[[], Any]) -> Any:
         code = exit_code_of(error)
         if code is None:
             raise
-        typer.echo(f"tutti: {error}", err=True)
+        typer.echo(f"tutti: {message_of(error)}", err=True)
         raise typer.Exit(code) from None
 
 
@@ -85,18 +85,19 @@ def doctor(
 @app.command()
 def demo(
     models: ModelsFile = MODELS,
-    seconds: Annotated[float, typer.Option(help="length of the training step")] = 75.0,
-    tasks: Annotated[int, typer.Option(help="test tasks of each family in the sweep")] = 40,
+    small: Annotated[
+        bool, typer.Option("--small", help="a few tasks, seconds of training")
+    ] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = True,
 ) -> None:
     """Run the whole chain on this machine: tasks, index, vLLM, sweep, training, report."""
 
     def work() -> None:
         from cli.prefect_server import as_flow_run
-        from flows.demo import DemoParameters
+        from flows.demo import SMALL, DemoParameters
         from flows.demo import demo as flow
 
-        parameters = DemoParameters(train_seconds=seconds, tasks_per_family=tasks)
+        parameters = SMALL if small else DemoParameters()
         asyncio.run(as_flow_run(flow, prefect, parameters, models))
 
     guarded(work)
@@ -246,5 +247,21 @@ def _suite_path(name: str) -> Path:
     return path if path.suffix in (".yaml", ".yml") else SUITES / f"{name}.yaml"
 
 
+def main() -> None:
+    """Run the command line; the console script's entry point."""
+    code: int | str | None = 0
+    try:
+        app()
+    except SystemExit as ended:
+        code = ended.code
+    if "prefect" in sys.modules:
+        # Prefect's daemon threads keep frames alive into the interpreter's teardown, where DuckDB's
+        # binding then lists them as leaks on the user's terminal. Everything is closed by now.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
+    raise SystemExit(code)
+
+
 if __name__ == "__main__":
-    app()
+    main()

@@ -6,6 +6,7 @@ every child ends with this process, even when it is killed.
 """
 
 import argparse
+import json
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -24,24 +26,22 @@ from storage import Catalog, StoreError, open_catalog
 from tasks.serving import Child, PortTaken, ServingError, claim_port
 
 PROJECT = Path(__file__).resolve().parents[1]
-PORT = 4200
-# Flow runs at once, by work pool. Two on one CPU would measure each other.
-POOLS = {"cpu": 1, "gpu": 1}
-POLL_S = 0.5
+PORT = 4200  # the next one is the reports': a browser opens no file:// link on Prefect's pages
+POOLS = {"cpu": 1, "gpu": 1}  # flow runs at once: two sweeps would measure each other
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GUIDE = """
-[bold green]{url}[/] shows the runs of {home}
+[bold green]{url}[/] shows the flow runs of {home}
 
-  run a sweep   {url}/deployments, eval-sweep, Run, Custom run, Submit
-  nightly       runs at 02:00 UTC while this process does; {url}/deployments switches it off
-  results       a run's page, tab Artifacts
+  run a sweep   {url}/deployments -> eval-sweep -> Run -> Custom run -> Submit
+  results       the run's page, tab Artifacts; reports are also at {reports}
+  every night   at 02:00 UTC, while this runs: {url}/deployments -> nightly
   logs          {logs}
 
 Ctrl-C ends the server, the workers and what they run."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until a signal (0), or until a child fails or the port is taken (1)."""
+    """Run until a signal (0); 1 when a child ends or a port is taken."""
     parser = argparse.ArgumentParser(prog="python -m cli.ui", description=__doc__)
     default = int(os.environ.get("PREFECT_SERVER_API_PORT") or PORT)
     parser.add_argument("--port", type=int, default=default, help="the UI's port (%(default)s)")
@@ -50,88 +50,99 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in SIGNALS:
         signal.signal(number, signal.default_int_handler)
     try:
-        _claim(port)
+        claim_port(port), claim_port(port + 1)
         with open_catalog() as catalog, ExitStack() as stack:
-            _serve(f"http://127.0.0.1:{port}", port, catalog, stack, console)
+            _serve(port, catalog, stack, console)
     except KeyboardInterrupt:
         console.print("ended; the history is kept")
         return 0
+    except PortTaken as error:
+        hint = f"another pair of ports: PREFECT_SERVER_API_PORT={port + 2} make ui"
+        print(f"tutti ui: {str(error).split(';')[0]}; stop it, or take {hint}", file=sys.stderr)
     except (ServingError, StoreError) as error:
         print(f"tutti ui: {error}", file=sys.stderr)
     return 1
 
 
-def child_environment(url: str, port: int, home: Path) -> dict[str, str]:
+def child_environment(port: int, home: Path) -> dict[str, str]:
     """What the server, the workers and the flow runs get on top of this process's environment."""
     environment = ENVIRONMENT | {
         "PREFECT_HOME": str(home / "prefect"),
-        "PREFECT_API_URL": f"{url}/api",
-        "PREFECT_SERVER_API_PORT": str(port),  # the UI asks for its data there
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_API_PORT": str(port),  # the UI's pages ask for their data there
         "PREFECT_WORKER_QUERY_SECONDS": "2",
         "PREFECT_LOGGING_LEVEL": "INFO",  # a run's page shows its stages as they end
         "PYTHONPATH": str(PROJECT),
         "TUTTI_PROJECT": str(PROJECT),  # prefect.yaml: where flow runs start
         "TUTTI_HOME": str(home),
+        "TUTTI_ARTIFACTS_URL": f"http://127.0.0.1:{port + 1}",
     }
-    if os.environ.get("TUTTI_MODELS_PYTHON"):  # else each run takes the project's own
-        environment["TUTTI_MODELS_PYTHON"] = str(Path(os.environ["TUTTI_MODELS_PYTHON"]).absolute())
+    if os.environ.get("TUTTI_MODELS_PYTHON"):  # else a run takes the project's own
+        environment["TUTTI_MODELS_PYTHON"] = os.path.abspath(os.environ["TUTTI_MODELS_PYTHON"])
     return environment
 
 
-def _claim(port: int) -> None:
-    try:
-        claim_port(port)
-    except PortTaken:
-        raise PortTaken(
-            f"port {port} is taken by another process (another `make ui`?); stop it, or choose "
-            f"another port: PREFECT_SERVER_API_PORT={port + 1} make ui"
-        ) from None
-
-
-def _serve(url: str, port: int, catalog: Catalog, stack: ExitStack, console: Console) -> None:
+def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> None:
     """Start everything and watch it. Raises ServingError when a child ends."""
-    environment = child_environment(url, port, catalog.home.root)
+    home = catalog.home
+    environment = child_environment(port, home.root)
+    api = environment["PREFECT_API_URL"]
 
     def start(role: str, *words: str) -> Child:
-        command = [sys.executable, "-m", "prefect", "--no-prompt", *words]
+        command = [sys.executable, "-m", *words]
         child = stack.enter_context(Child(role, command, environment, catalog))
-        # Runs before the child is stopped: a second Ctrl-C must not cut the clearing up short.
+        # Called before the child is stopped: a second Ctrl-C must not cut the clearing up short.
         stack.callback(lambda: [signal.signal(number, signal.SIG_IGN) for number in SIGNALS])
         return child
 
     console.print("starting the server, workers and deployments (about 20 s) …")
-    server = start("prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port))
-    server.wait_ready(lambda: _answers(f"{url}/api/health"), READY_TIMEOUT_S)
+    there = ("--host", "127.0.0.1", "--port", str(port))
+    server = start("prefect", "prefect", "server", "start", *there)
+    home.artifacts.mkdir(parents=True, exist_ok=True)
+    there = ("--bind", "127.0.0.1", "--directory", str(home.artifacts))
+    reports = start("reports", "http.server", str(port + 1), *there)
+    server.wait_ready(lambda: _ask(f"{api}/health") is True, READY_TIMEOUT_S)
+    _close_orphans(api)
     workers = {}
     for pool, limit in POOLS.items():  # a worker makes its pool when there is none
         words = ["--pool", pool, "--type", "process", "--name", pool, "--limit", str(limit)]
-        workers[pool] = start(f"worker-{pool}", "worker", "start", *words)
+        workers[pool] = start(f"worker-{pool}", "prefect", "worker", "start", *words)
     for pool, worker in workers.items():
-        worker.wait_ready(partial(_answers, f"{url}/api/work_pools/{pool}"), READY_TIMEOUT_S)
-    deploy = start("deploy", "deploy", "--all", "--prefect-file", str(PROJECT / "prefect.yaml"))
+        worker.wait_ready(partial(_ask, f"{api}/work_pools/{pool}"), READY_TIMEOUT_S)
+    words = ["deploy", "--all", "--prefect-file", str(PROJECT / "prefect.yaml")]
+    deploy = start("deploy", "prefect", "--no-prompt", *words)
     while deploy.poll() is None:
-        time.sleep(POLL_S)
+        time.sleep(0.5)
     if deploy.poll():
         raise ServingError(f"prefect.yaml was not registered:\n{deploy.log_tail()}")
-    console.print(GUIDE.format(url=url, home=catalog.home.root, logs=catalog.home.logs))
-    _watch([server, *workers.values()])
-
-
-def _watch(children: Sequence[Child]) -> None:
+    url, pages = api.removesuffix("/api"), environment["TUTTI_ARTIFACTS_URL"]
+    console.print(GUIDE.format(url=url, reports=pages, home=home.root, logs=home.logs))
     while True:
-        for child in children:
-            # Never true: raises as soon as the child is gone, with the end of its log.
+        for child in (server, reports, *workers.values()):
             if child.poll() is not None:
-                child.wait_ready(lambda: False, 0.0)
-        time.sleep(POLL_S)
+                child.wait_ready(lambda: False, 0.0)  # raises, with the end of the child's log
+        time.sleep(0.5)
 
 
-def _answers(url: str) -> bool:
+def _close_orphans(api: str) -> None:
+    """Runs that a killed server left as running would be so for ever, and hold their slots."""
+    open_states = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
+    asked = {"flow_runs": {"state": open_states}, "work_pools": {"name": {"any_": list(POOLS)}}}
+    message = "`make ui` ended during this run; run it again, what is finished is kept"
+    state = {"type": "CRASHED", "name": "Crashed", "message": message}
+    for run in _ask(f"{api}/flow_runs/filter", asked) or []:
+        _ask(f"{api}/flow_runs/{run['id']}/set_state", {"state": state})
+
+
+def _ask(url: str, body: dict[str, Any] | None = None) -> Any:
+    """The decoded answer; None while there is none or it is an error."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(url, timeout=2.0) as response:
-            return bool(response.status == 200)
+        with urllib.request.urlopen(request, timeout=5.0) as response:
+            return json.load(response)
     except (urllib.error.URLError, OSError):
-        return False
+        return None
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tasks.serving import (
     Engine,
     Model,
     checkpoint_id,
+    claim_port,
     gateway,
     pick_model,
     reap_stale,
@@ -59,6 +60,8 @@ class Bench:
         self.model, self.library = model, library
         self.model_id = checkpoint_id(model)
         self.engine = Engine(name, model, catalog)
+        if port is not None:
+            claim_port(port)  # a taken port is better said now than after the engine's start
         self._catalog, self._log, self._port = catalog, log, port
         self._open = contextlib.ExitStack()
         self._services: Services | None = None

@@ -39,6 +39,12 @@ class DemoParameters(BaseModel):
     seed: int = Field(0, description="decides which documents are asked about")
 
 
+SMALL = DemoParameters(
+    concurrency=(4,), tasks_per_family=2, lesson_train=24, lesson_test=3, train_seconds=5.0
+)
+"""The chain in about two minutes, most of which is the engine's start."""
+
+
 @flow(name="demo")
 async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MODELS) -> str:
     """Run the whole chain on this machine.

@@ -108,7 +108,7 @@ async def run_cell(
     if missing:
         session = _CellRun(plan, cell, services, catalog, run_id, progress, on_progress)
         await session.run(missing)
-    complete = progress.done == progress.total
+    complete = len(finished_samples(catalog, cell)) == progress.total
     _set_status(catalog, cell, "finished" if complete else "incomplete")
     return progress
 
@@ -221,6 +221,7 @@ class _CellRun:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.over.wait(), COMMIT_S)
             await self._commit()
+        await self._commit()  # what ended while the last commit was under way
 
     async def _commit(self) -> None:
         taken, self.finished = self.finished, []

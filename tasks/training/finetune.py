@@ -81,7 +81,7 @@ def _fit(model: Any, samples: list[Any], pad: int, given: argparse.Namespace) ->
         optimizer.zero_grad(set_to_none=True)
         tokens += sum(len(ids) for ids, _ in drawn)
         step += 1
-        if step % 10 == 0:
+        if step == 1 or step % 10 == 0:
             speed = tokens / (time.monotonic() - started)
             row = {"step": step, "tokens": tokens, "loss": round(loss.item(), 4)}
             row |= {"token_accuracy": round(accuracy, 4), "tokens_per_s": round(speed)}

@@ -151,12 +151,14 @@ def test_a_catalog_that_is_no_database_is_a_store_error(home: storage.Home) -> N
         storage.query("select 1", home)
 
 
-def test_a_home_with_a_quote_in_its_name_works(home: storage.Home) -> None:
-    """Paths go into SQL; a user's folder may be called anything."""
-    odd = storage.Home(home.root.parent / "it's %40 a store")
+@pytest.mark.parametrize("name", ["it's a store", "50%40", "what?now#then", "ünï"])
+def test_a_home_may_have_any_name(home: storage.Home, name: str) -> None:
+    """Paths go into SQL and into a database URL; a user's folder may be called anything."""
+    odd = storage.Home(home.root.parent / name)
     with storage.open_catalog(odd) as catalog:
         storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
     assert storage.query("select attempt_id from attempts", odd) == [{"attempt_id": "a"}]
+    assert (odd.root / "catalog.db").is_file(), "the catalog is not in its home"
 
 
 def test_times_come_back_as_they_went_in(catalog: storage.Catalog) -> None:

@@ -1,0 +1,102 @@
+"""The real chain, run once by a user's command: vLLM, gateway, FAISS, sandbox and Prefect."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import Home, query
+
+PROJECT = Path(__file__).resolve().parents[2]
+TUTTI = [sys.executable, "-m", "cli.main"]
+DEMO_TIMEOUT_S = 600.0
+GONE_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store of its own, and commands run against it."""
+
+    root: Path
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The environment of a user who has only set TUTTI_HOME."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT")}
+        return kept | {"TUTTI_HOME": str(self.root)} | more
+
+    def run(self, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
+        """Run ``tutti ARGUMENTS`` to its end."""
+        return subprocess.run(
+            [*TUTTI, *arguments],
+            cwd=PROJECT,
+            env=self.environment(**more),
+            capture_output=True,
+            text=True,
+            timeout=DEMO_TIMEOUT_S,
+        )
+
+    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start ``tutti ARGUMENTS``; its output goes to a file in the store's folder."""
+        with (self.root.parent / "output.log").open("ab") as out:
+            return subprocess.Popen(
+                [*TUTTI, *arguments], cwd=PROJECT, env=self.environment(), stdout=out, stderr=out
+            )
+
+    def sql(self, statement: str) -> list[dict[str, Any]]:
+        """Rows of a statement."""
+        return query(statement, Home(self.root))
+
+    def processes(self) -> dict[int, str]:
+        """Live processes that tutti started for this store (by their environment)."""
+        wanted = f"TUTTI_HOME={self.root}".encode()
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal():
+                continue
+            try:
+                environment = (entry / "environ").read_bytes().split(b"\0")
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if wanted in environment and any(e.startswith(b"TUTTI_CHILD=") for e in environment):
+                found[int(entry.name)] = command
+        return found
+
+    def wait_until_gone(self) -> dict[int, str]:
+        """Wait for every child process to end; returns those that did not in time."""
+        deadline = time.monotonic() + GONE_TIMEOUT_S
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return left
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A finished ``tutti demo --small``."""
+
+    store: Store
+    done: "subprocess.CompletedProcess[str]"
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """The small demo, run once for all tests."""
+    store = Store(tmp_path_factory.mktemp("demo") / "home")
+    done = store.run("demo", "--small")
+    assert done.returncode == 0, done.stderr[-3000:]
+    yield Demo(store, done)
+    assert not store.wait_until_gone()
+
+
+@pytest.fixture()
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store; nothing it started may outlive the test."""
+    made = Store(tmp_path / "home")
+    yield made
+    assert not made.wait_until_gone()

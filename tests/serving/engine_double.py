@@ -1,0 +1,70 @@
+"""An engine's HTTP side without a model: answers what a test asked for, notes what it was sent."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+METRICS = """\
+# HELP vllm:kv_cache_usage_perc KV-cache usage. 1 means 100 percent usage.
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
+vllm:num_requests_running{engine="0",model_name="m"} 3.0
+vllm:prefix_cache_hits_total{engine="0",model_name="m"} 128.0
+vllm:prefix_cache_queries_total{engine="0",model_name="m"} 1e+03
+python_info{version="3.11"} 1.0
+"""
+USAGE = {
+    "prompt_tokens": 120,
+    "completion_tokens": 30,
+    "total_tokens": 150,
+    "prompt_tokens_details": {"cached_tokens": 96},
+}
+Reply = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
+
+
+def completion(content: str, usage: dict[str, Any] = USAGE) -> dict[str, Any]:
+    """A chat completion as vLLM answers it."""
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+class EngineDouble:
+    """`reply` may be replaced by a test; `requests` are (headers, body), as they arrived."""
+
+    server: TestServer
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[dict[str, str], dict[str, Any]]] = []
+        self.metrics = METRICS
+        self.reply: Reply = self.answer
+        self.gate = asyncio.Event()  # answers wait for it
+        self.gate.set()
+
+    def application(self) -> web.Application:
+        """The aiohttp application."""
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/metrics", self._metrics)
+        return app
+
+    async def answer(self, _: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        """A fixed answer with fixed usage."""
+        return web.json_response(completion("hi"))
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        self.requests.append((dict(request.headers), body))
+        await self.gate.wait()
+        return await self.reply(request, body)
+
+    async def _models(self, _: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "m"}]})
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(text=self.metrics)

@@ -1,0 +1,151 @@
+"""models.yaml: what is wrong with it is said with file, field and value."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.serving.errors import RegistryError
+from tasks.serving.registry import Model, Prices, checkpoint_id, pick_model, read_registry
+
+GOOD: dict[str, Any] = {"provider": "openai", "endpoint": "http://h/v1", "context_tokens": 1024}
+SERVED: dict[str, Any] = {
+    "provider": "vllm",
+    "checkpoint": "weights/a",
+    "context_tokens": 1024,
+    "engine": {"kv_blocks": 64},
+}
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Path:
+    """Where the registry file is; its project folder is `tmp_path`."""
+    (tmp_path / "deployments").mkdir()
+    return tmp_path / "deployments" / "models.yaml"
+
+
+def write(path: Path, **models: Any) -> Path:
+    """Write a registry."""
+    path.write_text(yaml.safe_dump({"models": models}))
+    return path
+
+
+def refusal(path: Path) -> str:
+    """The message that reading `path` is refused with."""
+    with pytest.raises(RegistryError) as failure:
+        read_registry(path)
+    message = str(failure.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    return message
+
+
+def test_entries_are_read_and_relative_checkpoints_belong_to_the_project(registry: Path) -> None:
+    """The working folder does not matter; an absolute path is kept."""
+    elsewhere = SERVED | {"checkpoint": "/weights/b"}
+    models = read_registry(write(registry, a=SERVED, b=elsewhere, c=GOOD))
+    assert models["a"].checkpoint == registry.parent.parent / "weights" / "a"
+    assert models["b"].checkpoint == Path("/weights/b")
+    assert models["c"].checkpoint is None
+
+
+def test_our_own_registry_is_valid() -> None:
+    """The file that is shipped reads."""
+    path = Path(__file__).resolve().parents[2] / "deployments" / "models.yaml"
+    assert "pocket" in read_registry(path)
+
+
+def test_a_missing_file_says_how_to_name_one(registry: Path) -> None:
+    """The first thing a new user meets."""
+    assert "no such file; name one with --models" in refusal(registry)
+
+
+def test_a_file_that_is_not_yaml_says_where(registry: Path) -> None:
+    """The line of the mistake is in the message."""
+    registry.write_text("models:\n  a: {provider: vllm\n  b: [")
+    assert re.search("not YAML.*line 3", refusal(registry))
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "models: 3\n"])
+def test_a_file_of_another_shape_is_refused(registry: Path, text: str) -> None:
+    """Empty, a list, or a number where models belong."""
+    registry.write_text(text)
+    assert "valid dictionary" in refusal(registry)
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "value"),
+    [
+        ({"colour": "red"}, "models.m.colour", "'red'"),
+        ({"context_tokens": 3}, "models.m.context_tokens", "3"),
+        ({"provider": "abacus"}, "models.m.provider", "'abacus'"),
+        ({"prices": {"prompt": -1}}, "models.m.prices.prompt", "-1"),
+        ({"checkpoint": "weights"}, "models.m", "either `endpoint` or `checkpoint`"),
+        ({"endpoint": None}, "models.m", "either `endpoint` or `checkpoint`"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_value(
+    registry: Path, change: dict[str, Any], field: str, value: str
+) -> None:
+    """File, field and value in one line."""
+    message = refusal(write(registry, m=GOOD | change))
+    assert f"{field}: " in message
+    assert value in message
+
+
+def test_weights_need_engine_settings(registry: Path) -> None:
+    """Without them tutti cannot start the server."""
+    message = refusal(write(registry, m=SERVED | {"engine": None}))
+    assert "needs `engine` settings" in message
+    message = refusal(write(registry, m=SERVED | {"engine": {"kv_blocks": 1}}))
+    assert "models.m.engine.kv_blocks" in message
+
+
+def test_an_unknown_model_lists_the_known(registry: Path) -> None:
+    """A typing error is seen at once."""
+    write(registry, zebra=GOOD, ant=GOOD)
+    with pytest.raises(RegistryError, match=re.escape("no model 'ent'; known: ant, zebra")):
+        pick_model(registry, "ent")
+    assert pick_model(registry, "ant").endpoint == "http://h/v1"
+
+
+def test_a_checkpoint_without_weights_says_what_makes_them(tmp_path: Path) -> None:
+    """The engine is not even started."""
+    model = Model(**SERVED | {"checkpoint": tmp_path})
+    with pytest.raises(RegistryError, match="no model.safetensors.*tutti train"):
+        checkpoint_id(model)
+
+
+def test_a_checkpoint_id_is_its_content(tmp_path: Path) -> None:
+    """Moved, it is the same; with other weights, another. A readme does not matter."""
+    folders = [tmp_path / name for name in "abc"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"weights")
+        (folder / "config.json").write_text("{}")
+    (folders[1] / "README.md").write_text("read me")
+    (folders[2] / "model.safetensors").write_bytes(b"others")
+    a, b, c = (checkpoint_id(Model(**SERVED | {"checkpoint": folder})) for folder in folders)
+    assert a == b != c
+    assert a.startswith("checkpoint:")
+
+
+def test_a_call_costs_what_its_tokens_cost() -> None:
+    """Per million tokens; cached prompt tokens have their own price and are not paid twice."""
+    prices = Prices(prompt=2.0, cached=0.5, completion=10.0)
+    assert prices.cost_usd(1_000_000, 0, 0) == 2.0
+    assert prices.cost_usd(1_000_000, 1_000_000, 0) == 0.5
+    assert prices.cost_usd(1_000, 400, 100) == pytest.approx((600 * 2 + 400 * 0.5 + 1000) / 1e6)
+    assert Prices().cost_usd(10**9, 0, 10**9) == 0.0
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_cache_that_costs_less_never_makes_a_call_dearer(a: int, b: int, out: int) -> None:
+    """More cached tokens of the same prompt: at most the same cost, never below zero."""
+    prices = Prices(prompt=2.0, cached=0.5, completion=10.0)
+    prompt, cached = max(a, b), min(a, b)
+    assert 0 <= prices.cost_usd(prompt, cached, out) <= prices.cost_usd(prompt, 0, out)

@@ -4,7 +4,9 @@ The catalog is the truth about runs, cells, samples, attempts, parts and artifac
 in Parquet parts; a part exists for readers only once its row is here.
 """
 
+import errno
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -241,9 +243,13 @@ def store_boundary(home: Home) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (28, 122):  # ENOSPC, EDQUOT
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(_full(home)) from error
         raise StoreError(f"{home.root}: {error}") from error
+    except RuntimeError as error:
+        if os.strerror(errno.ENOSPC) not in str(error) or isinstance(error, StoreError):
+            raise
+        raise StoreFull(_full(home)) from error  # FAISS reports the system's words, not its number
     except sa.exc.OperationalError as error:
         reason = str(error.orig)
         if "full" in reason:

@@ -43,6 +43,7 @@ class Trajectory:
     cached_tokens: int = 0
     completion_tokens: int = 0
     held_s: float = 0.0
+    cost_usd: float = 0.0
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     ended_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     seconds: float = 0.0
@@ -98,6 +99,7 @@ def _take(trajectory: Trajectory, reply: Reply) -> None:
     trajectory.cached_tokens += reply.cached_tokens
     trajectory.completion_tokens += reply.completion_tokens
     trajectory.held_s += reply.held_s
+    trajectory.cost_usd += reply.cost_usd
 
 
 def _finish(trajectory: Trajectory, content: str) -> None:

@@ -36,6 +36,7 @@ class Reply:
     cached_tokens: int = 0
     completion_tokens: int = 0
     held_s: float = 0.0
+    cost_usd: float = 0.0
 
 
 class ChatModel(Protocol):
@@ -109,7 +110,8 @@ class GatewayModel:
                 raise ContextExceeded(text)
             raise ModelCallFailed(f"HTTP {response.status}: {text}")
         held_s = float(response.headers.get("X-Tutti-Held-S", "0"))
-        return _reply(orjson.loads(data), call_id, held_s)
+        cost_usd = float(response.headers.get("X-Tutti-Cost-Usd", "0"))
+        return _reply(orjson.loads(data), call_id, held_s, cost_usd)
 
     async def release(self) -> None:
         """Tell the gateway that the program is over. Raises ModelCallFailed."""
@@ -122,7 +124,7 @@ class GatewayModel:
             raise ModelCallFailed(f"{type(error).__name__}: {error}") from error
 
 
-def _reply(answer: Mapping[str, Any], call_id: str, held_s: float) -> Reply:
+def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: float) -> Reply:
     message = answer["choices"][0]["message"]
     kept: Message = {"role": "assistant", "content": message.get("content") or ""}
     if message.get("tool_calls"):
@@ -139,6 +141,7 @@ def _reply(answer: Mapping[str, Any], call_id: str, held_s: float) -> Reply:
         details.get("cached_tokens") or 0,
         usage.get("completion_tokens") or 0,
         held_s,
+        cost_usd,
     )
 
 

@@ -19,6 +19,7 @@ import faiss
 import numpy as np
 
 from storage import Catalog, artifact_id
+from storage import catalog as cat
 from tasks.retrieval.corpus import Document, corpus_id
 from tasks.retrieval.embedder import DIMENSIONS, NAME, HashedNgrams
 
@@ -72,14 +73,15 @@ def build_index(documents: Sequence[Document], catalog: Catalog) -> Path:
         return Path(known["path"])
     folder = catalog.home.artifact_folder(index_id)
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
-    staging.mkdir(parents=True)
     try:
-        manifest = {"index_id": index_id, "corpus_id": corpus, "documents": len(documents)}
-        manifest |= content | {"recall": _write_index(documents, staging)}
-        (staging / "manifest.json").write_text(json.dumps(manifest, indent=1))
-        if folder.exists():  # left by a crash between the rename and the catalog entry
-            shutil.rmtree(folder)
-        os.replace(staging, folder)
+        with cat.store_boundary(catalog.home):
+            staging.mkdir(parents=True)
+            manifest = {"index_id": index_id, "corpus_id": corpus, "documents": len(documents)}
+            manifest |= content | {"recall": _write_index(documents, staging)}
+            (staging / "manifest.json").write_text(json.dumps(manifest, indent=1))
+            if folder.exists():  # left by a crash between the rename and the catalog entry
+                shutil.rmtree(folder)
+            os.replace(staging, folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     catalog.enter_artifact(corpus, {"documents": len(documents)})

@@ -106,8 +106,8 @@ class Engine:
         while (code := child.poll()) is None:
             await asyncio.sleep(WATCH_S)
         raise EngineFailed(
-            f"the engine died while serving (exit code {code}); its log ends:\n{child.log_tail()}\n"
-            f"(whole log: {child.log}). What was measured is kept; run the same command again."
+            f"the engine died while serving (exit code {code}); {child.last_words()}\n"
+            "What was measured is kept; run the same command again."
         )
 
     def __enter__(self) -> EngineAddress:

@@ -8,6 +8,7 @@ supervisor left behind is found and ended by the next run (`reap_stale`).
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -26,7 +27,9 @@ from tasks.serving.supervise import GRACE_S
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 TOKEN = "TUTTI_CHILD"
-LOG_TAIL_LINES = 15
+LOG_TAIL_LINES = 12
+ERROR_LINES = 3
+ERROR_LINE = re.compile(r"\b[A-Z]\w*(Error|Exception|Interrupt)\b: ")
 READY_POLL_S = 0.2
 
 
@@ -66,11 +69,13 @@ class Child:
         """The exit code, or None while it runs."""
         return self._process.poll()
 
-    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
-        """The last lines of what it printed."""
-        with contextlib.suppress(FileNotFoundError):
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-        return ""
+    def last_words(self) -> str:
+        """Why it failed, as far as its log tells: the first lines that name an error, then the
+        log's tail, then where the whole log is."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.is_file() else []
+        errors = [line for line in lines[:-LOG_TAIL_LINES] if ERROR_LINE.search(line)]
+        told = list(dict.fromkeys(errors))[:ERROR_LINES] + lines[-LOG_TAIL_LINES:]
+        return "its log says:\n" + "\n".join(told) + f"\n(whole log: {self.log})"
 
     def wait_ready(self, probe: Callable[[], bool], timeout_s: float) -> None:
         """Block until `probe` is true. Raises ServingError with the log's tail when it exits first
@@ -79,14 +84,10 @@ class Child:
         while not probe():
             code = self.poll()
             if code is not None:
-                raise ServingError(
-                    f"{self.role} exited with code {code}; its log ends:\n"
-                    f"{self.log_tail()}\n(whole log: {self.log})"
-                )
+                raise ServingError(f"{self.role} exited with code {code}; {self.last_words()}")
             if time.monotonic() > deadline:
                 raise ServingError(
-                    f"{self.role} was not ready after {timeout_s:.0f} s; its log "
-                    f"ends:\n{self.log_tail()}\n(whole log: {self.log})"
+                    f"{self.role} was not ready after {timeout_s:.0f} s; {self.last_words()}"
                 )
             time.sleep(READY_POLL_S)
 

@@ -38,6 +38,7 @@ def attempt_rows(plan: Plan, cell: Cell, finished: "Finished", run_id: str) -> R
         "prompt_tokens": trajectory.prompt_tokens,
         "cached_tokens": trajectory.cached_tokens,
         "completion_tokens": trajectory.completion_tokens,
+        "cost_usd": trajectory.cost_usd,
         "answer": trajectory.answer,
         "score": score.value if counted else None,
         "correct": score.correct if counted else None,

@@ -107,10 +107,7 @@ def run_job(
                 time.sleep(POLL_S)
             _new_reports(child.log, reports, on_report)
             if code:
-                raise TrainingFailed(
-                    f"training exited with code {code}; its log ends:\n{child.log_tail()}\n"
-                    f"(whole log: {child.log})"
-                )
+                raise TrainingFailed(f"training exited with code {code}; {child.last_words()}")
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(staging, folder)

@@ -41,9 +41,9 @@ class Store:
             timeout=DEMO_TIMEOUT_S,
         )
 
-    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Start ``tutti ARGUMENTS``; its output goes to a file in the store's folder."""
-        with (self.root.parent / "output.log").open("ab") as out:
+    def start(self, *arguments: str, output: Path) -> "subprocess.Popen[bytes]":
+        """Start ``tutti ARGUMENTS``; what it prints is added to the file `output`."""
+        with output.open("ab") as out:
             return subprocess.Popen(
                 [*TUTTI, *arguments], cwd=PROJECT, env=self.environment(), stdout=out, stderr=out
             )

@@ -1,8 +1,11 @@
 """Kill what can be killed while a sweep runs: nothing finished is lost or counted twice."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +28,7 @@ def test_kill_the_run_then_the_engine_then_finish(store: Store, tmp_path: Path) 
     suite = tmp_path / "crash.yaml"
     suite.write_text(SUITE)
 
-    run = store.start("sweep", "run", str(suite))
+    run = store.start("sweep", "run", str(suite), output=tmp_path / "output.log")
     _wait_for_attempts(store, 6)
     run.kill()
     run.wait()
@@ -33,7 +36,7 @@ def test_kill_the_run_then_the_engine_then_finish(store: Store, tmp_path: Path) 
     finished = _counted(store)
     assert finished
 
-    run = store.start("sweep", "run", str(suite))
+    run = store.start("sweep", "run", str(suite), output=tmp_path / "output.log")
     _wait_for_attempts(store, len(finished) + 6)
     _kill_engine(store)
     assert run.wait(timeout=60) == 1
@@ -76,7 +79,47 @@ def test_an_engine_that_cannot_start(store: Store, tmp_path: Path) -> None:
     models.write_text(text.replace("kv_blocks: 48", "kv_blocks: 8"))
     done = store.run("sweep", "run", "smoke", "--models", str(models))
     assert done.returncode == 1
-    assert "its log ends" in done.stderr and "KV cache" in done.stderr
+    assert "its log says" in done.stderr and "KV cache" in done.stderr
+
+
+@pytest.fixture()
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 MB; needs root to mount."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"cannot mount a small file system here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_fills_during_the_sweep(small_disk: Path, tmp_path: Path) -> None:
+    """One clear message, exit 1, nothing finished lost; with room again the next run finishes."""
+    store = Store(small_disk / "home")
+    suite = tmp_path / "crash.yaml"
+    suite.write_text(SUITE)
+    run = store.start("sweep", "run", str(suite), output=tmp_path / "output.log")
+    _wait_for_attempts(store, 6)
+    ballast = small_disk / "ballast"
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(2**16))
+    assert run.wait(timeout=90) == 1
+    output = (tmp_path / "output.log").read_text()
+    assert "no space left on the device" in output and "Traceback" not in output
+    assert not store.wait_until_gone()
+    finished = _counted(store)
+    assert len(finished) >= 6
+    ballast.unlink()
+    done = store.run("sweep", "run", str(suite))
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert finished.items() <= _counted(store).items()
+    samples = store.sql("select samples from cells")[0]["samples"]
+    assert len(_counted(store)) == samples
 
 
 def _wait_for_attempts(store: Store, wanted: int) -> None:

@@ -116,7 +116,7 @@ def test_an_unknown_model_lists_the_known(registry: Path) -> None:
 def test_a_checkpoint_without_weights_says_what_makes_them(tmp_path: Path) -> None:
     """The engine is not even started."""
     model = Model(**SERVED | {"checkpoint": tmp_path})
-    with pytest.raises(RegistryError, match="no model.safetensors.*tutti train"):
+    with pytest.raises(RegistryError, match=r"no model\.safetensors.*tutti train"):
         checkpoint_id(model)
 
 

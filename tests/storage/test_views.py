@@ -1,4 +1,4 @@
-"""SQL over the store: every table is there, and the macros' figures are those worked out by hand."""
+"""SQL over the store: every table is there, and the macros give the figures worked out by hand."""
 
 from datetime import UTC, datetime, timedelta
 from math import sqrt

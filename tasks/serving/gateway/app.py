@@ -275,6 +275,7 @@ class Gateway:
                 with contextlib.suppress(orjson.JSONDecodeError):
                     _note_usage(call, orjson.loads(data))
                 call.status = "ok"
+                passed["X-Tutti-Cost-Usd"] = f"{self._cost_usd(call):.9f}"
             elif answer.status < 500 and answer.status != 429:
                 call.status = "model_error"
             return web.Response(body=data, status=answer.status, headers=passed)
@@ -313,7 +314,6 @@ class Gateway:
         prompt = usage.get("prompt_tokens")
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
         completion = usage.get("completion_tokens")
-        cost = self.prices.cost_usd(prompt or 0, cached, completion or 0)
         prompt_text = orjson.dumps(call.body.get("messages", call.body.get("prompt")))
         self.recorder.add(
             "calls",
@@ -339,11 +339,17 @@ class Gateway:
                 "status": call.status,
                 "http_status": call.http_status,
                 "retry": 0,
-                "cost_usd": cost,
+                "cost_usd": self._cost_usd(call),
                 "params": json.dumps({k: call.body[k] for k in PARAMETERS if k in call.body}),
                 "prompt_hash": hashlib.sha256(prompt_text).hexdigest()[:16],
             },
         )
+
+    def _cost_usd(self, call: Call) -> float:
+        prompt = call.usage.get("prompt_tokens") or 0
+        details = call.usage.get("prompt_tokens_details") or {}
+        cached = details.get("cached_tokens") or 0
+        return self.prices.cost_usd(prompt, cached, call.usage.get("completion_tokens") or 0)
 
     def _event(self, program: str, event: str, reason: str) -> None:
         row = {"at": cat.now(), "cell_id": self.cell_id, "program_id": program}

@@ -1,0 +1,70 @@
+"""Building, reusing, searching and serving an index."""
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from storage import Catalog, Home
+from tasks.retrieval.corpus import Document, Parameter
+from tasks.retrieval.index import Index, build_index
+from tasks.retrieval.service import make_app
+
+DOCUMENTS = [
+    Document(f"{module}.{name}", module, "function", (Parameter("x", None),), text)
+    for module, name, text in (
+        ("heapq", "nlargest", "Find the n largest elements."),
+        ("heapq", "nsmallest", "Find the n smallest elements."),
+        ("json", "dumps", "Serialise to a JSON formatted string."),
+        ("enum", "Enum", "Create a collection of name and value pairs."),
+        ("enum", "Enum.name", "The name of the member."),
+    )
+]
+
+
+@pytest.fixture()
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(Home(tmp_path))
+
+
+def test_a_name_finds_its_document_first(catalog: Catalog) -> None:
+    """A class is found before its methods, a short name like a full one."""
+    index = Index(build_index(DOCUMENTS, catalog))
+    queries = [d.name for d in DOCUMENTS] + ["Enum", "dumps"]
+    found = [hits[0].document.name for hits in index.search(queries, 2)]
+    assert found == [*(d.name for d in DOCUMENTS), "enum.Enum", "json.dumps"]
+    catalog.close()
+
+
+def test_the_same_documents_give_the_same_index_and_are_not_built_again(catalog: Catalog) -> None:
+    first = build_index(DOCUMENTS, catalog)
+    stamp = (first / "index.faiss").stat().st_mtime_ns
+    assert build_index(DOCUMENTS, catalog) == first
+    assert (first / "index.faiss").stat().st_mtime_ns == stamp
+    assert build_index(DOCUMENTS[:4], catalog) != first
+    assert not list(first.parent.glob("*.tmp"))
+    row = catalog.artifact(Index(first).index_id)
+    assert row is not None and row["detail"]["recall"]["recall_at_1"] == 1.0
+    catalog.close()
+
+
+def test_the_service_answers_and_says_what_is_wrong(catalog: Catalog) -> None:
+    with TestClient(make_app(build_index(DOCUMENTS, catalog))) as client:
+        answer = client.post("/retrieve", json={"queries": ["nlargest", "dumps"], "topk": 1}).json()
+        names = [hits[0]["document"]["id"] for hits in answer["result"]]
+        assert names == ["heapq.nlargest", "json.dumps"]
+        assert answer["index_id"].startswith("index:")
+        for body, fault in (
+            ({}, "`queries`"),
+            ({"queries": []}, "1 to 256"),
+            ({"queries": ["a"], "topk": 0}, "`topk`"),
+            ([], "object"),
+        ):
+            refused = client.post("/retrieve", json=body)
+            assert refused.status_code == 400 and fault in refused.json()["error"]
+    catalog.close()
+
+
+def test_a_folder_without_an_index(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="holds no index"):
+        Index(tmp_path)

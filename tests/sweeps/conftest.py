@@ -1,0 +1,140 @@
+"""A sweep on loopback: the real runner and gateway, an engine that plays a scripted agent."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+import storage
+from tasks.serving import EngineFailed, GatewayClient
+from tasks.serving.engine import EngineAddress
+from tasks.serving.gateway.app import Gateway
+from tasks.serving.registry import Prices
+from tasks.sweeps import runner
+from tasks.sweeps.plan import Cell, Plan, enter_plan, make_plan
+from tasks.sweeps.runner import Progress, Services, run_cell
+from tasks.sweeps.suite import Suite
+from tasks.synthesis.task import Task
+from tests.serving.engine_double import EngineDouble, completion
+
+SUITE = Suite(policies=("passthrough",), concurrency=(2,), cap=2)
+
+
+def make_tasks(count: int) -> list[Task]:
+    """Tasks whose answer the scripted agent knows: what is 0 + 1, what is 1 + 1, ..."""
+    return [
+        Task("sum", f"what is {i} + 1", str(i + 1), {"i": str(i)}, (), "test") for i in range(count)
+    ]
+
+
+def plan_of(suite: Suite = SUITE, count: int = 6) -> Plan:
+    """A plan over made-up parents."""
+    ids = ("task_set:1", "index:1", "engine:1", "checkpoint:1")
+    return make_plan(suite, make_tasks(count), *ids, "pocket")
+
+
+class WatchedEngine:
+    """What the runner asks of an engine: `watch` returns never, or raises when it `dies`."""
+
+    def __init__(self) -> None:
+        self.died = asyncio.Event()
+
+    async def watch(self) -> None:
+        """Wait for the end."""
+        await self.died.wait()
+        raise EngineFailed("the engine died while serving")
+
+
+class Agent:
+    """The engine double's reply: solves each question, but for what a test put in `odd`."""
+
+    def __init__(self) -> None:
+        self.odd: dict[str, list[Any]] = {}
+        """Question to what comes before its answer: a status, a content, or a whole message."""
+        self.asked: list[str] = []
+        self.seeds: list[Any] = []
+
+    async def __call__(self, _: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        question = body["messages"][1]["content"]
+        self.asked.append(question)
+        self.seeds.append(body.get("seed"))
+        odd = self.odd.get(question)
+        reply = odd.pop(0) if odd else None
+        if isinstance(reply, asyncio.Event):
+            await reply.wait()
+            reply = None
+        if isinstance(reply, int):
+            return web.json_response({"error": "scripted"}, status=reply)
+        if isinstance(reply, dict):
+            return web.json_response(reply)
+        number = int(question.split()[2])
+        content = f"so \\boxed{{{number + 1}}}" if reply is None else reply
+        return web.json_response(completion(content))
+
+
+async def found(_: web.Request) -> web.Response:
+    """What the retrieval service answers: one hit."""
+    hit = {"document": {"id": "d1", "contents": "d1\ntext"}, "score": 0.5}
+    return web.json_response({"index_id": "index:1", "result": [[hit]]})
+
+
+class Sweep:
+    """One plan on one bench."""
+
+    def __init__(self, catalog: storage.Catalog, services: Any, agent: Agent) -> None:
+        self.catalog, self.services, self.agent = catalog, services, agent
+        self.run_count = 0
+
+    @property
+    def engine(self) -> Any:
+        """The watched engine."""
+        return self.services.engine
+
+    def enter(self, plan: Plan) -> Cell:
+        """Enter the plan; its first cell."""
+        enter_plan(plan, self.catalog)
+        return plan.cells[0]
+
+    async def run(self, plan: Plan, cell: Cell) -> Progress:
+        """One run of a cell, within a bound."""
+        self.run_count += 1
+        run_id = f"run:{self.run_count}"
+        return await asyncio.wait_for(
+            run_cell(plan, cell, self.services, self.catalog, run_id), timeout=20
+        )
+
+    def sql(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows as tuples."""
+        return [tuple(row.values()) for row in storage.query(sql, self.catalog.home)]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
+    """The test's store, open, whatever the environment says."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "not-this-one"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sweep]:
+    """Gateway and scripted engine, running; retries and commits without their waits."""
+    monkeypatch.setattr(runner, "RETRY_WAIT_S", 0.01)
+    monkeypatch.setattr(runner, "COMMIT_S", 0.05)
+    monkeypatch.setattr(runner, "strongest_level", lambda: "limits")  # quickest to probe
+    double, agent = EngineDouble(), Agent()
+    double.reply = agent
+    application = double.application()
+    application.router.add_post("/retrieve", found)
+    async with TestServer(application) as server:
+        url = str(server.make_url("")).rstrip("/")
+        gateway = Gateway(EngineAddress("engine:1", url, "pocket"), catalog, Prices(completion=10))
+        async with TestServer(gateway.application()) as front:
+            client = GatewayClient(str(front.make_url("")).rstrip("/"))
+            services = Services(WatchedEngine(), client, url)  # type: ignore[arg-type]
+            yield Sweep(catalog, services, agent)

@@ -72,10 +72,16 @@ class Child:
     def last_words(self) -> str:
         """Why it failed, as far as its log tells: the first lines that name an error, then the
         log's tail, then where the whole log is."""
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.is_file() else []
-        errors = [line for line in lines[:-LOG_TAIL_LINES] if ERROR_LINE.search(line)]
-        told = list(dict.fromkeys(errors))[:ERROR_LINES] + lines[-LOG_TAIL_LINES:]
+        whole = self.log_tail(lines=sys.maxsize).splitlines()
+        errors = [line for line in whole[:-LOG_TAIL_LINES] if ERROR_LINE.search(line)]
+        told = [*list(dict.fromkeys(errors))[:ERROR_LINES], self.log_tail()]
         return "its log says:\n" + "\n".join(told) + f"\n(whole log: {self.log})"
+
+    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
+        """The last lines of what it printed."""
+        if not self.log.is_file():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def wait_ready(self, probe: Callable[[], bool], timeout_s: float) -> None:
         """Block until `probe` is true. Raises ServingError with the log's tail when it exits first

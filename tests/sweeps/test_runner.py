@@ -206,10 +206,10 @@ async def test_a_cell_that_was_stopped_is_not_shown_as_running(sweep: Sweep) -> 
     assert sweep.sql("select status from cells") == [("incomplete",)]
 
 
-async def test_a_full_store_keeps_what_finished_for_the_next_commit(
+async def test_a_full_store_stops_the_run_and_the_next_one_completes_it(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One commit fails, the run stops with the store's error; the last commit saves the rest."""
+    """The store's own error comes out, and nothing is counted twice or left out afterwards."""
     from tasks.sweeps import runner
 
     real, failures = runner.commit, [storage.StoreFull("no room")]

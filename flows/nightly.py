@@ -1,5 +1,6 @@
 """The flow `nightly`: the suite ``deployments/suites/nightly.yaml``, on a schedule."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from prefect import flow
@@ -19,4 +20,7 @@ async def nightly(suite_file: Path = SUITES / "nightly.yaml", models: Path = MOD
 
     Returns the sweep's id.
     """
-    return await eval_sweep(read_suite(suite_file), models)
+    suite = read_suite(suite_file)
+    # The night is part of the sweep's name, or the next one would find every cell measured.
+    night = datetime.now(UTC).strftime("%Y-%m-%d")
+    return await eval_sweep(suite.model_copy(update={"name": f"{suite.name}-{night}"}), models)

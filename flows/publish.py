@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -34,7 +35,7 @@ async def publish_report(
         console.print(family_table(report.scores))
     console.print(f"report: {report.page}")
     if in_flow_run():
-        await _leave_artifacts(report)
+        await _leave_artifacts(report, _page_link(report.page, catalog.home.artifacts))
     return report
 
 
@@ -54,7 +55,15 @@ def _build(
         connection.close()
 
 
-async def _leave_artifacts(report: Report) -> None:
+def _page_link(page: Path, artifacts: Path) -> str:
+    """Where `make ui` serves the page: a browser opens no file:// link on Prefect's pages."""
+    served = os.environ.get("TUTTI_ARTIFACTS_URL")
+    if not served or not page.is_relative_to(artifacts):
+        return page.as_uri()
+    return f"{served}/{page.relative_to(artifacts).as_posix()}"
+
+
+async def _leave_artifacts(report: Report, link: str) -> None:
     from prefect.artifacts import (
         acreate_image_artifact,
         acreate_link_artifact,
@@ -62,7 +71,7 @@ async def _leave_artifacts(report: Report) -> None:
     )
 
     await acreate_markdown_artifact(markdown_table(report.cells), "results", "Result table")
-    await acreate_link_artifact(report.page.as_uri(), "report", "report", "The report's page")
+    await acreate_link_artifact(link, "report", "report", "The report's page")
     for name, path in report.plots.items():
         data = base64.b64encode(path.read_bytes()).decode()
         key = "plot-" + name.replace("_", "-")

@@ -98,24 +98,30 @@ async def _as_prefect_task(
 
 @contextlib.asynccontextmanager
 async def _progress_artifact(progress: StageProgress) -> Any:
-    updater = asyncio.create_task(_update_artifact(progress))
+    ended = asyncio.Event()
+    updater = asyncio.create_task(_update_artifact(progress, ended))
     try:
         yield
+        ended.set()
+        await updater
     finally:
         updater.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await updater
 
 
-async def _update_artifact(progress: StageProgress) -> None:
+async def _update_artifact(progress: StageProgress, ended: asyncio.Event) -> None:
+    """Show the progress now and then, and 100 % at the end; a short stage gets no artifact."""
     from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
 
     key = "".join(c if c.isalnum() else "-" for c in progress.name.lower()).strip("-")
     artifact = None
-    while True:
-        await asyncio.sleep(ARTIFACT_S)
+    while not ended.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), ARTIFACT_S)
         percent = 100 * progress.done / progress.total if progress.total else 0.0
-        if artifact is None:
-            artifact = await acreate_progress_artifact(percent, key, progress.name)
-        else:
+        if artifact is not None:
+            percent = 100.0 if ended.is_set() else percent
             await aupdate_progress_artifact(artifact, percent, progress.note or None)
+        elif not ended.is_set():
+            artifact = await acreate_progress_artifact(percent, key, progress.name)

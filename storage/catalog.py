@@ -138,7 +138,12 @@ class Catalog:
         self.home = home
         self.engine = _engine(home)
         with store_boundary(home):
-            metadata.create_all(self.engine)
+            known = set(sa.inspect(self.engine).get_table_names())
+        if not known.issuperset(metadata.tables):
+            # Under the write lock, for several may open a new store at once; readers of a store
+            # that is complete take no lock.
+            with self.transaction() as connection:
+                metadata.create_all(connection)
 
     def close(self) -> None:
         """Close pooled connections."""
@@ -189,10 +194,10 @@ class Catalog:
             "created_at": now(),
         }
         with self.transaction() as connection:
-            upsert(connection, artifacts, row)
+            insert_if_absent(connection, artifacts, row)
             for parent in set(parents):
                 pair = {"artifact_id": artifact_id, "parent_id": parent}
-                upsert(connection, artifact_parents, pair)
+                insert_if_absent(connection, artifact_parents, pair)
 
     def artifact(self, artifact_id: str) -> dict[str, Any] | None:
         """The artifact's row, `detail` decoded and `path` absolute; None if it is not entered."""
@@ -226,15 +231,20 @@ def open_catalog(home: Home | None = None) -> Catalog:
 
 def upsert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
     """Insert `row`, or replace the row with its primary key (SQLite and PostgreSQL)."""
-    dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
     keys = [column.name for column in table.primary_key]
-    statement = dialect.insert(table).values(row)
     others = {name: value for name, value in row.items() if name not in keys}
-    if others:
-        statement = statement.on_conflict_do_update(index_elements=keys, set_=others)
-    else:
-        statement = statement.on_conflict_do_nothing(index_elements=keys)
-    connection.execute(statement)
+    statement = _insert(connection, table, row)
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others))
+
+
+def insert_if_absent(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
+    """Insert `row`; where its primary key is there already nothing changes."""
+    connection.execute(_insert(connection, table, row).on_conflict_do_nothing())
+
+
+def _insert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> Any:
+    dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table).values(row)
 
 
 @contextmanager
@@ -250,13 +260,15 @@ def store_boundary(home: Home) -> Iterator[None]:
         if os.strerror(errno.ENOSPC) not in str(error) or isinstance(error, StoreError):
             raise
         raise StoreFull(_full(home)) from error  # FAISS reports the system's words, not its number
-    except sa.exc.OperationalError as error:
+    except sa.exc.DatabaseError as error:
+        if isinstance(error, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError):
+            raise  # a fault of ours, not of the disk or the server
         reason = str(error.orig)
         if "full" in reason:
             raise StoreFull(_full(home)) from error
         if "locked" in reason:
             raise StoreBusy(f"{home.root}: catalog locked for {BUSY_TIMEOUT_S} s") from error
-        raise StoreError(f"{home.catalog_url}: {reason}") from error
+        raise StoreError(f"the catalog of {home.root}: {reason}") from error
 
 
 def _full(home: Home) -> str:
@@ -267,9 +279,11 @@ def _full(home: Home) -> str:
 
 
 def _engine(home: Home) -> sa.Engine:
-    url = home.catalog_url
-    if not url.startswith("sqlite"):
-        return sa.create_engine(url)
+    given = os.environ.get("TUTTI_CATALOG_URL")
+    if given:
+        return sa.create_engine(given)
+    # Built, not written: a folder's name may hold what means something in a URL.
+    url = sa.URL.create("sqlite", database=str(home.catalog_file))
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
 
     @sa.event.listens_for(engine, "connect")

@@ -27,9 +27,9 @@ class Home:
         return self.root / "logs"
 
     @property
-    def catalog_url(self) -> str:
-        """SQLAlchemy URL of the catalog: TUTTI_CATALOG_URL, else SQLite in the root."""
-        return os.environ.get("TUTTI_CATALOG_URL") or f"sqlite:///{self.root / 'catalog.db'}"
+    def catalog_file(self) -> Path:
+        """The SQLite catalog, where TUTTI_CATALOG_URL names no other."""
+        return self.root / "catalog.db"
 
     def artifact_folder(self, artifact_id: str) -> Path:
         """The folder of one artifact (a colon is no good in paths)."""

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from storage import catalog as cat
+from storage.errors import StoreError
 from storage.schemas import SCHEMA_VERSION, TABLES
 
 Rows = Sequence[Mapping[str, Any]]
@@ -45,9 +46,25 @@ def commit(
             if entries:
                 connection.execute(sa.insert(cat.parts), entries)
     except BaseException:
-        for entry in entries:  # never entered: take the orphan away while we still know it
-            (catalog.home.root / entry["path"]).unlink(missing_ok=True)
+        _remove_orphans(catalog, entries)
         raise
+
+
+def _remove_orphans(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> None:
+    """Take away files that no reader will see, while we still know them.
+
+    An interrupt can come when the transaction is in already, so the catalog is asked; where it
+    cannot answer the files stay: an orphan costs room, a missing part costs data.
+    """
+    ids = [entry["part_id"] for entry in entries]
+    query = sa.select(cat.parts.c.part_id).where(cat.parts.c.part_id.in_(ids))
+    try:
+        entered = {row["part_id"] for row in catalog.rows(query)} if ids else set()
+    except StoreError:
+        return
+    for entry in entries:
+        if entry["part_id"] not in entered:
+            (catalog.home.root / entry["path"]).unlink(missing_ok=True)
 
 
 def to_arrow(name: str, rows: Rows) -> pa.Table:
@@ -78,6 +95,7 @@ def _write_part(tables: Path, name: str, table: pa.Table) -> dict[str, Any]:
         _sync(folder)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        final.unlink(missing_ok=True)
         raise
     return {
         "part_id": part_id,

@@ -46,9 +46,9 @@ call_figures as (
            sum(cached_tokens) / nullif(sum(prompt_tokens), 0) as request_hit_token_weighted,
            quantile_cont(ttft_s, 0.5) as ttft_p50, quantile_cont(ttft_s, 0.95) as ttft_p95,
            quantile_cont(ttft_s, 0.99) as ttft_p99,
-           quantile_cont((latency_s - held_s - ttft_s) / nullif(completion_tokens - 1, 0), 0.5)
+           quantile_cont((latency_s - ttft_s) / nullif(completion_tokens - 1, 0), 0.5)
                as itl_p50,
-           quantile_cont((latency_s - held_s - ttft_s) / nullif(completion_tokens - 1, 0), 0.95)
+           quantile_cont((latency_s - ttft_s) / nullif(completion_tokens - 1, 0), 0.95)
                as itl_p95,
            quantile_cont(held_s, 0.5) as held_p50, quantile_cont(held_s, 0.95) as held_p95,
            max(held_s) as held_max

@@ -111,7 +111,11 @@ class GatewayModel:
             raise ModelCallFailed(f"HTTP {response.status}: {text}")
         held_s = float(response.headers.get("X-Tutti-Held-S", "0"))
         cost_usd = float(response.headers.get("X-Tutti-Cost-Usd", "0"))
-        return _reply(orjson.loads(data), call_id, held_s, cost_usd)
+        try:
+            return _reply(orjson.loads(data), call_id, held_s, cost_usd)
+        except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
+            text = data.decode(errors="replace")[:200]
+            raise ModelCallFailed(f"HTTP 200 without a message: {text}") from error
 
     async def release(self) -> None:
         """Tell the gateway that the program is over. Raises ModelCallFailed."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from tasks.agents.sandbox import Sandbox
+from tasks.agents.sandbox import Sandbox, SandboxUnavailable
 from tasks.agents.tools import REQUIRED_ARGUMENT
 
 SEARCH_TIMEOUT_S = 30.0
@@ -56,7 +56,10 @@ class Toolbox:
             return ToolResult(f"error: {error}", "error", started_at, now, "malformed_call")
         if name == "search":
             return await self._search(argument, started_at)
-        result = await self._sandbox.run(argument)
+        try:
+            result = await self._sandbox.run(argument)
+        except SandboxUnavailable as error:
+            raise ToolUnavailable(f"python: {error}") from error
         status = {"ok": "ok", "timeout": "timeout"}.get(result.status, "error")
         kind = None if result.status == "ok" else result.status
         content = result.output.rstrip("\n")
@@ -99,4 +102,8 @@ def _checked(name: str, arguments: str) -> str:
     value = decoded.get(wanted) if isinstance(decoded, dict) else None
     if not isinstance(value, str):
         raise ValueError(f"{name} needs the argument {wanted!r}, a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{wanted!r} holds half a character: {error.reason}") from error
     return value

@@ -18,6 +18,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 GRACE_S = 8.0  # vLLM needs a few seconds to shut its engine process down in order
 POLL_S = 0.2
+COULD_NOT_START = 127
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -79,19 +80,24 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
     with open(log, "ab") as out:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-            preexec_fn=_die_with_supervisor,
-        )
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                preexec_fn=_die_with_supervisor,
+            )
+        except OSError as error:
+            out.write(f"cannot start {command[0]}: {error}\n".encode())
+            return COULD_NOT_START
     while child.poll() is None and not stopping:
         readable, _, _ = select.select([0], [], [], POLL_S)
         stopping = stopping or bool(readable and not os.read(0, 1))
     _end_tree(child)
-    return child.returncode if child.returncode is not None and child.returncode >= 0 else 1
+    code = child.wait(timeout=GRACE_S)
+    return code if code >= 0 else 128 - code  # as shells say it: 137 for SIGKILL
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Sweeps: suites become plans, plans become cells, cells become attempts in the store."""

@@ -31,6 +31,7 @@ from tasks.sweeps.records import attempt_rows, lost_attempt_row
 
 COMMIT_S = 1.0
 RETRY_WAIT_S = 2.0
+SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
 COUNTED = ("ok", "limit", "model_error")
 
 
@@ -105,11 +106,14 @@ async def run_cell(
     on_progress(progress)
     _record_lost(plan, cell, catalog)
     missing = [sample for sample in cell.samples if sample.sample_id not in finished]
-    if missing:
-        session = _CellRun(plan, cell, services, catalog, run_id, progress, on_progress)
+    if not missing:
+        return progress
+    session = _CellRun(plan, cell, services, catalog, run_id, progress, on_progress)
+    try:
         await session.run(missing)
-    complete = len(finished_samples(catalog, cell)) == progress.total
-    _set_status(catalog, cell, "finished" if complete else "incomplete")
+    finally:
+        complete = len(finished_samples(catalog, cell)) == progress.total
+        _set_status(catalog, cell, "finished" if complete else "incomplete")
     return progress
 
 
@@ -131,9 +135,7 @@ class _CellRun:
         self.progress, self.on_progress = progress, on_progress
         self.finished: list[Finished] = []
         self.over = asyncio.Event()
-        suite = plan.suite
-        self.sampling = Sampling(suite.temperature, suite.max_tokens, cell.seed)
-        self.limits = Limits(turns=suite.max_turns)
+        self.limits = Limits(turns=plan.suite.max_turns)
 
     async def run(self, missing: list[Sample]) -> None:
         """Sessions take samples in order until none is left."""
@@ -175,19 +177,22 @@ class _CellRun:
 
     async def _attempt(self, sample: Sample) -> Trajectory:
         attempt, attempt_id = await asyncio.to_thread(self._enter_attempt, sample)
+        suite = self.plan.suite
         model = GatewayModel(
             self.http,
             self.services.gateway.url,
             self.plan.served_name,
             attempt_id,
             self.cell.cell_id,
-            self.sampling,
+            Sampling(
+                suite.temperature, suite.max_tokens, self.cell.seed + SEED_STEP * sample.trial
+            ),
         )
         trajectory = await run_attempt(sample.task.question, model, self.toolbox, self.limits)
-        with contextlib.suppress(ModelCallFailed):  # the gateway's idle lease frees the place too
-            await model.release()
         self.finished.append(Finished(sample, attempt_id, attempt, trajectory))
         self._count(sample, trajectory)
+        with contextlib.suppress(ModelCallFailed):  # the gateway's idle lease frees the place too
+            await model.release()
         return trajectory
 
     def _count(self, sample: Sample, trajectory: Trajectory) -> None:

@@ -40,12 +40,14 @@ class Suite(BaseModel):
     max_turns: int = Field(8, ge=1, description="most calls of one attempt")
     max_attempts: int = Field(3, ge=1, description="attempts at a sample that infra errors void")
 
-    @field_validator("concurrency")
+    @field_validator("concurrency", "policies")
     @classmethod
-    def _positive(cls, levels: tuple[int, ...]) -> tuple[int, ...]:
-        if not levels or any(level < 1 for level in levels):
-            raise ValueError("needs at least one level, each 1 or more")
-        return levels
+    def _an_axis(cls, values: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        if not values or any(isinstance(value, int) and value < 1 for value in values):
+            raise ValueError("needs at least one value, numbers 1 or more")
+        if len(set(values)) < len(values):
+            raise ValueError("names a value twice")
+        return values
 
 
 def read_suite(path: Path) -> Suite:

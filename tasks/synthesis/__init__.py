@@ -1,0 +1,1 @@
+"""Task synthesis: families propose, duplicates go, gates decide; see `generate`."""

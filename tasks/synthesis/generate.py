@@ -33,7 +33,10 @@ class TaskRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     families: tuple[str, ...] = Field(
-        POCKET_FAMILIES, description="task families, by name", min_length=1
+        POCKET_FAMILIES,
+        description="task families, by name",
+        min_length=1,
+        json_schema_extra={"items": {"type": "string", "enum": list(FAMILIES)}},  # choices
     )
     train_per_family: int = Field(40, ge=0, description="candidates for training, each family")
     test_per_family: int = Field(16, ge=0, description="candidates for testing, each family")

@@ -68,5 +68,5 @@ def test_links_and_images_exist(page: Path) -> None:
 def test_every_make_target_named_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (PROJECT / "Makefile").read_text(), re.M))
     for page in PAGES:
-        for name in re.findall(r"`?make ([a-z0-9-]+)`?", page.read_text()):
+        for name in re.findall(r"(?:`|\$ )make ([a-z0-9-]+)", page.read_text()):
             assert name in targets, f"{page.name} names make {name}"

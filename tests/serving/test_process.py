@@ -21,7 +21,7 @@ from tasks.serving.process import TOKEN, Child, claim_port, reap_stale, start_ti
 PROJECT = Path(__file__).resolve().parents[2]
 # A shell with a grandchild that ignores SIGTERM; both write their pid first.
 FAMILY = """
-sh -c 'trap "" TERM; echo $$ > "$0.child"; while :; do sleep 1000; done' "$0" &
+sh -c 'trap "" TERM; echo $$ > "$0.child"; exec sleep 1000' "$0" &
 while [ ! -s "$0.child" ]; do sleep 0.01; done
 echo $$ > "$0.parent"
 wait

@@ -32,6 +32,8 @@ def main() -> None:
             print=None,
             access_log=None,
             shutdown_timeout=2.0,
+            # Without it a client that goes away keeps its place, and its call is made for nobody.
+            handler_cancellation=True,
         )
 
 

@@ -6,14 +6,9 @@ by the path (``/p/<program>/v1/...``). Orders of the sweep: ``PUT /cell``, ``DEL
 """
 
 import asyncio
-import contextlib
-import hashlib
-import json
 import time
-import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import aiohttp
@@ -23,6 +18,7 @@ from aiohttp import web
 from storage import Catalog, StoreError
 from storage import catalog as cat
 from tasks.serving.engine import EngineAddress
+from tasks.serving.gateway.call import Call, new_call
 from tasks.serving.gateway.metrics import parse_metrics
 from tasks.serving.gateway.policies import Policy, make_policy
 from tasks.serving.gateway.recorder import Recorder
@@ -34,7 +30,6 @@ UPSTREAM_TIMEOUT_S = 600.0
 MAX_HOLD_S = 300.0  # then 503 with Retry-After: a client must never wait without an end
 IDLE_LEASE_S = 120.0  # a program that neither calls nor releases for this long loses its place
 MAX_BODY_BYTES = 32 * 2**20
-PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
 HOP_HEADERS = frozenset(["connection", "keep-alive", "transfer-encoding", "content-length", "host"])
 
 
@@ -45,28 +40,6 @@ class Program:
     calls_in_flight: int = 0
     last_seen: float = field(default_factory=time.monotonic)
     admitted: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-@dataclass
-class Call:
-    """One request on its way through."""
-
-    call_id: str
-    program: str
-    cell: str
-    step: int
-    role: str
-    body: dict[str, Any]
-    sent_at: datetime
-    sent: float
-    admitted_at: datetime | None = None
-    held_s: float = 0.0
-    first_token_at: datetime | None = None
-    ttft_s: float | None = None
-    status: str = "infra_error"
-    http_status: int | None = None
-    usage: dict[str, Any] = field(default_factory=dict)
-    finish_reason: str | None = None
 
 
 class Gateway:
@@ -115,16 +88,17 @@ class Gateway:
 
     async def begin_cell(self, request: web.Request) -> web.Response:
         """Start a cell: a fresh policy, a first sample of the engine's counters."""
-        order = await request.json()
         try:
-            self.policy = make_policy(order["policy"], int(order["limit"]))
-        except (KeyError, ValueError) as error:
-            return web.json_response({"error": f"no such policy: {error}"}, status=400)
-        self.policy_name = order["policy"]
+            order = await request.json()
+            cell_id, name = str(order["cell_id"]), str(order["policy"])
+            policy = make_policy(name, int(order["limit"]))
+        except (KeyError, ValueError, TypeError) as error:
+            message = f"a cell needs `cell_id`, a known `policy` and a `limit`: {error!r}"
+            return web.json_response({"error": message}, status=400)
         for program in self.programs.values():
             program.admitted.set()  # held calls of an abandoned cell must not wait for ever
         self.programs.clear()
-        self.cell_id = order["cell_id"]
+        self.policy, self.policy_name, self.cell_id = policy, name, cell_id
         await self._sample()
         return web.json_response({"cell_id": self.cell_id})
 
@@ -202,7 +176,11 @@ class Gateway:
             return _refusal(400, f"the body is not JSON: {error}")
         if not isinstance(body, dict):
             return _refusal(400, "the body must be a JSON object")
-        call = self._new_call(request, body)
+        named = request.match_info.get("program")
+        try:
+            call = new_call(request.headers, named, body, self.cell_id)
+        except ValueError as error:
+            return _refusal(400, str(error))
         program = self.programs.setdefault(call.program, Program())
         program.calls_in_flight += 1
         try:
@@ -210,6 +188,9 @@ class Gateway:
                 call.http_status = 503
                 return _refusal(503, f"held for {MAX_HOLD_S:.0f} s without a free place")
             return await self._forward(request, path, call)
+        except TimeoutError:
+            call.http_status = 504
+            return _refusal(504, f"the engine did not answer in {UPSTREAM_TIMEOUT_S:.0f} s")
         except aiohttp.ClientError as error:
             call.http_status = 502
             return _refusal(502, f"the engine did not answer: {type(error).__name__}: {error}")
@@ -220,26 +201,9 @@ class Gateway:
         finally:
             program.calls_in_flight -= 1
             program.last_seen = time.monotonic()
-            self._record(call)
-
-    def _new_call(self, request: web.Request, body: dict[str, Any]) -> Call:
-        call_id = request.headers.get("X-Call-Id") or uuid.uuid4().hex
-        named = (
-            request.match_info.get("program")
-            or request.headers.get("X-Program-Id")
-            or body.pop("program_id", None)
-            or body.get("job_id")
-        )
-        return Call(
-            call_id=call_id,
-            program=str(named or f"anonymous-{call_id}"),
-            cell=request.headers.get("X-Tutti-Cell", self.cell_id),
-            step=int(request.headers.get("X-Tutti-Step", "0")),
-            role=request.headers.get("X-Tutti-Role", "orchestrator"),
-            body=body,
-            sent_at=cat.now(),
-            sent=time.monotonic(),
-        )
+            self.recorder.add("calls", call.row(self.engine.engine_id, self.prices))
+            if call.anonymous:
+                self._release(call.program, "its only call ended")
 
     async def _admit(self, call: Call, program: Program) -> bool:
         if not program.admitted.is_set():
@@ -250,15 +214,20 @@ class Gateway:
         try:
             await asyncio.wait_for(program.admitted.wait(), MAX_HOLD_S)
         except TimeoutError:
-            self._release(call.program, "hold expired")
+            self._give_up(call, program, "hold expired")
             self._event(call.program, "expire", f"held for {MAX_HOLD_S:.0f} s")
             return False
         except asyncio.CancelledError:
-            self._release(call.program, "client went away while held")
+            self._give_up(call, program, "client went away while held")
             raise
         call.held_s = time.monotonic() - call.sent
         call.admitted_at = cat.now()
         return True
+
+    def _give_up(self, call: Call, program: Program, reason: str) -> None:
+        """A held call leaves; the program keeps its turn if another call of it still waits."""
+        if program.calls_in_flight == 1:
+            self._release(call.program, reason)
 
     async def _forward(self, request: web.Request, path: str, call: Call) -> web.StreamResponse:
         url = f"{self.engine.url}/v1/{path}"
@@ -272,10 +241,9 @@ class Gateway:
                 return await self._stream(request, answer, passed, call)
             data = await answer.read()
             if answer.status == 200:
-                with contextlib.suppress(orjson.JSONDecodeError):
-                    _note_usage(call, orjson.loads(data))
+                call.note_answer(data)
                 call.status = "ok"
-                passed["X-Tutti-Cost-Usd"] = f"{self._cost_usd(call):.9f}"
+                passed["X-Tutti-Cost-Usd"] = f"{call.cost_usd(self.prices):.9f}"
             elif answer.status < 500 and answer.status != 429:
                 call.status = "model_error"
             return web.Response(body=data, status=answer.status, headers=passed)
@@ -285,14 +253,19 @@ class Gateway:
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=headers)
         await response.prepare(request)
-        async for line in answer.content:
-            if line.startswith(b"data: {"):
-                if call.ttft_s is None:
-                    call.first_token_at, call.ttft_s = cat.now(), time.monotonic() - call.sent
-                if b'"usage"' in line or b'"finish_reason"' in line:
-                    with contextlib.suppress(orjson.JSONDecodeError):
-                        _note_usage(call, orjson.loads(line[6:]))
-            await response.write(line)
+        tail = b""
+        try:
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+                *lines, tail = (tail + chunk).split(b"\n")
+                for line in lines:
+                    _note_event(call, line)
+        except (aiohttp.ClientError, TimeoutError):
+            # Headers are out, so no error can be sent: a cut connection is the only honest end.
+            if request.transport is not None:
+                request.transport.abort()
+            return response
+        _note_event(call, tail)
         await response.write_eof()
         call.status = "ok" if answer.status == 200 else "infra_error"
         return response
@@ -304,52 +277,10 @@ class Gateway:
                 data = await answer.read()
                 kind = answer.content_type
                 return web.Response(body=data, status=answer.status, content_type=kind)
-        except aiohttp.ClientError as error:
-            return _refusal(502, f"the engine did not answer: {error}")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return _refusal(502, f"the engine did not answer: {error!r}")
 
     # Records
-
-    def _record(self, call: Call) -> None:
-        usage = call.usage
-        prompt = usage.get("prompt_tokens")
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-        completion = usage.get("completion_tokens")
-        prompt_text = orjson.dumps(call.body.get("messages", call.body.get("prompt")))
-        self.recorder.add(
-            "calls",
-            {
-                "call_id": call.call_id,
-                "attempt_id": call.program,
-                "cell_id": call.cell,
-                "step": call.step,
-                "role": call.role,
-                "model": call.body.get("model"),
-                "endpoint": self.engine.engine_id,
-                "sent_at": call.sent_at,
-                "admitted_at": call.admitted_at,
-                "first_token_at": call.first_token_at,
-                "ended_at": cat.now(),
-                "held_s": call.held_s,
-                "ttft_s": call.ttft_s,
-                "latency_s": time.monotonic() - call.sent,
-                "prompt_tokens": prompt,
-                "cached_tokens": cached if prompt is not None else None,
-                "completion_tokens": completion,
-                "finish_reason": call.finish_reason,
-                "status": call.status,
-                "http_status": call.http_status,
-                "retry": 0,
-                "cost_usd": self._cost_usd(call),
-                "params": json.dumps({k: call.body[k] for k in PARAMETERS if k in call.body}),
-                "prompt_hash": hashlib.sha256(prompt_text).hexdigest()[:16],
-            },
-        )
-
-    def _cost_usd(self, call: Call) -> float:
-        prompt = call.usage.get("prompt_tokens") or 0
-        details = call.usage.get("prompt_tokens_details") or {}
-        cached = details.get("cached_tokens") or 0
-        return self.prices.cost_usd(prompt, cached, call.usage.get("completion_tokens") or 0)
 
     def _event(self, program: str, event: str, reason: str) -> None:
         row = {"at": cat.now(), "cell_id": self.cell_id, "program_id": program}
@@ -369,8 +300,8 @@ class Gateway:
         try:
             async with self.client.get(f"{self.engine.url}/metrics", timeout=timeout) as answer:
                 values = parse_metrics(await answer.text())
-        except (aiohttp.ClientError, TimeoutError) as error:
-            self._event("", "reject", f"no metrics: {type(error).__name__}")
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            self._event("", "reject", f"no metrics: {type(error).__name__}: {error}"[:200])
             return
         at = cat.now()
         for name, value in values.items():
@@ -388,10 +319,11 @@ class Gateway:
             self._release(name, "idle lease ended")
 
 
-def _note_usage(call: Call, answer: dict[str, Any]) -> None:
-    call.usage = answer.get("usage") or call.usage  # with continuous usage the last one counts
-    for choice in answer.get("choices") or []:
-        call.finish_reason = choice.get("finish_reason") or call.finish_reason
+def _note_event(call: Call, line: bytes) -> None:
+    if line.startswith(b"data: {"):
+        call.note_first_token()
+        if b'"usage"' in line or b'"finish_reason"' in line:
+            call.note_answer(line[6:])
 
 
 def _refusal(status: int, message: str) -> web.Response:

@@ -39,7 +39,8 @@ def parse_metrics(text: str) -> dict[str, float]:
     for line in text.splitlines():
         name = line.split("{", 1)[0].split(" ", 1)[0]
         if name in KEPT:
-            value = line.rsplit("}", 1)[-1].split()[-1 if "{" not in line else 0]
+            rest = line.rsplit("}", 1)[-1] if "{" in line else line.removeprefix(name)
+            value = rest.split()[0]  # a time stamp may follow
             totals.setdefault(name, []).append(float(value))
     return {
         name: sum(values) / (len(values) if name.endswith("_perc") else 1)

@@ -50,10 +50,14 @@ def train_pocket(
         arguments += [f"--{name}", str(work / f"{name}.jsonl")]
     for name, value in settings.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
+    # One state for each recipe: another length or seed is another training.
+    state = work / f"state-{content_hash(settings)}.pt"
+    arguments += ["--state", str(state)]
     trained = work / "checkpoint"
     run_job("tasks.training.pocket.train", arguments, trained, catalog, on_report)
     record = json.loads((trained / "training.json").read_text())
     _ship(trained, out)
+    state.unlink(missing_ok=True)
     return {
         "data": {
             "task_set_id": task_set_id,

@@ -50,7 +50,9 @@ class ShadowWorld:
         self.words = words
         self.modules = [self._identifier(parts=1) for _ in range(WORLD_DOCUMENTS // 5)]
         chosen = rng.sample(documents, min(WORLD_DOCUMENTS, len(documents)))
-        self.documents = [self._renamed(document) for document in chosen]
+        renamed = [self._renamed(document) for document in chosen]
+        # Made-up names can collide; a name must mean one thing, as it does in the real corpus.
+        self.documents = list({document.short_name: document for document in renamed}.values())
 
     def tasks(self, family: str) -> list[Task]:
         """Questions of `family` about this world."""
@@ -85,8 +87,8 @@ class ShadowWorld:
         parameters = document.parameters
         if parameters is not None:
             count = rng.randint(0, 8) if rng.random() < 0.25 else len(parameters)
-            names = [self._identifier() for _ in range(count)]
-            with_default = rng.randint(0, count)
+            names = list(dict.fromkeys(self._identifier() for _ in range(count)))
+            with_default = rng.randint(0, len(names))
             parameters = tuple(
                 Parameter(p, self._default() if i >= with_default else None)
                 for i, p in enumerate(names)

@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import multiprocessing
+import os
 import queue
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from tasks.training.pocket.tokenizer import train_tokenizer
 Sample = tuple[list[int], list[bool]]
 BATCHES_PER_POOL = 16  # samples are sorted by length within a pool, so batches carry little padding
 FEEDER_TIMEOUT_S = 120.0
+SAVE_EVERY = 200  # steps: about three minutes of work to lose at most
 
 
 @dataclass(frozen=True)
@@ -117,15 +119,18 @@ def batches(samples: Iterator[Sample], recipe: Recipe, rng: Random) -> Iterator[
         yield from made
 
 
-def feed(out: Any, tokenizer_dir: str, corpus: str, trajectories: str, recipe: Recipe) -> None:
-    """The feeder process: put batches as (ids, weights) lists into the queue `out`, for ever."""
+def feed(
+    out: Any, tokenizer_dir: str, corpus: str, trajectories: str, recipe: Recipe, first_step: int
+) -> None:
+    """The feeder process: put batches as (ids, mask) lists into the queue `out`, for ever."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    rng = Random(recipe.seed)
+    seed = recipe.seed + first_step  # a training that goes on must not see the same worlds again
+    rng = Random(seed)
     documents = read_documents(Path(corpus))
     real = read_conversations(Path(trajectories))
-    shadow = shadow_conversations(documents, recipe.seed)
+    shadow = shadow_conversations(documents, seed)
 
     def samples() -> Iterator[Sample]:
         while True:
@@ -194,6 +199,26 @@ def loss_of(model: Any, ids: Any, targets: Any, weights: Any) -> tuple[Any, floa
     return (losses * weight).sum() / weight.sum(), hits
 
 
+def save_state(state: Path, model: Any, optimizers: list[Any], progress: dict[str, Any]) -> None:
+    """Write weights, optimizers and progress, whole or not at all."""
+    temporary = state.with_suffix(".tmp")
+    parts = {"model": model.state_dict(), "optimizers": [o.state_dict() for o in optimizers]}
+    torch.save(parts | {"progress": progress}, temporary)
+    os.replace(temporary, state)
+
+
+def load_state(state: Path | None, model: Any, optimizers: list[Any]) -> dict[str, Any]:
+    """What `save_state` wrote, put back in place; the beginning where there is no such file."""
+    if state is None or not state.is_file():
+        return {"step": 0, "tokens": 0, "seconds": 0.0, "log": []}
+    saved = torch.load(state)
+    model.load_state_dict(saved["model"])
+    for optimizer, kept in zip(optimizers, saved["optimizers"], strict=True):
+        optimizer.load_state_dict(kept)
+    progress: dict[str, Any] = saved["progress"]
+    return progress
+
+
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
 def exact_share(model: Any, samples: list[Sample], pad: int) -> float:
     """Share of conversations in which every written token is the model's first choice."""
@@ -217,18 +242,28 @@ def exact_share(model: Any, samples: list[Sample], pad: int) -> float:
 
 
 def fit(
-    model: Any, stream: Any, held_out: list[Sample], pad: int, recipe: Recipe, report_every: int
+    model: Any,
+    stream: Any,
+    held_out: list[Sample],
+    pad: int,
+    recipe: Recipe,
+    report_every: int,
+    state: Path | None,
 ) -> dict[str, Any]:
-    """Run `recipe.steps` steps; returns tokens seen, seconds, and the log of losses."""
+    """Run `recipe.steps` steps; returns tokens seen, seconds, and the log of losses.
+
+    Progress is saved to `state` now and then; where that file is there already, it goes on from it.
+    """
     device = next(model.parameters()).device
     optimizers = optimizers_for(model, recipe)
     base = [group["lr"] for o in optimizers for group in o.param_groups]
-    log: list[dict[str, float]] = []
-    tokens, started = 0, time.monotonic()
+    saved = load_state(state, model, optimizers)
+    log: list[dict[str, float]] = saved["log"]
+    tokens, started = saved["tokens"], time.monotonic() - saved["seconds"]
     model.train()
     if recipe.compile:
         model.model.compile(dynamic=True)
-    for step in range(recipe.steps):
+    for step in range(saved["step"], recipe.steps):
         drawn = stream.get(timeout=FEEDER_TIMEOUT_S)
         ids, targets, weights = (part.to(device) for part in collate(drawn, pad, recipe))
         share = lr_share(step, recipe)
@@ -249,6 +284,10 @@ def fit(
                 row["held_out_exact"] = round(exact_share(model, held_out, pad), 4)
             log.append(row)
             print(json.dumps(row | {"tokens_per_s": int(tokens / elapsed)}), flush=True)
+        if state is not None and (step + 1) % SAVE_EVERY == 0:
+            elapsed = time.monotonic() - started
+            done = {"step": step + 1, "tokens": tokens, "seconds": elapsed, "log": log}
+            save_state(state, model, optimizers, done)
     return {"tokens": tokens, "seconds": time.monotonic() - started, "log": log}
 
 
@@ -259,6 +298,7 @@ def main() -> None:
     parser.add_argument("--trajectories", required=True, help="oracle conversations, JSONL")
     parser.add_argument("--held-out", required=True, help="conversations never trained on, JSONL")
     parser.add_argument("--out", required=True, help="folder for the checkpoint")
+    parser.add_argument("--state", default="", help="file that lets a stopped training go on")
     parser.add_argument("--report-every", type=int, default=50, help="steps between log lines")
     for name, value in asdict(Recipe()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
@@ -267,6 +307,8 @@ def main() -> None:
     corpus, trajectories = given.pop("corpus"), given.pop("trajectories")
     held_out = read_conversations(Path(given.pop("held_out")))
     report_every = given.pop("report_every")
+    state = Path(given["state"]) if given["state"] else None
+    del given["state"]
     recipe = Recipe(**given)
 
     torch.manual_seed(recipe.seed)
@@ -285,13 +327,16 @@ def main() -> None:
 
     unseen = [encode(tokenizer, messages) for messages in held_out]
     context = multiprocessing.get_context("spawn")
+    first_step = 0
+    if state is not None and state.is_file():
+        first_step = torch.load(state)["progress"]["step"]
     stream = context.Queue(maxsize=64)
     feeder = context.Process(
-        target=feed, args=(stream, str(out), corpus, trajectories, recipe), daemon=True
+        target=feed, args=(stream, str(out), corpus, trajectories, recipe, first_step), daemon=True
     )
     feeder.start()
     try:
-        result = fit(model, stream, unseen, pad, recipe, report_every)
+        result = fit(model, stream, unseen, pad, recipe, report_every, state)
     except queue.Empty:
         raise SystemExit("the feeder process gave no batch in time; its error is above") from None
     finally:

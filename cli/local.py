@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.failures import UsageError
-from flows.bench import make_tasks, open_bench, open_library
+from flows.bench import open_bench
+from flows.library import make_tasks, open_library
 from flows.publish import publish_report
 from flows.stages import StageLog
 from storage import Catalog, open_catalog, query

@@ -94,8 +94,8 @@ def demo(
 
     def work() -> None:
         from cli.prefect_server import as_flow_run
-        from flows.demo import SMALL, DemoParameters
         from flows.demo import demo as flow
+        from flows.demo_plan import SMALL, DemoParameters
 
         parameters = SMALL if small else DemoParameters()
         asyncio.run(as_flow_run(flow, prefect, parameters, models))

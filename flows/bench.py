@@ -1,7 +1,4 @@
-"""What every measuring flow shares: documents, an index, a task set, engine, gateway, cells.
-
-A `Bench` is these services running together for one model; the flows say in which order to use it.
-"""
+"""A model under measurement: its engine and gateway, and the cells of a suite run on it."""
 
 import asyncio
 import contextlib
@@ -9,10 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.library import Library
 from flows.stages import StageLog, StageProgress
 from storage import Catalog
-from tasks.retrieval.corpus import load_stdlib_corpus
-from tasks.retrieval.index import build_index
 from tasks.serving import (
     Engine,
     Model,
@@ -20,26 +16,16 @@ from tasks.serving import (
     claim_port,
     gateway,
     pick_model,
-    reap_stale,
-    retrieval_service,
 )
 from tasks.sweeps.plan import Cell, Plan, enter_plan, finished_samples, make_plan
 from tasks.sweeps.runner import Progress, Services, run_cell, sweep_lock
 from tasks.sweeps.suite import Suite
-from tasks.synthesis.generate import TaskRequest, read_tasks, synthesize
+from tasks.synthesis.generate import read_tasks
 from tasks.training.serve_adapter import load_adapter
 
 PROJECT = Path(__file__).resolve().parents[1]
 MODELS = PROJECT / "deployments" / "models.yaml"
 SUITES = PROJECT / "deployments" / "suites"
-
-
-@dataclass(frozen=True)
-class Library:
-    """An index and the service that searches it."""
-
-    index_id: str
-    search_url: str
 
 
 class Bench:
@@ -82,39 +68,6 @@ class Bench:
     def close(self) -> None:
         """End gateway and engine, in that order, if they run."""
         self._open.close()
-
-
-@contextlib.asynccontextmanager
-async def open_library(catalog: Catalog, log: StageLog) -> AsyncIterator[Library]:
-    """Build (or reuse) the index over the standard library and serve it for the block."""
-
-    async def build(progress: StageProgress) -> Path:
-        return await asyncio.to_thread(lambda: build_index(load_stdlib_corpus(), catalog))
-
-    for role in reap_stale(catalog):
-        log.console.print(f"[yellow]ended a {role} process that an earlier run left behind[/]")
-    folder = await log.run("index", build)
-    service = retrieval_service(folder, catalog)
-    url = await asyncio.to_thread(service.__enter__)
-    try:
-        yield Library(f"index:{folder.name.removeprefix('index-')}", url)
-    finally:
-        service.__exit__(None, None, None)
-
-
-async def make_tasks(
-    request: TaskRequest, library: Library, catalog: Catalog, log: StageLog, name: str = "tasks"
-) -> str:
-    """Make (or reuse) the task set for `request`; returns its id."""
-
-    async def work(progress: StageProgress) -> str:
-        documents = load_stdlib_corpus()
-        show = progress.show
-        return await synthesize(
-            documents, request, library.index_id, library.search_url, catalog, show
-        )
-
-    return await log.run(name, work)
 
 
 @contextlib.asynccontextmanager

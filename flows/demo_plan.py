@@ -1,0 +1,71 @@
+"""What the demo measures, teaches and says at its end."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.stages import StageLog
+from tasks.sweeps.suite import Suite
+from tasks.synthesis.generate import POCKET_FAMILIES, TaskRequest
+
+NEW_FAMILY = "last_parameter"
+TUNED = "pocket-tuned"
+CAP = 6  # programs at once under `cap`: about what the pocket engine's KV cache holds
+
+
+class DemoParameters(BaseModel):
+    """What the demo measures and for how long it trains."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    concurrency: tuple[int, ...] = Field((2, 8, 16), description="sessions at once, a cell each")
+    tasks_per_family: int = Field(40, ge=1, description="test tasks of each family in the sweep")
+    lesson_train: int = Field(300, ge=8, description="training candidates of each lesson family")
+    lesson_test: int = Field(24, ge=1, description="test candidates of each lesson family")
+    train_seconds: float = Field(75.0, gt=0, description="length of the training step")
+    seed: int = Field(0, description="decides which documents are asked about")
+
+
+SMALL = DemoParameters(
+    concurrency=(4,), tasks_per_family=2, lesson_train=24, lesson_test=3, train_seconds=5.0
+)
+"""The chain in about two minutes, most of which is the engine's start."""
+
+
+def demo_suites(parameters: DemoParameters) -> tuple[Suite, Suite]:
+    """The load sweep's suite, and the suite of the lesson measured before and after it."""
+    load_tasks = TaskRequest(
+        families=POCKET_FAMILIES,
+        train_per_family=0,
+        test_per_family=parameters.tasks_per_family,
+        seed=parameters.seed,
+    )
+    lesson_tasks = TaskRequest(
+        families=(NEW_FAMILY, "parameter", "module"),
+        train_per_family=parameters.lesson_train,
+        test_per_family=parameters.lesson_test,
+        seed=parameters.seed + 1,
+    )
+    load = Suite(name="demo", tasks=load_tasks, concurrency=parameters.concurrency, cap=CAP)
+    lesson = Suite(
+        name="lesson", tasks=lesson_tasks, concurrency=(8,), policies=("cap",), max_tokens=64
+    )
+    return load, lesson
+
+
+def closing_words(log: StageLog, seconds: float) -> str:
+    """The times of the stages and three SQL lines worth trying."""
+    times = ", ".join(f"{name} {taken:.0f}" for name, taken in log.seconds.items())
+    return f"""
+[bold]{seconds:.0f} s in all[/] (seconds: {times})
+
+Ask your own questions; three worth trying:
+
+  tutti sql "select policy, concurrency, count(*) n, avg(correct::int) acc from attempts \
+where status='ok' group by all order by all"
+
+  tutti sql "select c.policy, c.concurrency, w.steps_per_min, w.step_latency_p95, \
+w.server_hit_ratio from cells c, steady_window(c.cell_id) s, \
+window_summary(c.cell_id, s.start_s, s.end_s) w order by all"
+
+  tutti sql "select m.role, m.content, m.tool_calls from attempts a join messages m \
+using (attempt_id) where not a.correct order by a.attempt_id, m.position limit 12"
+"""

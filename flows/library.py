@@ -1,0 +1,58 @@
+"""An index over the standard library with its service, and task sets made with it.
+
+What every measuring flow begins with; `flows/bench.py` adds the model.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.stages import StageLog, StageProgress
+from storage import Catalog
+from tasks.retrieval.corpus import load_stdlib_corpus
+from tasks.retrieval.index import build_index
+from tasks.serving import reap_stale, retrieval_service
+from tasks.synthesis.generate import TaskRequest, synthesize
+
+
+@dataclass(frozen=True)
+class Library:
+    """An index and the service that searches it."""
+
+    index_id: str
+    search_url: str
+
+
+@contextlib.asynccontextmanager
+async def open_library(catalog: Catalog, log: StageLog) -> AsyncIterator[Library]:
+    """Build (or reuse) the index over the standard library and serve it for the block."""
+
+    async def build(progress: StageProgress) -> Path:
+        return await asyncio.to_thread(lambda: build_index(load_stdlib_corpus(), catalog))
+
+    for role in reap_stale(catalog):
+        log.console.print(f"[yellow]ended a {role} process that an earlier run left behind[/]")
+    folder = await log.run("index", build)
+    service = retrieval_service(folder, catalog)
+    url = await asyncio.to_thread(service.__enter__)
+    try:
+        yield Library(f"index:{folder.name.removeprefix('index-')}", url)
+    finally:
+        service.__exit__(None, None, None)
+
+
+async def make_tasks(
+    request: TaskRequest, library: Library, catalog: Catalog, log: StageLog, name: str = "tasks"
+) -> str:
+    """Make (or reuse) the task set for `request`; returns its id."""
+
+    async def work(progress: StageProgress) -> str:
+        documents = load_stdlib_corpus()
+        show = progress.show
+        return await synthesize(
+            documents, request, library.index_id, library.search_url, catalog, show
+        )
+
+    return await log.run(name, work)

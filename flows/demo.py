@@ -11,7 +11,8 @@ from pathlib import Path
 
 from prefect import flow
 
-from flows.bench import MODELS, Adapter, Bench, open_bench, run_sweep
+from flows.bench import MODELS, Bench, open_bench
+from flows.cells import Adapter, run_sweep
 from flows.demo_plan import (
     NEW_FAMILY,
     TUNED,

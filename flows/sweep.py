@@ -7,7 +7,8 @@ from pathlib import Path
 
 from prefect import flow
 
-from flows.bench import MODELS, open_bench, run_sweep
+from flows.bench import MODELS, open_bench
+from flows.cells import run_sweep
 from flows.library import make_tasks, open_library
 from flows.publish import publish_report
 from flows.stages import StageLog

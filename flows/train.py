@@ -12,7 +12,8 @@ from typing import Any
 from prefect import flow
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.bench import MODELS, PROJECT, open_bench, run_sweep
+from flows.bench import MODELS, PROJECT, open_bench
+from flows.cells import run_sweep
 from flows.library import make_tasks, open_library
 from flows.stages import StageLog, StageProgress
 from storage import Catalog, connect, open_catalog

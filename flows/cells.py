@@ -1,0 +1,67 @@
+"""Run a suite's cells on a bench: plan them, skip what is finished, measure the rest in order."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.bench import Bench
+from flows.stages import StageLog, StageProgress
+from storage import Catalog
+from tasks.sweeps.plan import Cell, Plan, enter_plan, finished_samples, make_plan
+from tasks.sweeps.runner import Progress, Services, run_cell, sweep_lock
+from tasks.sweeps.suite import Suite
+from tasks.synthesis.generate import read_tasks
+from tasks.training.serve_adapter import load_adapter
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA adapter to measure in the bench's engine instead of its own weights."""
+
+    name: str
+    adapter_id: str
+    folder: Path
+
+
+async def run_sweep(
+    suite: Suite,
+    task_set_id: str,
+    bench: Bench,
+    catalog: Catalog,
+    run_id: str,
+    log: StageLog,
+    adapter: Adapter | None = None,
+) -> Plan:
+    """Run what is missing of a suite's cells; returns the plan."""
+    tasks = read_tasks(catalog, task_set_id, "test")
+    name, model_id = (
+        (suite.model, bench.model_id) if adapter is None else (adapter.name, adapter.adapter_id)
+    )
+    index_id, engine_id = bench.library.index_id, bench.engine.engine_id
+    plan = make_plan(suite, tasks, task_set_id, index_id, engine_id, model_id, name)
+    enter_plan(plan, catalog)
+    with sweep_lock(catalog, plan.sweep_id):
+        missing = [c for c in plan.cells if len(finished_samples(catalog, c)) < len(c.samples)]
+        if missing and adapter is not None:
+            services = await bench.services()
+            await load_adapter(services.engine.address.url, adapter.name, adapter.folder)
+        for cell in missing:
+            await _run_one(plan, cell, await bench.services(), catalog, run_id, log)
+        if reused := len(plan.cells) - len(missing):
+            log.console.print(f"[dim]  {suite.name}: {reused} finished cells reused[/]")
+    return plan
+
+
+async def _run_one(
+    plan: Plan, cell: Cell, services: Services, catalog: Catalog, run_id: str, log: StageLog
+) -> None:
+    async def work(progress: StageProgress) -> None:
+        def show(state: Progress) -> None:
+            note = f"accuracy {state.correct / state.counted:.0%}" if state.counted else ""
+            if state.infra:
+                note += f", {state.infra} infra errors"
+            progress.show(state.done, state.total, note)
+
+        await run_cell(plan, cell, services, catalog, run_id, show)
+
+    title = f"{plan.suite.name}: {plan.served_name} {cell.policy} at {cell.concurrency}"
+    await log.run(title + (f" #{cell.repeat + 1}" if plan.suite.repeats > 1 else ""), work)

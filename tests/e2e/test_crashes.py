@@ -76,7 +76,7 @@ def test_an_engine_that_cannot_start(store: Store, tmp_path: Path) -> None:
     models.parent.mkdir()
     text = (PROJECT / "deployments" / "models.yaml").read_text()
     text = text.replace("assets/pocket", str(PROJECT / "assets/pocket"))
-    models.write_text(text.replace("kv_blocks: 48", "kv_blocks: 8"))
+    models.write_text(text.replace("kv_blocks: 32", "kv_blocks: 8"))
     done = store.run("sweep", "run", "smoke", "--models", str(models))
     assert done.returncode == 1
     assert "its log says" in done.stderr and "KV cache" in done.stderr

@@ -57,7 +57,7 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
             sweeps = [sweep.sweep_id, before.sweep_id, after.sweep_id]
             notes = {"new family": NEW_FAMILY, "adapter": tuned.adapter_id}
             await publish_report(sweeps, "The tutti demo", catalog, log, notes)
-            log.console.print(closing_words(log, time.monotonic() - started))
+            log.console.print(closing_words(log, time.monotonic() - started), soft_wrap=True)
     return sweep.sweep_id
 
 

@@ -58,7 +58,7 @@ def build_stdlib_index(as_json: bool) -> str:
     return f"{manifest['index_id']}  {manifest['documents']} documents\nrecall {recall}\n{folder}"
 
 
-def serve_model(name: str, models: Path, port: int | None) -> None:
+def serve_model(name: str, models: Path, port: int | None, as_json: bool) -> None:
     """Serve until SIGINT or SIGTERM."""
 
     async def work(catalog: Catalog) -> None:
@@ -67,7 +67,9 @@ def serve_model(name: str, models: Path, port: int | None) -> None:
             async with open_bench(name, models, library, catalog, log, port) as bench:
                 services = await bench.services()
                 url = services.gateway.url
-                Console().print(f"{name} answers at {url}/v1; search at {library.search_url}")
+                where = {"model": name, "url": f"{url}/v1", "search": library.search_url}
+                words = f"{name} answers at {url}/v1; search at {library.search_url}"
+                print(json.dumps(where) if as_json else words, flush=True)
                 stopped = asyncio.Event()
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGINT, signal.SIGTERM):

@@ -61,6 +61,18 @@ def guarded(work: Callable[[], Any]) -> Any:
         raise typer.Exit(code) from None
 
 
+def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> None:
+    """Run a flow to its end; with `as_json` its result is all that goes to standard output."""
+    from contextlib import nullcontext, redirect_stdout
+
+    from cli.prefect_server import as_flow_run
+
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        result = asyncio.run(as_flow_run(flow, prefect, *arguments))
+    if as_json:
+        typer.echo(json.dumps(result if isinstance(result, dict) else {"sweep_id": result}))
+
+
 @app.command()
 def doctor(
     quick: Annotated[bool, typer.Option(help="skip importing vLLM (20 s)")] = False,
@@ -89,16 +101,16 @@ def demo(
         bool, typer.Option("--small", help="a few tasks, seconds of training")
     ] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = True,
+    as_json: AsJson = False,
 ) -> None:
     """Run the whole chain on this machine: tasks, index, vLLM, sweep, training, report."""
 
     def work() -> None:
-        from cli.prefect_server import as_flow_run
         from flows.demo import demo as flow
         from flows.demo_plan import SMALL, DemoParameters
 
         parameters = SMALL if small else DemoParameters()
-        asyncio.run(as_flow_run(flow, prefect, parameters, models))
+        run_flow(flow, prefect, as_json, parameters, models)
 
     guarded(work)
 
@@ -141,13 +153,14 @@ def serve(
     port: Annotated[
         int | None, typer.Option(help="the gateway's port; free one if left out")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Serve a model with vLLM behind the gateway until Ctrl-C."""
 
     def work() -> None:
         from cli.local import serve_model
 
-        serve_model(model, models, port)
+        serve_model(model, models, port, as_json)
 
     guarded(work)
 
@@ -157,15 +170,15 @@ def sweep_run(
     suite: Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")],
     models: ModelsFile = MODELS,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what is missing of a suite's cells and report them."""
 
     def work() -> None:
-        from cli.prefect_server import as_flow_run
         from flows.sweep import eval_sweep
         from tasks.sweeps.suite import read_suite
 
-        asyncio.run(as_flow_run(eval_sweep, prefect, read_suite(_suite_path(suite)), models))
+        run_flow(eval_sweep, prefect, as_json, read_suite(_suite_path(suite)), models)
 
     guarded(work)
 
@@ -228,16 +241,16 @@ def train_pocket(
     models: ModelsFile = MODELS,
     evaluate_only: Annotated[bool, typer.Option(help="only measure the checkpoint again")] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train the pocket model from scratch and measure it on held-out documents."""
 
     def work() -> None:
-        from cli.prefect_server import as_flow_run
         from flows.train import PocketParameters
         from flows.train import train as flow
 
         parameters = PocketParameters(steps=steps, seed=seed, evaluate_only=evaluate_only)
-        asyncio.run(as_flow_run(flow, prefect, parameters, out, models))
+        run_flow(flow, prefect, as_json, parameters, out, models)
 
     guarded(work)
 

@@ -1,0 +1,99 @@
+"""The verbs: their help, their exit codes, and one message for what a user can mend."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+
+VERBS = [
+    *(["doctor"], ["demo"], ["synth"], ["index"], ["serve"], ["report"], ["sql"]),
+    *(["sweep", "run"], ["sweep", "status"], ["train", "pocket"]),
+]
+BAD_MODELS = "models: {pocket: {provider: vlm, checkpoint: x, context_tokens: 12}}"
+
+
+def run(*arguments: str, home: Path) -> Result:
+    return CliRunner().invoke(app, arguments, env={"TUTTI_HOME": str(home), "COLUMNS": "200"})
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_every_verb_has_help_and_json(verb: list[str], tmp_path: Path) -> None:
+    shown = run(*verb, "--help", home=tmp_path)
+    assert shown.exit_code == 0 and "--json" in shown.output
+
+
+def test_help_is_quick() -> None:
+    """Heavy modules load inside the verbs; the best of three, for the machine may be busy."""
+    seconds = []
+    for _ in range(3):
+        started = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-m", "cli.main", "--help"], check=True, capture_output=True
+        )
+        seconds.append(time.monotonic() - started)
+    assert min(seconds) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sql", "selec 1"], "syntax error"),
+        (["sql", "select nope from attempts"], 'column "nope" not found'),
+        (["sweep", "run", "nope"], "no such suite; known there: demo"),
+        (["synth", "--families", "bogus"], "no family 'bogus'; known: module"),
+        (["report", "bogus"], "no sweep 'bogus'; known: none yet"),
+    ],
+)
+def test_bad_usage_is_one_message_and_exit_2(
+    arguments: list[str], words: str, tmp_path: Path
+) -> None:
+    done = run(*arguments, home=tmp_path)
+    assert done.exit_code == 2
+    assert words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_bad_suite_names_file_field_and_value(tmp_path: Path) -> None:
+    suite = tmp_path / "bad.yaml"
+    suite.write_text("policies: [fastest]\nconcurrency: [0]\nextra: 1\n")
+    done = run("sweep", "run", str(suite), home=tmp_path)
+    assert done.exit_code == 2
+    for words in (str(suite), "policies.0", "'fastest'", "concurrency", "extra"):
+        assert words in done.stderr
+
+
+def test_sql_formats(tmp_path: Path) -> None:
+    statement = "select 1 as a, null as b, 'x,y' as c"
+    assert run("sql", "--format", "csv", statement, home=tmp_path).stdout == 'a,b,c\n1,,"x,y"\n'
+    decoded = json.loads(run("sql", "--json", statement, home=tmp_path).stdout)
+    assert decoded == [{"a": 1, "b": None, "c": "x,y"}]
+    assert "1 row" in run("sql", statement, home=tmp_path).stdout
+    piped = CliRunner().invoke(
+        app, ["sql", "-", "--json"], input="select 2 n", env={"TUTTI_HOME": str(tmp_path)}
+    )
+    assert json.loads(piped.stdout) == [{"n": 2}]
+
+
+@pytest.mark.timeout(60)
+def test_bad_models_and_a_taken_port_are_said_before_anything_starts(tmp_path: Path) -> None:
+    """Both verbs build the index first, so this takes seconds; no engine is ever started."""
+    models = tmp_path / "models.yaml"
+    models.write_text(BAD_MODELS)
+    done = run("serve", "pocket", "--models", str(models), home=tmp_path / "home")
+    assert done.exit_code == 2
+    for words in (str(models), "models.pocket.provider", "'vlm'", "models.pocket.context_tokens"):
+        assert words in done.stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run("serve", "pocket", "--port", str(port), home=tmp_path / "home")
+    assert done.exit_code == 1
+    assert f"port {port} is taken by another process" in done.stderr
+    assert not list((tmp_path / "home" / "logs").glob("vllm-*"))

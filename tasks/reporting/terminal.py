@@ -122,7 +122,7 @@ def terminal_table(cells: Sequence[CellSummary]) -> "Table":
         "acc % [95 %]": _accuracy,
         "steps/min [95 %]": _speed,
         "p95 s": OUTCOME["step p95 s"],
-        "hits %": lambda c: (
+        "hits": lambda c: (
             ABSENT if c.server_hit_ratio is None else f"{c.server_hit_ratio * 100:.0f}"
         ),
     }
@@ -130,6 +130,7 @@ def terminal_table(cells: Sequence[CellSummary]) -> "Table":
         columns["infra"] = OUTCOME["infra errors"]
     if any(cell.status != FINISHED for cell in cells):
         columns["status"] = OUTCOME["status"]
+    columns = {name.replace("at once", "at"): show for name, show in columns.items()}
     ordered = sorted(cells, key=lambda c: (c.benchmark, c.model, c.concurrency, c.policy, c.repeat))
     return _rich_table(columns, [[show(c) for show in columns.values()] for c in ordered])
 

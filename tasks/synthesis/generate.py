@@ -23,7 +23,7 @@ from tasks.synthesis.families import FAMILIES
 from tasks.synthesis.gates import Gated, gate
 from tasks.synthesis.task import Task
 
-GENERATOR_VERSION = "1"
+GENERATOR_VERSION = "2"
 POCKET_FAMILIES = ("module", "parameter", "default", "expression", "arithmetic", "count_sum")
 
 

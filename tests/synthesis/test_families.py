@@ -1,10 +1,11 @@
 """Every family proposes questions its own oracle can solve, from documents alone."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from tasks.retrieval.corpus import Document, Parameter
+from tasks.retrieval.corpus import Document, Parameter, load_stdlib_corpus
 from tasks.synthesis.families import FAMILIES
 from tasks.synthesis.families.expression import program_for
 from tasks.synthesis.task import Task, ToolUse, entry_lines, labelled
@@ -79,3 +80,16 @@ def test_programs_import_what_the_expression_names() -> None:
 def test_a_task_survives_its_row() -> None:
     task = next(iter(FAMILIES["arithmetic"].propose(DOCUMENTS, Random(0))))
     assert Task.from_row(task.as_row()) == task
+
+
+def test_expressions_do_not_depend_on_where_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked from any folder, by any user, the real corpus gives the same expressions."""
+    documents = load_stdlib_corpus()
+    here = list(FAMILIES["expression"].propose(documents, Random(0)))
+    (tmp_path / "river").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/r")
+    assert list(FAMILIES["expression"].propose(documents, Random(0))) == here
+    assert len(here) > 200

@@ -13,6 +13,12 @@ PURE_MODULES = (
     "math operator string textwrap html posixpath ntpath heapq statistics keyword "
     "unicodedata colorsys fnmatch"
 ).split()
+# Of these modules, the functions that look at the file system, the user or the working folder:
+# their answers, and with them every draw that follows, would differ from checkout to checkout.
+IMPURE = frozenset(
+    "abspath exists expanduser expandvars getatime getctime getmtime getsize isdir isfile islink "
+    "isjunction ismount lexists realpath relpath samefile sameopenfile samestat walk".split()
+)
 QUESTIONS = ("What does {expression} print?", "What is printed by {expression}?")
 WORDS = "apple river stone cloud amber delta maple tiger ocean silver".split()
 LONGEST_ANSWER = 16
@@ -57,7 +63,8 @@ def program_for(expression: str) -> str:
 
 
 def _call_that_evaluates(document: Document, rng: Random) -> tuple[str, str] | None:
-    if document.module in PURE_MODULES and document.kind == "function":
+    pure = document.module in PURE_MODULES and document.short_name not in IMPURE
+    if pure and document.kind == "function":
         return _first_that_evaluates(document.name, document.module, document.short_name, rng)
     if document.name.startswith("builtins.str.") and document.kind == "method":
         return _first_that_evaluates(None, "builtins", document.short_name, rng)

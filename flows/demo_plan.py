@@ -1,5 +1,10 @@
 """What the demo measures, teaches and says at its end."""
 
+import os
+import shutil
+import sys
+from pathlib import Path
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.stages import StageLog
@@ -53,19 +58,28 @@ def demo_suites(parameters: DemoParameters) -> tuple[Suite, Suite]:
 
 def closing_words(log: StageLog, seconds: float) -> str:
     """The times of the stages and three SQL lines worth trying."""
+    tutti = _how_tutti_was_called()
     times = ", ".join(f"{name} {taken:.0f}" for name, taken in log.seconds.items())
     return f"""
 [bold]{seconds:.0f} s in all[/] (seconds: {times})
 
 Ask your own questions; three worth trying:
 
-  tutti sql "select policy, concurrency, count(*) n, avg(correct::int) acc from attempts \
+  {tutti} sql "select policy, concurrency, count(*) n, avg(correct::int) acc from attempts \
 where status='ok' group by all order by all"
 
-  tutti sql "select c.policy, c.concurrency, w.steps_per_min, w.step_latency_p95, \
+  {tutti} sql "select c.policy, c.concurrency, w.steps_per_min, w.step_latency_p95, \
 w.server_hit_ratio from cells c, steady_window(c.cell_id) s, \
 window_summary(c.cell_id, s.start_s, s.end_s) w order by all"
 
-  tutti sql "select m.role, m.content, m.tool_calls from attempts a join messages m \
+  {tutti} sql "select m.role, m.content, m.tool_calls from attempts a join messages m \
 using (attempt_id) where not a.correct order by a.attempt_id, m.position limit 12"
 """
+
+
+def _how_tutti_was_called() -> str:
+    """What to type for the next command: `tutti` where the shell finds it, else its path."""
+    called = Path(sys.argv[0])
+    if called.name != "tutti" or shutil.which("tutti"):
+        return "tutti"
+    return os.path.relpath(called)

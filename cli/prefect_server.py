@@ -6,8 +6,6 @@ shows it. Prefect's ephemeral mode is not used: it loses task-run records when i
 
 import os
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,7 +47,7 @@ def prefect_server(catalog: Catalog) -> Iterator[str]:
     if given:
         yield given
         return
-    from tasks.serving.process import Child, claim_port
+    from tasks.serving.process import Child, answers, claim_port
 
     port = claim_port(None)
     url = f"http://127.0.0.1:{port}/api"
@@ -58,13 +56,5 @@ def prefect_server(catalog: Catalog) -> Iterator[str]:
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
     os.environ.update(ENVIRONMENT | {"PREFECT_HOME": str(home)})
     with Child("prefect", [*command, "--port", str(port)], environment, catalog) as child:
-        child.wait_ready(lambda: _healthy(url), READY_TIMEOUT_S)
+        child.wait_ready(lambda: answers(f"{url}/health"), READY_TIMEOUT_S)
         yield url
-
-
-def _healthy(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=2.0) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False

@@ -7,19 +7,16 @@ platform talks to it over HTTP only.
 import asyncio
 import os
 import subprocess
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
 from storage import Catalog, artifact_id
 from tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
-from tasks.serving.process import Child, claim_port
+from tasks.serving.process import Child, answers, claim_port
 from tasks.serving.registry import Model, checkpoint_id
 
 BLOCK_TOKENS = 32  # vLLM's CPU backend takes multiples of 32
 WATCH_S = 0.5
-PROBE_TIMEOUT_S = 2.0
 ENGINE_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
@@ -83,7 +80,9 @@ class Engine:
         child = Child("vllm", self._command(), ENGINE_ENVIRONMENT, self.catalog)
         self._child = child
         try:
-            child.wait_ready(lambda: _healthy(self.port), self.settings.start_timeout_s)
+            child.wait_ready(
+                lambda: answers(f"{self.address.url}/health"), self.settings.start_timeout_s
+            )
         except ServingError as error:
             self.stop()
             raise EngineFailed(str(error)) from None
@@ -154,12 +153,3 @@ def check_models_environment(timeout_s: float = 120.0) -> str:
             + "\n".join(done.stderr.splitlines()[-3:])
         )
     return done.stdout.strip()
-
-
-def _healthy(port: int) -> bool:
-    url = f"http://127.0.0.1:{port}/health"
-    try:
-        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False

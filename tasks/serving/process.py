@@ -14,6 +14,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +33,7 @@ LOG_TAIL_LINES = 12
 ERROR_LINES = 3
 ERROR_LINE = re.compile(r"\b[A-Z]\w*(Error|Exception|Interrupt)\b: ")
 READY_POLL_S = 0.2
+PROBE_TIMEOUT_S = 2.0
 
 
 class Child:
@@ -162,6 +165,15 @@ def _holders(token: str) -> list[int]:
                 if wanted in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
                     found.append(int(entry))
     return found
+
+
+def answers(url: str) -> bool:
+    """Whether a GET of `url` gives 200 within two seconds."""
+    try:
+        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
 
 
 def claim_port(asked: int | None) -> int:

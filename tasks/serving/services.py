@@ -12,7 +12,7 @@ from typing import Any
 from storage import Catalog, StoreFull
 from tasks.serving.engine import EngineAddress
 from tasks.serving.errors import GatewayFailed, ServingError
-from tasks.serving.process import Child, claim_port
+from tasks.serving.process import Child, answers, claim_port
 from tasks.serving.registry import Prices
 
 START_TIMEOUT_S = 60.0
@@ -90,15 +90,7 @@ def _service(
     environment = {"TUTTI_HOME": str(catalog.home.root), "PYTHONPATH": str(PROJECT)}
     with Child(role, command, environment, catalog) as child:
         try:
-            child.wait_ready(lambda: _answers(url), START_TIMEOUT_S)
+            child.wait_ready(lambda: answers(f"{url}/health"), START_TIMEOUT_S)
         except ServingError as error:
             raise GatewayFailed(str(error)) from None
         yield url
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=2.0) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False

@@ -1,19 +1,27 @@
 """An attempt as rows of the store's tables."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from storage import catalog as cat
 from tasks.agents.loop import Trajectory
 from tasks.scoring import score_exact
-from tasks.sweeps.plan import Cell, Plan
-
-if TYPE_CHECKING:
-    from tasks.sweeps.runner import Finished
+from tasks.sweeps.plan import Cell, Plan, Sample
 
 Rows = dict[str, list[dict[str, Any]]]
 
 
-def attempt_rows(plan: Plan, cell: Cell, finished: "Finished", run_id: str) -> Rows:
+@dataclass(frozen=True)
+class Finished:
+    """An attempt that ended and is not committed yet."""
+
+    sample: Sample
+    attempt_id: str
+    attempt: int
+    trajectory: Trajectory
+
+
+def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Rows:
     """Rows of attempts, messages, tool_runs, retrievals and scores for one ended attempt."""
     trajectory, attempt_id = finished.trajectory, finished.attempt_id
     score = score_exact(trajectory.answer, finished.sample.task.answer)

@@ -27,7 +27,7 @@ from tasks.scoring import score_exact
 from tasks.serving.engine import Engine
 from tasks.serving.services import GatewayClient
 from tasks.sweeps.plan import Cell, Plan, Sample, finished_samples
-from tasks.sweeps.records import attempt_rows, lost_attempt_row
+from tasks.sweeps.records import Finished, attempt_rows, lost_attempt_row
 
 COMMIT_S = 1.0
 RETRY_WAIT_S = 2.0
@@ -54,16 +54,6 @@ class Progress:
     counted: int = 0
     correct: int = 0
     infra: int = 0
-
-
-@dataclass(frozen=True)
-class Finished:
-    """An attempt that ended and is not committed yet."""
-
-    sample: Sample
-    attempt_id: str
-    attempt: int
-    trajectory: Trajectory
 
 
 @contextlib.contextmanager

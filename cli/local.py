@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -111,11 +112,16 @@ def show_status(wanted: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows))
         return
-    table = Table()
-    for name in rows[0] if rows else ["no sweeps yet"]:
-        table.add_column(name)
+    if not rows:
+        print("no sweeps yet; `tutti sweep run demo` makes one")
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for title in ("sweep", "model", "policy", "at", "repeat", "state", "finished", "infra"):
+        table.add_column(title, no_wrap=True)
     for row in rows:
-        table.add_row(*map(str, row.values()))
+        names = (row["sweep"], row["model"], row["policy"], row["concurrency"], row["repeat"])
+        counts = (f"{row['finished']} of {row['samples']}", row["infra_errors"])
+        table.add_row(*map(str, (*names, row["status"], *counts)))
     Console().print(table)
 
 

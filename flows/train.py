@@ -20,6 +20,7 @@ from storage import Catalog, connect, open_catalog
 from tasks.reporting import FamilyScore, family_scores, family_table
 from tasks.reporting.intervals import wilson
 from tasks.runs import code_version, describe_machine, recorded_run
+from tasks.serving import RegistryError, pick_model
 from tasks.sweeps.suite import Suite
 from tasks.training.pocket.build import POCKET_TASKS, train_pocket
 
@@ -50,6 +51,12 @@ async def train(
     Returns the card.
     """
     log = StageLog()
+    served = pick_model(models, "pocket").checkpoint
+    if served is None or served.resolve() != out.resolve():
+        raise RegistryError(
+            f"{models}: models.pocket.checkpoint: is {served}, but the training writes {out}; the "
+            "card would be measured on another checkpoint. Name the same folder in both"
+        )
     with open_catalog() as catalog:
         with recorded_run(catalog, "train", parameters.model_dump(mode="json")) as run_id:
             async with open_library(catalog, log) as library:

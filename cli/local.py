@@ -19,7 +19,7 @@ from flows.stages import StageLog
 from storage import Catalog, open_catalog, query
 from storage import catalog as cat
 from tasks.retrieval.corpus import load_stdlib_corpus
-from tasks.retrieval.index import build_index
+from tasks.retrieval.index import build_index, read_manifest
 from tasks.synthesis.generate import TaskRequest
 
 
@@ -52,7 +52,7 @@ def build_stdlib_index(as_json: bool) -> str:
     """Build (or find) the index and describe it."""
     with open_catalog() as catalog:
         folder = build_index(load_stdlib_corpus(), catalog)
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = read_manifest(folder)
     if as_json:
         return json.dumps(manifest)
     recall = ", ".join(f"@{k.rsplit('_', 1)[1]} {v:.3f}" for k, v in manifest["recall"].items())

@@ -119,8 +119,7 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
     console.print(GUIDE.format(url=url, reports=pages, home=home.root, logs=home.logs))
     while True:
         for child in (server, reports, *workers.values()):
-            if child.poll() is not None:
-                child.wait_ready(lambda: False, 0.0)  # raises, with the end of the child's log
+            child.check()
         time.sleep(0.5)
 
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from flows.library import Library
-from flows.stages import StageLog, StageProgress
+from flows.progress import StageProgress
+from flows.stages import StageLog
 from storage import Catalog
 from tasks.serving import (
     Engine,

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.bench import Bench
-from flows.stages import StageLog, StageProgress
+from flows.progress import StageProgress
+from flows.stages import StageLog
 from storage import Catalog
 from tasks.sweeps.plan import Cell, Plan, enter_plan, finished_samples, make_plan
 from tasks.sweeps.runner import Progress, Services, run_cell, sweep_lock

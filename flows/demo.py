@@ -21,8 +21,9 @@ from flows.demo_plan import (
     demo_suites,
 )
 from flows.library import make_tasks, open_library
+from flows.progress import StageProgress
 from flows.publish import publish_report
-from flows.stages import StageLog, StageProgress
+from flows.stages import StageLog
 from storage import Catalog, open_catalog
 from tasks.runs import recorded_run
 from tasks.synthesis.generate import read_conversations

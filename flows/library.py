@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.stages import StageLog, StageProgress
+from flows.progress import StageProgress
+from flows.stages import StageLog
 from storage import Catalog
 from tasks.retrieval.corpus import load_stdlib_corpus
-from tasks.retrieval.index import build_index
+from tasks.retrieval.index import build_index, read_manifest
 from tasks.serving import reap_stale, retrieval_service
 from tasks.synthesis.generate import TaskRequest, synthesize
 
@@ -35,12 +36,10 @@ async def open_library(catalog: Catalog, log: StageLog) -> AsyncIterator[Library
     for role in reap_stale(catalog):
         log.console.print(f"[yellow]ended a {role} process that an earlier run left behind[/]")
     folder = await log.run("index", build)
-    service = retrieval_service(folder, catalog)
-    url = await asyncio.to_thread(service.__enter__)
-    try:
-        yield Library(f"index:{folder.name.removeprefix('index-')}", url)
-    finally:
-        service.__exit__(None, None, None)
+    with contextlib.ExitStack() as stack:
+        service = retrieval_service(folder, catalog)
+        url = await asyncio.to_thread(stack.enter_context, service)
+        yield Library(read_manifest(folder)["index_id"], url)
 
 
 async def make_tasks(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from flows.stages import StageLog, StageProgress, in_flow_run
+from flows.progress import StageProgress
+from flows.stages import StageLog, in_flow_run
 from storage import Catalog, connect
 from tasks.reporting import Report, build_report, family_table, markdown_table, terminal_table
 from tasks.runs import code_version, describe_machine

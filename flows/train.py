@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.bench import MODELS, PROJECT, open_bench
 from flows.cells import run_sweep
 from flows.library import make_tasks, open_library
-from flows.stages import StageLog, StageProgress
+from flows.progress import StageProgress
+from flows.stages import StageLog
 from storage import Catalog, connect, open_catalog
 from tasks.reporting import FamilyScore, family_scores, family_table
 from tasks.reporting.intervals import wilson

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from storage.catalog import Catalog, open_catalog
-    from storage.errors import LeaseLost, StoreBusy, StoreError, StoreFull
+    from storage.errors import StoreBusy, StoreError, StoreFull
     from storage.home import Home, current_home
     from storage.lineage import artifact_id, content_hash
     from storage.views import connect, query
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "catalog": ("Catalog", "open_catalog"),
-    "errors": ("LeaseLost", "StoreBusy", "StoreError", "StoreFull"),
+    "errors": ("StoreBusy", "StoreError", "StoreFull"),
     "home": ("Home", "current_home"),
     "lineage": ("artifact_id", "content_hash"),
     "views": ("connect", "query"),
@@ -29,7 +29,6 @@ _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names
 __all__ = [
     "Catalog",
     "Home",
-    "LeaseLost",
     "StoreBusy",
     "StoreError",
     "StoreFull",

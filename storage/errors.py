@@ -2,8 +2,7 @@
 
 StoreError
 ├── StoreFull        the disk (or quota) under TUTTI_HOME has no room left
-├── StoreBusy        the catalog stayed locked for longer than its bound
-└── LeaseLost        a worker tried to complete an attempt another worker has taken over
+└── StoreBusy        the catalog stayed locked for longer than its bound
 """
 
 
@@ -17,7 +16,3 @@ class StoreFull(StoreError):
 
 class StoreBusy(StoreError):
     """The catalog stayed locked for longer than its bound."""
-
-
-class LeaseLost(StoreError):
-    """The attempt's lease passed to another worker; this result must not be committed."""

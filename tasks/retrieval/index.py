@@ -41,10 +41,7 @@ class Index:
     """A loaded index; `search` is exact and may be called from several threads."""
 
     def __init__(self, folder: Path) -> None:
-        manifest = folder / "manifest.json"
-        if not manifest.is_file():
-            raise FileNotFoundError(f"{folder} holds no index (manifest.json is missing)")
-        self.manifest: dict[str, Any] = json.loads(manifest.read_text())
+        self.manifest = read_manifest(folder)
         self.index_id: str = self.manifest["index_id"]
         lines = (folder / "documents.jsonl").read_text().splitlines()
         self.documents = [Document.from_row(json.loads(line)) for line in lines]
@@ -58,6 +55,15 @@ class Index:
             [Hit(self.documents[i], float(s)) for i, s in zip(ids, row, strict=True) if i >= 0]
             for ids, row in zip(rows, scores, strict=True)
         ]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What is in an index's folder: ids, parameters, recall. Raises FileNotFoundError."""
+    file = folder / "manifest.json"
+    if not file.is_file():
+        raise FileNotFoundError(f"{folder} holds no index (manifest.json is missing)")
+    manifest: dict[str, Any] = json.loads(file.read_text())
+    return manifest
 
 
 def build_index(documents: Sequence[Document], catalog: Catalog) -> Path:

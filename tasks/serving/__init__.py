@@ -1,6 +1,6 @@
 """Serving: the model registry, engines, the gateway, and the processes they run in."""
 
-from tasks.serving.engine import Engine, EngineAddress, check_models_environment, models_python
+from tasks.serving.engine import Engine, EngineAddress, models_python
 from tasks.serving.errors import (
     EngineFailed,
     GatewayFailed,
@@ -25,7 +25,6 @@ __all__ = [
     "PortTaken",
     "RegistryError",
     "ServingError",
-    "check_models_environment",
     "checkpoint_id",
     "claim_port",
     "explain",

@@ -6,7 +6,6 @@ platform talks to it over HTTP only.
 
 import asyncio
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,17 +138,3 @@ class Engine:
         for name, value in options.items():
             command += [f"--{name}", str(value)]
         return command + [f"--{flag}" for flag in flags]
-
-
-def check_models_environment(timeout_s: float = 120.0) -> str:
-    """vLLM's version in the models environment. Raises ModelsEnvironmentMissing."""
-    code = "import vllm; print(vllm.__version__)"
-    done = subprocess.run(
-        [str(models_python()), "-c", code], capture_output=True, text=True, timeout=timeout_s
-    )
-    if done.returncode:
-        raise ModelsEnvironmentMissing(
-            f"{models_python()} cannot import vLLM; run `make setup`. It said:\n"
-            + "\n".join(done.stderr.splitlines()[-3:])
-        )
-    return done.stdout.strip()

@@ -86,14 +86,18 @@ class Child:
             return ""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
+    def check(self) -> None:
+        """Return while it runs. Raises ServingError with its last words when it has ended."""
+        code = self.poll()
+        if code is not None:
+            raise ServingError(f"{self.role} exited with code {code}; {self.last_words()}")
+
     def wait_ready(self, probe: Callable[[], bool], timeout_s: float) -> None:
         """Block until `probe` is true. Raises ServingError with the log's tail when it exits first
         or takes longer than `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not probe():
-            code = self.poll()
-            if code is not None:
-                raise ServingError(f"{self.role} exited with code {code}; {self.last_words()}")
+            self.check()
             if time.monotonic() > deadline:
                 raise ServingError(
                     f"{self.role} was not ready after {timeout_s:.0f} s; {self.last_words()}"

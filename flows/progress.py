@@ -1,0 +1,87 @@
+"""How far a stage is: a bar or lines in the terminal, a progress artifact in a Prefect flow run."""
+
+import asyncio
+import contextlib
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+ARTIFACT_S = 3.0  # a progress artifact is a row at the Prefect server; more often would load it
+SHOW_S = 10.0  # without a terminal: a line now and then
+
+
+class StageProgress:
+    """Done and total of one stage, shown in the terminal; a context manager."""
+
+    def __init__(self, name: str, console: Console) -> None:
+        self.name, self.console = name, console
+        self.done, self.total, self.note = 0.0, 0.0, ""
+        self._shown = time.monotonic()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._row = self._bar.add_task(name, total=None)
+
+    def __enter__(self) -> "StageProgress":
+        if self.console.is_terminal:
+            self._bar.start()
+        else:
+            self.console.print(f"[dim]…[/] {self.name}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.console.is_terminal:
+            self._bar.stop()
+
+    def show(self, done: float, total: float, note: str = "") -> None:
+        """Say how far the stage is; `note` is a few words such as the accuracy so far."""
+        self.done, self.total, self.note = done, total, note
+        if self.console.is_terminal:
+            text = f"{self.name} {note}".strip()
+            self._bar.update(self._row, completed=done, total=total, description=text)
+        elif time.monotonic() - self._shown > SHOW_S:
+            self._shown = time.monotonic()
+            self.console.print(f"[dim]  {self.name}: {done:.0f}/{total:.0f} {note}[/]")
+
+
+@contextlib.asynccontextmanager
+async def progress_artifact(progress: StageProgress) -> Any:
+    """Keep a progress artifact of the flow run up to date for the block."""
+    ended = asyncio.Event()
+    updater = asyncio.create_task(_update_artifact(progress, ended))
+    try:
+        yield
+        ended.set()
+        await updater
+    finally:
+        updater.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await updater
+
+
+async def _update_artifact(progress: StageProgress, ended: asyncio.Event) -> None:
+    """Keep the progress artifact up to date; a server that fails must not fail the stage's work."""
+    import httpx
+
+    try:
+        await _show_until_ended(progress, ended)
+    except httpx.HTTPError as error:
+        progress.console.print(f"[yellow]{progress.name}: no progress in the UI: {error}[/]")
+
+
+async def _show_until_ended(progress: StageProgress, ended: asyncio.Event) -> None:
+    """Show the progress now and then, and 100 % at the end; a short stage gets no artifact."""
+    from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
+
+    key = "".join(c if c.isalnum() else "-" for c in progress.name.lower()).strip("-")
+    artifact = None
+    while not ended.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), ARTIFACT_S)
+        percent = 100 * progress.done / progress.total if progress.total else 0.0
+        if artifact is not None:
+            percent = 100.0 if ended.is_set() else percent
+            await aupdate_progress_artifact(artifact, percent, progress.note or None)
+        elif not ended.is_set():
+            artifact = await acreate_progress_artifact(percent, key, progress.name)

@@ -1,0 +1,89 @@
+"""What an importer yields and an exporter takes: one trial of a task, in the store's own words.
+
+An importer turns a foreign file into `Trial`s, `Recording`s and `Problem`s; `storage.exchange.load`
+gives them ids and commits them. An exporter gets `Trial`s back from the store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a file that could not be taken; the rest of the file is."""
+
+    file: Path
+    """The file as it was given."""
+    line: int | None
+    """Its line, from 1; None where the format has no lines."""
+    field: str
+    """The field, dotted from the top of the record; empty when the whole record is meant."""
+    reason: str
+    """What is wrong with it, with the value."""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else str(self.file)
+        return f"{place}: {self.field}: {self.reason}" if self.field else f"{place}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The point of a sweep that a trial belongs to. Equal cells of one import are one cell."""
+
+    run: str
+    """What names the foreign run for good (its own id where it has one); part of every id."""
+    benchmark: str
+    model: str
+    policy: str = "passthrough"
+    concurrency: int = 1
+    repeat: int = 0
+    detail: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Settings of the foreign run that are worth keeping, JSON-able."""
+
+
+@dataclass
+class Trial:
+    """One attempt at one task. Rows use the columns of `storage.schemas.TABLES`.
+
+    Rows leave out attempt_id, cell_id, sweep_id, run_id, sample_id and call_id's prefix: the loader
+    fills them in. A message or judge that belongs to a call names it by the call's `call_id`, which
+    need only be unique in the trial.
+    """
+
+    cell: Cell
+    task_id: str
+    trial: int = 0
+    """Which trial (seed, epoch) of the task this is, from 0."""
+    attempt: int = 1
+    """Which attempt of the sample, from 1; more than 1 after infrastructure errors."""
+    outcome: Row = field(default_factory=dict)
+    """Columns of `attempts`: status, stop_reason, started_at, tokens, answer, score, correct, …"""
+    messages: list[Row] = field(default_factory=list)
+    calls: list[Row] = field(default_factory=list)
+    tool_runs: list[Row] = field(default_factory=list)
+    retrievals: list[Row] = field(default_factory=list)
+    scores: list[Row] = field(default_factory=list)
+
+
+@dataclass
+class Recording:
+    """Rows of a cell that belong to no attempt: a server's metrics, a log of calls.
+
+    `stream` names the log within the cell. Logs only grow: `position` says how many of the log's
+    records precede these rows, so that the loader takes each record once.
+    """
+
+    cell: Cell
+    stream: str
+    position: int
+    rows: dict[str, list[Row]]
+    """Table name to rows; one record of the log may give several rows."""
+    records: int
+    """How many records of the log these rows are."""
+
+
+Imported = Trial | Recording | Problem

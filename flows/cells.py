@@ -6,9 +6,9 @@ from pathlib import Path
 from flows.bench import Bench
 from flows.progress import StageProgress
 from flows.stages import StageLog
-from storage import Catalog
+from storage import Catalog, Lease, held
 from tasks.sweeps.plan import Cell, Plan, enter_plan, finished_samples, make_plan
-from tasks.sweeps.runner import Progress, Services, run_cell, sweep_lock
+from tasks.sweeps.runner import Progress, Services, run_cell
 from tasks.sweeps.suite import Suite
 from tasks.synthesis.generate import read_tasks
 from tasks.training.serve_adapter import load_adapter
@@ -40,20 +40,26 @@ async def run_sweep(
     index_id, engine_id = bench.library.index_id, bench.engine.engine_id
     plan = make_plan(suite, tasks, task_set_id, index_id, engine_id, model_id, name)
     enter_plan(plan, catalog)
-    with sweep_lock(catalog, plan.sweep_id):
+    with held(catalog, plan.sweep_id) as lease:
         missing = [c for c in plan.cells if len(finished_samples(catalog, c)) < len(c.samples)]
         if missing and adapter is not None:
             services = await bench.services()
             await load_adapter(services.engine.address.url, adapter.name, adapter.folder)
         for cell in missing:
-            await _run_one(plan, cell, await bench.services(), catalog, run_id, log)
+            await _run_one(plan, cell, await bench.services(), catalog, run_id, lease, log)
         if reused := len(plan.cells) - len(missing):
             log.console.print(f"[dim]  {suite.name}: {reused} finished cells reused[/]")
     return plan
 
 
 async def _run_one(
-    plan: Plan, cell: Cell, services: Services, catalog: Catalog, run_id: str, log: StageLog
+    plan: Plan,
+    cell: Cell,
+    services: Services,
+    catalog: Catalog,
+    run_id: str,
+    lease: Lease,
+    log: StageLog,
 ) -> None:
     async def work(progress: StageProgress) -> None:
         def show(state: Progress) -> None:
@@ -62,7 +68,7 @@ async def _run_one(
                 note += f", {state.infra} infra errors"
             progress.show(state.done, state.total, note)
 
-        await run_cell(plan, cell, services, catalog, run_id, show)
+        await run_cell(plan, cell, services, catalog, run_id, lease, show)
 
     title = f"{plan.suite.name}: {plan.served_name} {cell.policy} at {cell.concurrency}"
     await log.run(title + (f" #{cell.repeat + 1}" if plan.suite.repeats > 1 else ""), work)

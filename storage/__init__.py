@@ -9,17 +9,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from storage.buffered import BufferedWriter
     from storage.catalog import Catalog, open_catalog
-    from storage.errors import StoreBusy, StoreError, StoreFull
-    from storage.home import Home, current_home
+    from storage.errors import (
+        LeaseLost,
+        PartDamaged,
+        RowRefused,
+        StoreBusy,
+        StoreError,
+        StoreFull,
+    )
+    from storage.home import Home, current_home, home_at
+    from storage.leases import Lease, held
     from storage.lineage import artifact_id, content_hash
     from storage.views import connect, query
     from storage.writer import commit
 
 _HOMES = {
+    "buffered": ("BufferedWriter",),
     "catalog": ("Catalog", "open_catalog"),
-    "errors": ("StoreBusy", "StoreError", "StoreFull"),
-    "home": ("Home", "current_home"),
+    "errors": (
+        "LeaseLost",
+        "PartDamaged",
+        "RowRefused",
+        "StoreBusy",
+        "StoreError",
+        "StoreFull",
+    ),
+    "home": ("Home", "current_home", "home_at"),
+    "leases": ("Lease", "held"),
     "lineage": ("artifact_id", "content_hash"),
     "views": ("connect", "query"),
     "writer": ("commit",),
@@ -27,8 +45,13 @@ _HOMES = {
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BufferedWriter",
     "Catalog",
     "Home",
+    "Lease",
+    "LeaseLost",
+    "PartDamaged",
+    "RowRefused",
     "StoreBusy",
     "StoreError",
     "StoreFull",
@@ -37,6 +60,8 @@ __all__ = [
     "connect",
     "content_hash",
     "current_home",
+    "held",
+    "home_at",
     "open_catalog",
     "query",
 ]

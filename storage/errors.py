@@ -2,7 +2,10 @@
 
 StoreError
 ├── StoreFull        the disk (or quota) under TUTTI_HOME has no room left
-└── StoreBusy        the catalog stayed locked for longer than its bound
+├── StoreBusy        the catalog stayed locked for longer than its bound, or another holds a lease
+├── LeaseLost        another took the lease over: what was done under it may not be committed
+├── RowRefused       a row does not fit its table; the message names table, row, column and value
+└── PartDamaged      a part is missing or not what was entered; the message names the file
 """
 
 
@@ -15,4 +18,16 @@ class StoreFull(StoreError):
 
 
 class StoreBusy(StoreError):
-    """The catalog stayed locked for longer than its bound."""
+    """The catalog stayed locked for longer than its bound, or another holds the lease."""
+
+
+class LeaseLost(StoreError):
+    """Another process took the lease over; nothing more can be committed under it."""
+
+
+class RowRefused(StoreError):
+    """A row that its table cannot hold faithfully."""
+
+
+class PartDamaged(StoreError):
+    """A part that is missing, cut short or changed since it was entered."""

@@ -1,11 +1,17 @@
-"""The tables' Arrow schemas, as the contract states them: one place, one version."""
+"""The tables' Arrow schemas, as the contract states them: one place, one version.
+
+Version 1 is the first release's. Version 2 adds `sweep_id` (the partition) and `cell_id` where they
+were absent, `concurrency` and `policy` of a call, and the prompts of calls (`prompt_spans`).
+Columns are only ever added, so parts of every version are read together: what a part lacks is null.
+"""
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TEXT, INT, REAL, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 AT = pa.timestamp("us", tz="UTC")
+SPANS = pa.list_(pa.struct({"first": pa.int32(), "last": pa.int32()}))  # of message positions
 TOOL_CALLS = pa.list_(pa.struct({"id": TEXT, "name": TEXT, "arguments": TEXT}))
 
 
@@ -44,7 +50,7 @@ TABLES: dict[str, pa.Schema] = {
         correct=FLAG,
     ),
     "messages": _schema(
-        "attempt_id",
+        "sweep_id cell_id attempt_id",
         position=INT,
         role=TEXT,
         content=TEXT,
@@ -55,7 +61,8 @@ TABLES: dict[str, pa.Schema] = {
         call_id=TEXT,
     ),
     "calls": _schema(
-        "call_id attempt_id cell_id",
+        "sweep_id call_id attempt_id cell_id policy",
+        concurrency=INT,
         step=INT,
         role=TEXT,
         model=TEXT,
@@ -77,11 +84,12 @@ TABLES: dict[str, pa.Schema] = {
         cost_usd=REAL,
         params=TEXT,
         prompt_hash=TEXT,
+        prompt_spans=SPANS,
         token_ids=pa.list_(pa.int32()),
         logprobs=pa.list_(pa.float32()),
     ),
     "tool_runs": _schema(
-        "attempt_id cell_id",
+        "sweep_id attempt_id cell_id",
         step=INT,
         name=TEXT,
         arguments=TEXT,
@@ -93,7 +101,7 @@ TABLES: dict[str, pa.Schema] = {
         cost_usd=REAL,
     ),
     "retrievals": _schema(
-        "attempt_id cell_id",
+        "sweep_id attempt_id cell_id",
         step=INT,
         index_id=TEXT,
         query=TEXT,
@@ -102,7 +110,7 @@ TABLES: dict[str, pa.Schema] = {
         latency_s=REAL,
     ),
     "scores": _schema(
-        "attempt_id scorer scorer_version",
+        "sweep_id cell_id attempt_id scorer scorer_version",
         value=REAL,
         correct=FLAG,
         answer=TEXT,
@@ -110,9 +118,9 @@ TABLES: dict[str, pa.Schema] = {
         judge_call_id=TEXT,
         scored_at=AT,
     ),
-    "server_metrics": _schema("cell_id engine_id", at=AT, name=TEXT, value=REAL),
+    "server_metrics": _schema("sweep_id cell_id engine_id", at=AT, name=TEXT, value=REAL),
     "gateway_events": _schema(
-        "",
+        "sweep_id",
         at=AT,
         cell_id=TEXT,
         program_id=TEXT,
@@ -141,3 +149,23 @@ TABLES: dict[str, pa.Schema] = {
     ),
 }
 """Tables kept as Parquet parts; the contract's other tables are rows of the catalog."""
+
+PARTITIONED = frozenset(name for name, schema in TABLES.items() if "sweep_id" in schema.names)
+"""Tables whose parts lie in one folder a sweep (hive: ``sweep_id=…``)."""
+
+SORTED_BY: dict[str, tuple[str, ...]] = {
+    "attempts": ("cell_id", "attempt_id"),
+    "messages": ("cell_id", "attempt_id", "position"),
+    "calls": ("cell_id", "sent_at"),
+    "tool_runs": ("cell_id", "attempt_id", "step"),
+    "retrievals": ("cell_id", "attempt_id", "step"),
+    "scores": ("cell_id", "attempt_id", "scorer"),
+    "server_metrics": ("cell_id", "name", "at"),
+    "gateway_events": ("cell_id", "at"),
+    "tasks": ("task_set_id", "task_id"),
+    "train_steps": ("run_id", "step"),
+}
+"""The order of rows in compacted parts: a cell's rows lie together, a part's statistics tell."""
+
+LOOKED_UP = ("attempt_id", "call_id", "task_id")
+"""Columns of random ids, given Bloom filters: a row is found by id without reading its part."""

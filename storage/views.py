@@ -1,9 +1,11 @@
 """Readers: a DuckDB connection with every table as a view, and the contract's macros.
 
 In: a store. Out: SQL. Only parts entered in the catalog are seen, so a reader never meets a file
-that is half written.
+that is half written; and what a connection saw when it was made it sees until it is closed, also
+while others write and compact.
 """
 
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -12,15 +14,27 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from storage import catalog as cat
+from storage.errors import StoreError
 from storage.home import Home, current_home
-from storage.schemas import TABLES
+from storage.integrity import check_parts
+from storage.parts import RemoteFiles, files_of
+from storage.schemas import PARTITIONED, SCHEMA_VERSION, TABLES
 
-MACROS = ("window_summary", "steady_window")
-CATALOG_TABLES = (cat.artifacts, cat.artifact_parents, cat.runs, cat.sweeps, cat.cells, cat.parts)
+MACROS = ("window_summary", "steady_window", "transcript", "prompt")
+CATALOG_TABLES = (
+    cat.artifacts,
+    cat.artifact_parents,
+    cat.runs,
+    cat.sweeps,
+    cat.cells,
+    cat.windows,
+    cat.verdicts,
+)
 ARROW_TYPES: dict[type, pa.DataType] = {
     sa.Text: pa.string(),
     sa.Integer: pa.int64(),
     sa.BigInteger: pa.int64(),
+    sa.Float: pa.float64(),
     sa.DateTime: pa.timestamp("us", tz="UTC"),
 }
 
@@ -28,21 +42,59 @@ ARROW_TYPES: dict[type, pa.DataType] = {
 def connect(home: Home | None = None) -> duckdb.DuckDBPyConnection:
     """A DuckDB connection over `home` (TUTTI_HOME's store when None) as it stands now.
 
-    Every table of the contract is a view, whether or not it has rows yet; the macros
-    `window_summary` and `steady_window` are defined. Parts entered later are not seen: connect
-    again. Raises StoreError when the catalog cannot be read.
+    Every table of the contract is a view, whether or not it has rows yet; the contract's macros
+    are defined. Parts entered later are not seen: connect again. Raises StoreError when the
+    catalog cannot be read or is of a newer tutti, PartDamaged when a part is missing or changed.
     """
     home = home or current_home()
     connection = duckdb.connect()
-    connection.execute("set timezone = 'UTC'")
-    with cat.open_catalog(home) as catalog:
-        paths: dict[str, list[str]] = {}
-        for row in catalog.rows(sa.select(cat.parts.c.table_name, cat.parts.c.path)):
-            paths.setdefault(row["table_name"], []).append(str(home.root / row["path"]))
-        for table in CATALOG_TABLES:
-            connection.register(table.name, _arrow_of(table, catalog.rows(sa.select(table))))
-    for name, schema in TABLES.items():
-        _create_view(connection, name, schema, sorted(paths.get(name, [])))
+    try:
+        connection.execute("set timezone = 'UTC'")
+        connection.execute("set parquet_metadata_cache = true")
+        with cat.open_catalog(home) as catalog:
+            _register(connection, catalog)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def query(
+    sql: str, home: Home | None = None, parameters: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Run one statement on a fresh connection; returns its rows as dictionaries.
+
+    `parameters` are the statement's ``$name``s.
+    """
+    connection = connect(home)
+    try:
+        cursor = connection.execute(sql, dict(parameters) if parameters else None)
+        names = [column[0] for column in cursor.description or []]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    finally:
+        connection.close()
+
+
+def _register(connection: duckdb.DuckDBPyConnection, catalog: cat.Catalog) -> None:
+    files = files_of(catalog.home)
+    if isinstance(files, RemoteFiles):
+        connection.register_filesystem(files.fs)
+    parts = catalog.rows(sa.select(cat.parts).where(cat.parts.c.removed_at.is_(None)))
+    check_parts(catalog, parts)
+    connection.register("parts", _arrow_of(cat.parts, parts))
+    for table in CATALOG_TABLES:
+        connection.register(table.name, _arrow_of(table, catalog.rows(sa.select(table))))
+    urls: dict[str, dict[int, list[str]]] = {name: {} for name in TABLES}
+    for part in parts:
+        versions = urls.get(part["table_name"])
+        if versions is None or part["schema_version"] > SCHEMA_VERSION:
+            raise StoreError(
+                f"{part['path']}: table {part['table_name']}, version {part['schema_version']}: "
+                "written by a newer tutti than this one; upgrade tutti"
+            )
+        versions.setdefault(part["schema_version"], []).append(files.url(part["path"]))
+    for name, versions in urls.items():
+        _create_view(connection, name, versions)
     connection.execute(
         "create view task_sets as select artifact_id as task_set_id, detail, created_at "
         "from artifacts where kind = 'task_set'"
@@ -50,31 +102,26 @@ def connect(home: Home | None = None) -> duckdb.DuckDBPyConnection:
     for macro in MACROS:
         source = resources.files("storage").joinpath("sql", f"{macro}.sql").read_text()
         connection.execute(source)
-    return connection
-
-
-def query(sql: str, home: Home | None = None) -> list[dict[str, Any]]:
-    """Run one statement on a fresh connection; returns its rows as dictionaries."""
-    connection = connect(home)
-    try:
-        cursor = connection.execute(sql)
-        names = [column[0] for column in cursor.description or []]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    finally:
-        connection.close()
 
 
 def _create_view(
-    connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, paths: list[str]
+    connection: duckdb.DuckDBPyConnection, name: str, versions: Mapping[int, list[str]]
 ) -> None:
-    # The empty table comes first: it gives a view without parts its columns, and gives parts of an
-    # older schema the columns they lack.
-    connection.register(f"{name}_schema", schema.empty_table())
-    sql = f"create view {name} as select * from {name}_schema"
-    if paths:
-        files = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-        sql += f" union all by name select * from read_parquet([{files}], union_by_name = true)"
-    connection.execute(sql)
+    """Parts of one version share their columns, so only one of them is opened here."""
+    selects = []
+    for version, urls in sorted(versions.items(), reverse=True):
+        files = ", ".join("'" + url.replace("'", "''") + "'" for url in sorted(urls))
+        hive = "hive_partitioning = false"
+        if name in PARTITIONED and version > 1:
+            hive = "hive_partitioning = true, hive_types = {'sweep_id': varchar}"
+        selects.append(f"from read_parquet([{files}], {hive})")
+    if set(versions) != {SCHEMA_VERSION}:
+        # An empty table of today's columns gives them to a view whose parts lack them.
+        connection.register(f"{name}_schema", TABLES[name].empty_table())
+        selects.insert(0, f"from {name}_schema")
+    columns = ", ".join(f'"{column}"' for column in TABLES[name].names)
+    union = " union all by name ".join(f"select * {select}" for select in selects)
+    connection.execute(f"create view {name} as select {columns} from ({union})")
 
 
 def _arrow_of(table: sa.Table, rows: list[dict[str, Any]]) -> pa.Table:

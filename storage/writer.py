@@ -5,52 +5,67 @@ state changes in one catalog transaction. A crash before that transaction leaves
 sees; a crash after it loses nothing.
 """
 
-import hashlib
-import os
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from storage import catalog as cat
+from storage.encode import Rows, to_arrow
 from storage.errors import StoreError
-from storage.schemas import SCHEMA_VERSION, TABLES
+from storage.leases import Lease, check_lease
+from storage.parts import files_of, write_part
+from storage.schemas import PARTITIONED
 
-Rows = Sequence[Mapping[str, Any]]
+Complete = Callable[[sa.Connection], None]
 
 
 def commit(
     catalog: cat.Catalog,
     rows: Mapping[str, Rows],
-    complete: Callable[[sa.Connection], None] | None = None,
+    complete: Complete | None = None,
+    lease: Lease | None = None,
+    *,
+    polite: bool = False,
 ) -> None:
     """Commit `rows` (table name to rows) and, in the same transaction, what `complete` changes.
 
-    Raises KeyError for a table or column the schemas do not have, pyarrow's ArrowInvalid or
-    ArrowTypeError for a value of the wrong type, StoreFull when the disk is full; in each case
-    nothing becomes visible.
+    With a `lease` nothing is committed unless it is still ours. `polite` is for a thread beside an
+    event loop. Raises RowRefused for a row that its table cannot hold, LeaseLost, StoreFull when
+    the disk is full; in each case nothing becomes visible.
     """
-    tables = {name: to_arrow(name, given) for name, given in rows.items() if given}
+    given = {name: to_arrow(name, given, polite=polite) for name, given in rows.items() if given}
+    commit_tables(catalog, given, complete, lease)
+
+
+def commit_tables(
+    catalog: cat.Catalog,
+    tables: Mapping[str, pa.Table],
+    complete: Complete | None = None,
+    lease: Lease | None = None,
+) -> None:
+    """Commit Arrow tables of the schemas' columns; otherwise as `commit`."""
     entries: list[dict[str, Any]] = []
     try:
         with cat.store_boundary(catalog.home):
             for name, table in tables.items():
-                entries.append(_write_part(catalog.home.tables, name, table))
+                for sweep_id, part in _by_sweep(catalog, name, table):
+                    entries.append(write_part(catalog.home, name, sweep_id, part))
         with catalog.transaction() as connection:
+            if lease is not None:
+                check_lease(connection, lease)
             if complete is not None:
                 complete(connection)
             if entries:
                 connection.execute(sa.insert(cat.parts), entries)
     except BaseException:
-        _remove_orphans(catalog, entries)
+        remove_unentered(catalog, entries)
         raise
 
 
-def _remove_orphans(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> None:
+def remove_unentered(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> None:
     """Take away files that no reader will see, while we still know them.
 
     An interrupt can come when the transaction is in already, so the catalog is asked; where it
@@ -64,54 +79,32 @@ def _remove_orphans(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> None
         return
     for entry in entries:
         if entry["part_id"] not in entered:
-            (catalog.home.root / entry["path"]).unlink(missing_ok=True)
+            files_of(catalog.home).remove(entry["path"])
 
 
-def to_arrow(name: str, rows: Rows) -> pa.Table:
-    """`rows` as an Arrow table of table `name`'s schema; absent columns are null.
-
-    Raises KeyError for a column that the schema does not have.
-    """
-    schema = TABLES[name]
-    known = set(schema.names)
-    for row in rows:
-        if unknown := row.keys() - known:
-            raise KeyError(f"table {name} has no column {sorted(unknown)}")
-    columns = [pa.array([row.get(f.name) for row in rows], type=f.type) for f in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _write_part(tables: Path, name: str, table: pa.Table) -> dict[str, Any]:
-    folder = tables / name
-    folder.mkdir(parents=True, exist_ok=True)
-    part_id = uuid.uuid4().hex
-    final = folder / f"part-{part_id}.parquet"
-    temporary = final.with_suffix(".parquet.tmp")
-    try:
-        pq.write_table(table, temporary, compression="zstd", compression_level=1)
-        data = temporary.read_bytes()
-        _sync(temporary)
-        os.replace(temporary, final)
-        _sync(folder)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        final.unlink(missing_ok=True)
-        raise
-    return {
-        "part_id": part_id,
-        "table_name": name,
-        "path": str(final.relative_to(tables.parent)),
-        "rows": table.num_rows,
-        "bytes": len(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "schema_version": SCHEMA_VERSION,
-        "created_at": cat.now(),
-    }
+def _by_sweep(
+    catalog: cat.Catalog, name: str, table: pa.Table
+) -> list[tuple[str | None, pa.Table]]:
+    """The table's rows by sweep; a row that names none has its cell's."""
+    if name not in PARTITIONED:
+        return [(None, table)]
+    table = _with_sweeps(catalog, table)
+    sweeps = pc.unique(table["sweep_id"]).to_pylist()
+    if len(sweeps) == 1:
+        return [(sweeps[0], table)]
+    column = table["sweep_id"]
+    return [
+        (sweep, table.filter(pc.is_null(column) if sweep is None else pc.equal(column, sweep)))
+        for sweep in sweeps
+    ]
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _with_sweeps(catalog: cat.Catalog, table: pa.Table) -> pa.Table:
+    column = table["sweep_id"]
+    if column.null_count == 0 or "cell_id" not in table.column_names:
+        return table
+    cells = table["cell_id"].combine_chunks().dictionary_encode()
+    sweeps = [catalog.sweep_of(cell) for cell in cells.dictionary.to_pylist()]
+    known = pa.array(sweeps, pa.string()).take(cells.indices)
+    place = table.schema.get_field_index("sweep_id")
+    return table.set_column(place, "sweep_id", pc.coalesce(column, pa.chunked_array([known])))

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 
 from storage import Catalog
 from storage import catalog as cat
+from storage.leases import start_ticks, this_host
 from tasks.serving.errors import PortTaken, ServingError
 from tasks.serving.supervise import GRACE_S
 
@@ -60,7 +61,7 @@ class Child:
         self.pid = self._process.pid
         ticks = start_ticks(self.pid) or 0
         self._key = {"pid": self.pid, "start_ticks": ticks}
-        row = {**self._key, "role": role, "started_at": cat.now()}
+        row = {**self._key, "role": role, "started_at": cat.now(), "host": this_host()}
         row["detail"] = json.dumps({"token": token, "log": str(self.log)})
         try:
             catalog.upsert(cat.processes, row)
@@ -132,20 +133,11 @@ class Child:
         self.stop()
 
 
-def start_ticks(pid: int) -> int | None:
-    """When process `pid` started, in clock ticks since boot; None if there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])  # a zombie supervises nothing
-
-
 def reap_stale(catalog: Catalog) -> list[str]:
     """End what earlier runs left behind: children whose supervisor is gone. Returns their roles."""
     ended = []
-    for row in catalog.rows(sa.select(cat.processes)):
+    here = cat.processes.c.host.is_(None) | (cat.processes.c.host == this_host())
+    for row in catalog.rows(sa.select(cat.processes).where(here)):
         if start_ticks(row["pid"]) == row["start_ticks"]:
             continue  # its supervisor lives, so does its owner
         token = json.loads(row["detail"])["token"]

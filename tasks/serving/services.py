@@ -26,9 +26,10 @@ class GatewayClient:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def begin_cell(self, cell_id: str, policy: str, limit: int) -> None:
-        """Reset the policy and start sampling for `cell_id`."""
-        self._order("PUT", "/cell", {"cell_id": cell_id, "policy": policy, "limit": limit})
+    def begin_cell(self, cell_id: str, policy: str, limit: int, concurrency: int) -> None:
+        """Reset the policy and start sampling for `cell_id`; its calls carry its concurrency."""
+        order = {"cell_id": cell_id, "policy": policy, "limit": limit, "concurrency": concurrency}
+        self._order("PUT", "/cell", order)
 
     def end_cell(self) -> None:
         """Take the last sample and commit everything."""

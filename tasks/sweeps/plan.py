@@ -100,6 +100,7 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
         for position, cell in enumerate(plan.cells):
             if cell.cell_id not in known:
                 connection.execute(sa.insert(cat.cells).values(_row(plan, cell, position)))
+                connection.execute(sa.insert(cat.samples), _sample_rows(cell))
     for cell in plan.cells:
         detail = {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
         catalog.enter_artifact(cell.cell_id, detail, parents)
@@ -117,6 +118,19 @@ def finished_samples(catalog: Catalog, cell: Cell) -> set[str]:
         states.c.status.not_in(("infra_error", "cancelled")),
     )
     return {row["sample_id"] for row in catalog.rows(query)}
+
+
+def _sample_rows(cell: Cell) -> list[dict[str, Any]]:
+    return [
+        {
+            "sample_id": sample.sample_id,
+            "cell_id": cell.cell_id,
+            "task_id": sample.task.task_id,
+            "trial": sample.trial,
+            "position": position,
+        }
+        for position, sample in enumerate(cell.samples)
+    ]
 
 
 def _row(plan: Plan, cell: Cell, position: int) -> dict[str, Any]:

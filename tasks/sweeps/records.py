@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage import catalog as cat
+from storage.encode import storable
 from tasks.agents.loop import Trajectory
 from tasks.scoring import score_exact
 from tasks.sweeps.plan import Cell, Plan, Sample
@@ -51,12 +52,13 @@ def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Row
         "score": score.value if counted else None,
         "correct": score.correct if counted else None,
     }
-    rows: Rows = {"attempts": [attempt], "messages": _messages(attempt_id, trajectory)}
-    rows |= _tool_rows(cell.cell_id, attempt_id, trajectory)
+    key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id, "attempt_id": attempt_id}
+    rows: Rows = {"attempts": [attempt], "messages": _messages(key, trajectory)}
+    rows |= _tool_rows(key, trajectory)
     if counted:
         rows["scores"] = [
-            {
-                "attempt_id": attempt_id,
+            key
+            | {
                 "scorer": score.scorer,
                 "scorer_version": score.version,
                 "value": score.value,
@@ -65,7 +67,7 @@ def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Row
                 "scored_at": cat.now(),
             }
         ]
-    return rows
+    return {table: [storable(row) for row in given] for table, given in rows.items()}
 
 
 def lost_attempt_row(plan: Plan, cell: Cell, state: dict[str, Any]) -> dict[str, Any]:
@@ -90,10 +92,10 @@ def _common(plan: Plan, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _messages(attempt_id: str, trajectory: Trajectory) -> list[dict[str, Any]]:
+def _messages(key: dict[str, Any], trajectory: Trajectory) -> list[dict[str, Any]]:
     return [
-        {
-            "attempt_id": attempt_id,
+        key
+        | {
             "position": position,
             "role": message["role"],
             "content": message["content"],
@@ -108,13 +110,13 @@ def _messages(attempt_id: str, trajectory: Trajectory) -> list[dict[str, Any]]:
     ]
 
 
-def _tool_rows(cell_id: str, attempt_id: str, trajectory: Trajectory) -> Rows:
+def _tool_rows(key: dict[str, Any], trajectory: Trajectory) -> Rows:
     runs, retrievals = [], []
     for step, name, arguments, result in trajectory.tool_runs:
-        key = {"attempt_id": attempt_id, "cell_id": cell_id, "step": step}
         runs.append(
             key
             | {
+                "step": step,
                 "name": name,
                 "arguments": arguments,
                 "result": result.content,
@@ -126,5 +128,5 @@ def _tool_rows(cell_id: str, attempt_id: str, trajectory: Trajectory) -> Rows:
             }
         )
         if result.retrieval:
-            retrievals.append(key | dict(result.retrieval))
+            retrievals.append(key | {"step": step} | dict(result.retrieval))
     return {"tool_runs": runs, "retrievals": retrievals}

@@ -3,13 +3,11 @@
 An attempt is entered in the catalog before its first call. When it ends, the gateway's calls are
 committed first, then the attempt's rows and its state in one transaction. So a crash loses at most
 attempts in flight; the next run finds those, records them as `infra_error` (worker lost) and makes
-a new attempt.
+a new attempt. All of it under the sweep's lease: a process that was thought dead commits nothing.
 """
 
 import asyncio
 import contextlib
-import fcntl
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,19 +15,22 @@ from typing import Any
 import aiohttp
 import sqlalchemy as sa
 
-from storage import Catalog, StoreBusy, artifact_id, commit
+from storage import BufferedWriter, Catalog, Lease, StoreError, artifact_id, commit
 from storage import catalog as cat
+from storage.leases import check_lease
 from tasks.agents.loop import Limits, Trajectory, run_attempt
 from tasks.agents.model import GatewayModel, ModelCallFailed, Sampling
 from tasks.agents.sandbox import Sandbox, strongest_level
 from tasks.agents.toolbox import Toolbox
 from tasks.scoring import score_exact
 from tasks.serving.engine import Engine
+from tasks.serving.errors import ServingError
 from tasks.serving.services import GatewayClient
 from tasks.sweeps.plan import Cell, Plan, Sample, finished_samples
 from tasks.sweeps.records import Finished, attempt_rows, lost_attempt_row
 
-COMMIT_S = 1.0
+STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
+WATCH_S = 0.5
 RETRY_WAIT_S = 2.0
 SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
 COUNTED = ("ok", "limit", "model_error")
@@ -56,49 +57,29 @@ class Progress:
     infra: int = 0
 
 
-@contextlib.contextmanager
-def sweep_lock(catalog: Catalog, sweep_id: str) -> Iterator[None]:
-    """Hold the sweep for this process. Raises StoreBusy when another process holds it.
-
-    The lock is the kernel's: it ends with the process, however that ends.
-    """
-    locks = catalog.home.root / "locks"
-    with cat.store_boundary(catalog.home):
-        locks.mkdir(exist_ok=True)
-        handle = open(locks / f"{sweep_id.replace(':', '-')}.lock", "a+")  # noqa: SIM115
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            handle.seek(0)
-            owner = handle.read().strip() or "unknown"
-            raise StoreBusy(f"{sweep_id} is being run by process {owner}; wait for it") from None
-        handle.truncate(0)
-        handle.write(str(os.getpid()))
-        handle.flush()
-        yield
-
-
 async def run_cell(
     plan: Plan,
     cell: Cell,
     services: Services,
     catalog: Catalog,
     run_id: str,
+    lease: Lease,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Progress:
-    """Run what is missing of `cell`. Raises EngineFailed, GatewayFailed or StoreError.
+    """Run what is missing of `cell` under the sweep's lease.
+
+    Raises EngineFailed, GatewayFailed or StoreError, LeaseLost when another took the sweep over.
 
     On any error what is finished is committed; the same call again does the rest.
     """
     finished = finished_samples(catalog, cell)
     progress = Progress(cell, len(cell.samples), done=len(finished))
     on_progress(progress)
-    _record_lost(plan, cell, catalog)
+    _record_lost(plan, cell, catalog, lease)
     missing = [sample for sample in cell.samples if sample.sample_id not in finished]
     if not missing:
         return progress
-    session = _CellRun(plan, cell, services, catalog, run_id, progress, on_progress)
+    session = _CellRun(plan, cell, services, catalog, run_id, lease, progress, on_progress)
     try:
         await session.run(missing)
     finally:
@@ -117,22 +98,25 @@ class _CellRun:
         services: Services,
         catalog: Catalog,
         run_id: str,
+        lease: Lease,
         progress: Progress,
         on_progress: Callable[[Progress], None],
     ) -> None:
         self.plan, self.cell, self.services = plan, cell, services
-        self.catalog, self.run_id = catalog, run_id
+        self.catalog, self.run_id, self.lease = catalog, run_id, lease
         self.progress, self.on_progress = progress, on_progress
-        self.finished: list[Finished] = []
-        self.over = asyncio.Event()
         self.limits = Limits(turns=plan.suite.max_turns)
 
     async def run(self, missing: list[Sample]) -> None:
         """Sessions take samples in order until none is left."""
+        # An attempt is never there without its calls, so the gateway's rows go first.
+        before = self._flush_gateway
+        self.writer = BufferedWriter(self.catalog, lease=self.lease, before=before)
         _set_status(self.catalog, self.cell, "running")
-        limit = self.plan.suite.cap
+        cell, limit = self.cell, self.plan.suite.cap
+        gateway = self.services.gateway
         await asyncio.to_thread(
-            self.services.gateway.begin_cell, self.cell.cell_id, self.cell.policy, limit
+            gateway.begin_cell, cell.cell_id, cell.policy, limit, cell.concurrency
         )
         queue = iter(missing)
         timeout = aiohttp.ClientTimeout(total=None)
@@ -144,17 +128,15 @@ class _CellRun:
                 asyncio.create_task(self._session(queue)) for _ in range(self.cell.concurrency)
             ]
             watch = asyncio.create_task(self.services.engine.watch())
-            committer = asyncio.create_task(self._commit_until_over())
+            store = asyncio.create_task(self._watch_store())
             try:
-                await _all_or_first_failure(sessions, [watch, committer])
+                await _all_or_first_failure(sessions, [watch, store])
             finally:
-                for task in [*sessions, watch]:
+                for task in [*sessions, watch, store]:
                     task.cancel()
-                await asyncio.gather(*sessions, watch, return_exceptions=True)
-                # Never cancelled: a commit under way in its thread would be taken for undone.
-                self.over.set()
-                await committer
-        await asyncio.to_thread(self.services.gateway.end_cell)
+                await asyncio.gather(*sessions, watch, store, return_exceptions=True)
+                await asyncio.to_thread(self.writer.close)
+        await asyncio.to_thread(gateway.end_cell)
 
     async def _session(self, queue: Iterator[Sample]) -> None:
         for sample in queue:
@@ -179,7 +161,7 @@ class _CellRun:
             ),
         )
         trajectory = await run_attempt(sample.task.question, model, self.toolbox, self.limits)
-        self.finished.append(Finished(sample, attempt_id, attempt, trajectory))
+        await self._keep(Finished(sample, attempt_id, attempt, trajectory))
         self._count(sample, trajectory)
         with contextlib.suppress(ModelCallFailed):  # the gateway's idle lease frees the place too
             await model.release()
@@ -198,6 +180,7 @@ class _CellRun:
     def _enter_attempt(self, sample: Sample) -> tuple[int, str]:
         states = cat.attempt_states
         with self.catalog.transaction() as connection:
+            check_lease(connection, self.lease)
             latest = connection.execute(
                 sa.select(sa.func.max(states.c.attempt)).where(
                     states.c.sample_id == sample.sample_id
@@ -208,33 +191,29 @@ class _CellRun:
             row = {"attempt_id": attempt_id, "cell_id": self.cell.cell_id, "attempt": attempt}
             row |= {"sample_id": sample.sample_id, "task_id": sample.task.task_id}
             row |= {"trial": sample.trial, "run_id": self.run_id, "state": "running"}
+            row |= {"lease_token": self.lease.token}
             connection.execute(sa.insert(states).values(row | {"started_at": cat.now()}))
         return attempt, attempt_id
 
-    async def _commit_until_over(self) -> None:
-        while not self.over.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.over.wait(), COMMIT_S)
-            await self._commit()
-        await self._commit()  # what ended while the last commit was under way
-
-    async def _commit(self) -> None:
-        taken, self.finished = self.finished, []
-        if taken:
-            await asyncio.to_thread(self._commit_now, taken)
-
-    def _commit_now(self, taken: list[Finished]) -> None:
-        self.services.gateway.flush()  # an attempt is never there without its calls
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for done in taken:
-            for table, more in attempt_rows(self.plan, self.cell, done, self.run_id).items():
-                rows.setdefault(table, []).extend(more)
+    async def _keep(self, done: Finished) -> None:
+        """Give the attempt to the writer; waits while the writer has no room."""
+        rows = attempt_rows(self.plan, self.cell, done, self.run_id)
 
         def complete(connection: sa.Connection) -> None:
-            for done in taken:
-                _end_attempt(connection, done.attempt_id, done.trajectory.status)
+            _end_attempt(connection, done.attempt_id, done.trajectory.status)
 
-        commit(self.catalog, rows, complete)
+        await asyncio.to_thread(self.writer.put, rows, complete)
+
+    def _flush_gateway(self) -> None:
+        try:
+            self.services.gateway.flush()
+        except ServingError as error:
+            raise StoreError(f"calls could not be committed: {error}") from error
+
+    async def _watch_store(self) -> None:
+        while self.writer.failing_s < STORE_GRACE_S:
+            await asyncio.sleep(WATCH_S)
+        await asyncio.to_thread(self.writer.flush)  # raises why
 
 
 def _end_attempt(connection: sa.Connection, attempt_id: str, status: str) -> None:
@@ -247,8 +226,8 @@ def _end_attempt(connection: sa.Connection, attempt_id: str, status: str) -> Non
     assert ended.rowcount == 1, f"{attempt_id} was committed before"
 
 
-def _record_lost(plan: Plan, cell: Cell, catalog: Catalog) -> None:
-    """Record attempts that an earlier process left running; the sweep's lock says it is gone."""
+def _record_lost(plan: Plan, cell: Cell, catalog: Catalog, lease: Lease) -> None:
+    """Record attempts that an earlier process left running; by the lease it can end none itself."""
     states = cat.attempt_states
     lost = catalog.rows(
         sa.select(states).where(states.c.cell_id == cell.cell_id, states.c.state == "running")
@@ -260,7 +239,8 @@ def _record_lost(plan: Plan, cell: Cell, catalog: Catalog) -> None:
         for row in lost:
             _end_attempt(connection, row["attempt_id"], "infra_error")
 
-    commit(catalog, {"attempts": [lost_attempt_row(plan, cell, row) for row in lost]}, complete)
+    rows = {"attempts": [lost_attempt_row(plan, cell, row) for row in lost]}
+    commit(catalog, rows, complete, lease)
 
 
 def _set_status(catalog: Catalog, cell: Cell, status: str) -> None:

@@ -524,18 +524,18 @@ async def test_a_flush_given_up_halfway_loses_nothing(
     """Its client left while the store was failing: the rows are still there for the next one."""
     import threading
 
-    from tasks.serving.gateway import recorder
+    from storage import buffered
 
     begun, go_on = threading.Event(), threading.Event()
 
-    def failing(*_: Any) -> None:
+    def failing(*_: Any, **__: Any) -> None:
         begun.set()
         go_on.wait(5)
         raise storage.StoreFull("no room")
 
-    monkeypatch.setattr(recorder, "commit", failing)
+    monkeypatch.setattr(buffered, "commit", failing)
     await bench.chat("a")
-    flushing = asyncio.create_task(bench.gateway.recorder.flush())
+    flushing = asyncio.create_task(bench.client.post("/flush"))
     await until(begun.is_set, "the commit began")
     flushing.cancel()
     go_on.set()

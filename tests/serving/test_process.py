@@ -15,8 +15,9 @@ import sqlalchemy as sa
 
 import storage
 from storage import catalog as cat
+from storage.leases import start_ticks
 from tasks.serving.errors import PortTaken, ServingError
-from tasks.serving.process import TOKEN, Child, claim_port, reap_stale, start_ticks
+from tasks.serving.process import TOKEN, Child, claim_port, reap_stale
 
 PROJECT = Path(__file__).resolve().parents[2]
 # A shell with a grandchild that ignores SIGTERM; both write their pid first.

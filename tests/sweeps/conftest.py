@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 import storage
+from storage import leases
 from tasks.serving import EngineFailed, GatewayClient
 from tasks.serving.engine import EngineAddress
 from tasks.serving.gateway.app import Gateway
@@ -99,12 +100,14 @@ class Sweep:
         enter_plan(plan, self.catalog)
         return plan.cells[0]
 
-    async def run(self, plan: Plan, cell: Cell) -> Progress:
+    async def run(self, plan: Plan, cell: Cell, lease: storage.Lease | None = None) -> Progress:
         """One run of a cell, within a bound."""
         self.run_count += 1
         run_id = f"run:{self.run_count}"
+        # Each run comes after the one before it, as a process after a dead one.
+        lease = lease or leases.acquire(self.catalog, plan.sweep_id, seconds=0)
         return await asyncio.wait_for(
-            run_cell(plan, cell, self.services, self.catalog, run_id), timeout=20
+            run_cell(plan, cell, self.services, self.catalog, run_id, lease), timeout=20
         )
 
     def sql(self, sql: str) -> list[tuple[Any, ...]]:
@@ -123,9 +126,8 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage
 
 @pytest.fixture
 async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sweep]:
-    """Gateway and scripted engine, running; retries and commits without their waits."""
+    """Gateway and scripted engine, running; retries without their waits."""
     monkeypatch.setattr(runner, "RETRY_WAIT_S", 0.01)
-    monkeypatch.setattr(runner, "COMMIT_S", 0.05)
     monkeypatch.setattr(runner, "strongest_level", lambda: "limits")  # quickest to probe
     double, agent = EngineDouble(), Agent()
     double.reply = agent

@@ -1,18 +1,15 @@
 """Running cells: every sample counts once, through crashes, dead engines and bad answers."""
 
 import asyncio
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 import storage
-from storage import artifact_id
+from storage import artifact_id, leases
 from storage import catalog as cat
 from tasks.serving import EngineFailed
-from tasks.sweeps.runner import sweep_lock
 from tests.serving.engine_double import USAGE
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 
@@ -210,48 +207,31 @@ async def test_a_full_store_stops_the_run_and_the_next_one_completes_it(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store's own error comes out, and nothing is counted twice or left out afterwards."""
+    from storage import buffered
     from tasks.sweeps import runner
 
-    real, failures = runner.commit, [storage.StoreFull("no room")]
+    def commit(*_: Any, **__: Any) -> None:
+        raise storage.StoreFull("no room")
 
-    def commit(*given: Any) -> None:
-        if failures:
-            raise failures.pop()
-        real(*given)
-
-    monkeypatch.setattr(runner, "commit", commit)
+    monkeypatch.setattr(runner, "STORE_GRACE_S", 0.2)
     plan = plan_of()
     cell = sweep.enter(plan)
-    with pytest.raises(storage.StoreFull):
-        await sweep.run(plan, cell)
+    with monkeypatch.context() as full:
+        full.setattr(buffered, "commit", commit)
+        with pytest.raises(storage.StoreFull):
+            await sweep.run(plan, cell)
     await sweep.run(plan, cell)
     assert_counted_once(sweep, 6)
 
 
-def test_a_sweep_is_run_by_one_process_at_a_time(catalog: storage.Catalog) -> None:
-    """The second is refused with the first one's id; the lock ends with its process."""
-    hold = (
-        "import fcntl, os, sys, time\nf = open(sys.argv[1], 'a+')\n"
-        "fcntl.flock(f, fcntl.LOCK_EX)\nf.truncate(0)\nf.write(str(os.getpid()))\nf.flush()\n"
-        "print('held', flush=True)\ntime.sleep(1000)"
-    )
-    with sweep_lock(catalog, "sweep:1"):
-        (path,) = (catalog.home.root / "locks").iterdir()
-        with pytest.raises(storage.StoreBusy, match="sweep:1 is being run"):
-            with sweep_lock(catalog, "sweep:1"):
-                pass
-        with sweep_lock(catalog, "sweep:2"):
-            pass
-    other = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", hold, str(path)], stdout=subprocess.PIPE
-    )
-    assert other.stdout is not None
-    with other.stdout:
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(storage.StoreBusy, match=f"by process {other.pid};"):
-            with sweep_lock(catalog, "sweep:1"):
-                pass
-        other.kill()
-        other.wait()
-    with sweep_lock(catalog, "sweep:1"):
-        pass
+async def test_a_sweep_taken_over_commits_nothing_more_here(sweep: Sweep) -> None:
+    """A worker that was thought dead: its late attempts are refused, the new holder's count."""
+    plan = plan_of()
+    cell = sweep.enter(plan)
+    lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
+    newer = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
+    with pytest.raises(storage.LeaseLost, match="took it over"):
+        await sweep.run(plan, cell, lease)
+    assert sweep.sql("select count(*) from attempts") == [(0,)]
+    await sweep.run(plan, cell, newer)
+    assert_counted_once(sweep, 6)

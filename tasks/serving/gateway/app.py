@@ -15,13 +15,12 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from storage import Catalog, StoreError
+from storage import BufferedWriter, Catalog, StoreError
 from storage import catalog as cat
 from tasks.serving.engine import EngineAddress
 from tasks.serving.gateway.call import Call, new_call
 from tasks.serving.gateway.metrics import parse_metrics
 from tasks.serving.gateway.policies import Policy, make_policy
-from tasks.serving.gateway.recorder import Recorder
 from tasks.serving.registry import Prices
 
 SAMPLE_S = 1.0
@@ -48,10 +47,11 @@ class Gateway:
     def __init__(self, engine: EngineAddress, catalog: Catalog, prices: Prices) -> None:
         self.engine = engine
         self.prices = prices
-        self.recorder = Recorder(catalog)
+        self.recorder = BufferedWriter(catalog)
         self.policy: Policy = make_policy("passthrough", 1)
         self.policy_name = "passthrough"
         self.cell_id = ""
+        self.concurrency: int | None = None
         self.programs: dict[str, Program] = {}
 
     def application(self) -> web.Application:
@@ -76,13 +76,12 @@ class Gateway:
         timeout = aiohttp.ClientTimeout(total=UPSTREAM_TIMEOUT_S)
         connector = aiohttp.TCPConnector(limit=0)
         self.client = aiohttp.ClientSession(connector=connector, timeout=timeout)
-        jobs = [asyncio.create_task(job()) for job in (self.recorder.run, self._sample_for_ever)]
+        sampling = asyncio.create_task(self._sample_for_ever())
         yield
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
+        sampling.cancel()
+        await asyncio.gather(sampling, return_exceptions=True)
         await self.client.close()
-        await self.recorder.flush()
+        await asyncio.to_thread(self.recorder.close)
 
     # Orders of the sweep
 
@@ -92,20 +91,23 @@ class Gateway:
             order = await request.json()
             cell_id, name = str(order["cell_id"]), str(order["policy"])
             policy = make_policy(name, int(order["limit"]))
-        except (KeyError, ValueError, TypeError) as error:
+            concurrency = order.get("concurrency")
+            concurrency = None if concurrency is None else int(concurrency)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
             message = f"a cell needs `cell_id`, a known `policy` and a `limit`: {error!r}"
             return web.json_response({"error": message}, status=400)
         for program in self.programs.values():
             program.admitted.set()  # held calls of an abandoned cell must not wait for ever
         self.programs.clear()
         self.policy, self.policy_name, self.cell_id = policy, name, cell_id
+        self.concurrency = concurrency
         await self._sample()
         return web.json_response({"cell_id": self.cell_id})
 
     async def end_cell(self, _: web.Request) -> web.Response:
         """End the cell: a last sample, everything committed."""
         await self._sample()
-        self.cell_id = ""
+        self.cell_id, self.concurrency = "", None
         return await self._flushed()
 
     async def flush(self, _: web.Request) -> web.Response:
@@ -114,7 +116,7 @@ class Gateway:
 
     async def _flushed(self) -> web.Response:
         try:
-            return web.json_response({"committed": await self.recorder.flush()})
+            return web.json_response({"committed": await asyncio.to_thread(self.recorder.flush)})
         except StoreError as error:
             return web.json_response({"error": str(error)}, status=507)
 
@@ -201,7 +203,7 @@ class Gateway:
         finally:
             program.calls_in_flight -= 1
             program.last_seen = time.monotonic()
-            self.recorder.add("calls", call.row(self.engine.engine_id, self.prices))
+            self._record(call)
             if call.anonymous:
                 self._release(call.program, "its only call ended")
 
@@ -281,6 +283,11 @@ class Gateway:
             return _refusal(502, f"the engine did not answer: {error!r}")
 
     # Records
+
+    def _record(self, call: Call) -> None:
+        make_row = call.record(self.engine.engine_id, self.prices)
+        load = {"policy": self.policy_name, "concurrency": self.concurrency}
+        self.recorder.add("calls", lambda: make_row() | load)
 
     def _event(self, program: str, event: str, reason: str) -> None:
         row = {"at": cat.now(), "cell_id": self.cell_id, "program_id": program}

@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -76,9 +76,21 @@ class Call:
             self.prompt_tokens or 0, self.cached_tokens or 0, self.completion_tokens or 0
         )
 
-    def row(self, endpoint: str, prices: Prices) -> dict[str, Any]:
-        """The row of `calls`, as of now."""
-        prompt = orjson.dumps(self.body.get("messages", self.body.get("prompt")))
+    def record(self, endpoint: str, prices: Prices) -> Callable[[], dict[str, Any]]:
+        """What makes the row of `calls`, as of now; the prompt is hashed where it is called."""
+        row = self._row(endpoint, prices)
+
+        def make_row() -> dict[str, Any]:
+            prompt = orjson.dumps(self.body.get("messages", self.body.get("prompt")))
+            params = json.dumps({k: self.body[k] for k in PARAMETERS if k in self.body})
+            return row | {
+                "params": params,
+                "prompt_hash": hashlib.sha256(prompt).hexdigest()[:16],
+            }
+
+        return make_row
+
+    def _row(self, endpoint: str, prices: Prices) -> dict[str, Any]:
         model = self.body.get("model")
         return {
             "call_id": self.call_id,
@@ -103,8 +115,6 @@ class Call:
             "http_status": self.http_status,
             "retry": 0,
             "cost_usd": self.cost_usd(prices),
-            "params": json.dumps({k: self.body[k] for k in PARAMETERS if k in self.body}),
-            "prompt_hash": hashlib.sha256(prompt).hexdigest()[:16],
         }
 
 

@@ -1,0 +1,279 @@
+"""The background writer: rows are taken at once and committed by a thread, bounded in memory.
+
+`add` never waits and never fails: beyond the bound it refuses, and counts what it refused (a
+gateway's calls). `put` waits for room instead: the producer slows down to what the disk takes (a
+sweep's attempts). What cannot be committed for a while stays and is tried again.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from storage.catalog import Catalog
+from storage.encode import to_arrow
+from storage.errors import LeaseLost, RowRefused, StoreError
+from storage.leases import Lease
+from storage.writer import Complete, commit
+
+COMMIT_S = 1.0
+MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway with the disk away
+BATCH_ROWS = 50_000  # one commit holds so many: a part of some MB, a second's work
+TIMEOUT_S = 600.0
+
+Row = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+"""A row, or a call that makes it: what is costly in it is then done on the writer's thread."""
+
+
+@dataclass
+class _Group:
+    """Rows that become visible together, and what is done in the same transaction."""
+
+    rows: Mapping[str, list[Any]]
+    complete: Complete | None
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.rows.values()))
+
+
+@dataclass
+class _Batch:
+    """What one commit takes."""
+
+    groups: list[_Group] = field(default_factory=list)
+    loose: dict[str, list[Row]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(group.size for group in self.groups) + sum(map(len, self.loose.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self.groups or self.loose)
+
+
+class BufferedWriter:
+    """Takes rows from any thread; one thread commits them every `commit_s`, or when a batch is full.
+
+    `before` is called on that thread before each commit; a StoreError it raises fails the commit.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        max_rows: int = MAX_ROWS,
+        commit_s: float = COMMIT_S,
+        lease: Lease | None = None,
+        before: Callable[[], object] | None = None,
+    ) -> None:
+        self._catalog, self._max_rows, self._commit_s = catalog, max_rows, commit_s
+        self._lease, self._before = lease, before
+        self._changed = threading.Condition(threading.Lock())
+        self._next = _Batch()
+        self._room = max_rows
+        self._asked = self._attempted = 0  # flushes
+        self._error: StoreError | None = None  # of the last commit
+        self._refused: Exception | None = None  # what can never be committed; put and flush raise
+        self._failing_since: float | None = None
+        self._note = ""  # what was lost of the rows that nobody waits for
+        self._closed = False
+        self.committed = 0
+        self.dropped = 0
+        self._thread = threading.Thread(target=self._run, name="store writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def failing_s(self) -> float:
+        """For how long no commit has succeeded, though there was something to commit; seconds."""
+        since = self._failing_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    @property
+    def last_error(self) -> str:
+        """What is wrong with the last commit; empty when nothing is."""
+        return str(self._refused or self._error or self._note)
+
+    def add(self, table: str, row: Row) -> bool:
+        """Take a row without waiting; False, and counted, when there is no room for it."""
+        with self._changed:
+            if self._room <= 0 or self._closed:
+                self.dropped += 1
+                return False
+            self._next.loose.setdefault(table, []).append(row)
+            self._room -= 1
+            return True
+
+    def put(
+        self,
+        rows: Mapping[str, list[Any]],
+        complete: Complete | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """Take rows that become visible together, with what `complete` changes; wait for room.
+
+        Raises what made an earlier commit fail for good (LeaseLost, RowRefused), or StoreError
+        when there is no room after `timeout_s`.
+        """
+        group = _Group(rows, complete)
+        with self._changed:
+            # A group larger than the bound is taken when it can be alone.
+            def free() -> bool:
+                empty = self._room == self._max_rows
+                return bool(self._refused) or empty or self._room >= group.size
+
+            if not self._changed.wait_for(free, timeout_s):
+                raise StoreError(f"nothing was committed for {timeout_s:.0f} s: {self.last_error}")
+            self._raise_refused()
+            self._next.groups.append(group)
+            self._room -= group.size
+            if self._max_rows - self._room >= BATCH_ROWS:
+                self._changed.notify_all()
+
+    def flush(self, timeout_s: float = TIMEOUT_S) -> int:
+        """Commit all that was taken so far; returns how many rows were committed in all.
+
+        Raises the StoreError of the commit. What was not committed stays, and is tried again, but
+        for what can never be committed (LeaseLost, RowRefused).
+        """
+        with self._changed:
+            self._asked += 1
+            mine = self._asked
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._attempted >= mine, timeout_s):
+                raise StoreError(f"the commit did not end within {timeout_s:.0f} s")
+            self._raise_refused()
+            if self._error is not None:
+                raise self._error
+            return self.committed
+
+    def close(self, timeout_s: float = TIMEOUT_S) -> None:
+        """Commit what is left and end the thread. Raises what `flush` raises; ends it anyway."""
+        if not self._thread.is_alive():
+            return
+        try:
+            self.flush(timeout_s)
+        finally:
+            with self._changed:
+                self._closed = True
+                self._changed.notify_all()
+            self._thread.join(timeout_s)
+
+    def __enter__(self) -> "BufferedWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _raise_refused(self) -> None:
+        if self._refused is not None:
+            refused, self._refused = self._refused, None
+            raise refused
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                full = self._max_rows - self._room >= BATCH_ROWS and self._error is None
+                if not (self._closed or self._asked > self._attempted or full):
+                    self._changed.wait(self._commit_s)
+                if self._closed:
+                    return
+                asked = self._asked
+            error = self._commit_all()
+            with self._changed:
+                self._error, self._attempted = error, asked
+                if error is None:
+                    self._failing_since = None
+                else:
+                    self._failing_since = self._failing_since or time.monotonic()
+                self._changed.notify_all()
+
+    def _commit_all(self) -> StoreError | None:
+        while batch := self._take():
+            try:
+                if self._before is not None:
+                    self._before()
+                self._commit(batch)
+            except StoreError as error:
+                with self._changed:
+                    self._next = _joined(batch, self._next)
+                return error
+            except Exception as error:
+                # A fault of ours or of `complete`: whoever waits must hear of it, not wait on.
+                self._refuse(error, batch.size)
+            with self._changed:
+                self._room += batch.size
+                self._changed.notify_all()
+        return None
+
+    def _take(self) -> _Batch:
+        """The next batch, about BATCH_ROWS; the rest stays."""
+        with self._changed:
+            size, count = 0, 0
+            for group in self._next.groups:
+                if count and size + group.size > BATCH_ROWS:
+                    break
+                size, count = size + group.size, count + 1
+            taken = _Batch(self._next.groups[:count], self._next.loose)
+            self._next = _Batch(self._next.groups[count:])
+            return taken
+
+    def _commit(self, batch: _Batch) -> None:
+        # Made once: what a row was made from is not kept when the commit has to be tried again.
+        batch.loose = {table: [_made(row) for row in rows] for table, rows in batch.loose.items()}
+        loose: dict[str, list[Any]] = batch.loose
+        try:
+            self._commit_groups(batch.groups, loose)
+        except LeaseLost as error:
+            self._refuse(error, batch.size)
+        except RowRefused as error:
+            # One row that no table takes must not cost the others.
+            fitting = {name: [r for r in rows if _fits(name, r)] for name, rows in loose.items()}
+            lost = sum(map(len, loose.values())) - sum(map(len, fitting.values()))
+            if lost:
+                self.dropped += lost
+                self._note = f"a row was dropped: {error}"
+            self._commit_groups([], fitting)
+            for group in batch.groups:
+                try:
+                    self._commit_groups([group], {})
+                except RowRefused as reason:
+                    self._refuse(reason, group.size)
+
+    def _commit_groups(self, groups: list[_Group], loose: Mapping[str, list[Any]]) -> None:
+        rows = {table: list(given) for table, given in loose.items()}
+        for group in groups:
+            for table, more in group.rows.items():
+                rows.setdefault(table, []).extend(more)
+        completes = [group.complete for group in groups if group.complete is not None]
+
+        def complete(connection: Any) -> None:
+            for change in completes:
+                change(connection)
+
+        commit(self._catalog, rows, complete if completes else None, self._lease, polite=True)
+        self.committed += sum(map(len, rows.values()))
+
+    def _refuse(self, error: Exception, rows: int) -> None:
+        self.dropped += rows
+        self._refused = error
+
+
+def _made(row: Row) -> Mapping[str, Any]:
+    return row() if callable(row) else row
+
+
+def _fits(table: str, row: Mapping[str, Any]) -> bool:
+    try:
+        to_arrow(table, [row])
+    except RowRefused:
+        return False
+    return True
+
+
+def _joined(first: _Batch, then: _Batch) -> _Batch:
+    loose = dict(first.loose)
+    for table, rows in then.loose.items():
+        loose[table] = loose.get(table, []) + rows
+    return _Batch(first.groups + then.groups, loose)

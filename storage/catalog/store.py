@@ -1,0 +1,216 @@
+"""The catalog itself: transactions, rows, artifacts. SQLite (WAL) unless a URL is given."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from storage.catalog import revisions
+from storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
+from storage.catalog.tables import artifact_parents, artifacts, cells
+from storage.clock import now
+from storage.errors import StoreError
+from storage.home import Home, current_home
+
+MIGRATION_LOCK = 7_011_741_441  # any number, the same in all versions
+POSTGRESQL_TIMEOUTS = {
+    "connect_timeout": 10,
+    "options": f"-c lock_timeout={BUSY_TIMEOUT_S}s -c timezone=UTC",
+}
+
+
+class Catalog:
+    """One store's catalog. Use `transaction()` for everything that changes it."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.engine = _engine(home)
+        self._sweeps: dict[str, str | None] = {}
+        with store_boundary(home), self.engine.connect() as connection:
+            found = revisions.revision(connection)
+        if found != revisions.REVISIONS[-1]:
+            # Under the write lock, for several may open a new store at once; readers of a store
+            # that is up to date take no lock.
+            with self.transaction() as connection:
+                if connection.dialect.name == "postgresql":
+                    lock = sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)
+                    connection.execute(sa.select(lock))
+                revisions.bring_up_to_date(connection)
+
+    def close(self) -> None:
+        """Close pooled connections."""
+        self.engine.dispose()
+
+    def __enter__(self) -> "Catalog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """One transaction; all of it is committed or nothing is.
+
+        Raises StoreFull, StoreBusy or StoreError with what to do.
+        """
+        with store_boundary(self.home), self.engine.begin() as connection:
+            if connection.dialect.name == "sqlite":
+                # Asking for the write lock first makes writers wait their turn; a deferred
+                # transaction that turns into a writer can fail at once instead.
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    def rows(self, query: "sa.Select[Any]") -> list[dict[str, Any]]:
+        """The rows of a select, as dictionaries."""
+        with store_boundary(self.home), self.engine.connect() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def upsert(self, table: sa.Table, row: dict[str, Any]) -> None:
+        """Insert `row`, or replace the row with its primary key."""
+        with self.transaction() as connection:
+            upsert(connection, table, row)
+
+    def sweep_of(self, cell_id: str | None) -> str | None:
+        """The sweep of a cell; None for no cell, or one the catalog does not know."""
+        if cell_id is None:
+            return None
+        if self._sweeps.get(cell_id) is None:
+            query = sa.select(cells.c.sweep_id).where(cells.c.cell_id == cell_id)
+            found = self.rows(query)
+            self._sweeps[cell_id] = found[0]["sweep_id"] if found else None
+        return self._sweeps[cell_id]
+
+    def enter_artifact(
+        self,
+        artifact_id: str,
+        detail: dict[str, Any],
+        parents: Iterable[str] = (),
+        path: Path | None = None,
+    ) -> None:
+        """Enter an artifact with its parents. Entering the same one again changes nothing."""
+        with self.transaction() as connection:
+            enter_artifact(connection, self.home, artifact_id, detail, parents, path)
+
+    def artifact(self, artifact_id: str) -> dict[str, Any] | None:
+        """The artifact's row, `detail` decoded and `path` absolute; None if it is not entered."""
+        found = self.rows(sa.select(artifacts).where(artifacts.c.artifact_id == artifact_id))
+        if not found:
+            return None
+        row = found[0]
+        path = None if row["path"] is None else self.home.root / row["path"]
+        return row | {"detail": json.loads(row["detail"]), "path": path}
+
+    def parents(self, artifact_id: str) -> list[str]:
+        """Ids this artifact was made from."""
+        column = artifact_parents.c.parent_id
+        query = sa.select(column).where(artifact_parents.c.artifact_id == artifact_id)
+        return sorted(row["parent_id"] for row in self.rows(query))
+
+    def children(self, artifact_id: str) -> list[str]:
+        """Ids made from this artifact."""
+        column = artifact_parents.c.artifact_id
+        query = sa.select(column).where(artifact_parents.c.parent_id == artifact_id)
+        return sorted(row["artifact_id"] for row in self.rows(query))
+
+
+def open_catalog(home: Home | None = None) -> Catalog:
+    """Open (and make, the first time) the catalog of `home`, by default TUTTI_HOME's."""
+    home = home or current_home()
+    with store_boundary(home):
+        home.root.mkdir(parents=True, exist_ok=True)
+    return Catalog(home)
+
+
+def enter_artifact(
+    connection: sa.Connection,
+    home: Home,
+    artifact_id: str,
+    detail: dict[str, Any],
+    parents: Iterable[str] = (),
+    path: Path | None = None,
+) -> None:
+    """Enter an artifact inside the caller's transaction; one that is there stays as it is."""
+    row = {
+        "artifact_id": artifact_id,
+        "kind": artifact_id.split(":", 1)[0],
+        "path": None if path is None else str(path.relative_to(home.root)),
+        "detail": json.dumps(detail, sort_keys=True),
+        "created_at": now(),
+    }
+    insert_if_absent(connection, artifacts, row)
+    for parent in sorted(set(parents)):
+        pair = {"artifact_id": artifact_id, "parent_id": parent}
+        insert_if_absent(connection, artifact_parents, pair)
+
+
+def upsert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
+    """Insert `row`, or replace the row with its primary key (SQLite and PostgreSQL)."""
+    keys = [column.name for column in table.primary_key]
+    others = {name: value for name, value in row.items() if name not in keys}
+    statement = _insert(connection, table, row)
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others))
+
+
+def insert_if_absent(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:
+    """Insert `row`; where its primary key is there already nothing changes. Whether it was new."""
+    done = connection.execute(_insert(connection, table, row).on_conflict_do_nothing())
+    return bool(done.rowcount)
+
+
+def database_now(connection: sa.Connection) -> datetime:
+    """The time by the clock that all holders of leases share: the database's, if it has one."""
+    if connection.dialect.name != "postgresql":
+        return now()
+    found: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+    return found
+
+
+def _insert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> Any:
+    dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table).values(row)
+
+
+def _engine(home: Home) -> sa.Engine:
+    given = os.environ.get("TUTTI_CATALOG_URL")
+    if given:
+        return _engine_of(given)
+    if home.remote:
+        raise StoreError(
+            f"{home}: a remote store needs a catalog that can be locked: set TUTTI_CATALOG_URL, "
+            "for example to postgresql+psycopg://user@host/tutti"
+        )
+    # Built, not written: a folder's name may hold what means something in a URL.
+    return _engine_of(sa.URL.create("sqlite", database=str(home.catalog_file)))
+
+
+def _engine_of(given: str | sa.URL) -> sa.Engine:
+    try:
+        url = sa.make_url(given)
+    except sa.exc.ArgumentError:
+        raise StoreError("TUTTI_CATALOG_URL is not a database URL") from None
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    name = url.get_backend_name()
+    if name == "postgresql":
+        try:
+            return sa.create_engine(url, connect_args=POSTGRESQL_TIMEOUTS, pool_pre_ping=True)
+        except ModuleNotFoundError as error:
+            raise StoreError(f"TUTTI_CATALOG_URL: {error}; pip install 'tutti[postgres]'") from None
+    if name != "sqlite":
+        raise StoreError(f"TUTTI_CATALOG_URL: {name} is no catalog; use sqlite or postgresql")
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
+
+    @sa.event.listens_for(engine, "connect")
+    def _configure(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # no implicit BEGIN: `transaction` sends its own
+        # Full sync: a committed attempt must survive a power cut, and commits are batched anyway.
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    return engine

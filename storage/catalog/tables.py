@@ -1,0 +1,164 @@
+"""The catalog's tables. `migrations/` brings an older catalog to this form, revision by revision."""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+
+def _text(name: str, **options: Any) -> "sa.Column[str]":
+    return sa.Column(name, sa.Text, **options)
+
+
+def _time(name: str) -> "sa.Column[datetime]":
+    return sa.Column(name, sa.DateTime(timezone=True))
+
+
+parts = sa.Table(
+    "parts",
+    metadata,
+    _text("part_id", primary_key=True),
+    _text("table_name", nullable=False, index=True),
+    _text("path", nullable=False),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    _text("sha256", nullable=False),
+    sa.Column("schema_version", sa.Integer, nullable=False),
+    _time("created_at"),
+    _text("sweep_id"),  # the partition; null for rows of no sweep
+    sa.Column("mtime_ns", sa.BigInteger),  # as last seen whole; another time means: look again
+    _time("removed_at"),  # readers see parts where this is null
+    _text("removed_why"),  # compacted, retention, quarantined
+    _text("replaced_by"),
+)
+artifacts = sa.Table(
+    "artifacts",
+    metadata,
+    _text("artifact_id", primary_key=True),
+    _text("kind", nullable=False, index=True),
+    _text("path"),
+    _text("detail", nullable=False),
+    _time("created_at"),
+)
+artifact_parents = sa.Table(
+    "artifact_parents",
+    metadata,
+    _text("artifact_id", primary_key=True),
+    _text("parent_id", primary_key=True),
+    sa.Index("ix_artifact_parents_parent_id", "parent_id"),
+)
+runs = sa.Table(
+    "runs",
+    metadata,
+    _text("run_id", primary_key=True),
+    _text("flow", nullable=False),
+    _text("params", nullable=False),
+    _text("machine", nullable=False),
+    _text("code_version", nullable=False),
+    _text("status", nullable=False),
+    _text("error"),
+    _time("started_at"),
+    _time("ended_at"),
+)
+sweeps = sa.Table(
+    "sweeps",
+    metadata,
+    _text("sweep_id", primary_key=True),
+    _text("name", nullable=False),
+    _text("spec", nullable=False),
+    _time("created_at"),
+)
+cells = sa.Table(
+    "cells",
+    metadata,
+    _text("cell_id", primary_key=True),
+    _text("sweep_id", nullable=False, index=True),
+    _text("benchmark", nullable=False),
+    _text("model", nullable=False),
+    _text("policy", nullable=False),
+    sa.Column("concurrency", sa.Integer, nullable=False),
+    sa.Column("repeat", sa.Integer, nullable=False),
+    sa.Column("position", sa.Integer, nullable=False),
+    _text("task_set_id", nullable=False),
+    _text("index_id", nullable=False),
+    _text("engine_id"),
+    sa.Column("samples", sa.Integer, nullable=False),
+    _text("status", nullable=False),
+    _text("reason"),
+    _time("started_at"),
+    _time("ended_at"),
+)
+samples = sa.Table(
+    "samples",
+    metadata,
+    _text("sample_id", primary_key=True),
+    _text("cell_id", nullable=False, index=True),
+    _text("task_id", nullable=False),
+    sa.Column("trial", sa.Integer, nullable=False),
+    sa.Column("position", sa.Integer, nullable=False),
+)
+attempt_states = sa.Table(
+    "attempt_states",
+    metadata,
+    _text("attempt_id", primary_key=True),
+    _text("cell_id", nullable=False, index=True),
+    _text("sample_id", nullable=False),  # indexed by the unique constraint below
+    _text("task_id", nullable=False),
+    sa.Column("trial", sa.Integer, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    _text("run_id", nullable=False),
+    _text("state", nullable=False),  # running, done, or lost: its rows are gone from the store
+    _text("status"),
+    _time("started_at"),
+    sa.Column("lease_token", sa.BigInteger),  # of the lease it was entered under
+    sa.UniqueConstraint("sample_id", "attempt"),
+)
+leases = sa.Table(
+    "leases",
+    metadata,
+    _text("name", primary_key=True),
+    _text("holder", nullable=False),  # JSON: host, pid, start_ticks; empty when nobody holds it
+    sa.Column("token", sa.BigInteger, nullable=False),  # grows with every holder, never shrinks
+    _time("acquired_at"),
+    _time("expires_at"),
+)
+windows = sa.Table(
+    "windows",
+    metadata,
+    _text("cell_id", primary_key=True),
+    _text("name", primary_key=True),
+    sa.Column("start_s", sa.Float),
+    sa.Column("end_s", sa.Float),
+    _text("reason"),
+    _time("created_at"),
+)
+verdicts = sa.Table(
+    "verdicts",
+    metadata,
+    _text("verdict_id", primary_key=True),
+    _text("sweep_id"),
+    _text("cell_a", nullable=False),
+    _text("cell_b", nullable=False),
+    _text("metric", nullable=False),
+    sa.Column("n", sa.Integer),
+    sa.Column("difference", sa.Float),
+    sa.Column("ci_low", sa.Float),
+    sa.Column("ci_high", sa.Float),
+    sa.Column("p", sa.Float),
+    _text("verdict", nullable=False),  # better, worse, same, inconclusive
+    _text("reason"),
+    _text("detail"),
+    _time("created_at"),
+)
+processes = sa.Table(
+    "processes",
+    metadata,
+    sa.Column("pid", sa.Integer, primary_key=True),
+    sa.Column("start_ticks", sa.BigInteger, primary_key=True),
+    _text("role", nullable=False),
+    _text("detail", nullable=False),
+    _time("started_at"),
+    _text("host"),
+)

@@ -1,0 +1,66 @@
+"""Is a part still what was entered? Cheap by size and time, certain by checksum.
+
+A reader looks at each part's size and modification time; only a part whose time is another than
+when it was last seen whole is read and hashed again. So a file that was cut short or changed is
+refused before any query can answer from it, and an untouched store opens at once.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from storage import catalog as cat
+from storage.errors import PartDamaged, StoreError
+from storage.home import Home
+from storage.parts import FileState, LocalFiles, files_of
+
+MEND = "`tutti verify --repair` sets it aside; restore it from a copy if you have one"
+
+
+def check_parts(catalog: cat.Catalog, parts: list[dict[str, Any]]) -> None:
+    """Check parts (rows of the catalog). Raises PartDamaged for the first that is not whole."""
+    states = _states(catalog.home, parts)
+    seen: list[dict[str, Any]] = []
+    for part in parts:
+        state = states.get(part["path"])
+        if problem := damage(catalog.home, part, state):
+            raise PartDamaged(f"{files_of(catalog.home).url(part['path'])}: {problem}; {MEND}")
+        if state is not None and state.mtime_ns != part["mtime_ns"]:
+            seen.append({"of": part["part_id"], "seen_ns": state.mtime_ns})
+    if seen:
+        _remember(catalog, seen)
+
+
+def damage(
+    home: Home, part: dict[str, Any], state: FileState | None, *, thorough: bool = False
+) -> str:
+    """What is wrong with a part; empty when nothing is. `thorough` hashes it in any case."""
+    if state is None:
+        return "the part is missing"
+    if state.bytes != part["bytes"]:
+        return f"{state.bytes} bytes long, {part['bytes']} were written"
+    if thorough or state.mtime_ns != part["mtime_ns"]:
+        if hashlib.sha256(files_of(home).get(part["path"])).hexdigest() != part["sha256"]:
+            return "its checksum is not the one it was written with"
+    return ""
+
+
+def _states(home: Home, parts: Iterable[dict[str, Any]]) -> dict[str, FileState | None]:
+    files = files_of(home)
+    if isinstance(files, LocalFiles):
+        return {part["path"]: files.state(part["path"]) for part in parts}
+    # One listing is cheaper than a request a part. Object stores keep checksums of their own, so
+    # the time a part was uploaded is not asked for.
+    return {state.path: FileState(state.path, state.bytes, None) for state in files.list("tables")}
+
+
+def _remember(catalog: cat.Catalog, seen: list[dict[str, Any]]) -> None:
+    """Enter the times of parts found whole, so that the next reader need not hash them."""
+    change = sa.update(cat.parts).where(cat.parts.c.part_id == sa.bindparam("of"))
+    try:
+        with catalog.transaction() as connection:
+            connection.execute(change.values(mtime_ns=sa.bindparam("seen_ns")), seen)
+    except StoreError:
+        return  # a store that cannot be written can still be read, only not faster next time

@@ -1,0 +1,162 @@
+"""Leases with fencing tokens: who may work on a name, on any host, and who may no longer commit.
+
+A lease is held for a while and renewed; when its holder is gone it runs out and another takes it,
+with a higher token. A commit under a lease checks the token in its own transaction, so a worker
+that was thought dead and wakes up cannot commit late work. Times are the database's where it has a
+clock; a clock that jumps can only make a lease end early or late, never let two commit.
+"""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from storage.catalog.store import Catalog, database_now
+from storage.catalog.tables import leases
+from storage.errors import LeaseLost, StoreBusy, StoreError
+
+LEASE_S = 60.0  # how long a vanished host holds up the others
+RENEWALS = 4  # a lease: a slow disk may cost some of them
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to work on `name` until it runs out."""
+
+    name: str
+    token: int
+
+
+def acquire(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Lease:
+    """Take the lease on `name`. Raises StoreBusy, with who holds it and for how long.
+
+    The lease of a process of this host that is gone is taken at once.
+    """
+    with catalog.transaction() as connection:
+        at = database_now(connection)
+        query = sa.select(leases).where(leases.c.name == name).with_for_update()
+        found = connection.execute(query).mappings().first()
+        values = {"holder": json.dumps(_me()), "acquired_at": at}
+        values["expires_at"] = at + timedelta(seconds=seconds)
+        if found is None:
+            try:
+                row = values | {"name": name, "token": 1}
+                connection.execute(sa.insert(leases).values(row))
+            except sa.exc.IntegrityError:  # another host was first, by a moment
+                raise StoreBusy(f"{name}: another process has just taken it") from None
+            return Lease(name, 1)
+        left_s = (_aware(found["expires_at"]) - at).total_seconds()
+        if found["holder"] and left_s > 0 and not _gone(found["holder"]):
+            raise StoreBusy(_busy(name, found["holder"], left_s))
+        token = found["token"] + 1
+        mine = sa.update(leases).where(leases.c.name == name, leases.c.token == found["token"])
+        if connection.execute(mine.values(values | {"token": token})).rowcount != 1:
+            raise StoreBusy(f"{name}: another process has just taken it")
+        return Lease(name, token)
+
+
+def renew(catalog: Catalog, lease: Lease, seconds: float = LEASE_S) -> None:
+    """Hold the lease for `seconds` from now. Raises LeaseLost when another has taken it."""
+    with catalog.transaction() as connection:
+        until = database_now(connection) + timedelta(seconds=seconds)
+        if connection.execute(_ours(lease).values(expires_at=until)).rowcount != 1:
+            raise _lost(lease)
+
+
+def release(catalog: Catalog, lease: Lease) -> None:
+    """Give the lease back; one that another has taken is left alone."""
+    with catalog.transaction() as connection:
+        connection.execute(_ours(lease).values(holder=""))
+
+
+def check_lease(connection: sa.Connection, lease: Lease) -> None:
+    """Make the caller's transaction depend on the lease. Raises LeaseLost.
+
+    A lease that has run out and that nobody took is good: its token is still the highest.
+    """
+    query = sa.select(leases.c.token).where(leases.c.name == lease.name).with_for_update()
+    if connection.execute(query).scalar() != lease.token:
+        raise _lost(lease)
+
+
+@contextmanager
+def held(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Iterator[Lease]:
+    """Hold the lease on `name` during the block, renewed by a thread. Raises StoreBusy."""
+    lease = acquire(catalog, name, seconds)
+    over = threading.Event()
+
+    def keep() -> None:
+        while not over.wait(seconds / RENEWALS):
+            try:
+                renew(catalog, lease, seconds)
+            except LeaseLost:
+                return  # the next commit under it says so
+            except StoreError:
+                continue  # busy or full: there are more renewals in a lease
+
+    thread = threading.Thread(target=keep, name=f"lease {name}", daemon=True)
+    thread.start()
+    try:
+        yield lease
+    finally:
+        over.set()
+        thread.join()
+        release(catalog, lease)
+
+
+def start_ticks(pid: int) -> int | None:
+    """When process `pid` started, in clock ticks since boot; None if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])  # a zombie does no work
+
+
+def this_host() -> str:
+    """This machine's name, with the boot it is in: process ids mean nothing beyond that."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return f"{socket.gethostname()}/{boot.read_text().strip()[:8] if boot.exists() else ''}"
+
+
+def _me() -> dict[str, object]:
+    pid = os.getpid()
+    return {"host": this_host(), "pid": pid, "start_ticks": start_ticks(pid)}
+
+
+def _gone(holder: str) -> bool:
+    who = json.loads(holder)
+    if who["host"] != this_host():
+        return False  # of another host's processes nothing is known
+    return bool(start_ticks(who["pid"]) != who["start_ticks"])
+
+
+def _busy(name: str, holder: str, left_s: float) -> str:
+    who = json.loads(holder)
+    return (
+        f"{name} is held by process {who['pid']} on {who['host'].split('/')[0]}; wait for it to "
+        f"end (if it is gone for good, its lease runs out in {left_s:.0f} s)"
+    )
+
+
+def _ours(lease: Lease) -> sa.Update:
+    return sa.update(leases).where(leases.c.name == lease.name, leases.c.token == lease.token)
+
+
+def _lost(lease: Lease) -> LeaseLost:
+    return LeaseLost(
+        f"{lease.name}: another process took it over while this one did not answer; nothing more "
+        "can be committed here. What was committed before is safe."
+    )
+
+
+def _aware(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

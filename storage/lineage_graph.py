@@ -1,0 +1,290 @@
+"""What an artifact was made from and what was made from it, as a graph and as text or a picture.
+
+In: a catalog and an artifact's id. Out: a `Graph`; a text tree, a Mermaid or a Graphviz source.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from storage import catalog as cat
+
+Direction = Literal["up", "down", "both"]
+HASH_SHOWN = 8  # of 16 hex digits in pictures: 32 bits tell a picture's nodes apart
+MAX_FACTS = 3
+MAX_FACT_CHARACTERS = 40
+NOT_LAST, LAST, BAR, BLANK = "├── ", "└── ", "│   ", "    "
+
+# What tells one artifact of a kind from another, first things first. A kind that is not here, or
+# has none of these, shows its first plain values.
+FACTS: dict[str, tuple[str, ...]] = {
+    "corpus": ("name", "documents"),
+    "index": ("name", "documents", "recall_at_10"),
+    "task_set": ("name", "benchmark", "accepted", "tasks"),
+    "engine": ("server", "context"),
+    "cell": ("benchmark", "model", "policy", "concurrency", "repeat", "accuracy"),
+    "sweep": ("name",),
+    "training_set": ("name", "conversations", "rows"),
+    "checkpoint": ("name", "folder", "base", "score", "accuracy"),
+    "adapter": ("name", "objective", "seconds", "seed", "score", "accuracy"),
+}
+BARE = ("name", "benchmark", "model", "policy", "server", "folder", "objective")
+"""Facts that need no word before them."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One artifact. One that is only named as a parent has no detail: it is not `entered`."""
+
+    artifact_id: str
+    detail: dict[str, Any] = field(default_factory=dict)
+    path: str | None = None
+    created_at: datetime | None = None
+    entered: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The word before the colon."""
+        return self.artifact_id.split(":", 1)[0]
+
+    @property
+    def short_id(self) -> str:
+        """The id with as much of its hash as a picture needs."""
+        kind, colon, digits = self.artifact_id.partition(":")
+        return f"{kind}{colon}{digits[:HASH_SHOWN]}"
+
+    @property
+    def facts(self) -> str:
+        """A few words that tell it from its like."""
+        return _facts(self.kind, self.detail) if self.entered else "not in this store"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The artifacts reached from `start`, and who was made from whom."""
+
+    start: str
+    nodes: dict[str, Node]
+    edges: tuple[tuple[str, str], ...]
+    """(parent, child), in order."""
+
+    def parents(self) -> dict[str, list[str]]:
+        """Of each artifact, what it was made from."""
+        return _grouped((child, parent) for parent, child in self.edges)
+
+    def children(self) -> dict[str, list[str]]:
+        """Of each artifact, what was made from it."""
+        return _grouped(self.edges)
+
+    def as_json(self) -> dict[str, Any]:
+        """Nodes and edges as plain values."""
+        return {
+            "artifact_id": self.start,
+            "nodes": [_node_json(node) for node in self.nodes.values()],
+            "edges": [{"parent": parent, "child": child} for parent, child in self.edges],
+        }
+
+
+def walk(
+    catalog: cat.Catalog,
+    artifact_id: str,
+    direction: Direction = "both",
+    depth: int | None = None,
+) -> Graph:
+    """The ancestors and descendants of an artifact, at most `depth` steps away.
+
+    An id that is nowhere in the catalog gives a graph of one node that is not `entered`.
+    """
+    edges: set[tuple[str, str]] = set()
+    ways = ("up", "down") if direction == "both" else (direction,)
+    for way in ways:
+        reached = _reached(artifact_id, up=way == "up", depth=depth)
+        rows = catalog.rows(sa.select(reached.c.parent_id, reached.c.artifact_id).distinct())
+        edges.update((row["parent_id"], row["artifact_id"]) for row in rows)
+    entered = _entered(catalog, artifact_id, ways, depth)
+    ids = sorted({artifact_id, *(end for edge in edges for end in edge)})
+    nodes = {each: entered.get(each, Node(each)) for each in ids}
+    return Graph(artifact_id, nodes, tuple(sorted(edges)))
+
+
+def _reached(start: str, up: bool, depth: int | None) -> sa.CTE:
+    """The edges on the way up (or down) from `start`, by one recursive query."""
+    pairs = cat.artifact_parents
+    here, there = ("artifact_id", "parent_id") if up else ("parent_id", "artifact_id")
+    # Without a bound no level is counted: rows are then the edges themselves, and `union` drops
+    # the ones known already, so that even a cycle would come to an end.
+    level: list[Any] = [] if depth is None else [sa.literal(1).label("level")]
+    first = sa.select(pairs.c.artifact_id, pairs.c.parent_id, *level)
+    edges = first.where(pairs.c[here] == start).cte("up" if up else "down", recursive=True)
+    if depth is not None:
+        level = [(edges.c.level + 1).label("level")]
+    further = sa.select(pairs.c.artifact_id, pairs.c.parent_id, *level)
+    further = further.join(edges, pairs.c[here] == edges.c[there])
+    if depth is not None:
+        further = further.where(edges.c.level < depth)
+    return edges.union(further)
+
+
+def _entered(
+    catalog: cat.Catalog, start: str, ways: Iterable[str], depth: int | None
+) -> dict[str, Node]:
+    """The catalog's rows of `start` and of every end of an edge, found inside the database."""
+    wanted: list[Any] = [cat.artifacts.c.artifact_id == start]
+    for way in ways:
+        reached = _reached(start, up=way == "up", depth=depth)
+        column = reached.c.parent_id if way == "up" else reached.c.artifact_id
+        wanted.append(cat.artifacts.c.artifact_id.in_(sa.select(column)))
+    rows = catalog.rows(sa.select(cat.artifacts).where(sa.or_(*wanted)))
+    return {
+        row["artifact_id"]: Node(
+            row["artifact_id"], json.loads(row["detail"]), row["path"], row["created_at"], True
+        )
+        for row in rows
+    }
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def _node_json(node: Node) -> dict[str, Any]:
+    made = None if node.created_at is None else node.created_at.isoformat()
+    return {
+        "artifact_id": node.artifact_id,
+        "kind": node.kind,
+        "detail": node.detail,
+        "path": node.path,
+        "created_at": made,
+        "entered": node.entered,
+    }
+
+
+def _facts(kind: str, detail: dict[str, Any]) -> str:
+    plain = dict(_plain_values(detail))
+    known = [name for name in FACTS.get(kind, ()) if name in plain]
+    names = known or list(plain)[:MAX_FACTS]
+    return ", ".join(_fact(name, plain[name]) for name in names)
+
+
+def _plain_values(detail: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The values a label can show, one level down too; ids are left to the edges."""
+    for name, value in detail.items():
+        if isinstance(value, dict):
+            yield from ((n, v) for n, v in value.items() if _is_plain(n, v))
+        elif _is_plain(name, value):
+            yield name, value
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    hidden = name.endswith("_id") or name in ("request", "template")
+    return isinstance(value, str | int | float) and not hidden and value != ""
+
+
+def _fact(name: str, value: Any) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    if name == "folder":
+        text = text.rstrip("/").rsplit("/", 1)[-1]
+    text = " ".join(text.split())
+    if len(text) > MAX_FACT_CHARACTERS:
+        text = text[: MAX_FACT_CHARACTERS - 1] + "…"
+    return text if name in BARE else f"{name.replace('_', ' ')} {text}"
+
+
+def text_tree(graph: Graph) -> str:
+    """`start`, what it was made from and what was made from it; a shared node is drawn once."""
+    ways = (("made from", graph.parents()), ("used by", graph.children()))
+    branches = [(title, edges) for title, edges in ways if graph.start in edges]
+    lines = [_line(graph.nodes[graph.start])]
+    for title, edges in branches:
+        last = title == branches[-1][0]
+        lines.append(f"{LAST if last else NOT_LAST}{title}")
+        lines += _branch(graph, edges, BLANK if last else BAR)
+    if not branches:
+        lines.append(f"{LAST}nothing else in this store")
+    return "\n".join(lines) + "\n"
+
+
+def _branch(graph: Graph, edges: dict[str, list[str]], indent: str) -> Iterator[str]:
+    """Lines below `graph.start`. A stack instead of recursion: chains of improvement grow long."""
+    edges = _longest_first(edges)
+    drawn = {graph.start}
+    waiting = _siblings(edges[graph.start], indent)
+    while waiting:
+        each, indent, last = waiting.pop()
+        again = each in drawn
+        yield f"{indent}{LAST if last else NOT_LAST}{_line(graph.nodes[each], again)}"
+        if not again:
+            drawn.add(each)
+            waiting += _siblings(edges.get(each, []), indent + (BLANK if last else BAR))
+
+
+def _siblings(ids: list[str], indent: str) -> list[tuple[str, str, bool]]:
+    """What waits to be drawn: (id, indent, whether it is the last one), the first at the end."""
+    return [(each, indent, place == len(ids) - 1) for place, each in enumerate(ids)][::-1]
+
+
+def _longest_first(edges: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Siblings with the longest way below them first, so that a node is drawn where it was made."""
+    heights: dict[str, int] = {}
+    try:
+        for each in TopologicalSorter(edges).static_order():
+            heights[each] = 1 + max((heights[below] for below in edges.get(each, [])), default=0)
+    except CycleError:  # ids are hashes over their parents', so only a hand could have entered it
+        return edges
+    return {
+        each: sorted(below, key=lambda end: (-heights[end], end)) for each, below in edges.items()
+    }
+
+
+def _line(node: Node, again: bool = False) -> str:
+    return f"{node.artifact_id}  {'(above)' if again else node.facts}".rstrip()
+
+
+def mermaid(graph: Graph) -> str:
+    """A Mermaid flowchart, parents to the left; what was asked about has a thick border."""
+    names = _names(graph)
+    lines = ["flowchart LR"]
+    for each, node in graph.nodes.items():
+        words = [node.short_id, node.facts] if node.facts else [node.short_id]
+        lines.append(f'    {names[each]}["{"<br/>".join(map(_mermaid_text, words))}"]')
+    lines += [f"    {names[parent]} --> {names[child]}" for parent, child in graph.edges]
+    lines.append(f"    style {names[graph.start]} stroke-width:3px")
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid_text(text: str) -> str:
+    """Characters that mean something in a label, as Mermaid's numbered entities."""
+    return "".join(f"#{ord(c)};" if c in '"#&<>`\\' else c for c in text)
+
+
+def graphviz(graph: Graph) -> str:
+    """A Graphviz digraph, parents to the left; what was asked about has a thick border."""
+    names = _names(graph)
+    lines = [
+        "digraph lineage {",
+        "    rankdir=LR;",
+        '    node [shape=box, style=rounded, fontname="sans-serif", fontsize=10];',
+    ]
+    for each, node in graph.nodes.items():
+        words = [node.short_id, node.facts] if node.facts else [node.short_id]
+        label = "\\n".join(word.replace("\\", "\\\\").replace('"', '\\"') for word in words)
+        thick = ", penwidth=3" if each == graph.start else ""
+        lines.append(f'    {names[each]} [label="{label}"{thick}];')
+    lines += [f"    {names[parent]} -> {names[child]};" for parent, child in graph.edges]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _names(graph: Graph) -> dict[str, str]:
+    """Names without characters that either language would read."""
+    return {each: f"n{place}" for place, each in enumerate(graph.nodes)}
+
+
+RENDERINGS = {"text": text_tree, "mermaid": mermaid, "dot": graphviz}

@@ -1,0 +1,231 @@
+"""Parts as files: written whole under a temporary name, synced, renamed; or put in one request.
+
+In: Arrow tables. Out: entries for the catalog, which alone makes a part exist for readers. The
+folder is local or, for a remote store, any place that fsspec knows.
+"""
+
+import hashlib
+import io
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storage.clock import now
+from storage.errors import StoreError
+from storage.home import Home
+from storage.schemas import LOOKED_UP, PARTITIONED, SCHEMA_VERSION
+
+ROW_GROUP_BYTES = 16 * 2**20  # of Arrow memory: what a reader of one row may have to decompress
+MAX_ROW_GROUP_ROWS = 131_072
+BLOOM_RATE = 0.001  # false positives; 15 bits an id
+NO_SWEEP = "__HIVE_DEFAULT_PARTITION__"  # DuckDB and Hive read it as null
+
+
+@dataclass(frozen=True)
+class FileState:
+    """What a file system says of a file without reading it."""
+
+    path: str
+    """Relative to the store, with forward slashes."""
+    bytes: int
+    mtime_ns: int | None
+    """None where the file system keeps no such time."""
+
+
+def part_path(table: str, sweep_id: str | None, part_id: str) -> str:
+    """Where a part lies, relative to the store: hive partitions by sweep, ids fit for paths."""
+    folder = f"tables/{table}"
+    if table in PARTITIONED:
+        folder += f"/sweep_id={NO_SWEEP if sweep_id is None else quote(sweep_id, safe='')}"
+    return f"{folder}/part-{part_id}.parquet"
+
+
+def write_part(home: Home, name: str, sweep_id: str | None, table: pa.Table) -> dict[str, Any]:
+    """Write one part; returns its row for the catalog, where it is not entered yet.
+
+    Raises OSError as the file system gives it; nothing is left behind then.
+    """
+    part_id = uuid.uuid4().hex
+    path = part_path(name, sweep_id, part_id)
+    data = encode_part(table)
+    state = files_of(home).put(path, data)
+    return {
+        "part_id": part_id,
+        "table_name": name,
+        "path": path,
+        "sweep_id": sweep_id,
+        "rows": table.num_rows,
+        "bytes": len(data),
+        "mtime_ns": state.mtime_ns,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "schema_version": SCHEMA_VERSION,
+        "created_at": now(),
+    }
+
+
+def encode_part(table: pa.Table) -> memoryview:
+    """The bytes of a Parquet file: zstd-1, page checksums, Bloom filters on random ids."""
+    sink = io.BytesIO()
+    rows = max(1, table.num_rows)
+    group = min(MAX_ROW_GROUP_ROWS, max(1024, ROW_GROUP_BYTES * rows // max(1, table.nbytes)))
+    blooms = {
+        column: {"ndv": min(group, rows), "fpp": BLOOM_RATE}
+        for column in LOOKED_UP
+        if column in table.column_names
+    }
+    with pq.ParquetWriter(
+        sink,
+        table.schema,
+        compression="zstd",
+        compression_level=1,
+        write_page_checksum=True,
+        bloom_filter_options=blooms if rows > 1024 else None,
+    ) as writer:
+        writer.write_table(table, row_group_size=group)
+    return sink.getbuffer()
+
+
+class LocalFiles:
+    """Files under a folder of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def put(self, path: str, data: memoryview) -> FileState:
+        """Write a file so that it is whole or not there, also after a power cut."""
+        final = self.root / path
+        final.parent.mkdir(parents=True, exist_ok=True)
+        temporary = final.with_suffix(".parquet.tmp")
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, final)
+            _sync_folder(final.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            final.unlink(missing_ok=True)
+            raise
+        return FileState(path, len(data), final.stat().st_mtime_ns)
+
+    def get(self, path: str) -> bytes:
+        """A file's bytes. Raises FileNotFoundError."""
+        return (self.root / path).read_bytes()
+
+    def state(self, path: str) -> FileState | None:
+        """A file's size and time; None when it is not there."""
+        try:
+            found = os.stat(self.root / path)
+        except FileNotFoundError:
+            return None
+        return FileState(path, found.st_size, found.st_mtime_ns)
+
+    def list(self, folder: str) -> Iterator[FileState]:
+        """Every file below `folder`."""
+        for found in sorted((self.root / folder).rglob("*")):
+            if found.is_file() or found.is_symlink():
+                stat = found.lstat()
+                path = str(PurePosixPath(found.relative_to(self.root)))
+                yield FileState(path, stat.st_size, stat.st_mtime_ns)
+
+    def move(self, path: str, to: str) -> None:
+        """Rename a file within the store."""
+        target = self.root / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(self.root / path, target)
+        _sync_folder(target.parent)
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is gone already is as good."""
+        (self.root / path).unlink(missing_ok=True)
+
+    def url(self, path: str) -> str:
+        """What DuckDB opens."""
+        return str(self.root / path)
+
+
+class RemoteFiles:
+    """Files below an fsspec URL. An object store shows an object when its upload is complete."""
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        try:
+            self.fs, self.root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise StoreError(f"TUTTI_HOME={url}: {error}") from error
+        self.scheme = url.split("://", 1)[0]
+
+    def put(self, path: str, data: memoryview) -> FileState:
+        """Upload a file in one piece."""
+        self.fs.makedirs(self._at(path).rsplit("/", 1)[0], exist_ok=True)
+        self.fs.pipe_file(self._at(path), bytes(data))
+        return FileState(path, len(data), None)
+
+    def get(self, path: str) -> bytes:
+        """A file's bytes. Raises FileNotFoundError."""
+        data: bytes = self.fs.cat_file(self._at(path))
+        return data
+
+    def state(self, path: str) -> FileState | None:
+        """A file's size; None when it is not there."""
+        try:
+            found = self.fs.info(self._at(path))
+        except FileNotFoundError:
+            return None
+        return FileState(path, int(found["size"]), None)
+
+    def list(self, folder: str) -> Iterator[FileState]:
+        """Every file below `folder`."""
+        self.fs.invalidate_cache()
+        found = self.fs.find(self._at(folder), detail=True)
+        for path, info in sorted(found.items()):
+            yield FileState(path[len(self.root) :].lstrip("/"), int(info["size"]), _written(info))
+
+    def move(self, path: str, to: str) -> None:
+        """Rename a file within the store (a copy and a removal, for most object stores)."""
+        self.fs.makedirs(self._at(to).rsplit("/", 1)[0], exist_ok=True)
+        self.fs.mv(self._at(path), self._at(to))
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is gone already is as good."""
+        if self.fs.exists(self._at(path)):
+            self.fs.rm_file(self._at(path))
+
+    def url(self, path: str) -> str:
+        """What DuckDB opens, through this file system."""
+        return f"{self.scheme}://{self._at(path).lstrip('/')}"
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}"
+
+
+@cache
+def files_of(home: Home) -> LocalFiles | RemoteFiles:
+    """The files of a store."""
+    return RemoteFiles(home.remote) if home.remote else LocalFiles(home.root)
+
+
+def _written(info: dict[str, Any]) -> int | None:
+    stamp = info.get("LastModified") or info.get("created") or info.get("mtime")
+    if isinstance(stamp, datetime):
+        stamp = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+    return None if stamp is None else int(float(stamp) * 1e9)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,90 @@
+"""Every released schema stays readable, and what is new is null there."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+import storage
+from storage import catalog as cat
+from storage.schemas import PARTITIONED, SCHEMA_VERSION, SORTED_BY, TABLES
+
+STORES = Path(__file__).parent / "stores"
+RELEASED = sorted(int(path.name[1:]) for path in STORES.iterdir())
+ROWS = {"attempts": 6, "messages": 36, "calls": 15, "tool_runs": 9, "retrievals": 7, "scores": 6}
+
+
+def opened(version: int, tmp_path: Path) -> storage.Home:
+    """A copy of the store that was written at a version of the schema."""
+    shutil.copytree(STORES / f"v{version}", tmp_path / "old")
+    return storage.Home(tmp_path / "old")
+
+
+def test_a_store_of_every_earlier_version_is_kept() -> None:
+    """Whoever raises the version adds a store of the one before."""
+    assert list(range(1, SCHEMA_VERSION)) == RELEASED
+
+
+@pytest.mark.parametrize("version", RELEASED)
+def test_an_older_store_is_read_and_written(version: int, tmp_path: Path) -> None:
+    """Its rows are all there beside new ones, its windows still answer, new columns are null."""
+    home = opened(version, tmp_path)
+    for table, count in ROWS.items():
+        assert storage.query(f"select count(*) as n from {table}", home) == [{"n": count}]
+    (cell,) = storage.query("select cell_id, sweep_id from cells", home)
+    window = (
+        f"select steps, accuracy, prefill_s_mean from window_summary('{cell['cell_id']}', 0, 1e4)"
+    )
+    before = storage.query(window, home)
+    assert before[0]["steps"] == 15 and before[0]["prefill_s_mean"] > 0
+    with storage.open_catalog(home) as catalog:
+        new = {"call_id": "new", "cell_id": cell["cell_id"], "concurrency": 4, "status": "ok"}
+        storage.commit(catalog, {"calls": [new]})
+    found = storage.query(
+        "select concurrency, sweep_id, count(*) as n from calls group by all", home
+    )
+    assert {(row["concurrency"], row["sweep_id"], row["n"]) for row in found} == {
+        (None, None, 15),
+        (4, cell["sweep_id"], 1),
+    }
+    assert storage.query(window, home) == before
+
+
+@pytest.mark.parametrize("version", RELEASED)
+def test_an_older_catalog_becomes_what_a_new_one_is(version: int, tmp_path: Path) -> None:
+    """Migrated and made: the same tables, columns, keys and indexes."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    for home in (opened(version, tmp_path), storage.Home(tmp_path / "new")):
+        with storage.open_catalog(home) as catalog, catalog.engine.connect() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), cat.metadata) == []
+
+
+def test_a_catalog_from_the_future_is_refused(tmp_path: Path) -> None:
+    """Writing to it with old rules could lose what it knows."""
+    home = storage.Home(tmp_path / "store")
+    with storage.open_catalog(home) as catalog, catalog.transaction() as connection:
+        connection.execute(sa.text("update alembic_version set version_num = '9999'"))
+    with pytest.raises(storage.StoreError, match=r"revision '9999', made by a newer tutti"):
+        storage.open_catalog(home)
+
+
+def test_a_part_from_the_future_is_refused(catalog: storage.Catalog) -> None:
+    """Its columns may mean something else."""
+    storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
+    with catalog.transaction() as connection:
+        connection.execute(sa.update(cat.parts).values(schema_version=SCHEMA_VERSION + 1))
+    with pytest.raises(
+        storage.StoreError, match=r"table attempts, version \d+: written by a newer"
+    ):
+        storage.connect(catalog.home)
+
+
+def test_the_schemas_name_their_own_columns() -> None:
+    """What parts are sorted by and partitioned by are columns they have."""
+    assert SORTED_BY.keys() == TABLES.keys()
+    for name, keys in SORTED_BY.items():
+        assert set(keys) <= set(TABLES[name].names)
+    assert "attempts" in PARTITIONED

@@ -54,7 +54,7 @@ class _Batch:
 
 
 class BufferedWriter:
-    """Takes rows from any thread; one thread commits them every `commit_s`, or when a batch is full.
+    """Takes rows from any thread; one thread commits them every `commit_s`, or a full batch.
 
     `before` is called on that thread before each commit; a StoreError it raises fails the commit.
     """

@@ -133,13 +133,19 @@ def _check_numbers(name: str, field: pa.Field, column: Any, rows: Rows) -> None:
             value = rows[place][field.name]
             where = f"{_where(name, place, rows[place])}, column {field.name}"
             raise RowRefused(f"{where}: {value} is no measurement; use null for unknown")
-    elif pa.types.is_list(field.type) and pa.types.is_floating(field.type.value_type):
-        # Minus infinity is a token's honest log probability; NaN is nobody's.
-        if pc.any(pc.is_nan(pc.list_flatten(column)), min_count=0).as_py():
-            for place, row in enumerate(rows):
-                if any(value is not None and math.isnan(value) for value in row[field.name] or ()):
-                    where = f"{_where(name, place, row)}, column {field.name}"
-                    raise RowRefused(f"{where}: holds NaN; use null for unknown")
+    # Minus infinity is a token's honest log probability; NaN is nobody's.
+    elif _of_floats(field.type) and pc.any(pc.is_nan(pc.list_flatten(column))).as_py():
+        place = next(i for i, row in enumerate(rows) if _holds_nan(row.get(field.name)))
+        where = f"{_where(name, place, rows[place])}, column {field.name}"
+        raise RowRefused(f"{where}: holds NaN; use null for unknown")
+
+
+def _of_floats(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) and pa.types.is_floating(kind.value_type)
+
+
+def _holds_nan(values: Sequence[float | None] | None) -> bool:
+    return any(value is not None and math.isnan(value) for value in values or ())
 
 
 def _not_finite(value: Any) -> bool:

@@ -195,7 +195,7 @@ def _fact(name: str, value: Any) -> str:
     text = " ".join(text.split())
     if len(text) > MAX_FACT_CHARACTERS:
         text = text[: MAX_FACT_CHARACTERS - 1] + "…"
-    return text if name in BARE else f"{name.replace('_', ' ')} {text}"
+    return text if name in BARE else f"{name} {text}"
 
 
 def text_tree(graph: Graph) -> str:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from storage.clock import now
 from storage.errors import StoreError
 from storage.home import Home
-from storage.schemas import LOOKED_UP, PARTITIONED, SCHEMA_VERSION
+from storage.schemas import LOOKED_UP, PARTITION, PARTITIONED, SCHEMA_VERSION
 
 ROW_GROUP_BYTES = 16 * 2**20  # of Arrow memory: what a reader of one row may have to decompress
 MAX_ROW_GROUP_ROWS = 131_072
@@ -45,7 +45,7 @@ def part_path(table: str, sweep_id: str | None, part_id: str) -> str:
     """Where a part lies, relative to the store: hive partitions by sweep, ids fit for paths."""
     folder = f"tables/{table}"
     if table in PARTITIONED:
-        folder += f"/sweep_id={NO_SWEEP if sweep_id is None else quote(sweep_id, safe='')}"
+        folder += f"/{PARTITION}={NO_SWEEP if sweep_id is None else quote(sweep_id, safe='')}"
     return f"{folder}/part-{part_id}.parquet"
 
 

@@ -150,7 +150,8 @@ TABLES: dict[str, pa.Schema] = {
 }
 """Tables kept as Parquet parts; the contract's other tables are rows of the catalog."""
 
-PARTITIONED = frozenset(name for name, schema in TABLES.items() if "sweep_id" in schema.names)
+PARTITION = "sweep_id"
+PARTITIONED = frozenset(name for name, schema in TABLES.items() if PARTITION in schema.names)
 """Tables whose parts lie in one folder a sweep (hive: ``sweep_id=…``)."""
 
 SORTED_BY: dict[str, tuple[str, ...]] = {

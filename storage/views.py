@@ -18,9 +18,16 @@ from storage.errors import StoreError
 from storage.home import Home, current_home
 from storage.integrity import check_parts
 from storage.parts import RemoteFiles, files_of
-from storage.schemas import PARTITIONED, SCHEMA_VERSION, TABLES
+from storage.schemas import PARTITION, SCHEMA_VERSION, TABLES
 
-MACROS = ("window_summary", "steady_window", "transcript", "prompt")
+MACROS = (
+    "window_summary",
+    "steady_window",
+    "compare",
+    "reference_window",
+    "transcript",
+    "prompt",
+)
 CATALOG_TABLES = (
     cat.artifacts,
     cat.artifact_parents,
@@ -30,6 +37,8 @@ CATALOG_TABLES = (
     cat.windows,
     cat.verdicts,
 )
+Parts = dict[tuple[int, bool], list[str]]
+"""What DuckDB opens, by schema version and whether the path tells the partition."""
 ARROW_TYPES: dict[type, pa.DataType] = {
     sa.Text: pa.string(),
     sa.Integer: pa.int64(),
@@ -84,17 +93,18 @@ def _register(connection: duckdb.DuckDBPyConnection, catalog: cat.Catalog) -> No
     connection.register("parts", _arrow_of(cat.parts, parts))
     for table in CATALOG_TABLES:
         connection.register(table.name, _arrow_of(table, catalog.rows(sa.select(table))))
-    urls: dict[str, dict[int, list[str]]] = {name: {} for name in TABLES}
+    urls: dict[str, Parts] = {name: {} for name in TABLES}
     for part in parts:
-        versions = urls.get(part["table_name"])
-        if versions is None or part["schema_version"] > SCHEMA_VERSION:
+        known = urls.get(part["table_name"])
+        if known is None or part["schema_version"] > SCHEMA_VERSION:
             raise StoreError(
                 f"{part['path']}: table {part['table_name']}, version {part['schema_version']}: "
                 "written by a newer tutti than this one; upgrade tutti"
             )
-        versions.setdefault(part["schema_version"], []).append(files.url(part["path"]))
-    for name, versions in urls.items():
-        _create_view(connection, name, versions)
+        kind = (part["schema_version"], f"/{PARTITION}=" in part["path"])
+        known.setdefault(kind, []).append(files.url(part["path"]))
+    for name, parts_of in urls.items():
+        _create_view(connection, name, parts_of)
     connection.execute(
         "create view task_sets as select artifact_id as task_set_id, detail, created_at "
         "from artifacts where kind = 'task_set'"
@@ -104,18 +114,16 @@ def _register(connection: duckdb.DuckDBPyConnection, catalog: cat.Catalog) -> No
         connection.execute(source)
 
 
-def _create_view(
-    connection: duckdb.DuckDBPyConnection, name: str, versions: Mapping[int, list[str]]
-) -> None:
+def _create_view(connection: duckdb.DuckDBPyConnection, name: str, parts: Parts) -> None:
     """Parts of one version share their columns, so only one of them is opened here."""
     selects = []
-    for version, urls in sorted(versions.items(), reverse=True):
+    for (_, partitioned), urls in sorted(parts.items(), reverse=True):
         files = ", ".join("'" + url.replace("'", "''") + "'" for url in sorted(urls))
         hive = "hive_partitioning = false"
-        if name in PARTITIONED and version > 1:
-            hive = "hive_partitioning = true, hive_types = {'sweep_id': varchar}"
+        if partitioned:
+            hive = f"hive_partitioning = true, hive_types = {{'{PARTITION}': varchar}}"
         selects.append(f"from read_parquet([{files}], {hive})")
-    if set(versions) != {SCHEMA_VERSION}:
+    if {version for version, _ in parts} != {SCHEMA_VERSION}:
         # An empty table of today's columns gives them to a view whose parts lack them.
         connection.register(f"{name}_schema", TABLES[name].empty_table())
         selects.insert(0, f"from {name}_schema")

@@ -51,7 +51,7 @@ def commit_tables(
     try:
         with cat.store_boundary(catalog.home):
             for name, table in tables.items():
-                for sweep_id, part in _by_sweep(catalog, name, table):
+                for sweep_id, part in rows_by_sweep(catalog, name, table):
                     entries.append(write_part(catalog.home, name, sweep_id, part))
         with catalog.transaction() as connection:
             if lease is not None:
@@ -82,7 +82,7 @@ def remove_unentered(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> Non
             files_of(catalog.home).remove(entry["path"])
 
 
-def _by_sweep(
+def rows_by_sweep(
     catalog: cat.Catalog, name: str, table: pa.Table
 ) -> list[tuple[str | None, pa.Table]]:
     """The table's rows by sweep; a row that names none has its cell's."""

@@ -1,13 +1,18 @@
-"""An empty store in a folder of its own, whatever the environment says."""
+"""An empty store in a folder of its own, with a catalog in SQLite and in PostgreSQL."""
 
 import os
+import shutil
+import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 import storage
+from tests.storage import postgres
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -18,6 +23,37 @@ def _no_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
 
 
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL server for this session; tests that ask for it skip where there is none."""
+    if postgres.binaries() is None:
+        pytest.skip(postgres.HOW)
+    folder = Path(tempfile.mkdtemp(prefix="tutti-pg-"))  # a socket's path must be short
+    try:
+        with postgres.cluster(folder / "c") as url:
+            yield url
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Which database keeps the catalog; every test that opens a store runs on both."""
+    if request.param == "sqlite":
+        yield "sqlite"
+        return
+    server = sa.make_url(request.getfixturevalue("postgres_url"))
+    name = f"t{uuid.uuid4().hex}"
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"create database {name}"))
+        url = server.set(database=name).render_as_string(hide_password=False)
+        monkeypatch.setenv("TUTTI_CATALOG_URL", url)
+        yield "postgresql"
+        connection.execute(sa.text(f"drop database {name} with (force)"))
+    engine.dispose()
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> storage.Home:
     """Where the test's store is."""
@@ -25,7 +61,7 @@ def home(tmp_path: Path) -> storage.Home:
 
 
 @pytest.fixture
-def catalog(home: storage.Home) -> Iterator[storage.Catalog]:
+def catalog(home: storage.Home, database: str) -> Iterator[storage.Catalog]:
     """The test's store, open."""
     with storage.open_catalog(home) as catalog:
         yield catalog

@@ -12,14 +12,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
 import storage
 from storage import catalog as cat
-from storage.schemas import TABLES
 
 WORKER = """
 import sys
@@ -38,6 +35,9 @@ with storage.open_catalog(storage.Home(root)) as catalog:
             connection, storage.catalog.attempt_states, state))
         print(i, flush=True)
 """
+
+
+only_sqlite = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
 
 def attempts(home: storage.Home) -> list[str]:
@@ -145,6 +145,7 @@ def test_files_without_an_entry_are_never_read(catalog: storage.Catalog) -> None
     assert attempts(catalog.home) == ["a"]
 
 
+@only_sqlite
 def test_an_interrupt_right_after_the_commit_keeps_the_entered_part(
     catalog: storage.Catalog,
 ) -> None:
@@ -269,11 +270,12 @@ def test_a_new_store_can_be_opened_by_many_at_once(tmp_path: Path) -> None:
     assert failures == {""}
 
 
+@only_sqlite  # PostgreSQL locks rows, and another writer's are none of ours
 def test_a_catalog_that_stays_locked_is_a_store_error(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past the bound a writer gives up with StoreBusy, and its part is taken away."""
-    monkeypatch.setattr(cat, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("storage.catalog.store.BUSY_TIMEOUT_S", 0.05)
     with storage.open_catalog(catalog.home) as other, catalog.transaction():
         with pytest.raises(storage.StoreBusy, match="locked"):
             storage.commit(other, {"attempts": [{"attempt_id": "a"}]})

@@ -1,0 +1,121 @@
+"""Prompts that grow, stored once: a conversation of n turns costs O(n) messages, not O(n²).
+
+A gateway sees each call's whole prompt. `Conversation` knows what of it was seen before: only new
+messages become rows, and a call names its prompt by spans of positions. An agent that goes on where
+it was gives one span; one that edits its context (cut, summarised, branched) gives several, and
+what it kept is still not stored again.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from storage.encode import storable
+
+Message = Mapping[str, Any]
+
+
+class Conversation:
+    """The messages of one attempt, in the order they were first seen.
+
+    Invariant: for every call observed, the rows at its spans' positions are its prompt.
+    """
+
+    def __init__(self, attempt_id: str) -> None:
+        self.attempt_id = attempt_id
+        self._positions: dict[bytes, list[int]] = {}
+        self._last: list[
+            tuple[bytes, int]
+        ] = []  # the last prompt with its answer: digest, position
+        self._count = 0
+
+    def observe(
+        self, call_id: str, prompt: Sequence[Message], answer: Message | None
+    ) -> tuple[list[dict[str, Any]], list[dict[str, int]]]:
+        """A call with its prompt and answer, as OpenAI messages.
+
+        Returns new rows of `messages` and the call's `prompt_spans`, positions inclusive. The
+        answer is a row of the call that gave it; None where the call gave none.
+        """
+        digests = [_digest(message) for message in prompt]
+        positions, fresh = self._place(digests)
+        rows = [self._row(prompt[i], positions[i], None) for i in fresh]
+        self._last = list(zip(digests, positions, strict=True))
+        if answer is not None:
+            digest, position = _digest(answer), self._take(_digest(answer))
+            rows.append(self._row(answer, position, call_id))
+            self._last.append((digest, position))
+        return rows, spans_of(positions)
+
+    def _place(self, digests: list[bytes]) -> tuple[list[int], list[int]]:
+        """Each message's position, and the places in the prompt of those that are new."""
+        same = 0
+        while same < min(len(digests), len(self._last)) and digests[same] == self._last[same][0]:
+            same += 1
+        positions = [position for _, position in self._last[:same]]
+        # A prompt that only grew: what follows was said now, even where it repeats earlier words.
+        grew = same == len(self._last)
+        used = set(positions)
+        fresh = []
+        for place in range(same, len(digests)):
+            known = [] if grew else self._positions.get(digests[place], [])
+            free = [position for position in known if position not in used]
+            if not free:
+                fresh.append(place)
+            position = free[0] if free else self._take(digests[place])
+            used.add(position)
+            positions.append(position)
+        return positions, fresh
+
+    def _take(self, digest: bytes) -> int:
+        position = self._count
+        self._count += 1
+        self._positions.setdefault(digest, []).append(position)
+        return position
+
+    def _row(self, message: Message, position: int, call_id: str | None) -> dict[str, Any]:
+        row = {"attempt_id": self.attempt_id, "position": position, "call_id": call_id}
+        return storable(row | message_columns(message))
+
+
+def message_columns(message: Message) -> dict[str, Any]:
+    """An OpenAI chat message in the columns of `messages`; parts of content as JSON text."""
+    calls = message.get("tool_calls") or []
+    functions = [(call, call.get("function") or {}) for call in calls]
+    return {
+        "role": message.get("role"),
+        "content": _text(message.get("content")),
+        "reasoning": _text(message.get("reasoning_content") or message.get("reasoning")),
+        "tool_calls": [
+            {"id": call.get("id"), "name": f.get("name"), "arguments": _text(f.get("arguments"))}
+            for call, f in functions
+        ],
+        "tool_call_id": message.get("tool_call_id"),
+        "name": message.get("name"),
+    }
+
+
+def spans_of(positions: Sequence[int]) -> list[dict[str, int]]:
+    """Runs of consecutive positions, ends inclusive."""
+    spans: list[dict[str, int]] = []
+    for position in positions:
+        if spans and spans[-1]["last"] + 1 == position:
+            spans[-1]["last"] = position
+        else:
+            spans.append({"first": position, "last": position})
+    return spans
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _digest(message: Message) -> bytes:
+    """Equal for messages whose columns are equal: an answer comes back as the client stored it."""
+    columns = message_columns(message)
+    # No content and empty content are told apart by no API; servers and clients mix them.
+    columns = {name: value for name, value in columns.items() if value}
+    text = orjson.dumps(storable(columns), option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(text, digest_size=16).digest()

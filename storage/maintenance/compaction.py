@@ -1,0 +1,180 @@
+"""Merge small parts, sorted, in today's schema; remove files that nobody can still be reading.
+
+One compactor works at a time, under a lease. The merged part and the removal of its sources are one
+transaction, which fails unless every source is still there: rows are never doubled, whatever is
+killed when.
+"""
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+
+from storage import catalog as cat
+from storage.errors import PartDamaged, StoreError
+from storage.home import Home
+from storage.integrity import MEND, damage
+from storage.leases import Lease, check_lease, held
+from storage.parts import files_of, write_part
+from storage.schemas import SCHEMA_VERSION, SORTED_BY, TABLES
+from storage.writer import remove_unentered, rows_by_sweep
+
+TARGET_BYTES = 64 * 2**20  # of a merged part: a few row groups a core, a second to write
+MERGE_BYTES = 512 * 2**20  # of Arrow memory that one merge may hold
+GRACE_S = 3600.0  # the longest a reader is expected to keep a connection open
+NAME = "compact"
+
+Part = dict[str, Any]
+
+
+@dataclass
+class Compacted:
+    """What one compaction did."""
+
+    sources: int = 0
+    merged: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    files_removed: int = 0
+
+
+def compact(
+    catalog: cat.Catalog,
+    *,
+    target_bytes: int = TARGET_BYTES,
+    grace_s: float = GRACE_S,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Compacted:
+    """Merge parts smaller than `target_bytes` and rewrite those of older schemas.
+
+    Files replaced more than `grace_s` seconds ago are removed. `on_progress` gets parts looked at
+    and parts in all. Raises StoreBusy when another compacts, PartDamaged for a part that is not
+    what was entered, LeaseLost; what was merged by then stays merged.
+    """
+    report = Compacted()
+    with held(catalog, NAME) as lease:
+        report.files_removed = remove_replaced(catalog, grace_s)
+        candidates = _candidates(catalog, target_bytes)
+        done = 0
+        for group in _groups(candidates):
+            for tables, sources in _loads(catalog.home, group, target_bytes):
+                done += len(sources)
+                if len(sources) > 1 or sources[0]["schema_version"] < SCHEMA_VERSION:
+                    entered = replace(catalog, lease, group[0]["table_name"], tables, sources)
+                    _count(report, sources, entered)
+                on_progress(done, len(candidates))
+    return report
+
+
+def remove_replaced(catalog: cat.Catalog, grace_s: float) -> int:
+    """Remove the files of parts that were replaced or let go `grace_s` seconds ago or earlier."""
+    parts = cat.parts
+    until = cat.now() - timedelta(seconds=grace_s)
+    gone = catalog.rows(
+        sa.select(parts).where(
+            parts.c.removed_at <= until, parts.c.removed_why.in_(("compacted", "retention"))
+        )
+    )
+    for part in gone:
+        # The file first: an entry without a file is found again, a file without an entry is not.
+        with cat.store_boundary(catalog.home):
+            files_of(catalog.home).remove(part["path"])
+    with catalog.transaction() as connection:
+        for part in gone:
+            connection.execute(sa.delete(parts).where(parts.c.part_id == part["part_id"]))
+    return len(gone)
+
+
+def replace(
+    catalog: cat.Catalog, lease: Lease, name: str, tables: list[pa.Table], sources: list[Part]
+) -> list[Part]:
+    """Put one sorted part (one a sweep) in the place of `sources`; returns what was entered."""
+    merged = pa.concat_tables(tables)
+    entries: list[Part] = []
+    try:
+        with cat.store_boundary(catalog.home):
+            for sweep_id, rows in rows_by_sweep(catalog, name, merged):
+                rows = rows.sort_by([(key, "ascending") for key in SORTED_BY[name]])
+                entries.append(write_part(catalog.home, name, sweep_id, rows))
+        with catalog.transaction() as connection:
+            check_lease(connection, lease)
+            _mark_replaced(connection, sources, entries)
+            connection.execute(sa.insert(cat.parts), entries)
+    except BaseException:
+        remove_unentered(catalog, entries)
+        raise
+    return entries
+
+
+def _mark_replaced(connection: sa.Connection, sources: list[Part], entries: list[Part]) -> None:
+    parts = cat.parts
+    ids = [part["part_id"] for part in sources]
+    still = parts.c.part_id.in_(ids) & parts.c.removed_at.is_(None)
+    values = {"removed_at": cat.now(), "removed_why": "compacted"}
+    values["replaced_by"] = " ".join(entry["part_id"] for entry in entries)
+    changed = connection.execute(sa.update(parts).where(still).values(values)).rowcount
+    if changed != len(ids):
+        raise StoreError(f"{len(ids) - changed} parts were removed meanwhile; compact again")
+
+
+def _candidates(catalog: cat.Catalog, target_bytes: int) -> list[Part]:
+    parts = cat.parts
+    small = (parts.c.bytes < target_bytes // 2) | (parts.c.schema_version < SCHEMA_VERSION)
+    query = sa.select(parts).where(parts.c.removed_at.is_(None), small)
+    return catalog.rows(query.order_by(parts.c.table_name, parts.c.sweep_id, parts.c.created_at))
+
+
+def _groups(parts: list[Part]) -> Iterator[list[Part]]:
+    for _, group in groupby(parts, key=lambda part: (part["table_name"], part["sweep_id"])):
+        yield list(group)
+
+
+def _loads(
+    home: Home, parts: list[Part], target_bytes: int
+) -> Iterator[tuple[list[pa.Table], list[Part]]]:
+    """Parts with their rows, as many at a time as make one merged part and fit in memory."""
+    tables: list[pa.Table] = []
+    sources: list[Part] = []
+    size = memory = 0
+    for part in parts:
+        table = read_part(home, part)
+        full = size + part["bytes"] > target_bytes or memory + table.nbytes > MERGE_BYTES
+        if sources and full:
+            yield tables, sources
+            tables, sources, size, memory = [], [], 0, 0
+        tables.append(table)
+        sources.append(part)
+        size, memory = size + part["bytes"], memory + table.nbytes
+    if sources:
+        yield tables, sources
+
+
+def read_part(home: Home, part: Part) -> pa.Table:
+    """A part's rows in today's schema, columns it lacks being null. Raises PartDamaged."""
+    files = files_of(home)
+    with cat.store_boundary(home):
+        state = files.state(part["path"])
+        if problem := damage(home, part, state, thorough=True):
+            raise PartDamaged(f"{files.url(part['path'])}: {problem}; {MEND}")
+        table = pq.read_table(io.BytesIO(files.get(part["path"])), partitioning=None)
+    schema = TABLES[part["table_name"]]
+    columns = [
+        table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _count(report: Compacted, sources: list[Part], entered: list[Part]) -> None:
+    report.sources += len(sources)
+    report.merged += len(entered)
+    report.bytes_before += sum(part["bytes"] for part in sources)
+    report.bytes_after += sum(part["bytes"] for part in entered)

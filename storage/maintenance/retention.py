@@ -1,0 +1,131 @@
+"""Retention: let whole sweeps go, by age or by name; never a part of one, never unasked.
+
+What goes: the sweep's rows in every table, its attempts' states and samples. What stays: the sweep,
+its cells (marked expired) and its place in the lineage. Files go with the next compaction after
+its grace, so readers that look at the sweep now are not disturbed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from storage import catalog as cat
+from storage.errors import StoreBusy, StoreError
+from storage.leases import check_lease, held
+from storage.maintenance.compaction import compact
+from storage.schemas import PARTITIONED, SCHEMA_VERSION
+
+SPAN = ("started_at", "ended_at")
+
+
+@dataclass(frozen=True)
+class Expired:
+    """A sweep that is let go, or would be."""
+
+    sweep_id: str
+    name: str
+    last_used: datetime | None
+    cells: int
+    parts: int
+    rows: int
+    bytes: int
+    kept: str = ""
+    """Why it stays after all; empty when it goes."""
+
+
+def expire(
+    catalog: cat.Catalog,
+    *,
+    older_than: timedelta | None = None,
+    sweeps: Sequence[str] = (),
+    dry_run: bool = False,
+) -> list[Expired]:
+    """Let go of sweeps last used longer ago than `older_than`, and of those named (id or name).
+
+    With both, of those named that are also so old. Raises StoreError for a name that no sweep has,
+    and when neither is given. A sweep that a process is running stays.
+    """
+    if older_than is None and not sweeps:
+        raise StoreError("say which sweeps may go: by age, by name or both")
+    if not dry_run:
+        _bring_to_partitions(catalog)
+    chosen = [
+        found
+        for found in _sweeps(catalog)
+        if (not sweeps or found.sweep_id in sweeps or found.name in sweeps)
+        and (older_than is None or _older(found.last_used, older_than))
+    ]
+    unknown = set(sweeps) - {name for s in _sweeps(catalog) for name in (s.sweep_id, s.name)}
+    if unknown:
+        raise StoreError(f"no sweep is called {', '.join(sorted(unknown))}")
+    return chosen if dry_run else [_let_go(catalog, each) for each in chosen]
+
+
+def _let_go(catalog: cat.Catalog, sweep: Expired) -> Expired:
+    try:
+        with held(catalog, sweep.sweep_id) as lease, catalog.transaction() as connection:
+            check_lease(connection, lease)
+            _remove(connection, sweep.sweep_id)
+    except StoreBusy as error:
+        return Expired(**{**vars(sweep), "kept": str(error)})
+    return sweep
+
+
+def _remove(connection: sa.Connection, sweep_id: str) -> None:
+    at = cat.now()
+    live = (cat.parts.c.sweep_id == sweep_id) & cat.parts.c.removed_at.is_(None)
+    gone = {"removed_at": at, "removed_why": "retention"}
+    connection.execute(sa.update(cat.parts).where(live).values(gone))
+    mine = cat.cells.c.sweep_id == sweep_id
+    cells = sa.select(cat.cells.c.cell_id).where(mine)
+    for table in (cat.attempt_states, cat.samples, cat.windows):
+        connection.execute(sa.delete(table).where(table.c.cell_id.in_(cells)))
+    reason = f"let go on {at:%Y-%m-%d}"
+    connection.execute(sa.update(cat.cells).where(mine).values(status="expired", reason=reason))
+
+
+def _sweeps(catalog: cat.Catalog) -> list[Expired]:
+    parts = cat.parts
+    sums = (sa.func.count(), sa.func.sum(parts.c.rows), sa.func.sum(parts.c.bytes))
+    figures = (
+        column.label(name) for column, name in zip(sums, ("n", "rows", "bytes"), strict=True)
+    )
+    query = sa.select(parts.c.sweep_id, *figures).where(parts.c.removed_at.is_(None))
+    held_by = {row["sweep_id"]: row for row in catalog.rows(query.group_by(parts.c.sweep_id))}
+    found = []
+    for sweep in catalog.rows(sa.select(cat.sweeps).order_by(cat.sweeps.c.created_at)):
+        own: dict[str, Any] = held_by.get(sweep["sweep_id"], {})
+        if not own:
+            continue
+        cells = catalog.rows(sa.select(cat.cells).where(cat.cells.c.sweep_id == sweep["sweep_id"]))
+        # Not the age of its parts: compaction makes new ones.
+        times = [sweep["created_at"], *(cell[at] for cell in cells for at in SPAN)]
+        last_used = max((_aware(at) for at in times if at is not None), default=None)
+        counts = (len(cells), own["n"], int(own["rows"]), int(own["bytes"]))
+        found.append(Expired(sweep["sweep_id"], sweep["name"], last_used, *counts))
+    return found
+
+
+def _bring_to_partitions(catalog: cat.Catalog) -> None:
+    """Parts of the first release hold rows of several sweeps; rewritten, each has one."""
+    parts = cat.parts
+    old = catalog.rows(
+        sa.select(parts.c.part_id).where(
+            parts.c.schema_version < SCHEMA_VERSION,
+            parts.c.removed_at.is_(None),
+            parts.c.table_name.in_(PARTITIONED),
+        )
+    )
+    if old:
+        compact(catalog)
+
+
+def _older(last_used: datetime | None, age: timedelta) -> bool:
+    return last_used is not None and last_used < cat.now() - age
+
+
+def _aware(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,0 +1,154 @@
+"""Verify a store: every part against its checksum, the folder against the catalog, states against
+rows. `repair` sets aside what is wrong, and never deletes.
+"""
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+
+from storage import catalog as cat
+from storage.integrity import damage
+from storage.parts import FileState, files_of
+from storage.schemas import TABLES
+from storage.views import connect
+
+MIN_AGE_S = 600.0  # a younger file may be a writer's that has not entered it yet
+Part = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be."""
+
+    kind: str
+    """damaged, missing, orphan, lost (attempts without rows) or doubled (rows)."""
+    path: str
+    """The file, relative to the store; the attempt's id for lost and doubled."""
+    reason: str
+    repaired: str = ""
+    """What was done about it; empty when nothing was."""
+
+
+@dataclass
+class Verified:
+    """What was looked at and what was found."""
+
+    parts: int = 0
+    bytes: int = 0
+    files: int = 0
+    attempts: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+def verify(
+    catalog: cat.Catalog,
+    *,
+    repair: bool = False,
+    min_age_s: float = MIN_AGE_S,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Verified:
+    """Look at all of it; with `repair`, move damaged and unknown files into ``quarantine/``.
+
+    Attempts whose rows are gone are marked lost, so that their samples are run again. Files younger
+    than `min_age_s` seconds that nobody entered are left to their writers. Raises StoreError.
+    """
+    report = Verified()
+    with cat.store_boundary(catalog.home):
+        # Listed first: what a writer enters meanwhile is then known, not an orphan.
+        found = list(files_of(catalog.home).list("tables"))
+    parts = catalog.rows(sa.select(cat.parts))
+    live = [part for part in parts if part["removed_at"] is None]
+    report.files, report.parts = len(found), len(live)
+    for done, part in enumerate(live):
+        on_progress(done, len(live))
+        report.bytes += part["bytes"]
+        with cat.store_boundary(catalog.home):
+            problem = _problem(catalog, part)
+        if problem:
+            report.findings.append(_set_aside(catalog, part, problem, repair))
+    known = {part["path"] for part in parts if part["removed_why"] != "quarantined"}
+    report.findings += _orphans(catalog, found, known, repair, min_age_s)
+    if repair or not report.findings:
+        report.attempts, findings = _attempts(catalog, repair)
+        report.findings += findings
+    on_progress(len(live), len(live))
+    return report
+
+
+def _problem(catalog: cat.Catalog, part: Part) -> str:
+    home = catalog.home
+    if problem := damage(home, part, files_of(home).state(part["path"]), thorough=True):
+        return problem
+    if part["table_name"] not in TABLES:
+        return f"there is no table {part['table_name']!r}"
+    try:
+        footer = pq.read_metadata(io.BytesIO(files_of(home).get(part["path"])))
+    except pa.ArrowException as error:
+        return f"it is no Parquet file: {error}"
+    if footer.num_rows != part["rows"]:
+        return f"{footer.num_rows} rows, {part['rows']} were entered"
+    return ""
+
+
+def _set_aside(catalog: cat.Catalog, part: Part, problem: str, repair: bool) -> Finding:
+    missing = problem.endswith("missing")
+    kind = "missing" if missing else "damaged"
+    if not repair:
+        return Finding(kind, part["path"], problem)
+    if not missing:
+        _quarantine(catalog, part["path"])
+    values = {"removed_at": cat.now(), "removed_why": "quarantined"}
+    with catalog.transaction() as connection:
+        mine = cat.parts.c.part_id == part["part_id"]
+        connection.execute(sa.update(cat.parts).where(mine).values(values))
+    done = "taken out of the catalog" if missing else "moved to quarantine/"
+    return Finding(kind, part["path"], problem, done)
+
+
+def _orphans(
+    catalog: cat.Catalog, found: list[FileState], known: set[str], repair: bool, min_age_s: float
+) -> Iterator[Finding]:
+    oldest_ns = (cat.now().timestamp() - min_age_s) * 1e9
+    for file in found:
+        young = file.mtime_ns is not None and file.mtime_ns > oldest_ns
+        if file.path in known or young:
+            continue
+        reason = "a file that no catalog entry names; no reader sees it"
+        if repair:
+            _quarantine(catalog, file.path)
+        yield Finding("orphan", file.path, reason, "moved to quarantine/" if repair else "")
+
+
+def _quarantine(catalog: cat.Catalog, path: str) -> None:
+    with cat.store_boundary(catalog.home):
+        files_of(catalog.home).move(path, f"quarantine/{path}")
+
+
+def _attempts(catalog: cat.Catalog, repair: bool) -> tuple[int, list[Finding]]:
+    """States that say done against the rows there are."""
+    connection = connect(catalog.home)
+    try:
+        query = "select attempt_id, count(*) from attempts group by all"
+        rows = dict(connection.execute(query).fetchall())
+    finally:
+        connection.close()
+    states = cat.attempt_states
+    done = catalog.rows(sa.select(states.c.attempt_id).where(states.c.state == "done"))
+    lost = [row["attempt_id"] for row in done if row["attempt_id"] not in rows]
+    if repair and lost:
+        mark = sa.update(states).where(states.c.attempt_id == sa.bindparam("of"))
+        with catalog.transaction() as transaction:
+            transaction.execute(mark.values(state="lost"), [{"of": each} for each in lost])
+    then = "its sample will be run again" if repair else ""
+    findings = [Finding("lost", each, "it is done, but has no row", then) for each in lost]
+    findings += [
+        Finding("doubled", each, f"it has {count} rows")
+        for each, count in rows.items()
+        if count > 1
+    ]
+    return len(rows), findings

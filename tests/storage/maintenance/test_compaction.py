@@ -1,0 +1,184 @@
+"""Compaction: the same rows in fewer parts, with readers and writers going on."""
+
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+import storage
+from storage import catalog as cat
+from storage.maintenance import compact, compaction
+from storage.maintenance.compaction import Compacted
+from storage.schemas import SCHEMA_VERSION
+
+STORES = Path(__file__).parents[1] / "stores"
+
+
+def fill(catalog: storage.Catalog, commits: int = 6) -> None:
+    """Several small commits to two sweeps and to none."""
+    for nth in range(commits):
+        sweep = (None, "sweep:1", "sweep:2")[nth % 3]
+        ids = [f"attempt:{commits - nth}-{i}" for i in range(3)]
+        storage.commit(
+            catalog,
+            {
+                "attempts": [{"attempt_id": i, "sweep_id": sweep, "trial": nth} for i in ids],
+                "messages": [
+                    {"attempt_id": i, "sweep_id": sweep, "position": p, "content": f"{i} {p}"}
+                    for i in ids
+                    for p in range(2)
+                ],
+            },
+        )
+
+
+def everything(home: storage.Home) -> list[dict[str, Any]]:
+    """All rows of both tables."""
+    sql = "select * from attempts left join messages using (attempt_id) order by all"
+    return storage.query(sql, home)
+
+
+def files(home: storage.Home) -> int:
+    """Files under the tables' folder."""
+    return sum(path.is_file() for path in home.tables.rglob("*"))
+
+
+def test_the_same_rows_in_one_part_a_table_and_sweep(catalog: storage.Catalog) -> None:
+    """Nothing lost, nothing doubled; a second compaction finds nothing to do."""
+    fill(catalog)
+    before = everything(catalog.home)
+    done = compact(catalog)
+    assert (done.sources, done.merged, done.files_removed) == (12, 6, 0)
+    assert everything(catalog.home) == before
+    assert storage.query("select count(*) as n from parts", catalog.home) == [{"n": 6}]
+    assert compact(catalog) == Compacted()
+
+
+def test_replaced_files_go_when_their_grace_is_over(catalog: storage.Catalog) -> None:
+    """A reader that was there before goes on reading until then."""
+    fill(catalog)
+    before = everything(catalog.home)
+    reader = storage.connect(catalog.home)
+    compact(catalog)
+    assert files(catalog.home) == 18
+    assert reader.execute("select count(*) from messages").fetchall() == [(36,)]
+    reader.close()
+    assert compact(catalog, grace_s=0).files_removed == 12
+    assert files(catalog.home) == 6
+    assert everything(catalog.home) == before
+
+
+def test_parts_are_sorted_so_that_a_cell_lies_together(catalog: storage.Catalog) -> None:
+    """Rows of a part follow its table's order."""
+    fill(catalog)
+    compact(catalog)
+    sql = "select attempt_id, position from messages where sweep_id = 'sweep:1'"
+    rows = [tuple(row.values()) for row in storage.query(sql, catalog.home)]
+    assert rows == sorted(rows) and len(rows) == 12
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_parts_of_an_older_schema_are_rewritten(database: str, tmp_path: Path) -> None:
+    """Their rows come to the sweep of their cell."""
+    shutil.copytree(STORES / "v1", tmp_path / "old")
+    home = storage.Home(tmp_path / "old")
+    before = storage.query("select * exclude (sweep_id) from calls order by call_id", home)
+    with storage.open_catalog(home) as catalog:
+        compact(catalog)
+    assert storage.query("select distinct schema_version as v from parts", home) == [
+        {"v": SCHEMA_VERSION}
+    ]
+    after = storage.query("select * exclude (sweep_id) from calls order by call_id", home)
+    assert after == before
+    (sweep,) = storage.query("select distinct sweep_id from calls", home)
+    assert storage.query("select sweep_id from sweeps", home) == [sweep]
+
+
+def test_a_large_part_is_left_alone(catalog: storage.Catalog) -> None:
+    """Its rows are not written again and again."""
+    fill(catalog)
+    assert compact(catalog, target_bytes=1).sources == 0
+
+
+def test_a_part_removed_meanwhile_is_not_brought_back(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between reading and entering, another let the sweep go: the merge is dropped."""
+    fill(catalog, commits=3)
+    fill(catalog, commits=3)
+    real = compaction.write_part
+
+    def meanwhile(*given: Any) -> Any:
+        with catalog.transaction() as connection:
+            gone = sa.update(cat.parts).values(removed_at=cat.now(), removed_why="retention")
+            connection.execute(gone)
+        return real(*given)
+
+    monkeypatch.setattr(compaction, "write_part", meanwhile)
+    count = files(catalog.home)
+    with pytest.raises(storage.StoreError, match="removed meanwhile; compact again"):
+        compact(catalog)
+    assert everything(catalog.home) == []
+    assert files(catalog.home) == count
+
+
+def test_one_compactor_at_a_time(catalog: storage.Catalog) -> None:
+    """The second is told so."""
+    with (
+        storage.held(catalog, "compact"),
+        pytest.raises(storage.StoreBusy, match="compact is held"),
+    ):
+        compact(catalog)
+
+
+def test_a_damaged_part_is_named_and_not_merged(catalog: storage.Catalog) -> None:
+    """Its damage must not become part of a part with a right checksum."""
+    fill(catalog)
+    path = next((catalog.home.tables / "messages").rglob("*.parquet"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(storage.PartDamaged, match=str(path)):
+        compact(catalog)
+
+
+def test_writers_and_readers_go_on(catalog: storage.Catalog) -> None:
+    """Every read while writing and compacting sees whole commits: three attempts, six messages."""
+    over, failures, reads = threading.Event(), [], 0
+
+    def write() -> None:
+        with storage.open_catalog(catalog.home) as mine:
+            while not over.is_set():
+                fill(mine, commits=1)
+
+    def squeeze() -> None:
+        with storage.open_catalog(catalog.home) as mine:
+            while not over.is_set():
+                compact(mine)
+
+    def guarded(work: Any) -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in (write, write, squeeze)]
+    for thread in threads:
+        thread.start()
+    try:
+        while reads < 15 and not failures:
+            (row,) = storage.query(
+                "select (select count(*) from attempts) as a, (select count(*) from messages) as m",
+                catalog.home,
+            )
+            assert row["a"] % 3 == 0 and row["m"] == 2 * row["a"]
+            reads += 1
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []

@@ -1,0 +1,131 @@
+"""Verification finds what is wrong with a store, and repair sets it aside without deleting."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+import storage
+from storage import catalog as cat
+from storage.maintenance import verify
+
+
+def part(home: storage.Home, table: str) -> Path:
+    """The only part of a table."""
+    (found,) = (home.tables / table).rglob("*.parquet")
+    return found
+
+
+@pytest.fixture
+def filled(catalog: storage.Catalog) -> storage.Catalog:
+    """A store of two attempts, both done, each with a call."""
+    for each in ("a", "b"):
+        state = {"attempt_id": each, "cell_id": "c", "sample_id": each, "task_id": "t", "trial": 0}
+        catalog.upsert(cat.attempt_states, state | {"attempt": 1, "run_id": "r", "state": "done"})
+    ids = ("a", "b")
+    storage.commit(
+        catalog,
+        {"attempts": [{"attempt_id": i} for i in ids], "calls": [{"call_id": i} for i in ids]},
+    )
+    return catalog
+
+
+def kinds(catalog: storage.Catalog, **options: Any) -> list[str]:
+    """What verification finds."""
+    return [finding.kind for finding in verify(catalog, **options).findings]
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def flip_unseen(path: Path) -> None:
+    """Change one bit as a failing disk does: size and times stay."""
+    before = path.stat()
+    flip(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def cut(path: Path) -> None:
+    """Cut a file short."""
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def test_a_whole_store_has_no_findings(filled: storage.Catalog) -> None:
+    """And says what it looked at."""
+    report = verify(filled, min_age_s=0)
+    assert (report.parts, report.files, report.attempts, report.findings) == (2, 2, 2, [])
+
+
+@pytest.mark.parametrize("harm", [flip, cut, Path.unlink])
+@pytest.mark.parametrize("table", ["attempts", "calls"])
+def test_no_query_answers_from_a_damaged_part(
+    filled: storage.Catalog, harm: Any, table: str
+) -> None:
+    """A part cut short, changed or missing is refused by name, before any row is read."""
+    path = part(filled.home, table)
+    harm(path)
+    with pytest.raises(storage.PartDamaged, match=f"{path}: .*tutti verify --repair"):
+        storage.connect(filled.home)
+
+
+@pytest.mark.parametrize("harm", [flip, flip_unseen, cut])
+def test_repair_sets_a_damaged_part_aside_and_the_rest_answers(
+    filled: storage.Catalog, harm: Any
+) -> None:
+    """Nothing is deleted; attempts whose rows are gone are lost, so their samples run again."""
+    path = part(filled.home, "attempts")
+    harm(path)
+    data = path.read_bytes()
+    assert kinds(filled) == ["damaged"]
+    assert path.exists(), "without --repair nothing is touched"
+    assert kinds(filled, repair=True) == ["damaged", "lost", "lost"]
+    moved = filled.home.quarantine / path.relative_to(filled.home.root)
+    assert not path.exists() and moved.read_bytes() == data
+    assert storage.query("select call_id from calls order by all", filled.home) == [
+        {"call_id": "a"},
+        {"call_id": "b"},
+    ]
+    assert {row["state"] for row in filled.rows(sa.select(cat.attempt_states))} == {"lost"}
+    assert kinds(filled) == []
+
+
+def test_files_nobody_entered_go_to_quarantine(filled: storage.Catalog) -> None:
+    """A writer's leftovers and a foreign file; a young one may still be entered."""
+    (filled.home.tables / "calls" / "notes.txt").write_text("mine")
+    (filled.home.tables / "calls" / "part-x.parquet.tmp").write_bytes(b"half")
+    assert storage.query("select count(*) as n from calls", filled.home) == [{"n": 2}]
+    assert kinds(filled) == []
+    assert kinds(filled, min_age_s=0) == ["orphan", "orphan"]
+    assert kinds(filled, min_age_s=0, repair=True) == ["orphan", "orphan"]
+    assert kinds(filled, min_age_s=0) == []
+    assert (filled.home.quarantine / "tables" / "calls" / "notes.txt").read_text() == "mine"
+
+
+def test_a_row_twice_is_found(filled: storage.Catalog) -> None:
+    """It cannot come from our writers; someone copied a part and entered it."""
+    (entry,) = filled.rows(sa.select(cat.parts).where(cat.parts.c.table_name == "attempts"))
+    copy = filled.home.tables / "attempts" / "part-copy.parquet"
+    copy.write_bytes((filled.home.root / entry["path"]).read_bytes())
+    copied = {"part_id": "copy", "path": "tables/attempts/part-copy.parquet", "mtime_ns": None}
+    filled.upsert(cat.parts, entry | copied)
+    assert kinds(filled) == ["doubled", "doubled"]
+
+
+def test_a_copied_store_is_hashed_once_and_then_opens_as_before(
+    filled: storage.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copying changes the files' times; the first reader makes sure, the next need not."""
+    if "TUTTI_CATALOG_URL" in os.environ:
+        pytest.skip("a copied folder with a catalog elsewhere is no copy of the store")
+    subprocess.run(["cp", "-r", str(filled.home.root), str(tmp_path / "copy")], check=True)
+    home = storage.Home(tmp_path / "copy")
+    storage.connect(home).close()
+    monkeypatch.setattr("storage.integrity.hashlib.sha256", None)
+    storage.connect(home).close()

@@ -1,0 +1,156 @@
+"""Leases: one holder at a time, and none commits after another took over. On both databases."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+import storage
+from storage import catalog as cat
+from storage import leases
+
+OTHER_HOST = json.dumps({"host": "elsewhere/1234", "pid": os.getpid(), "start_ticks": 1})
+
+
+def entered(catalog: storage.Catalog) -> list[str]:
+    """Attempts that readers see."""
+    rows = storage.query("select attempt_id from attempts order by all", catalog.home)
+    return [row["attempt_id"] for row in rows]
+
+
+def of_host(catalog: storage.Catalog, name: str, holder: str, left_s: float) -> None:
+    """Make `holder` the one that holds `name`, for `left_s` more seconds."""
+    with catalog.transaction() as connection:
+        until = cat.database_now(connection) + timedelta(seconds=left_s)
+        change = sa.update(cat.leases).where(cat.leases.c.name == name)
+        connection.execute(change.values(holder=holder, expires_at=until))
+
+
+def test_a_lease_is_held_by_one(catalog: storage.Catalog) -> None:
+    """The second is told who holds it; other names are free, and so is this one afterwards."""
+    with storage.held(catalog, "sweep:1"):
+        with pytest.raises(storage.StoreBusy, match=f"sweep:1 is held by process {os.getpid()} on"):
+            leases.acquire(catalog, "sweep:1")
+        with storage.held(catalog, "sweep:2"):
+            pass
+    with storage.held(catalog, "sweep:1"):
+        pass
+
+
+def test_tokens_only_grow(catalog: storage.Catalog) -> None:
+    """However a lease ended, the next holder's token is higher."""
+    tokens = []
+    for _ in range(3):
+        lease = leases.acquire(catalog, "sweep:1")
+        tokens.append(lease.token)
+        leases.release(catalog, lease)
+    assert tokens == [1, 2, 3]
+
+
+def test_a_worker_thought_dead_cannot_commit_late(catalog: storage.Catalog) -> None:
+    """Its rows stay invisible, its files are taken away; the new holder's are in."""
+    old = leases.acquire(catalog, "sweep:1")
+    of_host(catalog, "sweep:1", OTHER_HOST, left_s=-1)
+    new = leases.acquire(catalog, "sweep:1")
+    storage.commit(catalog, {"attempts": [{"attempt_id": "new"}]}, lease=new)
+    with pytest.raises(storage.LeaseLost, match="another process took it over"):
+        storage.commit(catalog, {"attempts": [{"attempt_id": "late"}]}, lease=old)
+    with pytest.raises(storage.LeaseLost):
+        leases.renew(catalog, old)
+    leases.release(catalog, old)  # takes nothing from the new holder
+    storage.commit(catalog, {"attempts": [{"attempt_id": "newer"}]}, lease=new)
+    assert entered(catalog) == ["new", "newer"]
+    assert len(list(catalog.home.tables.rglob("*.parquet*"))) == 2
+
+
+def test_a_lease_that_ran_out_and_nobody_took_is_still_good(catalog: storage.Catalog) -> None:
+    """A slow worker whom nobody missed loses nothing."""
+    lease = leases.acquire(catalog, "sweep:1", seconds=0)
+    storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]}, lease=lease)
+    assert entered(catalog) == ["a"]
+
+
+@pytest.mark.parametrize(("left_s", "free"), [(30.0, False), (-0.001, True)])
+def test_another_hosts_lease_runs_out_by_time_only(
+    catalog: storage.Catalog, left_s: float, free: bool
+) -> None:
+    """Of another host's processes nothing is known, whatever their ids."""
+    leases.release(catalog, leases.acquire(catalog, "sweep:1"))
+    of_host(catalog, "sweep:1", OTHER_HOST, left_s)
+    if free:
+        assert leases.acquire(catalog, "sweep:1").token == 2
+    else:
+        with pytest.raises(storage.StoreBusy, match=r"on elsewhere; .* runs out in (29|30) s"):
+            leases.acquire(catalog, "sweep:1")
+
+
+def test_the_lease_of_a_killed_process_of_this_host_is_free_at_once(
+    catalog: storage.Catalog, worker_environment: dict[str, Any]
+) -> None:
+    """kill -9, then the same command again: nobody waits for a minute."""
+    code = (
+        "import storage, sys, time; from storage import leases\n"
+        "from pathlib import Path\n"
+        "c = storage.open_catalog(storage.Home(Path(sys.argv[1])))\n"
+        "leases.acquire(c, 'sweep:1'); print('held', flush=True); time.sleep(100)"
+    )
+    command = [sys.executable, "-c", code, str(catalog.home.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=worker_environment) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(storage.StoreBusy, match=f"by process {other.pid} "):
+            leases.acquire(catalog, "sweep:1")
+        other.kill()
+        other.wait()
+    assert leases.acquire(catalog, "sweep:1").token == 2
+
+
+def test_a_held_lease_is_renewed(catalog: storage.Catalog) -> None:
+    """Work may take longer than a lease lasts."""
+    with storage.held(catalog, "sweep:1", seconds=0.4):
+        (first,) = catalog.rows(sa.select(cat.leases.c.expires_at))
+        threading.Event().wait(0.6)
+        (then,) = catalog.rows(sa.select(cat.leases.c.expires_at))
+        assert then["expires_at"] > first["expires_at"]
+
+
+def test_a_clock_that_jumps_back_lets_nobody_commit_twice(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease then lasts too long or too short; the token decides all the same."""
+    real = leases.database_now
+    old = leases.acquire(catalog, "sweep:1", seconds=5)
+    of_host(catalog, "sweep:1", OTHER_HOST, left_s=5)
+    monkeypatch.setattr(leases, "database_now", lambda c: real(c) + timedelta(hours=1))
+    new = leases.acquire(catalog, "sweep:1")  # its clock ran ahead, or ours was set back
+    monkeypatch.setattr(leases, "database_now", real)
+    with pytest.raises(storage.LeaseLost):
+        storage.commit(catalog, {"attempts": [{"attempt_id": "late"}]}, lease=old)
+    storage.commit(catalog, {"attempts": [{"attempt_id": "new"}]}, lease=new)
+    assert entered(catalog) == ["new"]
+
+
+def test_of_many_that_ask_at_once_one_gets_it(catalog: storage.Catalog) -> None:
+    """Threads with a catalog each, as processes have."""
+    got, ready = [], threading.Barrier(8)
+
+    def ask() -> None:
+        with storage.open_catalog(catalog.home) as mine:
+            ready.wait()
+            try:
+                got.append(leases.acquire(mine, "sweep:1").token)
+            except storage.StoreBusy:
+                got.append(None)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(token for token in got if token) == [1]

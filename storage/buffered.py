@@ -13,9 +13,9 @@ from typing import Any
 
 from storage.catalog import Catalog
 from storage.encode import to_arrow
-from storage.errors import LeaseLost, RowRefused, StoreError
+from storage.errors import CommitUncertain, LeaseLost, RowRefused, StoreError
 from storage.leases import Lease
-from storage.writer import Complete, commit
+from storage.writer import Complete, commit, settle
 
 COMMIT_S = 1.0
 MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway with the disk away
@@ -26,7 +26,7 @@ Row = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 """A row, or a call that makes it: what is costly in it is then done on the writer's thread."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Group:
     """Rows that become visible together, and what is done in the same transaction."""
 
@@ -43,14 +43,30 @@ class _Batch:
     """What one commit takes."""
 
     groups: list[_Group] = field(default_factory=list)
-    loose: dict[str, list[Row]] = field(default_factory=dict)
+    loose: dict[str, list[Any]] = field(default_factory=dict)
+    unanswered: "_Unanswered | None" = None
 
     @property
     def size(self) -> int:
         return sum(group.size for group in self.groups) + sum(map(len, self.loose.values()))
 
+    def without(self, groups: list[_Group], loose: Mapping[str, list[Any]]) -> None:
+        """Take out what is done with."""
+        done = set(map(id, groups))
+        self.groups = [group for group in self.groups if id(group) not in done]
+        self.loose = {} if loose else self.loose
+
     def __bool__(self) -> bool:
         return bool(self.groups or self.loose)
+
+
+@dataclass(frozen=True)
+class _Unanswered:
+    """A commit that was sent and not answered: it may be in."""
+
+    entries: list[dict[str, Any]]
+    groups: list[_Group]
+    loose: Mapping[str, list[Any]]
 
 
 class BufferedWriter:
@@ -72,6 +88,7 @@ class BufferedWriter:
         self._lease, self._before = lease, before
         self._changed = threading.Condition(threading.Lock())
         self._next = _Batch()
+        self._again: _Batch | None = None  # what is left of a commit that failed
         self._room = max_rows
         self._asked = self._attempted = 0  # flushes
         self._error: StoreError | None = None  # of the last commit
@@ -191,25 +208,28 @@ class BufferedWriter:
 
     def _commit_all(self) -> StoreError | None:
         while batch := self._take():
+            size = batch.size
+            failed = None
             try:
-                if self._before is not None:
-                    self._before()
                 self._commit(batch)
             except StoreError as error:
-                with self._changed:
-                    self._next = _joined(batch, self._next)
-                return error
-            except Exception as error:
-                # A fault of ours or of `complete`: whoever waits must hear of it, not wait on.
+                failed = error
+            except Exception as error:  # of `before`, or of what makes a row: nobody must wait on
                 self._refuse(error, batch.size)
+                batch.without(batch.groups, batch.loose)
             with self._changed:
-                self._room += batch.size
+                self._again = batch if failed else None
+                self._room += size - batch.size
                 self._changed.notify_all()
+            if failed is not None:
+                return failed
         return None
 
     def _take(self) -> _Batch:
-        """The next batch, about BATCH_ROWS; the rest stays."""
+        """The next batch, about BATCH_ROWS; the rest stays. What failed is tried as it was."""
         with self._changed:
+            if self._again is not None:
+                return self._again
             size, count = 0, 0
             for group in self._next.groups:
                 if count and size + group.size > BATCH_ROWS:
@@ -220,28 +240,55 @@ class BufferedWriter:
             return taken
 
     def _commit(self, batch: _Batch) -> None:
+        """Commit a batch and take out of it what is done with. Raises what may pass by itself."""
+        if self._before is not None:
+            self._before()
+        self._resolve(batch)
         # Made once: what a row was made from is not kept when the commit has to be tried again.
         batch.loose = {table: [_made(row) for row in rows] for table, rows in batch.loose.items()}
-        loose: dict[str, list[Any]] = batch.loose
         try:
-            self._commit_groups(batch.groups, loose)
+            self._commit_rows(batch, batch.groups, batch.loose)
         except LeaseLost as error:
             self._refuse(error, batch.size)
-        except RowRefused as error:
-            # One row that no table takes must not cost the others.
-            fitting = {name: [r for r in rows if _fits(name, r)] for name, rows in loose.items()}
-            lost = sum(map(len, loose.values())) - sum(map(len, fitting.values()))
-            if lost:
-                self.dropped += lost
-                self._note = f"a row was dropped: {error}"
-            self._commit_groups([], fitting)
-            for group in batch.groups:
-                try:
-                    self._commit_groups([group], {})
-                except RowRefused as reason:
-                    self._refuse(reason, group.size)
+            batch.without(batch.groups, batch.loose)
+        except RowRefused:
+            self._commit_apart(batch)
+        except StoreError:
+            raise
+        except Exception:  # of a group's `complete`; found and given to whoever waits
+            self._commit_apart(batch)
 
-    def _commit_groups(self, groups: list[_Group], loose: Mapping[str, list[Any]]) -> None:
+    def _resolve(self, batch: _Batch) -> None:
+        """Ask what became of a commit that was not answered. Raises StoreError if nobody tells."""
+        if (last := batch.unanswered) is None:
+            return
+        if settle(self._catalog, last.entries):
+            self.committed += _Batch(last.groups, dict(last.loose)).size
+            batch.without(last.groups, last.loose)
+        batch.unanswered = None
+
+    def _commit_apart(self, batch: _Batch) -> None:
+        """One row that no table takes, one group that cannot change, must not cost the others."""
+        for table, rows in batch.loose.items():
+            unfit = [_unfit(table, row) for row in rows]
+            batch.loose[table] = [row for row, why in zip(rows, unfit, strict=True) if not why]
+            self.dropped += len(rows) - len(batch.loose[table])
+            self._note = next((f"a row was dropped: {why}" for why in unfit if why), self._note)
+        self._commit_rows(batch, [], batch.loose)
+        for group in list(batch.groups):
+            try:
+                self._commit_rows(batch, [group], {})
+            except (RowRefused, LeaseLost) as error:
+                self._refuse(error, group.size)
+            except StoreError:
+                raise
+            except Exception as error:
+                self._refuse(error, group.size)
+            batch.without([group], {})
+
+    def _commit_rows(
+        self, batch: _Batch, groups: list[_Group], loose: Mapping[str, list[Any]]
+    ) -> None:
         rows = {table: list(given) for table, given in loose.items()}
         for group in groups:
             for table, more in group.rows.items():
@@ -252,8 +299,14 @@ class BufferedWriter:
             for change in completes:
                 change(connection)
 
-        commit(self._catalog, rows, complete if completes else None, self._lease, polite=True)
+        try:
+            states = complete if completes else None
+            commit(self._catalog, rows, states, self._lease, polite=True)
+        except CommitUncertain as error:
+            batch.unanswered = _Unanswered(error.entries, groups, loose)
+            raise
         self.committed += sum(map(len, rows.values()))
+        batch.without(groups, loose)
 
     def _refuse(self, error: Exception, rows: int) -> None:
         self.dropped += rows
@@ -264,16 +317,10 @@ def _made(row: Row) -> Mapping[str, Any]:
     return row() if callable(row) else row
 
 
-def _fits(table: str, row: Mapping[str, Any]) -> bool:
+def _unfit(table: str, row: Mapping[str, Any]) -> str:
+    """Why the table does not take the row; empty when it does."""
     try:
         to_arrow(table, [row])
-    except RowRefused:
-        return False
-    return True
-
-
-def _joined(first: _Batch, then: _Batch) -> _Batch:
-    loose = dict(first.loose)
-    for table, rows in then.loose.items():
-        loose[table] = loose.get(table, []) + rows
-    return _Batch(first.groups + then.groups, loose)
+    except RowRefused as error:
+        return str(error)
+    return ""

@@ -141,7 +141,7 @@ def _check_numbers(name: str, field: pa.Field, column: Any, rows: Rows) -> None:
 
 
 def _of_floats(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) and pa.types.is_floating(kind.value_type)
+    return bool(pa.types.is_list(kind) and pa.types.is_floating(kind.value_type))
 
 
 def _holds_nan(values: Sequence[float | None] | None) -> bool:

@@ -3,10 +3,13 @@
 StoreError
 ├── StoreFull        the disk (or quota) under TUTTI_HOME has no room left
 ├── StoreBusy        the catalog stayed locked for longer than its bound, or another holds a lease
+├── CommitUncertain  the database did not answer a commit: it may be in
 ├── LeaseLost        another took the lease over: what was done under it may not be committed
 ├── RowRefused       a row does not fit its table; the message names table, row, column and value
 └── PartDamaged      a part is missing or not what was entered; the message names the file
 """
+
+from typing import Any
 
 
 class StoreError(RuntimeError):
@@ -19,6 +22,15 @@ class StoreFull(StoreError):
 
 class StoreBusy(StoreError):
     """The catalog stayed locked for longer than its bound, or another holds the lease."""
+
+
+class CommitUncertain(StoreError):
+    """A commit was sent and not answered; `settle` tells later whether it is in."""
+
+    def __init__(self, message: str, entries: list[dict[str, Any]]) -> None:
+        super().__init__(message)
+        self.entries = entries
+        """The parts it would have entered."""
 
 
 class LeaseLost(StoreError):

@@ -206,6 +206,27 @@ class RemoteFiles:
         """What DuckDB opens, through this file system."""
         return f"{self.scheme}://{self._at(path).lstrip('/')}"
 
+    def upload(self, folder: Path, path: str) -> None:
+        """Put a local folder (or file) at `path`."""
+        for found in [folder] if folder.is_file() else sorted(folder.rglob("*")):
+            if found.is_file():
+                at = path if found == folder else f"{path}/{found.relative_to(folder).as_posix()}"
+                self.fs.makedirs(self._at(at).rsplit("/", 1)[0], exist_ok=True)
+                self.fs.put_file(str(found), self._at(at))
+
+    def download(self, path: str, folder: Path) -> None:
+        """Get what `upload` put there. Whole or not at all. Raises FileNotFoundError."""
+        found = self.fs.find(self._at(path))
+        if not found:
+            raise FileNotFoundError(self._at(path))
+        temporary = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+        for each in found:
+            below = each.split(path, 1)[1].lstrip("/")  # empty when the artifact is one file
+            target = temporary / below if below else temporary
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.fs.get_file(each, str(target))
+        temporary.rename(folder)
+
     def _at(self, path: str) -> str:
         return f"{self.root}/{path}"
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from storage import catalog as cat
 from storage.encode import Rows, to_arrow
-from storage.errors import StoreError
+from storage.errors import CommitUncertain, StoreError
 from storage.leases import Lease, check_lease
 from storage.parts import files_of, write_part
 from storage.schemas import PARTITIONED
@@ -60,26 +60,38 @@ def commit_tables(
                 complete(connection)
             if entries:
                 connection.execute(sa.insert(cat.parts), entries)
-    except BaseException:
-        remove_unentered(catalog, entries)
+    except BaseException as error:
+        entered = _settled(catalog, entries)
+        if entered is None and isinstance(error, StoreError):
+            raise CommitUncertain(str(error), entries) from error
+        if entered and isinstance(error, StoreError):
+            return  # the connection broke after the commit: it is in
         raise
 
 
-def remove_unentered(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> None:
-    """Take away files that no reader will see, while we still know them.
+def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
+    """Whether the commit that enters `entries` is in; if it is not, their files are taken away.
 
-    An interrupt can come when the transaction is in already, so the catalog is asked; where it
-    cannot answer the files stay: an orphan costs room, a missing part costs data.
+    Raises StoreError when the catalog cannot be asked.
     """
     ids = [entry["part_id"] for entry in entries]
     query = sa.select(cat.parts.c.part_id).where(cat.parts.c.part_id.in_(ids))
-    try:
-        entered = {row["part_id"] for row in catalog.rows(query)} if ids else set()
-    except StoreError:
-        return
+    if ids and catalog.rows(query):
+        return True  # one transaction: all of them are
     for entry in entries:
-        if entry["part_id"] not in entered:
-            files_of(catalog.home).remove(entry["path"])
+        files_of(catalog.home).remove(entry["path"])
+    return False
+
+
+def _settled(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool | None:
+    """As `settle`; None when the catalog cannot be asked.
+
+    The files then stay: an orphan costs room, a missing part costs data.
+    """
+    try:
+        return settle(catalog, entries)
+    except StoreError:
+        return None
 
 
 def rows_by_sweep(

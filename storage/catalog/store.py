@@ -17,6 +17,7 @@ from storage.catalog.tables import artifact_parents, artifacts, cells
 from storage.clock import now
 from storage.errors import StoreError
 from storage.home import Home, current_home
+from storage.parts import RemoteFiles, files_of
 
 MIGRATION_LOCK = 7_011_741_441  # any number, the same in all versions
 POSTGRESQL_TIMEOUTS = {
@@ -93,17 +94,31 @@ class Catalog:
         parents: Iterable[str] = (),
         path: Path | None = None,
     ) -> None:
-        """Enter an artifact with its parents. Entering the same one again changes nothing."""
+        """Enter an artifact with its parents. Entering the same one again changes nothing.
+
+        In a remote store what lies at `path` is uploaded first.
+        """
+        files = files_of(self.home)
+        if isinstance(files, RemoteFiles) and path is not None:
+            with store_boundary(self.home):
+                files.upload(path, str(path.relative_to(self.home.root)))
         with self.transaction() as connection:
             enter_artifact(connection, self.home, artifact_id, detail, parents, path)
 
     def artifact(self, artifact_id: str) -> dict[str, Any] | None:
-        """The artifact's row, `detail` decoded and `path` absolute; None if it is not entered."""
+        """The artifact's row, `detail` decoded and `path` absolute; None if it is not entered.
+
+        In a remote store its files are brought to this machine the first time.
+        """
         found = self.rows(sa.select(artifacts).where(artifacts.c.artifact_id == artifact_id))
         if not found:
             return None
         row = found[0]
         path = None if row["path"] is None else self.home.root / row["path"]
+        files = files_of(self.home)
+        if isinstance(files, RemoteFiles) and path is not None and not path.exists():
+            with store_boundary(self.home):
+                files.download(row["path"], path)
         return row | {"detail": json.loads(row["detail"]), "path": path}
 
     def parents(self, artifact_id: str) -> list[str]:

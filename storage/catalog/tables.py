@@ -1,4 +1,4 @@
-"""The catalog's tables. `migrations/` brings an older catalog to this form, revision by revision."""
+"""The catalog's tables. `migrations/` brings an older catalog to this form."""
 
 from datetime import datetime
 from typing import Any

@@ -5,6 +5,7 @@ transaction, which fails unless every source is still there: rows are never doub
 killed when.
 """
 
+import contextlib
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from storage.integrity import MEND, damage
 from storage.leases import Lease, check_lease, held
 from storage.parts import files_of, write_part
 from storage.schemas import SCHEMA_VERSION, SORTED_BY, TABLES
-from storage.writer import remove_unentered, rows_by_sweep
+from storage.writer import rows_by_sweep, settle
 
 TARGET_BYTES = 64 * 2**20  # of a merged part: a few row groups a core, a second to write
 MERGE_BYTES = 512 * 2**20  # of Arrow memory that one merge may hold
@@ -107,7 +108,8 @@ def replace(
             _mark_replaced(connection, sources, entries)
             connection.execute(sa.insert(cat.parts), entries)
     except BaseException:
-        remove_unentered(catalog, entries)
+        with contextlib.suppress(StoreError):  # where nobody can tell, an orphan costs only room
+            settle(catalog, entries)
         raise
     return entries
 

@@ -1,0 +1,268 @@
+"""The background writer: bounded, honest about what it could not keep, quick to its caller."""
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+import storage
+from storage import BufferedWriter, buffered, leases
+
+Fail = Callable[[storage.StoreError | None], None]
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
+    """Make every commit raise, until called with None."""
+    error: list[storage.StoreError | None] = [None]
+    real = buffered.commit
+
+    def commit(*given: Any, **named: Any) -> None:
+        if error[0] is not None:
+            raise error[0]
+        real(*given, **named)
+
+    monkeypatch.setattr(buffered, "commit", commit)
+
+    def change(new: storage.StoreError | None) -> None:
+        error[0] = new
+
+    return change
+
+
+def count(catalog: storage.Catalog, table: str = "calls") -> int:
+    """Rows that readers see."""
+    (row,) = storage.query(f"select count(*) as n from {table}", catalog.home)
+    return int(row["n"])
+
+
+def call(nth: int) -> dict[str, Any]:
+    """A row of `calls`."""
+    return {"call_id": f"c{nth}", "latency_s": 0.5}
+
+
+def test_rows_are_committed_within_their_time_without_being_asked(
+    catalog: storage.Catalog,
+) -> None:
+    """A reader sees a running cell."""
+    with BufferedWriter(catalog, commit_s=0.05) as writer:
+        writer.add("calls", call(1))
+        until = time.monotonic() + 10
+        while not count(catalog) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert count(catalog) == 1
+
+
+def test_rows_from_many_threads_are_all_there_once(catalog: storage.Catalog) -> None:
+    """`add` and `put` at once, commits in between."""
+    with BufferedWriter(catalog, commit_s=0.01) as writer:
+
+        def work(thread: int) -> None:
+            for nth in range(200):
+                writer.add("calls", call(1000 * thread + nth))
+                writer.put({"attempts": [{"attempt_id": f"a{thread}-{nth}"}]})
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert (writer.committed, writer.dropped) == (1600, 0)
+    (row,) = storage.query(
+        "select (select count(distinct call_id) from calls) as calls, (select count(distinct "
+        "attempt_id) from attempts) as attempts",
+        catalog.home,
+    )
+    assert row == {"calls": 800, "attempts": 800}
+    assert count(catalog) == 800
+
+
+def test_add_beyond_the_bound_is_refused_and_counted(catalog: storage.Catalog, fail: Fail) -> None:
+    """A gateway goes on when the disk does not; what it could not keep is known."""
+    fail(storage.StoreFull("no room"))
+    writer = BufferedWriter(catalog, max_rows=3, commit_s=0.01)
+    assert [writer.add("calls", call(i)) for i in range(5)] == [True] * 3 + [False] * 2
+    assert writer.dropped == 2
+    with pytest.raises(storage.StoreFull):
+        writer.flush()
+    assert writer.last_error == "no room" and writer.failing_s > 0
+    fail(None)
+    assert writer.flush() == 3
+    assert (writer.last_error, writer.failing_s) == ("", 0.0)
+    writer.close()
+    assert count(catalog) == 3
+
+
+def test_put_waits_for_room(catalog: storage.Catalog, fail: Fail) -> None:
+    """Back-pressure: the producer is as fast as the disk."""
+    fail(storage.StoreBusy("locked"))
+    writer = BufferedWriter(catalog, max_rows=2, commit_s=0.01)
+    writer.put({"calls": [call(0), call(1)]})
+    with pytest.raises(storage.StoreError, match="nothing was committed for 0 s: locked"):
+        writer.put({"calls": [call(2)]}, timeout_s=0.1)
+    waiting = threading.Thread(target=writer.put, args=({"calls": [call(3)]},))
+    waiting.start()
+    fail(None)
+    waiting.join(10)
+    assert not waiting.is_alive()
+    writer.put({"calls": [call(i) for i in range(10, 20)]})  # larger than the bound, alone
+    writer.close()
+    assert count(catalog) == 13
+
+
+def test_rows_and_what_they_complete_are_one(catalog: storage.Catalog) -> None:
+    """A group whose state cannot change is not there; others of its batch are."""
+    lost = {"attempts": [{"attempt_id": "lost"}]}
+
+    def fail_always(_: sa.Connection) -> None:
+        raise AssertionError("lost was committed before")
+
+    writer = BufferedWriter(catalog, commit_s=60)
+    writer.put({"attempts": [{"attempt_id": "before"}]})
+    writer.put(lost, fail_always)
+    writer.put({"attempts": [{"attempt_id": "after"}]})
+    writer.add("calls", call(1))
+    with pytest.raises(AssertionError, match="lost was committed before"):
+        writer.close()
+    assert (count(catalog, "attempts"), count(catalog)) == (2, 1)
+
+
+def test_a_caller_that_breaks_the_thread_hears_of_it(catalog: storage.Catalog) -> None:
+    """It would wait for ever for a thread that ended."""
+
+    def make() -> dict[str, Any]:
+        raise KeyError("no body")
+
+    writer = BufferedWriter(catalog, commit_s=60)
+    writer.add("calls", make)
+    with pytest.raises(KeyError, match="no body"):
+        writer.flush()
+    writer.add("calls", call(1))
+    writer.close()
+    assert count(catalog) == 1
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+@pytest.mark.parametrize("reachable", [True, False])
+def test_a_commit_that_is_not_answered_is_neither_lost_nor_doubled(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch, arrived: bool, reachable: bool
+) -> None:
+    """The database goes away between the commit and its answer; a retry asks before it writes."""
+    real, real_rows, away = catalog.transaction, catalog.rows, [True]
+
+    @contextmanager
+    def breaking() -> Iterator[sa.Connection]:
+        if not away:
+            with real() as connection:
+                yield connection
+            return
+        with pytest.raises(ZeroDivisionError) if not arrived else nullcontext():
+            with real() as connection:
+                yield connection
+                1 / (0 if not arrived else 1)
+        raise storage.StoreError("server closed the connection unexpectedly")
+
+    def rows(query: Any) -> Any:
+        if away and not reachable:
+            raise storage.StoreError("could not connect")
+        return real_rows(query)
+
+    monkeypatch.setattr(catalog, "transaction", breaking)
+    monkeypatch.setattr(catalog, "rows", rows)
+    writer = BufferedWriter(catalog, commit_s=60)
+    writer.add("calls", call(1))
+    if arrived and reachable:
+        assert writer.flush() == 1
+    else:
+        with pytest.raises(storage.StoreError, match="closed the connection"):
+            writer.flush()
+        writer.add("calls", call(2))
+        away.clear()
+        assert writer.flush() == 2
+    away.clear()
+    writer.close()
+    assert count(catalog) == writer.committed == (1 if arrived and reachable else 2)
+    assert len(list(catalog.home.tables.rglob("*.parquet"))) == writer.committed
+
+
+def test_a_row_no_table_takes_costs_only_itself(catalog: storage.Catalog) -> None:
+    """Of loose rows it is counted, of a group it is raised."""
+    writer = BufferedWriter(catalog, commit_s=60)
+    for row in (call(1), {"call_id": 5}, {"latency_s": float("nan")}, call(2)):
+        writer.add("calls", row)
+    writer.put({"attempts": [{"attempt_id": "good"}]})
+    writer.put({"attempts": [{"attempt_id": "bad", "score": float("nan")}]})
+    with pytest.raises(storage.RowRefused, match=r"\(attempt_id='bad'\), column score: nan"):
+        writer.flush()
+    assert writer.dropped == 3 and "a row was dropped" in writer.last_error
+    writer.close()
+    assert (count(catalog), count(catalog, "attempts")) == (2, 1)
+
+
+def test_a_lost_lease_is_raised_and_nothing_more_is_committed(catalog: storage.Catalog) -> None:
+    """Also what was put after it."""
+    lease = leases.acquire(catalog, "sweep:1", seconds=0)
+    writer = BufferedWriter(catalog, lease=lease, commit_s=60)
+    leases.acquire(catalog, "sweep:1", seconds=0)
+    for _ in range(2):
+        writer.put({"attempts": [{"attempt_id": "late"}]})
+        with pytest.raises(storage.LeaseLost):
+            writer.flush()
+    writer.close()
+    assert count(catalog, "attempts") == 0
+
+
+def test_costly_rows_are_made_on_the_writers_thread_and_once(
+    catalog: storage.Catalog, fail: Fail
+) -> None:
+    """A prompt is hashed where nobody waits, and not again when the disk was full."""
+    made: list[str] = []
+
+    def make() -> dict[str, Any]:
+        made.append(threading.current_thread().name)
+        return call(1)
+
+    fail(storage.StoreFull("no room"))
+    writer = BufferedWriter(catalog, commit_s=60)
+    writer.add("calls", make)
+    with pytest.raises(storage.StoreFull):
+        writer.flush()
+    fail(None)
+    writer.close()
+    assert made == ["store writer"]
+    assert count(catalog) == 1
+
+
+def test_before_each_commit_the_callers_own_is_called(catalog: storage.Catalog) -> None:
+    """Its store error fails the commit; the rows stay."""
+    errors: list[storage.StoreError] = [storage.StoreError("the gateway is away")]
+
+    def before() -> None:
+        if errors:
+            raise errors.pop()
+
+    writer = BufferedWriter(catalog, before=before, commit_s=60)
+    writer.put({"attempts": [{"attempt_id": "a"}]})
+    with pytest.raises(storage.StoreError, match="the gateway is away"):
+        writer.flush()
+    writer.close()
+    assert count(catalog, "attempts") == 1
+
+
+def test_add_is_quick_while_the_writer_writes(catalog: storage.Catalog) -> None:
+    """The median of 20,000 is some microseconds; the bench measures the tail, this the idea."""
+    row = call(1) | {"params": "{}" * 50, "prompt_hash": "0" * 16}
+    costs = []
+    with BufferedWriter(catalog, commit_s=0.05) as writer:
+        for _ in range(20_000):
+            began = time.perf_counter()
+            writer.add("calls", row)
+            costs.append(time.perf_counter() - began)
+        assert writer.dropped == 0
+    assert statistics.median(costs) < 50e-6
+    assert count(catalog) == 20_000

@@ -3,7 +3,6 @@
 Heavy modules are imported inside the verbs, so that ``tutti --help`` answers at once.
 """
 
-import asyncio
 import json
 import os
 import sys
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from cli import exchange, lineage, maintenance
 
 PROJECT = Path(__file__).resolve().parents[1]
 MODELS = PROJECT / "deployments" / "models.yaml"
@@ -31,6 +32,9 @@ sweep_app = typer.Typer(no_args_is_help=True, help="Measure a suite's cells.")
 train_app = typer.Typer(no_args_is_help=True, help="Train models.")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(train_app, name="train")
+lineage.register(app)
+exchange.register(app)
+maintenance.register(app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 ModelsFile = Annotated[Path, typer.Option("--models", help="the model registry file")]
@@ -42,18 +46,19 @@ class Format(StrEnum):
     table = "table"
     csv = "csv"
     json = "json"
+    parquet = "parquet"
 
 
 def guarded(work: Callable[[], Any]) -> Any:
     """Run `work`; an expected error becomes one message on stderr and exit code 1 or 2."""
-    from cli.failures import exit_code_of, message_of
-
     try:
         return work()
     except KeyboardInterrupt:
         typer.echo("interrupted; what is finished is kept, run the same command again", err=True)
         raise typer.Exit(1) from None
     except Exception as error:
+        from cli.failures import exit_code_of, message_of  # imports what verbs seldom need
+
         code = exit_code_of(error)
         if code is None:
             raise
@@ -63,6 +68,7 @@ def guarded(work: Callable[[], Any]) -> Any:
 
 def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> None:
     """Run a flow to its end; with `as_json` its result is all that goes to standard output."""
+    import asyncio
     from contextlib import nullcontext, redirect_stdout
 
     from cli.prefect_server import as_flow_run
@@ -218,17 +224,30 @@ def report(
 
 @app.command()
 def sql(
-    statement: Annotated[str, typer.Argument(help="one SQL statement; `-` reads it from stdin")],
-    output: Annotated[Format, typer.Option("--format", help="how to print rows")] = Format.table,
+    statement: Annotated[
+        str | None, typer.Argument(help="SQL; `-` reads it from stdin; nothing opens a prompt")
+    ] = None,
+    output: Annotated[
+        Format | None,
+        typer.Option("--format", help="table unless --out ends in another's name"),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(help="name=value for $name in the SQL: JSON, else text; may be repeated"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="write the rows to this file")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the store: every table of the contract, and the macros window_summary, steady_window."""
+    """Ask the store in SQL: the contract's tables, and macros such as window_summary.
+
+    The store itself is only read; `copy … to` and --out write the files you name.
+    """
 
     def work() -> None:
-        from cli.sql import run_sql
+        from cli.sql import run_verb
 
-        text = sys.stdin.read() if statement == "-" else statement
-        run_sql(text, "json" if as_json else output.value)
+        chosen = "json" if as_json else output and output.value
+        run_verb(statement, chosen, param or (), out)
 
     guarded(work)
 

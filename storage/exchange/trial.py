@@ -67,6 +67,14 @@ class Trial:
     tool_runs: list[Row] = field(default_factory=list)
     retrievals: list[Row] = field(default_factory=list)
     scores: list[Row] = field(default_factory=list)
+    target: str | None = None
+    """What a right answer is, for an exporter that shows it; the loader has no column for it."""
+    origin: str = ""
+    """The attempt's id in the store it came from: a store does not take its own attempts again."""
+    file: Path | None = None
+    """Where the importer read it, for the problems that only the loader can see."""
+    line: int | None = None
+    """Its line there, from 1; None where the format has no lines."""
 
 
 @dataclass

@@ -8,7 +8,8 @@ with bounds as (
     select t0, t0 + to_microseconds(cast(start_s * 1e6 as bigint)) as begins,
            t0 + to_microseconds(cast(end_s * 1e6 as bigint)) as ends,
            if(t0 is null, null, cast(end_s - start_s as double)) as seconds
-    from (select min(sent_at) as t0 from calls where cell_id = cell)
+    -- A log of another tool may not say when its calls were sent; then its first answer counts.
+    from (select coalesce(min(sent_at), min(ended_at)) as t0 from calls where cell_id = cell)
 ),
 cell_calls as (
     select c.*, b.begins, b.ends from calls c, bounds b where c.cell_id = cell

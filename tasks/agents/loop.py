@@ -7,9 +7,10 @@ returns it with its status, and raises only for errors of the program itself.
 import asyncio
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from storage.clock import now
 from tasks.agents.model import ChatModel, ContextExceeded, Message, ModelCallFailed, Reply
 from tasks.agents.prompts import SYSTEM_PROMPT, last_boxed
 from tasks.agents.toolbox import Toolbox, ToolResult, ToolUnavailable
@@ -44,8 +45,8 @@ class Trajectory:
     completion_tokens: int = 0
     held_s: float = 0.0
     cost_usd: float = 0.0
-    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    ended_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    started_at: datetime = field(default_factory=now)
+    ended_at: datetime = field(default_factory=now)
     seconds: float = 0.0
 
 
@@ -67,7 +68,7 @@ async def run_attempt(
     except (ModelCallFailed, ToolUnavailable) as error:
         trajectory.status, trajectory.stop_reason = "infra_error", type(error).__name__
         trajectory.error_type = str(error)[:200]
-    trajectory.ended_at = datetime.now(UTC)
+    trajectory.ended_at = now()
     trajectory.seconds = time.monotonic() - started
     return trajectory
 

@@ -4,11 +4,12 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import aiohttp
 
+from storage.clock import now
 from tasks.agents.sandbox import Sandbox, SandboxUnavailable
 from tasks.agents.tools import REQUIRED_ARGUMENT
 
@@ -48,12 +49,12 @@ class Toolbox:
 
         A malformed call is answered with what is wrong with it. Raises ToolUnavailable.
         """
-        started_at = datetime.now(UTC)
+        started_at = now()
         try:
             argument = _checked(name, arguments)
         except ValueError as error:
-            now = datetime.now(UTC)
-            return ToolResult(f"error: {error}", "error", started_at, now, "malformed_call")
+            message = f"error: {error}"
+            return ToolResult(message, "error", started_at, now(), "malformed_call")
         if name == "search":
             return await self._search(argument, started_at)
         try:
@@ -63,7 +64,7 @@ class Toolbox:
         status = {"ok": "ok", "timeout": "timeout"}.get(result.status, "error")
         kind = None if result.status == "ok" else result.status
         content = result.output.rstrip("\n")
-        return ToolResult(content, status, started_at, datetime.now(UTC), kind)
+        return ToolResult(content, status, started_at, now(), kind)
 
     async def _search(self, query: str, started_at: datetime) -> ToolResult:
         body = {"queries": [query], "topk": RESULTS_PER_SEARCH}
@@ -87,8 +88,7 @@ class Toolbox:
             "latency_s": time.monotonic() - sent,
         }
         content = "\n\n".join(hit["document"]["contents"] for hit in hits)
-        now = datetime.now(UTC)
-        return ToolResult(content, "ok", started_at, now, retrieval=retrieval)
+        return ToolResult(content, "ok", started_at, now(), retrieval=retrieval)
 
 
 def _checked(name: str, arguments: str) -> str:

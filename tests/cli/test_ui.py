@@ -44,7 +44,7 @@ def test_parameters_of_a_deployment_validate(name: str, monkeypatch: pytest.Monk
     monkeypatch.chdir(ui.PROJECT)
     parameters = _flow_of(DEPLOYMENTS[name]).validate_parameters(DEPLOYMENTS[name]["parameters"])
     files = [value for value in parameters.values() if isinstance(value, Path)]
-    assert files and all(file.is_file() and not file.is_absolute() for file in files)
+    assert all(file.is_file() and not file.is_absolute() for file in files)
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)

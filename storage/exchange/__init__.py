@@ -1,0 +1,136 @@
+"""Other programs' logs in and out: add a format with one file and one line in a dict.
+
+An importer is ``read(path, run) -> Iterator[Imported]``, where `run` names a run whose files do
+not; an exporter ``write(trials, folder) -> list[Path]``. Their modules are loaded when first used.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+
+from storage.errors import StoreError
+from storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
+
+__all__ = [
+    "EXPORTERS",
+    "IMPORTERS",
+    "Cell",
+    "Imported",
+    "Problem",
+    "Recording",
+    "Trial",
+    "detect",
+    "export",
+]
+
+Importer = Callable[[Path, str], Iterator[Imported]]
+Exporter = Callable[[Iterator[Trial], Path], list[Path]]
+
+
+def _importer(module: str) -> Importer:
+    def read(path: Path, run: str) -> Iterator[Imported]:
+        found: Importer = import_module(f"storage.exchange.{module}").read
+        return found(path, run)
+
+    return read
+
+
+def _exporter(module: str) -> Exporter:
+    def write(trials: Iterator[Trial], folder: Path) -> list[Path]:
+        found: Exporter = import_module(f"storage.exchange.{module}").write
+        return found(trials, folder)
+
+    return write
+
+
+IMPORTERS: dict[str, Importer] = {
+    "inspect": _importer("inspect"),
+    "atif": _importer("atif"),
+    "verifiers": _importer("verifiers"),
+    "nemo-skills": _importer("nemo_skills"),
+    "lm-eval": _importer("lm_eval"),
+    "tau2": _importer("tau2"),
+    "thunderagent": _importer("thunderagent"),
+}
+EXPORTERS: dict[str, Exporter] = {
+    "inspect": _exporter("inspect_export"),
+    "atif": _exporter("atif_export"),
+}
+
+NAMES = (
+    ("inspect", "*.eval"),
+    ("thunderagent", "orchestrator_usage.jsonl"),
+    ("thunderagent", "*_timeseries.csv"),
+    ("nemo-skills", "output-rs*.jsonl*"),
+    ("lm-eval", "samples_*.jsonl*"),
+    ("atif", "*trajectory*.json"),
+    ("verifiers", "traces.jsonl"),
+    ("verifiers", "*rollouts*.jsonl"),
+)
+"""Names that say it all."""
+CONTENTS = (
+    ("atif", "*.json", r'"schema_version"\s*:\s*"ATIF|"trial_name"\s*:'),
+    ("inspect", "*.json", r'"eval"\s*:\s*\{[^{}]*"(eval_id|run_id|created)"'),
+    ("tau2", "*.json", r'"simulations"\s*:|"info"\s*:\s*\{[^{]*"git_commit"'),
+    ("lm-eval", "*.jsonl", r'"(filtered_resps|resps)"\s*:'),
+    ("nemo-skills", "*.jsonl", r'"generation"\s*:'),
+    ("verifiers", "*.jsonl", r'"(completion|trajectory)"\s*:.*"reward"|"example_id"\s*:'),
+)
+"""What stands at the beginning of files whose names are anybody's."""
+BEGINNING_BYTES = 65_536
+FILES_LOOKED_AT = 2000  # of a folder
+
+
+def detect(path: Path) -> str:
+    """The format of a file or folder. Raises StoreError with the known ones."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such file or folder")
+    files = [path] if path.is_file() else _some_files(path)
+    for format, pattern in NAMES:
+        if any(fnmatch(file.name, pattern) for file in files):
+            return format
+    for format, pattern, content in CONTENTS:
+        for file in files:
+            if fnmatch(file.name, pattern) and re.search(content, _beginning(file), re.DOTALL):
+                return format
+    known = ", ".join(IMPORTERS)
+    raise StoreError(f"{path}: not a format known here; say which it is: {known}")
+
+
+def _some_files(folder: Path) -> list[Path]:
+    found = (file for file in folder.rglob("*") if file.is_file())
+    return sorted(islice(found, FILES_LOOKED_AT))
+
+
+def _beginning(file: Path) -> str:
+    with file.open("rb") as stream:
+        return stream.read(BEGINNING_BYTES).decode(errors="replace")
+
+
+def export(format: str, trials: Iterator[Trial], folder: Path, force: bool = False) -> list[Path]:
+    """Write `trials` into `folder`, whole or not at all. Raises StoreError.
+
+    Files there of the same names stay, and nothing is written, unless `force` replaces them.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
+            written = EXPORTERS[format](trials, Path(work))
+            if not written:
+                raise StoreError("no stored attempt is chosen by that")
+            targets = [folder / path.name for path in written]
+            taken = [str(target) for target in targets if target.exists()]
+            if taken and not force:
+                words = f"{taken[0]} and {len(taken) - 1} more" if len(taken) > 1 else taken[0]
+                raise StoreError(f"{words}: there already; --force replaces")
+            folder.mkdir(exist_ok=True)
+            for path, target in zip(written, targets, strict=True):
+                os.replace(path, target)
+    except OSError as error:
+        raise StoreError(f"{folder}: {error.strerror or error}") from error
+    return targets

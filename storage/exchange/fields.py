@@ -1,0 +1,267 @@
+"""Take typed values out of a foreign record, and say exactly which could not be taken.
+
+In: one JSON object and where it was read. Out: values of the wanted type, or None and a `Problem`
+that names the file, the line, the dotted field and the value. A minor field that is wrong costs
+that field; `refuse` and `needed` end the record (`Refused`), which `take` turns into its problems.
+
+Nothing is converted by guess: text is no number, a number no text, true no 1. Only whole floats are
+integers (counts are averaged and summed as floats by some writers).
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from storage.exchange.rows import json_text, mended, shown
+from storage.exchange.trial import Imported, Problem
+
+T = TypeVar("T")
+
+INT64 = 2**63
+INT32 = 2**31
+FLOAT32 = 3.4e38  # the largest float of 32 bits, rounded down
+LATEST_S = 253_402_300_799.0  # the end of the year 9999, after which Python has no dates
+
+
+class Refused(Exception):
+    """A record that cannot be taken; why is among its problems."""
+
+
+class Fields:
+    """A JSON object, where it was read, and what was wrong in it so far."""
+
+    def __init__(
+        self,
+        file: Path,
+        line: int | None,
+        data: dict[str, Any],
+        problems: list[Problem] | None = None,
+        path: str = "",
+    ) -> None:
+        self.file = file
+        self.line = line
+        self.data = data
+        self.problems: list[Problem] = [] if problems is None else problems
+        self.path = path
+
+    def __contains__(self, name: str) -> bool:
+        return self.data.get(name) is not None
+
+    def where(self, name: str) -> str:
+        """`name` dotted from the top of the record."""
+        return ".".join(part for part in (self.path, name) if part)
+
+    def problem(self, name: str, reason: str) -> None:
+        """Note that `name` could not be taken; once, however often it is looked at."""
+        found = Problem(self.file, self.line, self.where(name), reason)
+        if found not in self.problems:
+            self.problems.append(found)
+
+    def refuse(self, name: str, reason: str) -> NoReturn:
+        """Give up the record because of `name`."""
+        self.problem(name, f"{reason}; the record is not taken")
+        raise Refused
+
+    def needed(self, name: str, value: T | None) -> T:
+        """`value`, which was taken from `name`; without it the record is refused."""
+        if value is None:
+            self.refuse(name, "is missing" if name not in self else "is needed")
+        return value
+
+    def wrong(self, name: str, wanted: str) -> None:
+        """Note that the value of `name` is not what is `wanted`."""
+        self.problem(name, f"{shown(self.data[name])} is not {wanted}")
+
+    def text(self, name: str) -> str | None:
+        """Text, empty or not."""
+        value = self.data.get(name)
+        if value is None or isinstance(value, str):
+            return value
+        self.wrong(name, "text")
+        return None
+
+    def identity(self, name: str) -> str | None:
+        """A name: text that is not empty, or a whole number, which becomes text."""
+        value = self.data.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if value is None or (isinstance(value, str) and value.strip() and "\0" not in value):
+            return value
+        self.wrong(name, "a name")
+        return None
+
+    def flag(self, name: str) -> bool | None:
+        """True or false."""
+        value = self.data.get(name)
+        if value is None or isinstance(value, bool):
+            return value
+        self.wrong(name, "true or false")
+        return None
+
+    def integer(self, name: str, least: int = -INT64) -> int | None:
+        """A whole number of 64 bits, from `least` on."""
+        value = self.data.get(name)
+        if value is None:
+            return None
+        whole = _whole(value)
+        if whole is None or not max(least, -INT64) <= whole < INT64:
+            self.wrong(name, _wanted("a whole number", least, -INT64))
+            return None
+        return whole
+
+    def count(self, name: str) -> int | None:
+        """A whole number that is not negative."""
+        return self.integer(name, least=0)
+
+    def number(self, name: str, least: float = -math.inf) -> float | None:
+        """A finite number, from `least` on."""
+        value = self.data.get(name)
+        if value is None:
+            return None
+        found = finite(value)
+        if found is None or found < least:
+            self.wrong(name, _wanted("a finite number", least, -math.inf))
+            return None
+        return found
+
+    def amount(self, name: str) -> float | None:
+        """Seconds, money: a finite number that is not negative."""
+        return self.number(name, least=0.0)
+
+    def epoch(self, name: str) -> datetime | None:
+        """A time given as seconds since 1970; 0 stands for a time that was not taken."""
+        value = self.amount(name)
+        if value is None or value == 0.0:
+            return None
+        if value > LATEST_S:
+            self.wrong(name, "a time in seconds since 1970")
+            return None
+        return datetime.fromtimestamp(value, UTC)
+
+    def time(self, name: str) -> datetime | None:
+        """A time in ISO 8601. One without a zone is taken as UTC."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            found = datetime.fromisoformat(text)
+            return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        except (ValueError, OverflowError):
+            self.wrong(name, "a time in ISO 8601")
+            return None
+
+    def inner(self, name: str) -> "Fields":
+        """The object `name`; one without fields where there is none."""
+        value = self.data.get(name)
+        if value is not None and not isinstance(value, dict):
+            self.wrong(name, "an object")
+        data = value if isinstance(value, dict) else {}
+        return Fields(self.file, self.line, data, self.problems, self.where(name))
+
+    def array(self, name: str) -> list[Any]:
+        """The list `name`; an empty one where there is none."""
+        value = self.data.get(name)
+        if value is None or isinstance(value, list):
+            return value or []
+        self.wrong(name, "a list")
+        return []
+
+    def each(self, name: str) -> Iterator["Fields"]:
+        """The objects of the list `name`; members that are none are passed over and named."""
+        for place, member in enumerate(self.array(name)):
+            if isinstance(member, dict):
+                yield self.member(name, place, member)
+            else:
+                self.problem(f"{name}.{place}", f"{shown(member)} is not an object")
+
+    def member(self, name: str, place: int, data: dict[str, Any]) -> "Fields":
+        """An object of the list `name`, as fields of their own."""
+        path = self.where(f"{name}.{place}")
+        return Fields(self.file, self.line, data, self.problems, path)
+
+    def integers(self, name: str) -> list[int] | None:
+        """A list of whole numbers of 32 bits that are not negative (token ids)."""
+        found = self.array(name)
+        for place, value in enumerate(found):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < INT32:
+                self.problem(f"{name}.{place}", f"{shown(value)} is not a token id")
+                return None
+        return found or None
+
+    def numbers(self, name: str) -> list[float] | None:
+        """A list of finite numbers of 32 bits (log-probabilities)."""
+        found = self.array(name)
+        numbers = [finite(value, FLOAT32) for value in found]
+        if None in numbers:
+            place = numbers.index(None)
+            self.problem(f"{name}.{place}", f"{shown(found[place])} is not a finite number")
+            return None
+        return [value for value in numbers if value is not None] or None
+
+    def json(self, name: str) -> str | None:
+        """Whatever is there, as JSON text."""
+        value = self.data.get(name)
+        try:
+            return None if value is None else json_text(value)
+        except RecursionError:
+            self.problem(name, "is nested too deeply")
+            return None
+
+
+def finite(value: Any, most: float = math.inf) -> float | None:
+    """`value` as a float when it is a finite number, of at most `most` either way; else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number beyond every float
+        return None
+    return found if math.isfinite(found) and abs(found) <= most else None
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _wanted(kind: str, least: float, none: float) -> str:
+    return kind if least == none else f"{kind} from {least:g} on"
+
+
+def compact(**values: Any) -> dict[str, Any]:
+    """The values that are there: a row leaves out what its source does not say."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def detail_text(**values: Any) -> str | None:
+    """The values that are there, as JSON text; None when there is none."""
+    found = compact(**values)
+    return json_text(found) if found else None
+
+
+def parsed(text: str) -> Any:
+    """JSON inside a text field; None when it is none."""
+    try:
+        return mended(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def take(
+    found: Iterable[Fields | Problem], read: Callable[[Fields], Iterable[Imported]]
+) -> Iterator[Imported]:
+    """What `read` makes of each record, after the record's problems. A refused record is those."""
+    for record in found:
+        if isinstance(record, Problem):
+            yield record
+            continue
+        try:
+            taken = list(read(record))
+        except Refused:
+            taken = []
+        yield from record.problems
+        yield from taken

@@ -1,0 +1,235 @@
+"""Take what an importer yields into the store: every trial and every record of a log exactly once.
+
+In: `Trial`s, `Recording`s and `Problem`s, in any order. Out: rows and a `Report`. Ids follow from
+the content, and the attempt's state is entered in the transaction that makes its rows visible: an
+import that is repeated, was killed or runs twice at once adds what is missing and nothing else.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from storage import catalog as cat
+from storage.errors import RowRefused, StoreBusy
+from storage.exchange.enter import (
+    Marks,
+    enter_attempts,
+    enter_cells,
+    enter_run,
+    known_attempts,
+    title_of,
+)
+from storage.exchange.rows import MISFITS, Keys, Rows, placed, repair, trial_keys, trial_rows
+from storage.exchange.trial import Imported, Problem, Recording, Trial
+from storage.writer import commit
+
+BATCH = 2000  # small trials: a commit costs several synced files, whatever is in them
+BATCH_CHARACTERS = 16_000_000  # large trials: what is held in memory between commits
+LISTED_PROBLEMS = 1000  # kept with their words; the rest are counted
+RACES = 50  # times another import may enter the same trials first before we say so
+
+
+@dataclass
+class Report:
+    """What an import did."""
+
+    taken: int = 0
+    """Attempts entered."""
+    there: int = 0
+    """Attempts that were in the store already."""
+    records: int = 0
+    """Records of logs entered."""
+    records_there: int = 0
+    """Records of logs that were in the store already."""
+    problems: list[Problem] = field(default_factory=list)
+    """The first of what could not be taken, or only mended."""
+    problems_total: int = 0
+    """How many problems there were."""
+    sweeps: dict[str, str] = field(default_factory=dict)
+    """Sweep ids to names, of everything in the import."""
+
+    def add_problem(self, problem: Problem) -> None:
+        """Count a problem, and keep it while there is room."""
+        self.problems_total += 1
+        if len(self.problems) < LISTED_PROBLEMS:
+            self.problems.append(problem)
+
+
+def load(
+    catalog: cat.Catalog,
+    source: Iterable[Imported],
+    format: str,
+    on_progress: Callable[[Report], None] | None = None,
+    batch: int = BATCH,
+    *,
+    file: Path = Path(),
+    about: Mapping[str, str] | None = None,
+) -> Report:
+    """Take everything that `source` yields; what is there already is skipped.
+
+    `file` is named in problems of trials that do not say where they come from; `about` is what the
+    run's row says of machine and code version. Raises StoreFull, StoreBusy, StoreError; what was
+    committed before stays, and the same import again takes the rest.
+    """
+    loader = _Loader(catalog, format, file, about or {}, on_progress or (lambda _: None))
+    for item in source:
+        loader.add(item)
+        if loader.held >= batch or loader.characters >= BATCH_CHARACTERS:
+            loader.flush()
+    loader.flush()
+    loader.close()
+    return loader.report
+
+
+class _Race(Exception):
+    """Another process entered some of a batch between our look and our transaction."""
+
+
+@dataclass
+class _Loader:
+    catalog: cat.Catalog
+    format: str
+    file: Path
+    about: Mapping[str, str]
+    on_progress: Callable[[Report], None]
+    report: Report = field(default_factory=Report)
+    run_id: str = field(default_factory=lambda: f"run:{uuid.uuid4().hex[:16]}")
+    trials: dict[str, tuple[Keys, Trial, Rows]] = field(default_factory=dict)
+    recordings: list[Recording] = field(default_factory=list)
+    characters: int = 0
+
+    @property
+    def held(self) -> int:
+        """How much waits for the next commit."""
+        return len(self.trials) + len(self.recordings)
+
+    def add(self, item: Imported) -> None:
+        """Count a problem; keep a trial or a recording for the next commit."""
+        if isinstance(item, Problem):
+            self.report.add_problem(item)
+        elif isinstance(item, Recording):
+            self.recordings.append(item)
+            self.characters += 100 * sum(map(len, item.rows.values()))
+        else:
+            self._add_trial(item)
+
+    def _add_trial(self, trial: Trial) -> None:
+        try:
+            keys = trial_keys(self.format, trial)
+            rows = trial_rows(trial, keys, self.run_id)
+            self.characters += _characters(rows)
+        except (*MISFITS, AttributeError) as error:
+            self._refuse(trial, "", f"{type(error).__name__}: {error}")
+            return
+        if keys.attempt_id in self.trials:
+            self._refuse(trial, "", "is twice in this import; the first is taken")
+            return
+        self.report.sweeps[keys.sweep_id] = title_of(trial.cell)
+        self.trials[keys.attempt_id] = (keys, trial, rows)
+
+    def _refuse(self, trial: Trial, field: str, reason: str) -> None:
+        which = f"task {trial.task_id!r} trial {trial.trial} attempt {trial.attempt}"
+        said = Problem(trial.file or self.file, trial.line, field, f"{which}: {reason}")
+        self.report.add_problem(said)
+
+    def flush(self) -> None:
+        """Commit what is held."""
+        repaired = False
+        for _ in range(RACES):
+            self._drop_known()
+            marks = Marks(self.catalog, self.format)
+            records = self._new_records(marks)
+            if not self.trials and not marks.moved:
+                break
+            try:
+                self._commit(records, marks)
+                break
+            except (_Race, sa.exc.IntegrityError):
+                continue  # someone else was quicker: look again, what is there is not ours to add
+            except (RowRefused, *MISFITS):
+                if repaired:
+                    raise
+                self._repair()
+                repaired = True
+        else:
+            raise StoreBusy(f"{self.catalog.home.root}: other imports enter the same trials")
+        self.report.taken += len(self.trials)
+        self.report.records += marks.taken
+        self.report.records_there += marks.there
+        self.trials, self.recordings, self.characters = {}, [], 0
+        self.on_progress(self.report)
+
+    def _drop_known(self) -> None:
+        ids = {trial.origin: key for key, (_, trial, _) in self.trials.items() if trial.origin}
+        ids |= {key: key for key in self.trials}
+        with self.catalog.engine.connect() as connection:
+            known = known_attempts(connection, ids)
+        for attempt_id, run_id in known.items():
+            found = self.trials.pop(ids[attempt_id], None)
+            if found is not None and run_id == self.run_id:
+                self._refuse(found[1], "", "is twice in this import; the first is taken")
+            elif found is not None:
+                self.report.there += 1
+
+    def _new_records(self, marks: Marks) -> Rows:
+        rows: Rows = {}
+        for recording in list(self.recordings):
+            try:
+                sweep_id, cell_id, fresh = marks.take(recording)
+            except (*MISFITS, AttributeError) as error:
+                self.report.add_problem(Problem(self.file, None, recording.stream, str(error)))
+                self.recordings.remove(recording)
+                continue
+            self.report.sweeps[sweep_id] = title_of(recording.cell)
+            for table, some in placed(fresh, recording.cell, sweep_id, cell_id).items():
+                rows.setdefault(table, []).extend(some)
+        return rows
+
+    def _commit(self, records: Rows, marks: Marks) -> None:
+        cells = dict(marks.cells)
+        rows = {table: list(some) for table, some in records.items()}
+        for keys, trial, own in self.trials.values():
+            cells[keys.cell_id] = (keys.sweep_id, trial.cell)
+            for table, some in own.items():
+                rows.setdefault(table, []).extend(some)
+
+        def complete(connection: sa.Connection) -> None:
+            if known_attempts(connection, self.trials) or marks.changed(connection):
+                raise _Race
+            enter_run(connection, self.run_id, self.format, self.about)
+            enter_cells(connection, self.format, cells)
+            enter_attempts(connection, rows.get("attempts", []))
+            marks.enter(connection)
+
+        commit(self.catalog, rows, complete)
+
+    def _repair(self) -> None:
+        """After a refusal: mend what can be mended, give up the trials that hold the rest."""
+        for key, (_, trial, rows) in list(self.trials.items()):
+            for table, place, name, reason, done in repair(rows):
+                self._refuse(trial, f"{table}.{place}.{name}", reason)
+                if not done:
+                    self.trials.pop(key, None)
+        for recording in self.recordings:
+            for table, place, name, reason, done in repair(recording.rows):
+                where = f"{recording.stream}.{table}.{place}.{name}"
+                self.report.add_problem(Problem(self.file, None, where, reason))
+                if not done:  # the row stays: rows are counted to know which records are taken
+                    recording.rows[table][place].pop(name)
+
+    def close(self) -> None:
+        """Say in the run's row that the import came to its end."""
+        ended = {"status": "completed", "ended_at": cat.now()}
+        with self.catalog.transaction() as connection:
+            where = cat.runs.c.run_id == self.run_id
+            connection.execute(sa.update(cat.runs).where(where).values(ended))
+
+
+def _characters(rows: Rows) -> int:
+    texts = [row.get(name) for row in rows["messages"] for name in ("content", "reasoning")]
+    texts += [row.get(name) for row in rows["tool_runs"] for name in ("arguments", "result")]
+    count = sum(len(text) for text in texts if isinstance(text, str))
+    return count + sum(len(call.get("token_ids") or ()) * 8 for call in rows["calls"])

@@ -1,0 +1,213 @@
+"""A trial as rows of the store: ids, what can be derived, and which value does not fit.
+
+In: a `Trial` and the ids of its attempt. Out: table name to rows, ready for `storage.commit`.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from storage.exchange.trial import Cell, Row, Trial
+from storage.lineage import artifact_id
+from storage.schemas import TABLES
+
+Rows = dict[str, list[Row]]
+MISFITS = (KeyError, TypeError, ValueError, OverflowError)
+"""What Arrow and the writer raise for a value that its column cannot hold (ArrowInvalid is a
+ValueError, ArrowTypeError a TypeError, a lone surrogate a UnicodeEncodeError)."""
+TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+SHOWN_CHARACTERS = 80  # of a value in a problem's reason
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The ids of one attempt."""
+
+    sweep_id: str
+    cell_id: str
+    sample_id: str
+    attempt_id: str
+
+
+def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
+    """Ids of the cell's sweep and of the cell. Raises ValueError for a name that is none."""
+    for name in (cell.run, cell.benchmark, cell.model, cell.policy):
+        _check_name(name)
+    point: Row = {
+        "format": format,
+        "run": cell.run,
+        "benchmark": cell.benchmark,
+        "model": cell.model,
+    }
+    point |= {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
+    return artifact_id("sweep", {"format": format, "run": cell.run}), artifact_id("cell", point)
+
+
+def trial_keys(format: str, trial: Trial) -> Keys:
+    """Ids of the trial's attempt; the same trial has the same ids in every import."""
+    sweep_id, cell_id = cell_keys(format, trial.cell)
+    _check_name(trial.task_id)
+    sample_id = artifact_id("sample", [cell_id, trial.task_id, trial.trial])
+    return Keys(sweep_id, cell_id, sample_id, artifact_id("attempt", [sample_id, trial.attempt]))
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or "\0" in name:
+        raise ValueError(f"{shown(name)} cannot be a name: text without NUL is needed")
+    name.encode()  # a lone surrogate raises here, before the id is made
+
+
+def trial_rows(trial: Trial, keys: Keys, run_id: str) -> Rows:
+    """The rows of one attempt, in the store's tables."""
+
+    def call_id(given: Any) -> str | None:
+        return None if given is None else f"{keys.attempt_id}/{given}"
+
+    messages = [
+        {"position": place, **row, "call_id": call_id(row.get("call_id"))}
+        for place, row in enumerate(trial.messages)
+    ]
+    calls = [
+        {**row, "call_id": call_id(row.get("call_id", place))}
+        for place, row in enumerate(trial.calls)
+    ]
+    scores = [{**row, "judge_call_id": call_id(row.get("judge_call_id"))} for row in trial.scores]
+    tables = {"messages": messages, "calls": calls, "scores": scores}
+    tables |= {"tool_runs": trial.tool_runs, "retrievals": trial.retrievals}
+    rows = placed(tables, trial.cell, keys.sweep_id, keys.cell_id)
+    for row in chain.from_iterable(rows.values()):
+        row["attempt_id"] = keys.attempt_id
+    return {"attempts": [_attempt(trial, keys, run_id)], **rows}
+
+
+def placed(rows: Mapping[str, list[Row]], cell: Cell, sweep_id: str, cell_id: str) -> Rows:
+    """Copies of `rows` with the columns that say to which cell they belong."""
+    point: Row = {"sweep_id": sweep_id, "cell_id": cell_id}
+    point |= {"policy": cell.policy, "concurrency": cell.concurrency}
+    filled = {}
+    for table, records in rows.items():
+        known = TABLES[table].names if table in TABLES else ()
+        here = {name: value for name, value in point.items() if name in known}
+        filled[table] = [{**record, **here} for record in records]
+    return filled
+
+
+def _attempt(trial: Trial, keys: Keys, run_id: str) -> Row:
+    cell = trial.cell
+    given = {name: value for name, value in trial.outcome.items() if value is not None}
+    row = _derived(trial) | given
+    row |= {"run_id": run_id, "sweep_id": keys.sweep_id, "cell_id": keys.cell_id}
+    row |= {"sample_id": keys.sample_id, "attempt_id": keys.attempt_id, "task_id": trial.task_id}
+    row |= {"trial": trial.trial, "attempt": trial.attempt, "benchmark": cell.benchmark}
+    row |= {"model": cell.model, "policy": cell.policy}
+    return row | {"concurrency": cell.concurrency, "repeat": cell.repeat}
+
+
+def _derived(trial: Trial) -> Row:
+    """What follows from the messages and calls, for a format that does not say it."""
+    own = [call for call in trial.calls if call.get("role") in (None, "orchestrator")]
+    said = [message for message in trial.messages if message.get("role") == "assistant"]
+    asked = sum(len(message.get("tool_calls") or ()) for message in said)
+    row: Row = {"status": "ok", "steps": len(own) or len(said), "calls": len(own) or len(said)}
+    row["tool_calls"] = len(trial.tool_runs) or asked
+    row |= {name: total(call.get(name) for call in own) for name in TOKENS}
+    row["cost_usd"] = total(call.get("cost_usd") for call in trial.calls)
+    row["started_at"] = min((c["sent_at"] for c in trial.calls if c.get("sent_at")), default=None)
+    row["ended_at"] = max((c["ended_at"] for c in trial.calls if c.get("ended_at")), default=None)
+    return row
+
+
+def total(values: Iterable[Any]) -> Any:
+    """The sum of what is known; None when nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def repair(rows: Rows) -> Iterator[tuple[str, int, str, str, bool]]:
+    """Mend in place what has a near form in the store.
+
+    Yields table, row, column, reason and whether it is mended. Lone surrogates become U+FFFD (UTF-8
+    has no form for them), NaN and infinities null (one NaN makes every mean over its column NaN).
+    """
+    for table, records in rows.items():
+        for name in dict.fromkeys(name for record in records for name in record):
+            kind = _kind(table, name)
+            if kind is not None and not _misfit(kind, [record.get(name) for record in records]):
+                continue
+            for place, record in enumerate(records):
+                if name not in record:
+                    continue
+                value = record[name]
+                if kind is None:
+                    yield table, place, name, "the store has no such column", False
+                elif reason := _misfit(kind, [value]):
+                    record[name] = mended(value)
+                    done = not _misfit(kind, [record[name]])
+                    yield table, place, name, f"{shown(value)}: {reason}", done
+
+
+def _kind(table: str, name: str) -> pa.DataType | None:
+    known = table in TABLES and name in TABLES[table].names
+    return TABLES[table].field(name).type if known else None
+
+
+def _misfit(kind: pa.DataType, values: list[Any]) -> str:
+    """Why a column of `kind` cannot hold `values`; empty when it can."""
+    try:
+        pa.array(values, type=kind)
+    except MISFITS as error:
+        return str(error)
+    numbers = [value for value in values if isinstance(value, float)]
+    if not all(map(math.isfinite, numbers)):
+        return "no measurement, kept as null"
+    members = chain.from_iterable(value for value in values if isinstance(value, list | tuple))
+    if any(isinstance(member, float) and math.isnan(member) for member in members):
+        return "holds NaN, kept as null"
+    return ""
+
+
+def mended(value: Any) -> Any:
+    """`value` with U+FFFD for lone surrogates and null for NaN and infinities, at any depth."""
+    if isinstance(value, str):
+        return value if value.isascii() else _without_surrogates(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {mended(name): mended(inner) for name, inner in value.items()}
+    return [mended(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _without_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # By way of UTF-16 two halves that belong together become the character they mean.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def shown(value: Any) -> str:
+    """A value in a message, cut to a length that can be read."""
+    text = ascii(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def json_text(value: Any, *, ascii_only: bool = False) -> str:
+    """`value` as JSON, keys in their order: NaN is null, what JSON has no form for its text."""
+    try:
+        return json.dumps(value, default=str, allow_nan=False, ensure_ascii=ascii_only)
+    except (ValueError, TypeError):  # a NaN inside, or keys that are no text
+        return json.dumps(_plain(value), default=str, ensure_ascii=ascii_only)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,277 @@
+"""The loader: everything once, whatever is repeated, killed or done twice at a time."""
+
+import math
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import storage
+from storage.exchange.load import LISTED_PROBLEMS, Report, load
+from storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
+from storage.schemas import TABLES
+
+CELL = Cell("run-1", "adder", "small", detail={"seed": 7})
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+WORKER = """
+import sys, time
+from pathlib import Path
+import storage
+from storage.exchange.load import load
+from storage.exchange.trial import Cell, Trial
+def source():
+    for n in range(60):
+        yield Trial(Cell("r", "b", "m"), f"t{n}", messages=[{"role": "user", "content": "hi"}])
+def say(report):
+    print(report.taken, flush=True)
+    time.sleep(0.02)
+with storage.open_catalog(storage.Home(Path(sys.argv[1]))) as catalog:
+    load(catalog, source(), "test", say, batch=3)
+"""
+
+
+def trial(number: int, cell: Cell = CELL, **changes: Any) -> Trial:
+    """A trial with a row in every table."""
+    made = Trial(
+        cell,
+        f"task-{number}",
+        outcome={"status": "ok", "score": 1.0, "correct": True},
+        messages=[
+            {"role": "user", "content": "1+1?"},
+            {
+                "role": "assistant",
+                "content": "2",
+                "call_id": "c",
+                "tool_calls": [{"id": "x", "name": "add", "arguments": "{}"}],
+            },
+        ],
+        calls=[
+            {"call_id": "c", "step": 1, "prompt_tokens": 5, "completion_tokens": 2, "sent_at": AT}
+        ],
+        tool_runs=[{"step": 1, "name": "add", "result": "2"}],
+        retrievals=[{"step": 1, "query": "two"}],
+        scores=[{"scorer": "exact", "value": 1.0, "correct": True, "judge_call_id": "c"}],
+    )
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def trials(count: int) -> Iterator[Imported]:
+    yield from (trial(number) for number in range(count))
+
+
+def counts(home: storage.Home) -> dict[str, int]:
+    """Rows of every table, of Parquet and of the catalog."""
+    names = [*TABLES, "runs", "sweeps", "cells", "artifacts", "artifact_parents"]
+    sql = " union all ".join(
+        f"select '{name}' as name, count(*) as n from {name}" for name in names
+    )
+    return {row["name"]: row["n"] for row in storage.query(sql, home)}
+
+
+def column(home: storage.Home, sql: str) -> list[Any]:
+    return [next(iter(row.values())) for row in storage.query(sql, home)]
+
+
+def test_rows_and_what_follows_from_them(catalog: storage.Catalog) -> None:
+    """Ids, derived columns, and the rows of the catalog."""
+    report = load(catalog, trials(2), "test")
+    assert (report.taken, report.there, report.problems_total) == (2, 0, 0)
+    assert list(report.sweeps.values()) == ["run-1"]
+    rows = storage.query("select * from attempts order by task_id", catalog.home)
+    first = rows[0]
+    assert first["sweep_id"] == next(iter(report.sweeps))
+    assert (first["benchmark"], first["model"], first["policy"]) == (
+        "adder",
+        "small",
+        "passthrough",
+    )
+    assert (first["steps"], first["calls"], first["tool_calls"]) == (1, 1, 1)
+    assert (first["prompt_tokens"], first["completion_tokens"]) == (5, 2)
+    assert first["cached_tokens"] is None
+    assert first["started_at"] == AT
+    joined = column(
+        catalog.home,
+        "select count(*) from messages m join calls c using (call_id) join scores s "
+        "on s.judge_call_id = c.call_id where c.attempt_id = m.attempt_id",
+    )
+    assert joined == [2]
+    cell = storage.query("select * from cells", catalog.home)[0]
+    assert (cell["samples"], cell["status"]) == (2, "finished")
+    (lineage,) = column(
+        catalog.home,
+        "select string_agg(split_part(parent_id, ':', 1), ' ' order by parent_id) "
+        "from artifact_parents where artifact_id like 'cell:%'",
+    )
+    assert lineage == "model task_set"
+
+
+def test_importing_twice_adds_nothing(catalog: storage.Catalog) -> None:
+    log = Recording(CELL, "log", 0, {"server_metrics": [{"name": "x", "value": 1.0}] * 4}, 2)
+    load(catalog, [*trials(5), log], "test")
+    before = counts(catalog.home)
+    report = load(catalog, [*trials(5), log], "test", batch=2)
+    assert (report.taken, report.there, report.records, report.records_there) == (0, 5, 0, 2)
+    assert counts(catalog.home) == before
+
+
+def test_a_grown_source_adds_the_rest(catalog: storage.Catalog) -> None:
+    load(catalog, trials(3), "test")
+    report = load(catalog, trials(5), "test")
+    assert (report.taken, report.there) == (2, 3)
+    assert column(catalog.home, "select samples from cells") == [5]
+
+
+def test_other_formats_and_runs_have_attempts_of_their_own(catalog: storage.Catalog) -> None:
+    load(catalog, trials(1), "test")
+    assert load(catalog, trials(1), "other").taken == 1
+    assert load(catalog, [trial(0, Cell("run-2", "adder", "small"))], "test").taken == 1
+
+
+def test_the_same_attempt_twice_in_one_import_is_named(catalog: storage.Catalog) -> None:
+    """Whether they are in one batch or not: a second that differs would be lost unsaid."""
+    for batch, count in ((10, 1), (1, 1)):
+        cell = Cell(f"batch-{batch}", "b", "m")
+        report = load(catalog, [trial(0, cell), trial(0, cell)], "test", batch=batch)
+        assert (report.taken, report.there, report.problems_total) == (1, 0, count)
+        assert "twice in this import" in report.problems[0].reason
+
+
+def test_an_attempt_of_this_store_is_not_taken_again(catalog: storage.Catalog) -> None:
+    """What was exported from here and comes back has other ids, but the same origin."""
+    load(catalog, trials(1), "test")
+    (origin,) = column(catalog.home, "select attempt_id from attempts")
+    report = load(catalog, [trial(0, Cell("elsewhere", "b", "m"), origin=origin)], "other")
+    assert (report.taken, report.there) == (0, 1)
+
+
+def test_a_source_that_breaks_off_keeps_what_was_committed(catalog: storage.Catalog) -> None:
+    def broken() -> Iterator[Imported]:
+        yield from trials(5)
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        load(catalog, broken(), "test", batch=2)
+    assert len(column(catalog.home, "select * from attempts")) == 4
+    assert load(catalog, trials(5), "test").taken == 1
+
+
+def test_a_killed_import_is_made_whole(home: storage.Home, worker_environment: Any) -> None:
+    """SIGKILL at some commit, then the same import again: each attempt and message once."""
+    for commits in (1, 2, 4):
+        command = [sys.executable, "-c", WORKER, str(home.root)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=worker_environment) as worker:
+            assert worker.stdout is not None
+            for _ in range(commits):
+                worker.stdout.readline()
+            worker.send_signal(signal.SIGKILL)
+    subprocess.run([sys.executable, "-c", WORKER, str(home.root)], check=True, capture_output=True)
+    sql = "select count(*) - count(distinct attempt_id), count(*) from {}"
+    for table in ("attempts", "messages"):
+        assert list(storage.query(sql.format(table), home)[0].values()) == [0, 60]
+    assert column(home, "select samples from cells") == [60]
+
+
+def test_two_imports_at_once_do_not_double(catalog: storage.Catalog) -> None:
+    log = [
+        Recording(CELL, "log", n, {"server_metrics": [{"name": str(n), "value": 1.0}]}, 1)
+        for n in range(40)
+    ]
+
+    def one(_: int) -> Report:
+        with storage.open_catalog(catalog.home) as own:
+            return load(own, [*trials(40), *log], "test", batch=7)
+
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(one, range(4)))
+    assert sum(report.taken for report in reports) == 40
+    assert sum(report.records for report in reports) == 40
+    assert all(report.taken + report.there == 40 for report in reports)
+    assert len(set(column(catalog.home, "select attempt_id from messages"))) == 40
+    assert len(column(catalog.home, "select attempt_id from messages")) == 80
+    assert len(column(catalog.home, "select name from server_metrics")) == 40
+
+
+def test_recordings_take_each_record_once_however_they_are_cut(catalog: storage.Catalog) -> None:
+    def log(start: int, end: int) -> Recording:
+        rows = [{"name": f"{n}-{part}", "value": 1.0} for n in range(start, end) for part in "ab"]
+        return Recording(CELL, "log", start, {"server_metrics": rows}, end - start)
+
+    load(catalog, [log(0, 3), log(3, 5)], "test")
+    report = load(catalog, [log(0, 4), log(4, 9)], "test")
+    assert (report.records, report.records_there) == (4, 5)
+    names = column(catalog.home, "select name from server_metrics")
+    assert sorted(names) == sorted(f"{n}-{part}" for n in range(9) for part in "ab")
+    uneven = Recording(CELL, "log", 8, {"server_metrics": [{"name": "x"}] * 3}, 2)
+    assert "cannot be told" in load(catalog, [uneven], "test").problems[0].reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content"),
+        ({"outcome": {"steps": "many"}}, "attempts.0.steps"),
+        ({"outcome": {"colour": "red"}}, "attempts.0.colour"),
+        ({"calls": [{"retry": 2**70}]}, "calls.0.retry"),
+        ({"calls": [{"token_ids": [2**40]}]}, "calls.0.token_ids"),
+        ({"task_id": "a\0b"}, ""),
+        ({"task_id": "\ud800"}, ""),
+        ({"messages": [5]}, ""),
+        ({"cell": Cell("\ud800", "b", "m")}, ""),
+    ],
+)
+def test_a_trial_that_does_not_fit_is_named_and_the_others_are_taken(
+    catalog: storage.Catalog, changes: dict[str, Any], field: str
+) -> None:
+    bad = trial(1, file=Path("log.jsonl"), line=3, **{"task_id": "task-1", **changes})
+    report = load(catalog, [trial(0), bad, trial(2)], "test")
+    assert (report.taken, report.problems_total) == (2, 1)
+    problem = report.problems[0]
+    assert (problem.file, problem.line, problem.field) == (Path("log.jsonl"), 3, field)
+    str(problem).encode(errors="strict" if field else "backslashreplace")
+
+
+def test_what_has_a_near_form_is_mended_and_named(catalog: storage.Catalog) -> None:
+    """Half an emoji becomes U+FFFD, NaN null; NUL and whole pairs of halves stay what they mean."""
+    texts = ["a\0b", "cut \ud83d", "\ud83d\ude00"]
+    odd = trial(0, messages=[{"role": "user", "content": text} for text in texts])
+    odd.outcome |= {"score": math.nan}
+    odd.calls = [{"call_id": "c", "logprobs": [-1.0, math.nan], "latency_s": math.inf}]
+    odd.scores = []
+    report = load(catalog, [odd], "test")
+    assert report.taken == 1
+    assert [problem.field for problem in report.problems] == [
+        "attempts.0.score",
+        "messages.1.content",
+        "messages.2.content",
+        "calls.0.logprobs",
+        "calls.0.latency_s",
+    ]
+    contents = column(catalog.home, "select content from messages order by position")
+    assert contents == ["a\0b", "cut \N{REPLACEMENT CHARACTER}", "\N{GRINNING FACE}"]
+    (call,) = storage.query("select logprobs, latency_s from calls", catalog.home)
+    assert call == {"logprobs": [-1.0, None], "latency_s": None}
+    assert column(catalog.home, "select score from attempts") == [None]
+
+
+def test_a_recording_with_a_bad_value_keeps_its_place(catalog: storage.Catalog) -> None:
+    rows = [{"name": "x", "value": "high"}, {"name": "y", "value": 1.0}]
+    report = load(catalog, [Recording(CELL, "log", 0, {"server_metrics": rows}, 2)], "test")
+    assert (report.records, report.problems_total) == (2, 1)
+    assert report.problems[0].field == "log.server_metrics.0.value"
+    values = storage.query("select name, value from server_metrics order by name", catalog.home)
+    assert [row["value"] for row in values] == [None, 1.0]
+
+
+def test_problems_are_counted_and_only_so_many_kept(catalog: storage.Catalog) -> None:
+    source = (Problem(Path("f"), n, "x", "bad") for n in range(LISTED_PROBLEMS + 5))
+    report = load(catalog, source, "test")
+    assert (report.problems_total, len(report.problems)) == (LISTED_PROBLEMS + 5, LISTED_PROBLEMS)
+    assert counts(catalog.home)["runs"] == 0  # nothing new: no trace of a run

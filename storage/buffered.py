@@ -22,8 +22,9 @@ MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway with the disk away
 BATCH_ROWS = 50_000  # one commit holds so many: a part of some MB, a second's work
 TIMEOUT_S = 600.0
 
-Row = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
-"""A row, or a call that makes it: what is costly in it is then done on the writer's thread."""
+Row = Mapping[str, Any]
+MakeRows = Callable[[], Mapping[str, list[Row]]]
+"""Makes rows by table on the writer's thread, where nobody waits for what is costly in them."""
 
 
 @dataclass(eq=False)
@@ -44,11 +45,20 @@ class _Batch:
 
     groups: list[_Group] = field(default_factory=list)
     loose: dict[str, list[Any]] = field(default_factory=dict)
+    makers: list[MakeRows] = field(default_factory=list)
     unanswered: "_Unanswered | None" = None
 
     @property
     def size(self) -> int:
-        return sum(group.size for group in self.groups) + sum(map(len, self.loose.values()))
+        rows = sum(group.size for group in self.groups) + sum(map(len, self.loose.values()))
+        return rows + len(self.makers)
+
+    def make(self) -> None:
+        """Put the makers' rows in their place, in order."""
+        while self.makers:
+            for table, rows in self.makers[0]().items():
+                self.loose.setdefault(table, []).extend(rows)
+            del self.makers[0]
 
     def without(self, groups: list[_Group], loose: Mapping[str, list[Any]]) -> None:
         """Take out what is done with."""
@@ -57,7 +67,7 @@ class _Batch:
         self.loose = {} if loose else self.loose
 
     def __bool__(self) -> bool:
-        return bool(self.groups or self.loose)
+        return bool(self.groups or self.loose or self.makers)
 
 
 @dataclass(frozen=True)
@@ -119,6 +129,16 @@ class BufferedWriter:
                 self.dropped += 1
                 return False
             self._next.loose.setdefault(table, []).append(row)
+            self._room -= 1
+            return True
+
+    def add_made(self, make: MakeRows) -> bool:
+        """As `add`, for rows that `make` makes on the writer's thread, in the order they came."""
+        with self._changed:
+            if self._room <= 0 or self._closed:
+                self.dropped += 1
+                return False
+            self._next.makers.append(make)
             self._room -= 1
             return True
 
@@ -208,18 +228,17 @@ class BufferedWriter:
 
     def _commit_all(self) -> StoreError | None:
         while batch := self._take():
-            size = batch.size
-            failed = None
+            taken, failed = batch.size, None
             try:
                 self._commit(batch)
             except StoreError as error:
                 failed = error
-            except Exception as error:  # of `before`, or of what makes a row: nobody must wait on
+            except Exception as error:  # of `before`, or of what makes rows: nobody must wait on
                 self._refuse(error, batch.size)
-                batch.without(batch.groups, batch.loose)
+                batch = _Batch()
             with self._changed:
                 self._again = batch if failed else None
-                self._room += size - batch.size
+                self._room += taken - batch.size
                 self._changed.notify_all()
             if failed is not None:
                 return failed
@@ -235,7 +254,7 @@ class BufferedWriter:
                 if count and size + group.size > BATCH_ROWS:
                     break
                 size, count = size + group.size, count + 1
-            taken = _Batch(self._next.groups[:count], self._next.loose)
+            taken = _Batch(self._next.groups[:count], self._next.loose, self._next.makers)
             self._next = _Batch(self._next.groups[count:])
             return taken
 
@@ -244,8 +263,7 @@ class BufferedWriter:
         if self._before is not None:
             self._before()
         self._resolve(batch)
-        # Made once: what a row was made from is not kept when the commit has to be tried again.
-        batch.loose = {table: [_made(row) for row in rows] for table, rows in batch.loose.items()}
+        batch.make()  # once: what rows were made from is not kept when the commit is tried again
         try:
             self._commit_rows(batch, batch.groups, batch.loose)
         except LeaseLost as error:
@@ -311,10 +329,6 @@ class BufferedWriter:
     def _refuse(self, error: Exception, rows: int) -> None:
         self.dropped += rows
         self._refused = error
-
-
-def _made(row: Row) -> Mapping[str, Any]:
-    return row() if callable(row) else row
 
 
 def _unfit(table: str, row: Mapping[str, Any]) -> str:

@@ -23,13 +23,14 @@ class Conversation:
     Invariant: for every call observed, the rows at its spans' positions are its prompt.
     """
 
-    def __init__(self, attempt_id: str) -> None:
+    def __init__(self, attempt_id: str, first: int = 0) -> None:
+        """`first` is the position of the first message: later than those stored before."""
         self.attempt_id = attempt_id
         self._positions: dict[bytes, list[int]] = {}
         self._last: list[
             tuple[bytes, int]
         ] = []  # the last prompt with its answer: digest, position
-        self._count = 0
+        self._count = first
 
     def observe(
         self, call_id: str, prompt: Sequence[Message], answer: Message | None

@@ -96,6 +96,7 @@ class GatewayModel:
             "X-Call-Id": call_id,
             "X-Tutti-Cell": self._cell_id,
             "X-Tutti-Step": str(step),
+            "X-Tutti-Messages": "kept",  # the sweep stores them with the attempt
         }
         try:
             async with self._session.post(

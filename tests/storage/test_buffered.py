@@ -135,11 +135,11 @@ def test_rows_and_what_they_complete_are_one(catalog: storage.Catalog) -> None:
 def test_a_caller_that_breaks_the_thread_hears_of_it(catalog: storage.Catalog) -> None:
     """It would wait for ever for a thread that ended."""
 
-    def make() -> dict[str, Any]:
+    def make() -> dict[str, list[Any]]:
         raise KeyError("no body")
 
     writer = BufferedWriter(catalog, commit_s=60)
-    writer.add("calls", make)
+    writer.add_made(make)
     with pytest.raises(KeyError, match="no body"):
         writer.flush()
     writer.add("calls", call(1))
@@ -223,19 +223,20 @@ def test_costly_rows_are_made_on_the_writers_thread_and_once(
     """A prompt is hashed where nobody waits, and not again when the disk was full."""
     made: list[str] = []
 
-    def make() -> dict[str, Any]:
+    def make() -> dict[str, list[Any]]:
         made.append(threading.current_thread().name)
-        return call(1)
+        return {"calls": [call(1)], "messages": [{"attempt_id": "a", "position": 0}] * 2}
 
     fail(storage.StoreFull("no room"))
     writer = BufferedWriter(catalog, commit_s=60)
-    writer.add("calls", make)
+    writer.add_made(make)
     with pytest.raises(storage.StoreFull):
         writer.flush()
     fail(None)
+    assert writer.flush() == 3
     writer.close()
     assert made == ["store writer"]
-    assert count(catalog) == 1
+    assert (count(catalog), count(catalog, "messages")) == (1, 2)
 
 
 def test_before_each_commit_the_callers_own_is_called(catalog: storage.Catalog) -> None:

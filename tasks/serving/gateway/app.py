@@ -21,6 +21,7 @@ from tasks.serving.engine import EngineAddress
 from tasks.serving.gateway.call import Call, new_call
 from tasks.serving.gateway.metrics import parse_metrics
 from tasks.serving.gateway.policies import Policy, make_policy
+from tasks.serving.gateway.transcripts import Transcripts
 from tasks.serving.registry import Prices
 
 SAMPLE_S = 1.0
@@ -48,6 +49,7 @@ class Gateway:
         self.engine = engine
         self.prices = prices
         self.recorder = BufferedWriter(catalog)
+        self.transcripts = Transcripts(catalog.home)
         self.policy: Policy = make_policy("passthrough", 1)
         self.policy_name = "passthrough"
         self.cell_id = ""
@@ -244,6 +246,7 @@ class Gateway:
             data = await answer.read()
             if answer.status == 200:
                 call.note_answer(data)
+                call.answered.append(data)
                 call.status = "ok"
                 passed["X-Tutti-Cost-Usd"] = f"{call.cost_usd(self.prices):.9f}"
             elif answer.status < 500 and answer.status != 429:
@@ -285,9 +288,9 @@ class Gateway:
     # Records
 
     def _record(self, call: Call) -> None:
-        make_row = call.record(self.engine.engine_id, self.prices)
         load = {"policy": self.policy_name, "concurrency": self.concurrency}
-        self.recorder.add("calls", lambda: make_row() | load)
+        endpoint = self.engine.engine_id
+        self.recorder.add_made(call.record(endpoint, self.prices, load, self.transcripts))
 
     def _event(self, program: str, event: str, reason: str) -> None:
         row = {"at": cat.now(), "cell_id": self.cell_id, "program_id": program}
@@ -329,6 +332,7 @@ class Gateway:
 def _note_event(call: Call, line: bytes) -> None:
     if line.startswith(b"data: {"):
         call.note_first_token()
+        call.answered.append(line[6:])
         if b'"usage"' in line or b'"finish_reason"' in line:
             call.note_answer(line[6:])
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,9 @@ from typing import Any
 import orjson
 
 from storage import catalog as cat
+from storage.buffered import MakeRows
+from storage.conversation import spans_of
+from tasks.serving.gateway.transcripts import Rows, Transcripts, answer_of
 from tasks.serving.registry import Prices
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
@@ -42,6 +45,10 @@ class Call:
     cached_tokens: int | None = None
     completion_tokens: int | None = None
     finish_reason: str | None = None
+    answered: list[bytes] = field(default_factory=list)
+    """The answer's JSON, or its events', as they came; read when the call is recorded."""
+    keeps_messages: bool = False
+    """The client records the conversation itself, in the order of its prompts."""
 
     def note_first_token(self) -> None:
         """The first event of a stream has come."""
@@ -76,19 +83,24 @@ class Call:
             self.prompt_tokens or 0, self.cached_tokens or 0, self.completion_tokens or 0
         )
 
-    def record(self, endpoint: str, prices: Prices) -> Callable[[], dict[str, Any]]:
-        """What makes the row of `calls`, as of now; the prompt is hashed where it is called."""
-        row = self._row(endpoint, prices)
+    def record(
+        self, endpoint: str, prices: Prices, load: dict[str, Any], transcripts: Transcripts
+    ) -> MakeRows:
+        """What makes the call's rows, as of now; prompts are hashed and compared where it runs."""
+        row = self._row(endpoint, prices) | load
 
-        def make_row() -> dict[str, Any]:
-            prompt = orjson.dumps(self.body.get("messages", self.body.get("prompt")))
-            params = json.dumps({k: self.body[k] for k in PARAMETERS if k in self.body})
-            return row | {
-                "params": params,
-                "prompt_hash": hashlib.sha256(prompt).hexdigest()[:16],
-            }
+        def make_rows() -> Rows:
+            asked = self.body.get("messages", self.body.get("prompt"))
+            row["params"] = json.dumps({k: self.body[k] for k in PARAMETERS if k in self.body})
+            row["prompt_hash"] = hashlib.sha256(orjson.dumps(asked)).hexdigest()[:16]
+            prompt = self.body.get("messages")
+            if not isinstance(prompt, list) or not all(isinstance(m, Mapping) for m in prompt):
+                return {"calls": [row]}  # no chat, or none that an engine would answer
+            if self.keeps_messages:
+                return {"calls": [row | {"prompt_spans": spans_of(range(len(prompt)))}]}
+            return transcripts.rows(row, prompt, answer_of(self.answered))
 
-        return make_row
+        return make_rows
 
     def _row(self, endpoint: str, prices: Prices) -> dict[str, Any]:
         model = self.body.get("model")
@@ -138,6 +150,7 @@ def new_call(
         cell=headers.get("X-Tutti-Cell", cell),
         step=int(step),
         role=headers.get("X-Tutti-Role", "orchestrator"),
+        keeps_messages=headers.get("X-Tutti-Messages") == "kept",
         body=body,
     )
 

@@ -1,0 +1,113 @@
+"""Conversations as the gateway sees them: growing prompts in, each message stored once.
+
+For agents that keep no record of their own: an unmodified one is recorded by its base URL alone.
+Rows are made on the store writer's thread, one call after the other.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from storage import Home, query
+from storage.conversation import Conversation
+
+MAX_PROGRAMS = 10_000  # beyond it the one that was silent longest is forgotten; its next prompt
+# is stored again, whole
+Rows = dict[str, list[Mapping[str, Any]]]
+
+
+class Transcripts:
+    """The conversations of the programs behind one gateway."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._known: OrderedDict[str, Conversation] = OrderedDict()
+
+    def rows(
+        self,
+        call: Mapping[str, Any],
+        prompt: Sequence[Mapping[str, Any]],
+        answer: Mapping[str, Any] | None,
+    ) -> Rows:
+        """The row of `calls` with its prompt's spans, and the messages that are new."""
+        conversation = self._conversation(str(call["attempt_id"]), prompt)
+        messages, spans = conversation.observe(str(call["call_id"]), prompt, answer)
+        key = {"cell_id": call["cell_id"]}
+        return {
+            "calls": [{**call, "prompt_spans": spans}],
+            "messages": [key | message for message in messages],
+        }
+
+    def _conversation(self, program: str, prompt: Sequence[Mapping[str, Any]]) -> Conversation:
+        if program not in self._known:
+            first = 0
+            if any(message.get("role") == "assistant" for message in prompt):
+                first = self._next_position(program)  # it may have begun before this process did
+            self._known[program] = Conversation(program, first)
+            if len(self._known) > MAX_PROGRAMS:
+                self._known.popitem(last=False)
+        self._known.move_to_end(program)
+        return self._known[program]
+
+    def _next_position(self, program: str) -> int:
+        sql = "select max(position) + 1 as next from messages where attempt_id = $program"
+        (row,) = query(sql, self._home, {"program": program})
+        return int(row["next"] or 0)
+
+
+def answer_of(parts: Sequence[bytes]) -> dict[str, Any] | None:
+    """The chat message in a whole answer's JSON, or in its events'; None when there is none."""
+    answer = Answer()
+    for part in parts:
+        try:
+            choices = orjson.loads(part).get("choices")
+        except (orjson.JSONDecodeError, AttributeError):
+            continue  # the client got it as it is; what is no JSON object holds no message
+        for choice in choices if isinstance(choices, list) else []:
+            if isinstance(choice, Mapping):
+                answer.take(choice)
+    return answer.message()
+
+
+class Answer:
+    """The first choice of an answer, put together from its message or its streamed deltas."""
+
+    def __init__(self) -> None:
+        self._role = "assistant"
+        self._texts: dict[str, list[str]] = {}
+        self._calls: dict[int, dict[str, Any]] = {}
+
+    def take(self, choice: Mapping[str, Any]) -> None:
+        """Take a choice of a whole answer or of one event."""
+        if choice.get("index", 0) != 0:
+            return
+        part = choice.get("message") or choice.get("delta")
+        if not isinstance(part, Mapping):
+            return
+        for name in ("content", "reasoning_content"):
+            if isinstance(text := part.get(name), str):
+                self._texts.setdefault(name, []).append(text)
+        calls = part.get("tool_calls")
+        for place, call in enumerate(calls if isinstance(calls, list) else []):
+            if isinstance(call, Mapping):
+                self._take_call(call, call.get("index", place))
+
+    def message(self) -> dict[str, Any] | None:
+        """The answer so far as a chat message; None when nothing came."""
+        if not self._texts and not self._calls:
+            return None
+        texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
+        calls = [self._calls[index] for index in sorted(self._calls)]
+        return {"role": self._role, **texts} | ({"tool_calls": calls} if calls else {})
+
+    def _take_call(self, call: Mapping[str, Any], index: int) -> None:
+        known = self._calls.setdefault(
+            index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+        )
+        known["id"] = call.get("id") or known["id"]
+        function = call.get("function")
+        for name in ("name", "arguments"):
+            piece = function.get(name) if isinstance(function, Mapping) else None
+            known["function"][name] += piece if isinstance(piece, str) else ""

@@ -1,0 +1,124 @@
+"""What an unmodified agent says is recorded: each message once, every prompt whole."""
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+import storage
+from tasks.serving.gateway.transcripts import Answer, Transcripts
+from tests.serving.conftest import Bench
+from tests.serving.engine_double import completion
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+
+
+def user(text: str) -> dict[str, Any]:
+    """A user's message."""
+    return {"role": "user", "content": text}
+
+
+async def test_growing_prompts_are_stored_once(bench: Bench) -> None:
+    """Twenty turns: forty messages and one system prompt, and each call's prompt comes back."""
+
+    async def reply(_: Any, body: dict[str, Any]) -> web.StreamResponse:
+        return web.json_response(completion(f"answer {len(body['messages'])}"))
+
+    bench.engine.reply = reply
+    prompt = [{"role": "system", "content": "be brief"}]
+    for turn in range(20):
+        prompt.append(user("go on"))
+        headers = {"X-Call-Id": f"call-{turn}"}
+        answer = await bench.chat("agent", headers=headers, messages=prompt)
+        prompt.append((await answer.json())["choices"][0]["message"])
+    said = await bench.rows("select role, content from transcript('agent')")
+    assert [(row["role"], row["content"]) for row in said] == [
+        (message["role"], message["content"]) for message in prompt
+    ]
+    for turn in (0, 7, 19):
+        found = await bench.rows(f"select content from prompt('call-{turn}')")
+        sent = prompt[: 2 * turn + 2]
+        assert [row["content"] for row in found] == [message["content"] for message in sent]
+
+
+async def test_a_streamed_answer_is_put_together(bench: Bench) -> None:
+    """Text and tool calls come in pieces; the transcript has them whole."""
+    deltas = [
+        {"role": "assistant", "content": ""},
+        {"content": "let me "},
+        {"content": "see"},
+        {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "add", "arguments": ""}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"a":'}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": " 1}"}}]},
+    ]
+
+    async def reply(request: Any, _: Any) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for delta in deltas:
+            event = {"choices": [{"index": 0, "delta": delta}]}
+            await response.write(f"data: {json.dumps(event)}\n\n".encode())
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    bench.engine.reply = reply
+    await (await bench.chat("agent", stream=True)).read()
+    *_, last = await bench.rows("select content, tool_calls from transcript('agent')")
+    called = [{"id": "c1", "name": "add", "arguments": '{"a": 1}'}]
+    assert last == {"content": "let me see", "tool_calls": called}
+
+
+async def test_who_keeps_its_own_messages_is_not_recorded_twice(bench: Bench) -> None:
+    """A sweep's attempts: only the prompt's place in them is noted."""
+    headers = {"X-Tutti-Messages": "kept", "X-Call-Id": "call-1"}
+    await bench.chat("attempt:1", headers=headers, messages=[user("a"), user("b")])
+    assert await bench.rows("select * from messages") == []
+    (call,) = await bench.calls()
+    assert call["prompt_spans"] == [{"first": 0, "last": 1}]
+
+
+async def test_a_prompt_that_is_no_chat_is_recorded_as_a_call_only(bench: Bench) -> None:
+    """Completions, and bodies no engine would answer."""
+    await bench.chat("p", path="/v1/completions", messages=None, prompt="once")
+    await bench.chat("p", messages=["odd", 5])
+    rows = await bench.calls()
+    assert [row["prompt_spans"] for row in rows] == [None, None]
+    assert await bench.rows("select * from messages") == []
+
+
+def test_a_program_that_began_before_this_gateway_goes_on_behind_its_messages(
+    catalog: storage.Catalog,
+) -> None:
+    """After a restart positions are not given twice; what is stored again is the prompt, once."""
+    row = {"call_id": "c", "attempt_id": "agent", "cell_id": ""}
+    prompt = [user("a"), {"role": "assistant", "content": "b"}, user("c")]
+    first = Transcripts(catalog.home).rows(row, prompt[:1], prompt[1])
+    storage.commit(catalog, first)
+    restarted = Transcripts(catalog.home)
+    second = restarted.rows(row, prompt, {"role": "assistant", "content": "d"})
+    third = restarted.rows(row, [*prompt, {"role": "assistant", "content": "d"}, user("e")], None)
+    assert [message["position"] for message in first["messages"]] == [0, 1]
+    assert [message["position"] for message in second["messages"]] == [2, 3, 4, 5]
+    assert [message["position"] for message in third["messages"]] == [6]
+    storage.commit(catalog, {k: [*second[k], *third[k]] for k in second})
+    said = storage.query("select content from transcript('agent')", catalog.home)
+    assert "".join(row["content"] for row in said) == "ababcde"
+
+
+def test_answers_of_odd_shapes_are_no_error() -> None:
+    """Other servers send other things; only the first choice is the conversation."""
+    answer = Answer()
+    for choice in (
+        {"index": 1, "message": user("other")},
+        {"message": "text"},
+        {"delta": {"content": 5, "tool_calls": "none"}},
+        {"delta": {"tool_calls": [3, {"function": 4}, {"function": {"name": None}}]}},
+        {},
+    ):
+        answer.take(choice)
+    message = answer.message()
+    assert message is not None and message["role"] == "assistant" and "content" not in message
+    assert Answer().message() is None
+    whole = Answer()
+    whole.take({"message": {"role": "assistant", "content": None, "tool_calls": [CALL]}})
+    assert whole.message() == {"role": "assistant", "tool_calls": [CALL]}

@@ -19,15 +19,18 @@ from storage.lineage import artifact_id
 IDS_AT_ONCE = 500  # bound variables of one statement; SQLite and PostgreSQL take thousands
 
 
-def known_attempts(connection: sa.Connection, ids: Iterable[str]) -> dict[str, str]:
-    """Those of `ids` that the catalog has, with the run that entered them."""
+def known_attempts(
+    connection: sa.Connection, ids: Iterable[str]
+) -> dict[str, tuple[str, str | None]]:
+    """Those of `ids` that the catalog has, with the run that entered them and their status."""
     columns = cat.attempt_states.c
     wanted = list(ids)
-    known: dict[str, str] = {}
+    known: dict[str, tuple[str, str | None]] = {}
     for start in range(0, len(wanted), IDS_AT_ONCE):
         some = wanted[start : start + IDS_AT_ONCE]
-        query = sa.select(columns.attempt_id, columns.run_id).where(columns.attempt_id.in_(some))
-        known |= {row.attempt_id: row.run_id for row in connection.execute(query)}
+        query = sa.select(columns.attempt_id, columns.run_id, columns.status)
+        for row in connection.execute(query.where(columns.attempt_id.in_(some))):
+            known[row.attempt_id] = (row.run_id, row.status)
     return known
 
 

@@ -5,6 +5,7 @@ the content, and the attempt's state is entered in the transaction that makes it
 import that is repeated, was killed or runs twice at once adds what is missing and nothing else.
 """
 
+import dataclasses
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -165,14 +166,25 @@ class _Loader:
     def _drop_known(self) -> None:
         ids = {trial.origin: key for key, (_, trial, _) in self.trials.items() if trial.origin}
         ids |= {key: key for key in self.trials}
-        with self.catalog.engine.connect() as connection:
-            known = known_attempts(connection, ids)
-        for attempt_id, run_id in known.items():
-            found = self.trials.pop(ids[attempt_id], None)
-            if found is not None and run_id == self.run_id:
-                self._refuse(found[1], "", "is twice in this import; the first is taken")
-            elif found is not None:
-                self.report.there += 1
+        while ids:
+            with self.catalog.engine.connect() as connection:
+                known = known_attempts(connection, ids)
+            again: list[Trial] = []
+            for attempt_id, (run_id, status) in known.items():
+                found = self.trials.pop(ids[attempt_id], None)
+                if found is None:
+                    continue
+                if run_id == self.run_id:
+                    self._refuse(found[1], "", "is twice in this import; the first is taken")
+                elif _is_retry(found[1], status):
+                    again.append(dataclasses.replace(found[1], attempt=found[1].attempt + 1))
+                else:
+                    self.report.there += 1
+            ids = {}
+            for trial in again:
+                before = set(self.trials)
+                self._add_trial(trial)
+                ids |= {key: key for key in self.trials.keys() - before}
 
     def _new_records(self, marks: Marks) -> Rows:
         rows: Rows = {}
@@ -226,6 +238,11 @@ class _Loader:
         with self.catalog.transaction() as connection:
             where = cat.runs.c.run_id == self.run_id
             connection.execute(sa.update(cat.runs).where(where).values(ended))
+
+
+def _is_retry(trial: Trial, known: str | None) -> bool:
+    """Whether a trial came after one that failed by infrastructure: tools write it in its place."""
+    return known == "infra_error" and trial.outcome.get("status") != "infra_error"
 
 
 def _characters(rows: Rows) -> int:

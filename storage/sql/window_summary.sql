@@ -20,7 +20,7 @@ ended_calls as (
 step_ends as (
     select c.attempt_id, c.step, min(c.sent_at) as sent_at,
            greatest(max(c.ended_at), coalesce(max(t.ended_at), max(c.ended_at))) as ended_at
-    from cell_calls c left join tool_runs t using (attempt_id, step)
+    from cell_calls c left join (from tool_runs where cell_id = cell) t using (attempt_id, step)
     where c.role = 'orchestrator' and c.status = 'ok'
     group by all
 ),

@@ -122,6 +122,23 @@ def test_importing_twice_adds_nothing(catalog: storage.Catalog) -> None:
     assert counts(catalog.home) == before
 
 
+def test_a_trial_run_again_after_an_infrastructure_error_is_a_new_attempt(
+    catalog: storage.Catalog,
+) -> None:
+    """Tools write the good one in the place of the bad; here both stay, and neither twice."""
+    bad, good = trial(1), trial(1)
+    bad.outcome |= {"status": "infra_error", "score": None, "correct": None}
+    for source, taken in (([bad], 1), ([bad], 0), ([good], 1), ([good], 0), ([good, trial(2)], 1)):
+        assert load(catalog, source, "test").taken == taken
+    sql = (
+        "select sample_id, attempt, status from attempts where task_id = 'task-1' order by attempt"
+    )
+    first, second = storage.query(sql, catalog.home)
+    assert (first["attempt"], first["status"]) == (1, "infra_error")
+    assert (second["attempt"], second["status"]) == (2, "ok")
+    assert first["sample_id"] == second["sample_id"]
+
+
 def test_a_grown_source_adds_the_rest(catalog: storage.Catalog) -> None:
     load(catalog, trials(3), "test")
     report = load(catalog, trials(5), "test")

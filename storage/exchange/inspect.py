@@ -8,7 +8,6 @@ inspect_ai itself (the extra ``inspect``), never the whole log. Sources: inspect
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
@@ -18,7 +17,9 @@ from storage.exchange.inspect_values import (
     content_of,
     logprobs_of,
     message_rows,
+    own_columns,
     score_rows,
+    time_of,
     tool_result,
     usage_of,
 )
@@ -244,7 +245,10 @@ class _Sample:
 
     def _outcome(self) -> Row:
         sample = self.sample
-        row: Row = {"started_at": _time(sample.started_at), "ended_at": _time(sample.completed_at)}
+        row: Row = {
+            "started_at": time_of(sample.started_at),
+            "ended_at": time_of(sample.completed_at),
+        }
         row |= {"working_s": sample.working_time, "status": "ok"}
         row["stop_reason"] = sample.output.stop_reason if sample.output.choices else None
         if sample.output.choices:
@@ -325,9 +329,7 @@ def _call(event: Any, place: int, role: str) -> Row:
     if choice is not None:
         row |= {"finish_reason": choice.stop_reason, "_message": choice.message.id}
         row["logprobs"] = logprobs_of(choice)
-    return row | {
-        name: _time(value) if name.endswith("_at") else value for name, value in extra.items()
-    }
+    return row | own_columns(extra)
 
 
 def _tool_run(event: Any) -> Row:
@@ -338,9 +340,5 @@ def _tool_run(event: Any) -> Row:
         kind = event.error.type if event.error is not None else "failed"
         row |= {"status": "timeout" if kind == "timeout" else "error", "error_type": kind}
         result = result or (event.error.message if event.error is not None else "")
-    row |= (event.metadata or {}).get("tutti", {})
+    row |= own_columns((event.metadata or {}).get("tutti", {}))
     return {"result": result} | row
-
-
-def _time(value: Any) -> Any:
-    return datetime.fromisoformat(value) if isinstance(value, str) and value else value or None

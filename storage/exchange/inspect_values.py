@@ -1,6 +1,8 @@
 """Values of Inspect as values of our columns: text of content, scores, tokens."""
 
 import math
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from storage.exchange.rows import json_text
@@ -63,7 +65,7 @@ def score_rows(sample: Any) -> list[Row]:
         kept = {key: given for key, given in detail.items() if given is not None}
         row: Row = {"scorer": name, "answer": score.answer}
         row["detail"] = json_text(kept) if kept else None
-        rows.append(row | _judged(value) | ours)
+        rows.append(row | _judged(value) | own_columns(ours))
         if isinstance(value, list | tuple):
             value = {str(place): member for place, member in enumerate(value)}
         if isinstance(value, dict):
@@ -72,6 +74,16 @@ def score_rows(sample: Any) -> list[Row]:
                 for key, member in value.items()
             ]
     return rows
+
+
+def own_columns(ours: Mapping[str, Any]) -> Row:
+    """Columns that an export of ours kept under `metadata.tutti`; JSON has no form for times."""
+    return {name: time_of(value) if name.endswith("_at") else value for name, value in ours.items()}
+
+
+def time_of(value: Any) -> Any:
+    """A time that Inspect gives as text; None for none."""
+    return datetime.fromisoformat(value) if isinstance(value, str) and value else value or None
 
 
 def _judged(value: Any) -> Row:

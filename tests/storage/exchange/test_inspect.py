@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -12,6 +13,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 import storage
+from storage import catalog as cat
 from storage.exchange import inspect as inspect_import
 from storage.exchange.inspect import read
 from storage.exchange.inspect_export import write
@@ -136,6 +138,37 @@ def test_there_and_back(
         report = load(empty, read(exported, "x"), "inspect")
     assert not report.problems
     assert len(ours) == 9 and _comparable(_stored(other)) == ours
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_sweeps_own_rows_come_back(
+    catalog: storage.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every column that a sweep of ours fills, times among them, and without one problem."""
+    at, key = cat.now(), {"attempt_id": "attempt:1", "cell_id": "cell:1", "sweep_id": "sweep:1"}
+    attempt = key | {"sample_id": "sample:1", "run_id": "run:1", "benchmark": "stdlib"}
+    attempt |= {"task_id": "task:1", "trial": 0, "attempt": 1, "model": "pocket", "score": 1.0}
+    attempt |= {"policy": "cap", "concurrency": 4, "repeat": 0, "status": "ok", "answer": "2"}
+    attempt |= {"started_at": at, "ended_at": at, "correct": True, "working_s": 0.5, "held_s": 0.1}
+    call = key | {"call_id": "c1", "step": 1, "role": "orchestrator", "model": "pocket"}
+    call |= {"sent_at": at, "admitted_at": at, "ended_at": at, "status": "ok", "latency_s": 0.25}
+    score = key | {"scorer": "exact", "scorer_version": "1", "value": 1.0, "correct": True}
+    tool = key | {"step": 1, "name": "python", "arguments": "{}", "result": "2", "status": "ok"}
+    rows = {
+        "attempts": [attempt],
+        "messages": [key | {"position": 0, "role": "user", "content": "1+1?"}],
+        "calls": [call],
+        "scores": [score | {"answer": "2", "scored_at": at}],
+        "tool_runs": [tool | {"started_at": at, "ended_at": at}],
+    }
+    storage.commit(catalog, rows)
+    (tmp_path / "out").mkdir()
+    write(_stored(catalog.home), tmp_path / "out")
+    with storage.open_catalog(storage.Home(tmp_path / "other")) as other:
+        report = load(other, read(tmp_path / "out", "x"), "inspect")
+        assert (report.taken, report.problems) == (1, [])
+        (back,) = storage.query("select scored_at from scores", other.home)
+        assert abs(back["scored_at"] - at) < timedelta(milliseconds=1)
 
 
 def test_inspect_reads_what_we_write(exported: Path) -> None:

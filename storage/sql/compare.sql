@@ -11,19 +11,20 @@
 -- exact sign test where s is 0.
 -- verdict: better or worse (b against a) when the interval excludes 0 and p < 0.05; else `same`
 -- when it lies within +- margin; else `inconclusive`.
+-- Each step follows from the one before alone: used laterally, for many pairs at once, DuckDB 2
+-- loses the pair in a join of two steps.
 create or replace macro compare(cell_a, cell_b, margin := 0.05) as table
 with counted as (
-    select s.side, a.task_id, coalesce(a.sample_id, a.attempt_id) as sample, a.attempt,
-           a.ended_at, a.attempt_id,
-           coalesce(if(isfinite(a.score), a.score, null), cast(a.correct as double), 0) as score
-    from attempts a join (values ('a', cell_a), ('b', cell_b)) s(side, cell) on a.cell_id = s.cell
-    where a.status in ('ok', 'limit', 'model_error')
+    select 'a' as side, * from attempts where cell_id = cell_a
+    union all select 'b', * from attempts where cell_id = cell_b
 ),
 samples as (
     select side, task_id,
-           arg_max(score, (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
-                           coalesce(attempt_id, ''))) as score
-    from counted group by side, task_id, sample
+           arg_max(coalesce(if(isfinite(score), score, null), cast(correct as double), 0),
+                   (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
+                    coalesce(attempt_id, ''))) as score
+    from counted where status in ('ok', 'limit', 'model_error')
+    group by side, task_id, coalesce(sample_id, attempt_id)
 ),
 tasks_seen as (
     select task_id, avg(score) filter (side = 'a') as score_a,
@@ -33,25 +34,29 @@ tasks_seen as (
 pairs as (
     -- Thirds and tenths are not exact: what differs by rounding alone is the same difference.
     select score_a, score_b, round(score_b - score_a, 12) as d from tasks_seen
-    where score_a is not null and score_b is not null
 ),
-figures as (
-    select count(*) as n, avg(score_a) as mean_a, avg(score_b) as mean_b,
-           if(min(d) = max(d), min(d), avg(score_b) - avg(score_a)) as difference,
-           if(min(d) = max(d), 0, stddev_samp(d)) as s, min(d) = max(d) as alike,
+sums as (
+    select coalesce(count(d), 0) as n,
+           coalesce(count(*) filter (score_a is not null and score_b is null), 0) as n_only_a,
+           coalesce(count(*) filter (score_b is not null and score_a is null), 0) as n_only_b,
+           avg(score_a) filter (d is not null) as mean_a,
+           avg(score_b) filter (d is not null) as mean_b,
+           min(d) as least_d, max(d) as most_d, stddev_samp(d) as deviation,
            count(*) filter (d > 0) as ups, count(*) filter (d < 0) as downs,
-           coalesce(bool_and(d in (-1, 0, 1)), false) as is_binary,
-           greatest(1, max(greatest(score_a, score_b)) - min(least(score_a, score_b))) as span
+           coalesce(bool_and(d in (-1, 0, 1)) filter (d is not null), false) as is_binary,
+           greatest(1, max(greatest(score_a, score_b)) filter (d is not null)
+                       - min(least(score_a, score_b)) filter (d is not null)) as span
     from pairs
 ),
-others as (
-    select count(*) filter (score_b is null) as n_only_a,
-           count(*) filter (score_a is null) as n_only_b
-    from tasks_seen
+figures as (
+    select *, n >= 2 and least_d = most_d as alike, if(n >= 2, n - 1, null) as df,
+           if(least_d = most_d, least_d, mean_b - mean_a) as difference,
+           if(least_d = most_d, 0, deviation) as s
+    from sums
 ),
 quantile as (
     -- t(n - 1) at 0.975: tabled up to 30, above that Abramowitz and Stegun 26.7.5 (error < 1e-7).
-    select *, n - 1 as df, 1.9599639845400536::double as z,
+    select *, 1.9599639845400536::double as z,
            if(df <= 30,
               list_extract(
                   [12.7062047362, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818356,
@@ -65,44 +70,35 @@ quantile as (
               + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * df**3)
               + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z)
                 / (92160 * df**4)) as t_975,
-           1 - pow(0.05, 1 / n) as unlike,
-           if(s > 0, abs(difference) / (s / sqrt(n)), null) as t
-    from figures where n >= 2
+           if(n >= 2, 1 - pow(0.05, 1 / n), null) as unlike,
+           if(n >= 2 and s > 0, abs(difference) / (s / sqrt(n)), null) as t
+    from figures
 ),
 interval95 as (
-    select *, s / sqrt(n) as standard_error,
+    select *, if(n >= 2, s / sqrt(n), null) as standard_error,
+           (df + t * t) / ((df + 1) * (t + 1)) as scale,
            difference - if(alike, unlike * (span + difference), t_975 * s / sqrt(n)) as ci_low,
            difference + if(alike, unlike * (span - difference), t_975 * s / sqrt(n)) as ci_high
     from quantile
 ),
-binomial as (
-    -- P(at most as many as the rarer direction), each direction as likely as the other.
-    select 2 * sum(exp(lgamma(ups + downs + 1) - lgamma(k + 1) - lgamma(ups + downs - k + 1)
-                       - (ups + downs) * ln(2))) as p
-    from quantile, (select unnest(range(0, least(ups, downs) + 1)) as k from quantile)
-),
-student as (
-    -- Both tails of Student's density, by the midpoint rule on x = t + scale * y / (1 - y) for
-    -- 0 < y < 1; the scale is about the length over which the density falls at t.
-    select 2 * sum(exp(lgamma((df + 1) / 2) - lgamma(df / 2) - ln(df * pi()) / 2
-                       - (df + 1) / 2 * ln(1 + x * x / df)) * scale / ((1 - y) * (1 - y) * 5000))
-               as p
-    from (select df, y, scale, t + scale * y / (1 - y) as x
-          from (select df, t, (df + t * t) / ((df + 1) * (t + 1)) as scale from quantile),
-               (select (k + 0.5) / 5000 as y from range(5000) r(k)))
-),
 tested as (
-    select i.*, least(1, if(is_binary or alike, b.p, c.p)) as p,
-           case when is_binary then 'exact McNemar' when alike then 'sign test'
-                else 'paired t-test' end as test
-    from interval95 i, binomial b, student c
-),
-judged as (
-    select f.n, o.n_only_a, o.n_only_b, f.mean_a, f.mean_b, f.difference, t.standard_error,
-           t.ci_low, t.ci_high, t.p, t.test, coalesce(t.alike, false) as alike,
-           (t.ci_low > 0 or t.ci_high < 0) as excludes_0,
-           (t.ci_low >= -margin and t.ci_high <= margin) as within_margin
-    from figures f cross join others o left join tested t on true
+    select *, if(n < 2, null, least(1, if(is_binary or alike,
+        -- P(at most as many as the rarer direction), each direction as likely as the other.
+        2 * list_sum(list_transform(range(0, least(ups, downs) + 1), lambda k:
+            exp(lgamma(ups + downs + 1) - lgamma(k + 1) - lgamma(ups + downs - k + 1)
+                - (ups + downs) * ln(2)))),
+        -- Both tails of Student's density, by the midpoint rule on x = t + scale * y / (1 - y) for
+        -- 0 < y < 1; the scale is about the length over which the density falls at t.
+        2 * list_sum(list_transform(
+            list_transform(range(5000), lambda k: (k + 0.5) / 5000), lambda y:
+            exp(lgamma((df + 1) / 2) - lgamma(df / 2) - ln(df * pi()) / 2
+                - (df + 1) / 2 * ln(1 + pow(t + scale * y / (1 - y), 2) / df))
+            * scale / ((1 - y) * (1 - y) * 5000)))))) as p,
+           case when n < 2 then null when is_binary then 'exact McNemar'
+                when alike then 'sign test' else 'paired t-test' end as test,
+           coalesce(ci_low > 0 or ci_high < 0, false) as excludes_0,
+           coalesce(ci_low >= -margin and ci_high <= margin, false) as within_margin
+    from interval95
 )
 select n, n_only_a, n_only_b, mean_a, mean_b, difference, standard_error, ci_low, ci_high, p, test,
        case when n < 2 then 'inconclusive'
@@ -115,8 +111,8 @@ select n, n_only_a, n_only_b, mean_a, mean_b, difference, standard_error, ci_low
             when within_margin then 'the 95 % interval lies within the margin of ' || margin
             when excludes_0 then 'the 95 % interval excludes 0 but p is not below 0.05'
             else 'the 95 % interval holds 0 and reaches beyond the margin of ' || margin end
-       || if(alike and n >= 2, '; all differences are the same, so the interval is the bound on '
+       || if(alike, '; all differences are the same, so the interval is the bound on '
              || 'the share of tasks that could differ', '')
        || if(n_only_a + n_only_b > 0,
              '; left out as counted in one cell only: ' || (n_only_a + n_only_b), '') as reason
-from judged;
+from tested;

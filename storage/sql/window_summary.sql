@@ -2,23 +2,26 @@
 -- A step is an orchestrator's call plus the tool runs that follow it; it belongs to the window in
 -- which it ends, and its latency includes the time the gateway held it. Counters are differences
 -- between the last samples at or before the window's ends.
+-- Every join names the cell: used laterally, for many cells at once, DuckDB 2 loses the cell in a
+-- join that does not, and one cell's rows would count in another's window.
 create or replace macro window_summary(cell, start_s, end_s) as table
 with bounds as (
     -- Null seconds where the cell has no calls, so that nothing reads as measured.
-    select t0, t0 + to_microseconds(cast(start_s * 1e6 as bigint)) as begins,
+    select cell as key, t0, t0 + to_microseconds(cast(start_s * 1e6 as bigint)) as begins,
            t0 + to_microseconds(cast(end_s * 1e6 as bigint)) as ends,
            if(t0 is null, null, cast(end_s - start_s as double)) as seconds
     -- A log of another tool may not say when its calls were sent; then its first answer counts.
     from (select coalesce(min(sent_at), min(ended_at)) as t0 from calls where cell_id = cell)
 ),
 cell_calls as (
-    select c.*, b.begins, b.ends from calls c, bounds b where c.cell_id = cell
+    select c.*, b.begins, b.ends from calls c join bounds b on c.cell_id = b.key
+    where c.cell_id = cell
 ),
 ended_calls as (
     select * from cell_calls where ended_at >= begins and ended_at < ends and status = 'ok'
 ),
 step_ends as (
-    select c.attempt_id, c.step, min(c.sent_at) as sent_at,
+    select c.cell_id as key, c.attempt_id, c.step, min(c.sent_at) as sent_at,
            greatest(max(c.ended_at), coalesce(max(t.ended_at), max(c.ended_at))) as ended_at
     from cell_calls c left join (from tool_runs where cell_id = cell) t using (attempt_id, step)
     where c.role = 'orchestrator' and c.status = 'ok'
@@ -26,7 +29,7 @@ step_ends as (
 ),
 ended_steps as (
     select epoch_us(ended_at) / 1e6 - epoch_us(sent_at) / 1e6 as latency_s
-    from step_ends, bounds where ended_at >= begins and ended_at < ends
+    from step_ends join bounds using (key) where ended_at >= begins and ended_at < ends
 ),
 step_figures as (
     select count(*) as steps, quantile_cont(latency_s, 0.5) as step_latency_p50,
@@ -40,7 +43,8 @@ attempt_figures as (
                filter (status in ('ok', 'limit', 'model_error')) as accuracy,
            count(*) filter (status = 'infra_error') as n_infra,
            sum(cost_usd) as cost_usd
-    from attempts, bounds where cell_id = cell and ended_at >= begins and ended_at < ends
+    from attempts join bounds on cell_id = key
+    where cell_id = cell and ended_at >= begins and ended_at < ends
 ),
 call_figures as (
     select avg(cached_tokens / nullif(prompt_tokens, 0)) as request_hit_avg,
@@ -58,11 +62,11 @@ call_figures as (
 counters as (
     -- One difference for each engine; a counter that went back (the engine restarted) counts from 0.
     select name, sum(case when last_value >= first_value then last_value - first_value
-                          else last_value end) as delta
-    from (select name, engine_id, arg_max(value, "at") as last_value,
+                          else last_value end) as delta, any_value(seconds) as seconds
+    from (select name, engine_id, any_value(seconds) as seconds, arg_max(value, "at") as last_value,
                  coalesce(arg_max(value, "at") filter ("at" <= begins),
                           arg_min(value, "at")) as first_value
-          from server_metrics, bounds
+          from server_metrics join bounds on cell_id = key
           where cell_id = cell and "at" < ends and name not in
               ('vllm:kv_cache_usage_perc', 'vllm:num_requests_running', 'vllm:num_requests_waiting')
           group by name, engine_id, begins)
@@ -72,7 +76,7 @@ counter_figures as (
     select max(delta) filter (name = 'vllm:prefix_cache_hits_total')
                / nullif(max(delta) filter (name = 'vllm:prefix_cache_queries_total'), 0)
                as server_hit_ratio,
-           max(delta) filter (name = 'vllm:num_preemptions_total') / nullif(any_value(b.seconds), 0)
+           max(delta) filter (name = 'vllm:num_preemptions_total') / nullif(any_value(seconds), 0)
                as preemptions_per_s,
            max(delta) filter (name = 'vllm:request_prefill_time_seconds_sum')
                / nullif(max(delta) filter (name = 'vllm:request_prefill_time_seconds_count'), 0)
@@ -83,7 +87,7 @@ counter_figures as (
            max(delta) filter (name = 'vllm:request_decode_time_seconds_sum')
                / nullif(max(delta) filter (name = 'vllm:e2e_request_latency_seconds_sum'), 0)
                as decode_over_e2e
-    from counters, bounds b
+    from counters
 ),
 gauge_figures as (
     -- KV use is a share, so engines are averaged; requests of several engines add up.
@@ -91,13 +95,15 @@ gauge_figures as (
            sum(value) filter (name = 'vllm:num_requests_running') as running_mean,
            sum(value) filter (name = 'vllm:num_requests_waiting') as waiting_mean,
            avg(value) filter (name = 'gpu_utilization') as gpu_util_mean
-    from (select name, engine_id, avg(value) as value from server_metrics, bounds
+    from (select name, engine_id, avg(value) as value
+          from server_metrics join bounds on cell_id = key
           where cell_id = cell and "at" >= begins and "at" < ends group by name, engine_id)
 ),
 busy_spans as (
-    select 'session' as kind, started_at as a, ended_at as b from attempts where cell_id = cell
-    union all select 'call', admitted_at, ended_at from cell_calls
-    union all select 'tool', started_at, ended_at from tool_runs where cell_id = cell
+    select cell_id as key, 'session' as kind, started_at as a, ended_at as b
+    from attempts where cell_id = cell
+    union all select cell_id, 'call', admitted_at, ended_at from cell_calls
+    union all select cell_id, 'tool', started_at, ended_at from tool_runs where cell_id = cell
 ),
 load_figures as (
     select sum(busy_s) filter (kind = 'session') / nullif(any_value(seconds), 0) as sessions_mean,
@@ -105,7 +111,7 @@ load_figures as (
            sum(busy_s) filter (kind = 'tool') / nullif(any_value(seconds), 0) as tools_running_mean
     from (select kind, seconds, greatest(0, epoch_us(least(o.b, ends))
                  - epoch_us(greatest(o.a, begins))) / 1e6 as busy_s
-          from busy_spans o, bounds where o.a is not null and o.b is not null)
+          from busy_spans o join bounds using (key) where o.a is not null and o.b is not null)
 )
 select if(t0 is null, null, steps) as steps, steps * 60 / nullif(seconds, 0) as steps_per_min,
        if(t0 is null, null, trials) as trials, trials * 60 / nullif(seconds, 0) as trials_per_min, accuracy,

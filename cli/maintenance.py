@@ -154,8 +154,11 @@ def _compacted(done: "Compacted") -> str:
 
 
 def _verified(report: "Verified") -> str:
-    lines = [f"{f.kind}: {f.path}: {f.reason}" + (f"; {f.repaired}" if f.repaired else "")
-             for f in report.findings[:SHOWN]]  # fmt: skip
+    lines = [
+        f"{found.kind}: {found.path}: {found.reason}"
+        + (f"; {found.repaired}" if found.repaired else "")
+        for found in report.findings[:SHOWN]
+    ]
     if len(report.findings) > SHOWN:
         lines.append(f"and {len(report.findings) - SHOWN} more (--json gives all)")
     looked = f"{report.parts} parts, {report.bytes / 1e6:.1f} MB, {report.attempts} attempts"

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from storage import Home, open_catalog, query
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
@@ -47,15 +46,17 @@ def test_the_command_exists(page: str, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "command"), [pair for pair in commands() if pair[1].startswith("tutti sql")]
+    ("page", "command"), [pair for pair in commands() if pair[1].startswith("tutti sql ")]
 )
-def test_the_sql_runs(page: str, command: str, tmp_path: Path) -> None:
-    """Against an empty store: tables, columns and macros exist."""
-    words = shlex.split(command, comments=True)[2:]
-    statement = next(word for word in words if " " in word)
-    home = Home(tmp_path)
-    open_catalog(home).close()
-    assert isinstance(query(statement, home), list), page
+def test_the_sql_runs(
+    page: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against an empty store: tables, columns, macros and parameters exist."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    words = shlex.split(command, comments=True)[1:]
+    done = CliRunner().invoke(app, words, env={"TUTTI_HOME": str(tmp_path / "home")})
+    assert done.exit_code == 0, f"{page}: {command}: {done.output}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -247,7 +247,7 @@ class BufferedWriter:
     def _take(self) -> _Batch:
         """The next batch, about BATCH_ROWS; the rest stays. What failed is tried as it was."""
         with self._changed:
-            if self._again is not None:
+            if self._again:
                 return self._again
             size, count = 0, 0
             for group in self._next.groups:
@@ -263,6 +263,8 @@ class BufferedWriter:
         if self._before is not None:
             self._before()
         self._resolve(batch)
+        if not batch:
+            return  # it was in
         batch.make()  # once: what rows were made from is not kept when the commit is tried again
         try:
             self._commit_rows(batch, batch.groups, batch.loose)

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from storage.catalog.store import Catalog, database_now
 from storage.catalog.tables import leases
 from storage.errors import LeaseLost, StoreBusy, StoreError
+from storage.home import Home
 
 LEASE_S = 60.0  # how long a vanished host holds up the others
 RENEWALS = 4  # a lease: a slow disk may cost some of them
@@ -34,32 +35,50 @@ class Lease:
     token: int
 
 
+_OURS: set[tuple[Home, Lease]] = set()
+"""Leases this process knows it holds."""
+
+
 def acquire(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Lease:
     """Take the lease on `name`. Raises StoreBusy, with who holds it and for how long.
 
     The lease of a process of this host that is gone is taken at once.
     """
-    with catalog.transaction() as connection:
-        at = database_now(connection)
-        query = sa.select(leases).where(leases.c.name == name).with_for_update()
-        found = connection.execute(query).mappings().first()
-        values = {"holder": json.dumps(_me()), "acquired_at": at}
-        values["expires_at"] = at + timedelta(seconds=seconds)
-        if found is None:
-            try:
-                row = values | {"name": name, "token": 1}
-                connection.execute(sa.insert(leases).values(row))
-            except sa.exc.IntegrityError:  # another host was first, by a moment
-                raise StoreBusy(f"{name}: another process has just taken it") from None
-            return Lease(name, 1)
-        left_s = (_aware(found["expires_at"]) - at).total_seconds()
-        if found["holder"] and left_s > 0 and not _gone(found["holder"]):
-            raise StoreBusy(_busy(name, found["holder"], left_s))
-        token = found["token"] + 1
-        mine = sa.update(leases).where(leases.c.name == name, leases.c.token == found["token"])
-        if connection.execute(mine.values(values | {"token": token})).rowcount != 1:
-            raise StoreBusy(f"{name}: another process has just taken it")
-        return Lease(name, token)
+    ours: list[tuple[Home, Lease]] = []
+    try:
+        with catalog.transaction() as connection:
+            lease = _acquire(connection, catalog.home, name, seconds)
+            # Before the commit: another thread may see the lease as soon as it is in.
+            ours.append((catalog.home, lease))
+            _OURS.update(ours)
+        return lease
+    except BaseException:
+        _OURS.difference_update(ours)
+        raise
+
+
+def _acquire(connection: sa.Connection, home: Home, name: str, seconds: float) -> Lease:
+    at = database_now(connection)
+    query = sa.select(leases).where(leases.c.name == name).with_for_update()
+    found = connection.execute(query).mappings().first()
+    values = {"holder": json.dumps(_me()), "acquired_at": at}
+    values["expires_at"] = at + timedelta(seconds=seconds)
+    if found is None:
+        try:
+            row = values | {"name": name, "token": 1}
+            connection.execute(sa.insert(leases).values(row))
+        except sa.exc.IntegrityError:  # another host was first, by a moment
+            raise StoreBusy(f"{name}: another process has just taken it") from None
+        return Lease(name, 1)
+    left_s = (_aware(found["expires_at"]) - at).total_seconds()
+    held_by = found["holder"]
+    if held_by and left_s > 0 and not _gone(held_by, home, Lease(name, found["token"])):
+        raise StoreBusy(_busy(name, held_by, left_s))
+    token = found["token"] + 1
+    mine = sa.update(leases).where(leases.c.name == name, leases.c.token == found["token"])
+    if connection.execute(mine.values(values | {"token": token})).rowcount != 1:
+        raise StoreBusy(f"{name}: another process has just taken it")
+    return Lease(name, token)
 
 
 def renew(catalog: Catalog, lease: Lease, seconds: float = LEASE_S) -> None:
@@ -72,6 +91,7 @@ def renew(catalog: Catalog, lease: Lease, seconds: float = LEASE_S) -> None:
 
 def release(catalog: Catalog, lease: Lease) -> None:
     """Give the lease back; one that another has taken is left alone."""
+    _OURS.discard((catalog.home, lease))
     with catalog.transaction() as connection:
         connection.execute(_ours(lease).values(holder=""))
 
@@ -132,10 +152,12 @@ def _me() -> dict[str, object]:
     return {"host": this_host(), "pid": pid, "start_ticks": start_ticks(pid)}
 
 
-def _gone(holder: str) -> bool:
+def _gone(holder: str, home: Home, lease: Lease) -> bool:
     who = json.loads(holder)
     if who["host"] != this_host():
         return False  # of another host's processes nothing is known
+    if who["pid"] == os.getpid() and (home, lease) not in _OURS:
+        return True  # taken for this process, or an earlier one of its number, and never answered
     return bool(start_ticks(who["pid"]) != who["start_ticks"])
 
 

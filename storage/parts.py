@@ -4,6 +4,7 @@ In: Arrow tables. Out: entries for the catalog, which alone makes a part exist f
 folder is local or, for a remote store, any place that fsspec knows.
 """
 
+import contextlib
 import hashlib
 import io
 import os
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path, PurePosixPath
+from stat import S_ISDIR
 from typing import Any
 from urllib.parse import quote
 
@@ -133,10 +135,11 @@ class LocalFiles:
     def list(self, folder: str) -> Iterator[FileState]:
         """Every file below `folder`."""
         for found in sorted((self.root / folder).rglob("*")):
-            if found.is_file() or found.is_symlink():
+            with contextlib.suppress(FileNotFoundError):  # renamed or removed since it was listed
                 stat = found.lstat()
-                path = str(PurePosixPath(found.relative_to(self.root)))
-                yield FileState(path, stat.st_size, stat.st_mtime_ns)
+                if not S_ISDIR(stat.st_mode):
+                    path = str(PurePosixPath(found.relative_to(self.root)))
+                    yield FileState(path, stat.st_size, stat.st_mtime_ns)
 
     def move(self, path: str, to: str) -> None:
         """Rename a file within the store."""

@@ -48,6 +48,7 @@ def commit_tables(
 ) -> None:
     """Commit Arrow tables of the schemas' columns; otherwise as `commit`."""
     entries: list[dict[str, Any]] = []
+    sent = False
     try:
         with cat.store_boundary(catalog.home):
             for name, table in tables.items():
@@ -60,8 +61,9 @@ def commit_tables(
                 complete(connection)
             if entries:
                 connection.execute(sa.insert(cat.parts), entries)
+            sent = True  # what follows is the commit itself
     except BaseException as error:
-        entered = _settled(catalog, entries)
+        entered = _settled(catalog, entries) if sent else _take_away(catalog, entries)
         if entered is None and isinstance(error, StoreError):
             raise CommitUncertain(str(error), entries) from error
         if entered and isinstance(error, StoreError):
@@ -72,12 +74,27 @@ def commit_tables(
 def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
     """Whether the commit that enters `entries` is in; if it is not, their files are taken away.
 
-    Raises StoreError when the catalog cannot be asked.
+    A server may still be at work on a commit whose client lost touch: entering the same parts waits
+    for it, and cannot be done where it came through. Raises StoreError when nobody can be asked.
     """
-    ids = [entry["part_id"] for entry in entries]
-    query = sa.select(cat.parts.c.part_id).where(cat.parts.c.part_id.in_(ids))
-    if ids and catalog.rows(query):
+    if not entries:
+        return False
+    try:
+        with catalog.transaction() as connection:
+            connection.execute(sa.insert(cat.parts), entries)
+            raise _NotEntered
+    except sa.exc.IntegrityError:
         return True  # one transaction: all of them are
+    except _NotEntered:
+        return _take_away(catalog, entries)
+
+
+class _NotEntered(Exception):
+    """The parts could be entered, so they were not; raised to take that back."""
+
+
+def _take_away(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
+    """Remove the files of parts that were certainly not entered; False, for they are not in."""
     for entry in entries:
         files_of(catalog.home).remove(entry["path"])
     return False

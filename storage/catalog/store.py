@@ -2,11 +2,13 @@
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -60,12 +62,17 @@ class Catalog:
 
         Raises StoreFull, StoreBusy or StoreError with what to do.
         """
-        with store_boundary(self.home), self.engine.begin() as connection:
-            if connection.dialect.name == "sqlite":
-                # Asking for the write lock first makes writers wait their turn; a deferred
-                # transaction that turns into a writer can fail at once instead.
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield connection
+        try:
+            with store_boundary(self.home), self.engine.begin() as connection:
+                if connection.dialect.name == "sqlite":
+                    # Asking for the write lock first makes writers wait their turn; a deferred
+                    # transaction that turns into a writer can fail at once instead.
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+        except StoreError:
+            # Connections keep what they met: one made while the disk was read-only stays so.
+            self.engine.dispose()
+            raise
 
     def rows(self, query: "sa.Select[Any]") -> list[dict[str, Any]]:
         """The rows of a select, as dictionaries."""
@@ -200,8 +207,46 @@ def _engine(home: Home) -> sa.Engine:
             f"{home}: a remote store needs a catalog that can be locked: set TUTTI_CATALOG_URL, "
             "for example to postgresql+psycopg://user@host/tutti"
         )
-    # Built, not written: a folder's name may hold what means something in a URL.
-    return _engine_of(sa.URL.create("sqlite", database=str(home.catalog_file)))
+    return _sqlite(home.catalog_file)
+
+
+def _sqlite(file: Path) -> sa.Engine:
+    """Decided anew for each connection: a disk may be read-only for a moment."""
+
+    def is_read_only() -> bool:
+        return file.exists() and not os.access(file.parent, os.W_OK)
+
+    def connect() -> sqlite3.Connection:
+        read_only = is_read_only()
+        url = f"file:{quote(str(file))}"
+        if read_only:
+            # Where a writer left its log it is read as ever; where it left none, the file is all
+            # there is, and SQLite needs no lock files, which it could not make.
+            closed = not file.with_name(f"{file.name}-wal").exists()
+            url += "?mode=ro" + ("&immutable=1" if closed else "")
+        connection = sqlite3.connect(
+            url, uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
+        )
+        if not read_only:
+            _configure(connection, None)
+        return connection
+
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.QueuePool)
+
+    @sa.event.listens_for(engine, "checkout")
+    def _renew(connection: sqlite3.Connection, record: Any, _: Any) -> None:
+        read_only = is_read_only()
+        if record.info.setdefault("read_only", read_only) != read_only:
+            raise sa.exc.DisconnectionError  # the pool connects anew
+
+    return engine
+
+
+def _configure(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # no implicit BEGIN: `transaction` sends its own
+    # Full sync: a committed attempt must survive a power cut, and commits are batched anyway.
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
 
 
 def _engine_of(given: str | sa.URL) -> sa.Engine:
@@ -221,11 +266,5 @@ def _engine_of(given: str | sa.URL) -> sa.Engine:
         raise StoreError(f"TUTTI_CATALOG_URL: {name} is no catalog; use sqlite or postgresql")
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
 
-    @sa.event.listens_for(engine, "connect")
-    def _configure(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # no implicit BEGIN: `transaction` sends its own
-        # Full sync: a committed attempt must survive a power cut, and commits are batched anyway.
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}").close()
-
+    sa.event.listen(engine, "connect", _configure)
     return engine

@@ -29,8 +29,8 @@ parts = sa.Table(
     _time("created_at"),
     _text("sweep_id"),  # the partition; null for rows of no sweep
     sa.Column("mtime_ns", sa.BigInteger),  # as last seen whole; another time means: look again
-    _time("removed_at"),  # readers see parts where this is null
-    _text("removed_why"),  # compacted, retention, quarantined
+    sa.Column("removed_at", sa.DateTime(timezone=True), index=True),  # null: readers see it
+    _text("removed_why"),  # compacted, retention; removed once the file is; quarantined
     _text("replaced_by"),
 )
 artifacts = sa.Table(

@@ -29,6 +29,8 @@ from storage.writer import rows_by_sweep, settle
 TARGET_BYTES = 64 * 2**20  # of a merged part: a few row groups a core, a second to write
 MERGE_BYTES = 512 * 2**20  # of Arrow memory that one merge may hold
 GRACE_S = 3600.0  # the longest a reader is expected to keep a connection open
+# Entries outlast their files: a writer that lost touch may yet ask whether its parts were entered.
+REMEMBERED = timedelta(days=7)
 NAME = "compact"
 
 Part = dict[str, Any]
@@ -86,9 +88,13 @@ def remove_replaced(catalog: cat.Catalog, grace_s: float) -> int:
         # The file first: an entry without a file is found again, a file without an entry is not.
         with cat.store_boundary(catalog.home):
             files_of(catalog.home).remove(part["path"])
+    forgotten = cat.now() - REMEMBERED
     with catalog.transaction() as connection:
         for part in gone:
-            connection.execute(sa.delete(parts).where(parts.c.part_id == part["part_id"]))
+            mine = parts.c.part_id == part["part_id"]
+            connection.execute(sa.update(parts).where(mine).values(removed_why="removed"))
+        old = (parts.c.removed_why == "removed") & (parts.c.removed_at < forgotten)
+        connection.execute(sa.delete(parts).where(old))
     return len(gone)
 
 

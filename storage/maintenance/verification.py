@@ -71,7 +71,8 @@ def verify(
             problem = _problem(catalog, part)
         if problem:
             report.findings.append(_set_aside(catalog, part, problem, repair))
-    known = {part["path"] for part in parts if part["removed_why"] != "quarantined"}
+    gone = ("quarantined", "removed")
+    known = {part["path"] for part in parts if part["removed_why"] not in gone}
     report.findings += _orphans(catalog, found, known, repair, min_age_s)
     if repair or not report.findings:
         report.attempts, findings = _attempts(catalog, repair)
@@ -118,6 +119,8 @@ def _orphans(
         young = file.mtime_ns is not None and file.mtime_ns > oldest_ns
         if file.path in known or young:
             continue
+        if files_of(catalog.home).state(file.path) is None:
+            continue  # a compactor removed it since it was listed
         reason = "a file that no catalog entry names; no reader sees it"
         if repair:
             _quarantine(catalog, file.path)
@@ -130,15 +133,18 @@ def _quarantine(catalog: cat.Catalog, path: str) -> None:
 
 
 def _attempts(catalog: cat.Catalog, repair: bool) -> tuple[int, list[Finding]]:
-    """States that say done against the rows there are."""
+    """States that say done against the rows there are.
+
+    The states first: an attempt that a writer ends meanwhile then has rows too many, not too few.
+    """
+    states = cat.attempt_states
+    done = catalog.rows(sa.select(states.c.attempt_id).where(states.c.state == "done"))
     connection = connect(catalog.home)
     try:
         query = "select attempt_id, count(*) from attempts group by all"
         rows = dict(connection.execute(query).fetchall())
     finally:
         connection.close()
-    states = cat.attempt_states
-    done = catalog.rows(sa.select(states.c.attempt_id).where(states.c.state == "done"))
     lost = [row["attempt_id"] for row in done if row["attempt_id"] not in rows]
     if repair and lost:
         mark = sa.update(states).where(states.c.attempt_id == sa.bindparam("of"))

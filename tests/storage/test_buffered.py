@@ -13,6 +13,7 @@ import sqlalchemy as sa
 import storage
 from storage import BufferedWriter, buffered, leases
 
+UNDOING = ("do_commit", "do_rollback", "do_close", "do_terminate")
 Fail = Callable[[storage.StoreError | None], None]
 
 
@@ -148,46 +149,83 @@ def test_a_caller_that_breaks_the_thread_hears_of_it(catalog: storage.Catalog) -
 
 
 @pytest.mark.parametrize("arrived", [True, False])
-@pytest.mark.parametrize("reachable", [True, False])
+@pytest.mark.parametrize("unreachable", [0, 1, 2])
 def test_a_commit_that_is_not_answered_is_neither_lost_nor_doubled(
-    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch, arrived: bool, reachable: bool
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch, arrived: bool, unreachable: int
 ) -> None:
     """The database goes away between the commit and its answer; a retry asks before it writes."""
-    real, real_rows, away = catalog.transaction, catalog.rows, [True]
+    real, breaks = catalog.transaction, [True] + [False] * unreachable
 
     @contextmanager
     def breaking() -> Iterator[sa.Connection]:
-        if not away:
+        if not breaks:
             with real() as connection:
                 yield connection
             return
-        with pytest.raises(ZeroDivisionError) if not arrived else nullcontext():
-            with real() as connection:
-                yield connection
-                1 / (0 if not arrived else 1)
+        if breaks.pop(0):  # the commit itself
+            with nullcontext() if arrived else pytest.raises(ZeroDivisionError):
+                with real() as connection:
+                    yield connection
+                    1 / arrived
         raise storage.StoreError("server closed the connection unexpectedly")
 
-    def rows(query: Any) -> Any:
-        if away and not reachable:
-            raise storage.StoreError("could not connect")
-        return real_rows(query)
-
     monkeypatch.setattr(catalog, "transaction", breaking)
-    monkeypatch.setattr(catalog, "rows", rows)
     writer = BufferedWriter(catalog, commit_s=60)
     writer.add("calls", call(1))
-    if arrived and reachable:
-        assert writer.flush() == 1
-    else:
-        with pytest.raises(storage.StoreError, match="closed the connection"):
+    failures = 0
+    while writer.committed < 1:
+        try:
             writer.flush()
-        writer.add("calls", call(2))
-        away.clear()
-        assert writer.flush() == 2
-    away.clear()
+        except storage.StoreError as error:
+            assert "closed the connection" in str(error)
+            failures += 1
+            writer.add("calls", call(1 + failures))
+    assert failures == (unreachable if arrived or unreachable else 1)
+    writer.add("calls", call(100))
     writer.close()
-    assert count(catalog) == writer.committed == (1 if arrived and reachable else 2)
-    assert len(list(catalog.home.tables.rglob("*.parquet"))) == writer.committed
+    assert count(catalog) == writer.committed == 2 + failures
+    assert len(list(catalog.home.tables.rglob("*.parquet"))) <= writer.committed
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_commit_that_lands_after_its_client_lost_touch(catalog: storage.Catalog) -> None:
+    """Asked while the server is still at work on it: the answer waits for what becomes of it."""
+    psycopg = pytest.importorskip("psycopg")
+    dialect, lost = catalog.engine.dialect, []
+    originals = {name: getattr(dialect, name) for name in UNDOING}
+
+    def commit_later(connection: Any) -> None:
+        if lost:
+            originals["do_commit"](connection)
+            return
+        lost.append(getattr(connection, "driver_connection", connection))
+        raise psycopg.OperationalError("connection lost")
+
+    def unless_lost(name: str) -> Callable[[Any], None]:
+        def act(connection: Any) -> None:
+            if not lost or getattr(connection, "driver_connection", connection) is not lost[0]:
+                originals[name](connection)
+
+        return act
+
+    for name in UNDOING[1:]:
+        setattr(dialect, name, unless_lost(name))
+    dialect.do_commit = commit_later  # type: ignore[method-assign]
+    dialect.is_disconnect = lambda error, *_: "connection lost" in str(error)  # type: ignore
+    writer = BufferedWriter(catalog, commit_s=60)
+    writer.add("calls", call(1))
+
+    def land() -> None:
+        time.sleep(0.5)
+        lost[0].commit()
+
+    landing = threading.Thread(target=land)
+    landing.start()
+    assert writer.flush() == 1
+    writer.close()
+    landing.join()
+    lost[0].close()
+    assert count(catalog) == 1
 
 
 def test_a_row_no_table_takes_costs_only_itself(catalog: storage.Catalog) -> None:

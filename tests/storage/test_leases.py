@@ -111,6 +111,17 @@ def test_the_lease_of_a_killed_process_of_this_host_is_free_at_once(
     assert leases.acquire(catalog, "sweep:1").token == 2
 
 
+def test_a_lease_whose_answer_was_lost_does_not_keep_its_own_process_out(
+    catalog: storage.Catalog,
+) -> None:
+    """It was taken, the process never heard of it; nobody else can hold it in its name."""
+    lease = leases.acquire(catalog, "sweep:1")
+    leases._OURS.discard((catalog.home, lease))
+    assert leases.acquire(catalog, "sweep:1").token == 2
+    with pytest.raises(storage.StoreBusy):
+        leases.acquire(catalog, "sweep:1")
+
+
 def test_a_held_lease_is_renewed(catalog: storage.Catalog) -> None:
     """Work may take longer than a lease lasts."""
     with storage.held(catalog, "sweep:1", seconds=0.4):

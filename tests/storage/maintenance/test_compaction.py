@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from storage import catalog as cat
 from storage.maintenance import compact, compaction
 from storage.maintenance.compaction import Compacted
 from storage.schemas import SCHEMA_VERSION
+from storage.writer import settle
 
 STORES = Path(__file__).parents[1] / "stores"
 
@@ -69,6 +71,22 @@ def test_replaced_files_go_when_their_grace_is_over(catalog: storage.Catalog) ->
     assert compact(catalog, grace_s=0).files_removed == 12
     assert files(catalog.home) == 6
     assert everything(catalog.home) == before
+
+
+def test_what_was_entered_is_remembered_after_its_file_is_gone(catalog: storage.Catalog) -> None:
+    """A writer that lost touch for long asks whether its parts came in; they did."""
+    fill(catalog)
+    entries = catalog.rows(sa.select(cat.parts))
+    compact(catalog)
+    compact(catalog, grace_s=0)
+    assert settle(catalog, entries[:2])
+    with catalog.transaction() as connection:
+        long_ago = cat.now() - timedelta(days=8)
+        old = cat.parts.c.removed_at.is_not(None)
+        connection.execute(sa.update(cat.parts).where(old).values(removed_at=long_ago))
+    compact(catalog)
+    assert storage.query("select count(*) as n from parts", catalog.home) == [{"n": 6}]
+    assert len(catalog.rows(sa.select(cat.parts))) == 6
 
 
 def test_parts_are_sorted_so_that_a_cell_lies_together(catalog: storage.Catalog) -> None:

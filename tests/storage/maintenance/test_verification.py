@@ -2,6 +2,9 @@
 
 import os
 import subprocess
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,8 @@ import sqlalchemy as sa
 
 import storage
 from storage import catalog as cat
-from storage.maintenance import verify
+from storage import parts
+from storage.maintenance import compact, verification, verify
 
 
 def part(home: storage.Home, table: str) -> Path:
@@ -106,6 +110,68 @@ def test_files_nobody_entered_go_to_quarantine(filled: storage.Catalog) -> None:
     assert kinds(filled, min_age_s=0, repair=True) == ["orphan", "orphan"]
     assert kinds(filled, min_age_s=0) == []
     assert (filled.home.quarantine / "tables" / "calls" / "notes.txt").read_text() == "mine"
+
+
+def test_a_writer_meanwhile_loses_no_attempt(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attempt that ends between our look at the rows and at the states is not lost."""
+    real = verification.connect
+
+    def meanwhile(home: storage.Home) -> Any:
+        connection = real(home)
+        state = {"attempt_id": "a", "cell_id": "c", "sample_id": "a", "task_id": "t", "trial": 0}
+        state |= {"attempt": 1, "run_id": "r", "state": "done"}
+        storage.commit(
+            catalog,
+            {"attempts": [{"attempt_id": "a"}]},
+            lambda transaction: cat.upsert(transaction, cat.attempt_states, state),
+        )
+        return connection
+
+    monkeypatch.setattr(verification, "connect", meanwhile)
+    assert kinds(catalog, repair=True) == []
+    assert catalog.rows(sa.select(cat.attempt_states.c.state)) == [{"state": "done"}]
+
+
+def test_a_compactor_meanwhile_is_no_finding(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replaced part may go, file and entry, between the listing and the look at the catalog."""
+    for nth in range(2):
+        storage.commit(catalog, {"attempts": [{"attempt_id": str(nth)}]})
+    compact(catalog)
+    for file in catalog.home.tables.rglob("*.parquet"):
+        os.utime(file, (1, 1))
+    real = parts.LocalFiles.list
+
+    def listing(self: parts.LocalFiles, folder: str) -> Iterator[parts.FileState]:
+        found = list(real(self, folder))
+        compact(catalog, grace_s=0)
+        return iter(found)
+
+    monkeypatch.setattr(parts.LocalFiles, "list", listing)
+    assert kinds(catalog, repair=True) == []
+
+
+def test_files_are_listed_while_writers_rename_them(catalog: storage.Catalog) -> None:
+    """A temporary name that is listed may be gone when it is looked at."""
+    over = threading.Event()
+
+    def write() -> None:
+        with storage.open_catalog(catalog.home) as mine:
+            while not over.is_set():
+                storage.commit(mine, {table: [{}] for table in ("attempts", "calls", "scores")})
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        until = time.monotonic() + 1.5
+        while time.monotonic() < until:
+            list(parts.files_of(catalog.home).list("tables"))
+    finally:
+        over.set()
+        writer.join()
 
 
 def test_a_row_twice_is_found(filled: storage.Catalog) -> None:

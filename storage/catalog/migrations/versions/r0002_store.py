@@ -18,6 +18,7 @@ def upgrade() -> None:
         sa.Column("replaced_by", sa.Text),
     ):
         op.add_column("parts", column)
+    op.create_index("ix_parts_removed_at", "parts", ["removed_at"])
     op.create_index("ix_artifact_parents_parent_id", "artifact_parents", ["parent_id"])
     op.drop_index("ix_attempt_states_sample_id", "attempt_states")  # the constraint has one
     op.add_column("attempt_states", sa.Column("lease_token", sa.BigInteger))

@@ -9,18 +9,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
+import sqlalchemy as sa
+
 from storage.catalog import Catalog
-from storage.encode import to_arrow
+from storage.encode import Pause, to_arrow
 from storage.errors import CommitUncertain, LeaseLost, RowRefused, StoreError
 from storage.leases import Lease
-from storage.writer import Complete, commit, settle
+from storage.writer import Complete, commit, end_attempts, settle
 
 COMMIT_S = 1.0
 MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway with the disk away
 BATCH_ROWS = 50_000  # one commit holds so many: a part of some MB, a second's work
 TIMEOUT_S = 600.0
+NONE_ENDED: Mapping[str, str] = MappingProxyType({})
 
 Row = Mapping[str, Any]
 MakeRows = Callable[[], Mapping[str, list[Row]]]
@@ -33,6 +37,7 @@ class _Group:
 
     rows: Mapping[str, list[Any]]
     complete: Complete | None
+    ended: Mapping[str, str]
 
     @property
     def size(self) -> int:
@@ -55,10 +60,12 @@ class _Batch:
 
     def make(self) -> None:
         """Put the makers' rows in their place, in order."""
-        while self.makers:
-            for table, rows in self.makers[0]().items():
+        makers, self.makers = self.makers, []
+        pause = Pause()
+        for make_rows in makers:
+            for table, rows in make_rows().items():
                 self.loose.setdefault(table, []).extend(rows)
-            del self.makers[0]
+            pause()
 
     def without(self, groups: list[_Group], loose: Mapping[str, list[Any]]) -> None:
         """Take out what is done with."""
@@ -147,13 +154,17 @@ class BufferedWriter:
         rows: Mapping[str, list[Any]],
         complete: Complete | None = None,
         timeout_s: float = TIMEOUT_S,
+        *,
+        ended: Mapping[str, str] = NONE_ENDED,
     ) -> None:
         """Take rows that become visible together, with what `complete` changes; wait for room.
 
-        Raises what made an earlier commit fail for good (LeaseLost, RowRefused), or StoreError
-        when there is no room after `timeout_s`.
+        `ended` are attempts that end with these rows, with their status; those of many groups are
+        ended by one statement. Raises what made an earlier commit fail for good: LeaseLost,
+        RowRefused, AssertionError for an attempt that was not running; and StoreError when there
+        is no room after `timeout_s`.
         """
-        group = _Group(rows, complete)
+        group = _Group(rows, complete, ended)
         with self._changed:
             # A group larger than the bound is taken when it can be alone.
             def free() -> bool:
@@ -227,7 +238,11 @@ class BufferedWriter:
                 self._changed.notify_all()
 
     def _commit_all(self) -> StoreError | None:
-        while batch := self._take():
+        """Commit what is there now. What comes meanwhile waits its time: a part a second is few."""
+        with self._changed:
+            left = self._max_rows - self._room
+        while left > 0 and (batch := self._take()):
+            left -= batch.size
             taken, failed = batch.size, None
             try:
                 self._commit(batch)
@@ -315,12 +330,16 @@ class BufferedWriter:
                 rows.setdefault(table, []).extend(more)
         completes = [group.complete for group in groups if group.complete is not None]
 
-        def complete(connection: Any) -> None:
+        ended = {key: status for group in groups for key, status in group.ended.items()}
+
+        def complete(connection: sa.Connection) -> None:
+            if ended:
+                end_attempts(connection, ended)
             for change in completes:
                 change(connection)
 
         try:
-            states = complete if completes else None
+            states = complete if completes or ended else None
             commit(self._catalog, rows, states, self._lease, polite=True)
         except CommitUncertain as error:
             batch.unanswered = _Unanswered(error.entries, groups, loose)

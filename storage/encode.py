@@ -6,8 +6,9 @@ as fast, and structs are faster still as one list a member.
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from storage.schemas import TABLES
 
 Rows = Sequence[Mapping[str, Any]]
 
-POLITE_ROWS = 1024  # values converted in one piece: some tens of microseconds
+CHUNK_ROWS = 1024  # converted in one piece: some tens of microseconds a column
 POLITE_S = 0.0005  # the longest the interpreter's lock is kept from a thread that waits for it
 KEYS = ("attempt_id", "call_id", "task_id", "program_id", "name")  # what names a row in a message
 CONVERSION_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -27,7 +28,7 @@ CONVERSION_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 def to_arrow(name: str, rows: Rows, *, polite: bool = False) -> pa.Table:
     """`rows` as an Arrow table of table `name`'s schema; absent columns are null.
 
-    `polite` lets other threads run every `POLITE_ROWS` values, for a writer beside an event loop.
+    `polite` lets other threads run every `CHUNK_ROWS` values, for a writer beside an event loop.
     Raises RowRefused for a column the table does not have, a value of another type, text that is
     no Unicode (lone surrogates), and for NaN and infinities: unknown is null.
     """
@@ -35,19 +36,73 @@ def to_arrow(name: str, rows: Rows, *, polite: bool = False) -> pa.Table:
         raise RowRefused(f"there is no table {name!r}")
     schema = TABLES[name]
     known = frozenset(schema.names)
-    pause = _Pause() if polite else None
-    for place, row in enumerate(rows):
-        if not known.issuperset(row):
-            raise RowRefused(f"{_where(name, place, row)}: no column {sorted(set(row) - known)}")
-        if pause is not None and not place % POLITE_ROWS:
-            pause()
+    pause = Pause() if polite else None
     try:
-        columns = [_column(field, rows, pause) for field in schema]
+        chunks = [
+            _columns(name, schema, known, start, rows[start : start + CHUNK_ROWS], pause)
+            for start in range(0, len(rows), CHUNK_ROWS)
+        ]
     except CONVERSION_ERRORS as error:
         raise _refusal(name, schema, rows, error) from error
-    for field, column in zip(schema, columns, strict=True):
-        _check_numbers(name, field, column, rows)
-    return pa.Table.from_arrays(columns, schema=schema)
+    table = pa.Table.from_arrays(
+        [
+            pa.chunked_array(_flat(chunk[place] for chunk in chunks), type=field.type)
+            for place, field in enumerate(schema)
+        ],
+        schema=schema,
+    )
+    for field in schema:
+        _check_numbers(name, field, table[field.name], rows)
+    return table
+
+
+def _columns(
+    name: str,
+    schema: pa.Schema,
+    known: frozenset[str],
+    start: int,
+    rows: Rows,
+    pause: "Pause | None",
+) -> list[pa.Array | pa.ChunkedArray]:
+    """A chunk of rows as arrays, one a column of the table."""
+    given: set[str] = set()
+    for place, row in enumerate(rows, start):
+        if not given.issuperset(row):
+            given |= row.keys()
+            if not known.issuperset(row):
+                raise RowRefused(
+                    f"{_where(name, place, row)}: no column {sorted(set(row) - known)}"
+                )
+    names = [field.name for field in schema if field.name in given]
+    values = dict(zip(names, _transposed(names, rows), strict=True))
+    arrays = []
+    for field in schema:
+        if field.name in values:
+            arrays.append(_array(field.type, values[field.name]))
+        else:
+            arrays.append(pa.nulls(len(rows), field.type))
+        if pause is not None:
+            pause()
+    return arrays
+
+
+def _flat(arrays: Iterable[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
+    """Arrow itself cuts an array of more than 2 GB of text."""
+    return [
+        piece
+        for array in arrays
+        for piece in (array.chunks if isinstance(array, pa.ChunkedArray) else [array])
+    ]
+
+
+def _transposed(names: list[str], rows: Rows) -> Iterable[Sequence[Any]]:
+    """The rows' values, column by column; rows that all have the same names are quickest."""
+    try:
+        if len(names) > 1:
+            return zip(*map(itemgetter(*names), rows), strict=True)
+    except KeyError:
+        pass  # a row leaves a column out
+    return [[row.get(name) for row in rows] for name in names]
 
 
 def storable(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +125,7 @@ def _storable(value: Any) -> Any:
     return value
 
 
-class _Pause:
+class Pause:
     """Gives the interpreter's lock away at least every `POLITE_S`.
 
     A thread that waits for the lock asks for it only after 5 ms; an event loop cannot wait so long.
@@ -85,25 +140,13 @@ class _Pause:
             self._since = time.perf_counter()
 
 
-def _column(field: pa.Field, rows: Rows, pause: _Pause | None) -> pa.Array | pa.ChunkedArray:
-    key = field.name
-    if pause is None:
-        return _array(field.type, [row.get(key) for row in rows])
-    chunks = []
-    for start in range(0, len(rows), POLITE_ROWS):
-        values = [row.get(key) for row in rows[start : start + POLITE_ROWS]]
-        chunks.append(_array(field.type, values))
-        pause()
-    return pa.chunked_array(chunks, type=field.type)
-
-
-def _array(kind: pa.DataType, values: list[Any]) -> pa.Array:
+def _array(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
     if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
         return _list_of_structs(kind, values)
     return pa.array(values, type=kind)
 
 
-def _list_of_structs(kind: pa.ListType, values: list[Any]) -> pa.Array:
+def _list_of_structs(kind: pa.ListType, values: Sequence[Any]) -> pa.Array:
     if not any(values):  # most messages call no tool
         lengths = [None if value is None else 0 for value in values]
         items: list[Any] = []

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from storage import catalog as cat
 from storage.errors import PartDamaged, StoreError
+from storage.files import FileState, LocalFiles, files_of
 from storage.home import Home
-from storage.parts import FileState, LocalFiles, files_of
 
 MEND = "`tutti verify --repair` sets it aside; restore it from a copy if you have one"
 

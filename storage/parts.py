@@ -1,46 +1,30 @@
-"""Parts as files: written whole under a temporary name, synced, renamed; or put in one request.
+"""Parts: Arrow tables as Parquet files, and as entries for the catalog.
 
-In: Arrow tables. Out: entries for the catalog, which alone makes a part exist for readers. The
-folder is local or, for a remote store, any place that fsspec knows.
+A part exists for readers only once its entry is in the catalog.
 """
 
-import contextlib
 import hashlib
 import io
-import os
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path, PurePosixPath
-from stat import S_ISDIR
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage.clock import now
-from storage.errors import StoreError
+from storage.columns import LOOKED_UP, PARTITION, PARTITIONED, SCHEMA_VERSION
+from storage.files import files_of
 from storage.home import Home
-from storage.schemas import LOOKED_UP, PARTITION, PARTITIONED, SCHEMA_VERSION
 
 ROW_GROUP_BYTES = 16 * 2**20  # of Arrow memory: what a reader of one row may have to decompress
 MAX_ROW_GROUP_ROWS = 131_072
+LIVE_LEVEL = 1  # of zstd: the knee of speed, for what is written while a cell runs
+ARCHIVE_LEVEL = 3  # the knee of size, for what compaction writes at leisure
+ARCHIVE_PAGE_BYTES = 4 * 2**20  # a page is compressed by itself: larger ones share more
 BLOOM_RATE = 0.001  # false positives; 15 bits an id
 NO_SWEEP = "__HIVE_DEFAULT_PARTITION__"  # DuckDB and Hive read it as null
-
-
-@dataclass(frozen=True)
-class FileState:
-    """What a file system says of a file without reading it."""
-
-    path: str
-    """Relative to the store, with forward slashes."""
-    bytes: int
-    mtime_ns: int | None
-    """None where the file system keeps no such time."""
 
 
 def part_path(table: str, sweep_id: str | None, part_id: str) -> str:
@@ -51,14 +35,16 @@ def part_path(table: str, sweep_id: str | None, part_id: str) -> str:
     return f"{folder}/part-{part_id}.parquet"
 
 
-def write_part(home: Home, name: str, sweep_id: str | None, table: pa.Table) -> dict[str, Any]:
+def write_part(
+    home: Home, name: str, sweep_id: str | None, table: pa.Table, *, archive: bool = False
+) -> dict[str, Any]:
     """Write one part; returns its row for the catalog, where it is not entered yet.
 
     Raises OSError as the file system gives it; nothing is left behind then.
     """
     part_id = uuid.uuid4().hex
     path = part_path(name, sweep_id, part_id)
-    data = encode_part(table)
+    data = encode_part(table, archive=archive)
     state = files_of(home).put(path, data)
     return {
         "part_id": part_id,
@@ -74,8 +60,12 @@ def write_part(home: Home, name: str, sweep_id: str | None, table: pa.Table) -> 
     }
 
 
-def encode_part(table: pa.Table) -> memoryview:
-    """The bytes of a Parquet file: zstd-1, page checksums, Bloom filters on random ids."""
+def encode_part(table: pa.Table, *, archive: bool = False) -> memoryview:
+    """The bytes of a Parquet file: zstd, page checksums, Bloom filters on random ids.
+
+    For an archive what repeats within a row group (system prompts, tasks, documents found again) is
+    stored once, in a dictionary larger than Parquet's usual megabyte, and pages are larger.
+    """
     sink = io.BytesIO()
     rows = max(1, table.num_rows)
     group = min(MAX_ROW_GROUP_ROWS, max(1024, ROW_GROUP_BYTES * rows // max(1, table.nbytes)))
@@ -84,172 +74,32 @@ def encode_part(table: pa.Table) -> memoryview:
         for column in LOOKED_UP
         if column in table.column_names
     }
+    options: dict[str, Any] = {"compression_level": LIVE_LEVEL}
+    if archive:
+        options = {
+            "compression_level": ARCHIVE_LEVEL,
+            "data_page_size": ARCHIVE_PAGE_BYTES,
+            "use_dictionary": _repeating(table),
+            "dictionary_pagesize_limit": 2 * ROW_GROUP_BYTES,
+        }
     with pq.ParquetWriter(
         sink,
         table.schema,
         compression="zstd",
-        compression_level=1,
         write_page_checksum=True,
         bloom_filter_options=blooms if rows > 1024 else None,
+        **options,
     ) as writer:
         writer.write_table(table, row_group_size=group)
     return sink.getbuffer()
 
 
-class LocalFiles:
-    """Files under a folder of this machine."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def put(self, path: str, data: memoryview) -> FileState:
-        """Write a file so that it is whole or not there, also after a power cut."""
-        final = self.root / path
-        final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = final.with_suffix(".parquet.tmp")
-        try:
-            with open(temporary, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, final)
-            _sync_folder(final.parent)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            final.unlink(missing_ok=True)
-            raise
-        return FileState(path, len(data), final.stat().st_mtime_ns)
-
-    def get(self, path: str) -> bytes:
-        """A file's bytes. Raises FileNotFoundError."""
-        return (self.root / path).read_bytes()
-
-    def state(self, path: str) -> FileState | None:
-        """A file's size and time; None when it is not there."""
-        try:
-            found = os.stat(self.root / path)
-        except FileNotFoundError:
-            return None
-        return FileState(path, found.st_size, found.st_mtime_ns)
-
-    def list(self, folder: str) -> Iterator[FileState]:
-        """Every file below `folder`."""
-        for found in sorted((self.root / folder).rglob("*")):
-            with contextlib.suppress(FileNotFoundError):  # renamed or removed since it was listed
-                stat = found.lstat()
-                if not S_ISDIR(stat.st_mode):
-                    path = str(PurePosixPath(found.relative_to(self.root)))
-                    yield FileState(path, stat.st_size, stat.st_mtime_ns)
-
-    def move(self, path: str, to: str) -> None:
-        """Rename a file within the store."""
-        target = self.root / to
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(self.root / path, target)
-        _sync_folder(target.parent)
-
-    def remove(self, path: str) -> None:
-        """Remove a file; one that is gone already is as good."""
-        (self.root / path).unlink(missing_ok=True)
-
-    def url(self, path: str) -> str:
-        """What DuckDB opens."""
-        return str(self.root / path)
-
-
-class RemoteFiles:
-    """Files below an fsspec URL. An object store shows an object when its upload is complete."""
-
-    def __init__(self, url: str) -> None:
-        import fsspec
-
-        try:
-            self.fs, self.root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise StoreError(f"TUTTI_HOME={url}: {error}") from error
-        self.scheme = url.split("://", 1)[0]
-
-    def put(self, path: str, data: memoryview) -> FileState:
-        """Upload a file in one piece."""
-        self.fs.makedirs(self._at(path).rsplit("/", 1)[0], exist_ok=True)
-        self.fs.pipe_file(self._at(path), bytes(data))
-        return FileState(path, len(data), None)
-
-    def get(self, path: str) -> bytes:
-        """A file's bytes. Raises FileNotFoundError."""
-        data: bytes = self.fs.cat_file(self._at(path))
-        return data
-
-    def state(self, path: str) -> FileState | None:
-        """A file's size; None when it is not there."""
-        try:
-            found = self.fs.info(self._at(path))
-        except FileNotFoundError:
-            return None
-        return FileState(path, int(found["size"]), None)
-
-    def list(self, folder: str) -> Iterator[FileState]:
-        """Every file below `folder`."""
-        self.fs.invalidate_cache()
-        found = self.fs.find(self._at(folder), detail=True)
-        for path, info in sorted(found.items()):
-            yield FileState(path[len(self.root) :].lstrip("/"), int(info["size"]), _written(info))
-
-    def move(self, path: str, to: str) -> None:
-        """Rename a file within the store (a copy and a removal, for most object stores)."""
-        self.fs.makedirs(self._at(to).rsplit("/", 1)[0], exist_ok=True)
-        self.fs.mv(self._at(path), self._at(to))
-
-    def remove(self, path: str) -> None:
-        """Remove a file; one that is gone already is as good."""
-        if self.fs.exists(self._at(path)):
-            self.fs.rm_file(self._at(path))
-
-    def url(self, path: str) -> str:
-        """What DuckDB opens, through this file system."""
-        return f"{self.scheme}://{self._at(path).lstrip('/')}"
-
-    def upload(self, folder: Path, path: str) -> None:
-        """Put a local folder (or file) at `path`."""
-        for found in [folder] if folder.is_file() else sorted(folder.rglob("*")):
-            if found.is_file():
-                at = path if found == folder else f"{path}/{found.relative_to(folder).as_posix()}"
-                self.fs.makedirs(self._at(at).rsplit("/", 1)[0], exist_ok=True)
-                self.fs.put_file(str(found), self._at(at))
-
-    def download(self, path: str, folder: Path) -> None:
-        """Get what `upload` put there. Whole or not at all. Raises FileNotFoundError."""
-        found = self.fs.find(self._at(path))
-        if not found:
-            raise FileNotFoundError(self._at(path))
-        temporary = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
-        for each in found:
-            below = each.split(path, 1)[1].lstrip("/")  # empty when the artifact is one file
-            target = temporary / below if below else temporary
-            target.parent.mkdir(parents=True, exist_ok=True)
-            self.fs.get_file(each, str(target))
-        temporary.rename(folder)
-
-    def _at(self, path: str) -> str:
-        return f"{self.root}/{path}"
-
-
-@cache
-def files_of(home: Home) -> LocalFiles | RemoteFiles:
-    """The files of a store."""
-    return RemoteFiles(home.remote) if home.remote else LocalFiles(home.root)
-
-
-def _written(info: dict[str, Any]) -> int | None:
-    stamp = info.get("LastModified") or info.get("created") or info.get("mtime")
-    if isinstance(stamp, datetime):
-        stamp = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
-    return None if stamp is None else int(float(stamp) * 1e9)
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _repeating(table: pa.Table) -> list[str]:
+    """Columns whose values come again often enough for a dictionary to be the smaller form."""
+    found = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if not pa.types.is_nested(column.type):
+            often = 2 if pa.types.is_string(column.type) else 8
+            if pc.count_distinct(column, mode="all").as_py() * often <= table.num_rows:
+                found.append(name)
+    return found

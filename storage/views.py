@@ -10,15 +10,14 @@ from importlib import resources
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import sqlalchemy as sa
 
 from storage import catalog as cat
+from storage.columns import AT, COLUMNS, INT, PARTITION, REAL, SCHEMA_VERSION, TEXT
 from storage.errors import StoreError
+from storage.files import RemoteFiles, files_of
 from storage.home import Home, current_home
 from storage.integrity import check_parts
-from storage.parts import RemoteFiles, files_of
-from storage.schemas import PARTITION, SCHEMA_VERSION, TABLES
 
 MACROS = (
     "window_summary",
@@ -39,12 +38,12 @@ CATALOG_TABLES = (
 )
 Parts = dict[tuple[int, bool], list[str]]
 """What DuckDB opens, by schema version and whether the path tells the partition."""
-ARROW_TYPES: dict[type, pa.DataType] = {
-    sa.Text: pa.string(),
-    sa.Integer: pa.int64(),
-    sa.BigInteger: pa.int64(),
-    sa.Float: pa.float64(),
-    sa.DateTime: pa.timestamp("us", tz="UTC"),
+SQL_TYPES: dict[type, str] = {
+    sa.Text: TEXT,
+    sa.Integer: INT,
+    sa.BigInteger: INT,
+    sa.Float: REAL,
+    sa.DateTime: AT,
 }
 
 
@@ -90,10 +89,10 @@ def _register(connection: duckdb.DuckDBPyConnection, catalog: cat.Catalog) -> No
         connection.register_filesystem(files.fs)
     parts = catalog.rows(sa.select(cat.parts).where(cat.parts.c.removed_at.is_(None)))
     check_parts(catalog, parts)
-    connection.register("parts", _arrow_of(cat.parts, parts))
+    _create_table(connection, cat.parts, parts)
     for table in CATALOG_TABLES:
-        connection.register(table.name, _arrow_of(table, catalog.rows(sa.select(table))))
-    urls: dict[str, Parts] = {name: {} for name in TABLES}
+        _create_table(connection, table, catalog.rows(sa.select(table)))
+    urls: dict[str, Parts] = {name: {} for name in COLUMNS}
     for part in parts:
         known = urls.get(part["table_name"])
         if known is None or part["schema_version"] > SCHEMA_VERSION:
@@ -125,14 +124,23 @@ def _create_view(connection: duckdb.DuckDBPyConnection, name: str, parts: Parts)
         selects.append(f"from read_parquet([{files}], {hive})")
     if {version for version, _ in parts} != {SCHEMA_VERSION}:
         # An empty table of today's columns gives them to a view whose parts lack them.
-        connection.register(f"{name}_schema", TABLES[name].empty_table())
+        typed = ", ".join(f'"{column}" {kind}' for column, kind in COLUMNS[name].items())
+        connection.execute(f"create table {name}_schema ({typed})")
         selects.insert(0, f"from {name}_schema")
-    columns = ", ".join(f'"{column}"' for column in TABLES[name].names)
+    columns = ", ".join(f'"{column}"' for column in COLUMNS[name])
     union = " union all by name ".join(f"select * {select}" for select in selects)
     connection.execute(f"create view {name} as select {columns} from ({union})")
 
 
-def _arrow_of(table: sa.Table, rows: list[dict[str, Any]]) -> pa.Table:
-    fields = [pa.field(c.name, ARROW_TYPES[type(c.type)]) for c in table.columns]
-    columns = [pa.array([row[f.name] for row in rows], type=f.type) for f in fields]
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+def _create_table(
+    connection: duckdb.DuckDBPyConnection, table: sa.Table, rows: list[dict[str, Any]]
+) -> None:
+    """The catalog's rows as a table, given a list a column: ten thousand in 35 ms."""
+    typed = ", ".join(f'"{c.name}" {SQL_TYPES[type(c.type)]}' for c in table.columns)
+    connection.execute(f"create table {table.name} ({typed})")
+    if rows:
+        lists = {
+            f"c{place}": [row[c.name] for row in rows] for place, c in enumerate(table.columns)
+        }
+        unnested = ", ".join(f"unnest(${name})" for name in lists)
+        connection.execute(f"insert into {table.name} select {unnested}", lists)

@@ -13,13 +13,15 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from storage import catalog as cat
+from storage.columns import PARTITIONED
 from storage.encode import Rows, to_arrow
 from storage.errors import CommitUncertain, StoreError
+from storage.files import files_of
 from storage.leases import Lease, check_lease
-from storage.parts import files_of, write_part
-from storage.schemas import PARTITIONED
+from storage.parts import write_part
 
 Complete = Callable[[sa.Connection], None]
+IDS_AT_ONCE = 500  # bound variables of one statement
 
 
 def commit(
@@ -69,6 +71,23 @@ def commit_tables(
         if entered and isinstance(error, StoreError):
             return  # the connection broke after the commit: it is in
         raise
+
+
+def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:
+    """End running attempts, given with their status, inside the caller's transaction.
+
+    Raises AssertionError when one of them is not running: it was committed before.
+    """
+    states, ids = cat.attempt_states, list(ended)
+    running = 0
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = states.c.attempt_id.in_(ids[start : start + IDS_AT_ONCE])
+        query = sa.select(sa.func.count()).where(some, states.c.state == "running")
+        running += connection.execute(query).scalar_one()
+    assert running == len(ids), f"{ids[0]} or one of {len(ids)} attempts was committed before"
+    end = sa.update(states).where(states.c.attempt_id == sa.bindparam("of"))
+    values = [{"of": attempt, "as": status} for attempt, status in ended.items()]
+    connection.execute(end.values(state="done", status=sa.bindparam("as")), values)
 
 
 def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:

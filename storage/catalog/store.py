@@ -18,8 +18,8 @@ from storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
 from storage.catalog.tables import artifact_parents, artifacts, cells
 from storage.clock import now
 from storage.errors import StoreError
+from storage.files import RemoteFiles, files_of
 from storage.home import Home, current_home
-from storage.parts import RemoteFiles, files_of
 
 MIGRATION_LOCK = 7_011_741_441  # any number, the same in all versions
 POSTGRESQL_TIMEOUTS = {

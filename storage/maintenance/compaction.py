@@ -18,12 +18,14 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from storage import catalog as cat
+from storage.columns import SCHEMA_VERSION, SORTED_BY
 from storage.errors import PartDamaged, StoreError
+from storage.files import files_of
 from storage.home import Home
 from storage.integrity import MEND, damage
 from storage.leases import Lease, check_lease, held
-from storage.parts import files_of, write_part
-from storage.schemas import SCHEMA_VERSION, SORTED_BY, TABLES
+from storage.parts import write_part
+from storage.schemas import TABLES
 from storage.writer import rows_by_sweep, settle
 
 TARGET_BYTES = 64 * 2**20  # of a merged part: a few row groups a core, a second to write
@@ -108,7 +110,8 @@ def replace(
         with cat.store_boundary(catalog.home):
             for sweep_id, rows in rows_by_sweep(catalog, name, merged):
                 rows = rows.sort_by([(key, "ascending") for key in SORTED_BY[name]])
-                entries.append(write_part(catalog.home, name, sweep_id, rows))
+                part = write_part(catalog.home, name, sweep_id, rows, archive=True)
+                entries.append(part)
         with catalog.transaction() as connection:
             check_lease(connection, lease)
             _mark_replaced(connection, sources, entries)

@@ -13,10 +13,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from storage import catalog as cat
+from storage.columns import PARTITIONED, SCHEMA_VERSION
 from storage.errors import StoreBusy, StoreError
 from storage.leases import check_lease, held
 from storage.maintenance.compaction import compact
-from storage.schemas import PARTITIONED, SCHEMA_VERSION
 
 SPAN = ("started_at", "ended_at")
 

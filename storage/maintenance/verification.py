@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from storage import catalog as cat
+from storage.columns import COLUMNS
+from storage.files import FileState, files_of
 from storage.integrity import damage
-from storage.parts import FileState, files_of
-from storage.schemas import TABLES
 from storage.views import connect
 
 MIN_AGE_S = 600.0  # a younger file may be a writer's that has not entered it yet
@@ -85,7 +85,7 @@ def _problem(catalog: cat.Catalog, part: Part) -> str:
     home = catalog.home
     if problem := damage(home, part, files_of(home).state(part["path"]), thorough=True):
         return problem
-    if part["table_name"] not in TABLES:
+    if part["table_name"] not in COLUMNS:
         return f"there is no table {part['table_name']!r}"
     try:
         footer = pq.read_metadata(io.BytesIO(files_of(home).get(part["path"])))

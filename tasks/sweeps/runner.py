@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from storage import BufferedWriter, Catalog, Lease, StoreError, artifact_id, commit
 from storage import catalog as cat
 from storage.leases import check_lease
+from storage.writer import end_attempts
 from tasks.agents.loop import Limits, Trajectory, run_attempt
 from tasks.agents.model import GatewayModel, ModelCallFailed, Sampling
 from tasks.agents.sandbox import Sandbox, strongest_level
@@ -198,11 +199,8 @@ class _CellRun:
     async def _keep(self, done: Finished) -> None:
         """Give the attempt to the writer; waits while the writer has no room."""
         rows = attempt_rows(self.plan, self.cell, done, self.run_id)
-
-        def complete(connection: sa.Connection) -> None:
-            _end_attempt(connection, done.attempt_id, done.trajectory.status)
-
-        await asyncio.to_thread(self.writer.put, rows, complete)
+        ended = {done.attempt_id: done.trajectory.status}
+        await asyncio.to_thread(self.writer.put, rows, ended=ended)
 
     def _flush_gateway(self) -> None:
         try:
@@ -216,16 +214,6 @@ class _CellRun:
         await asyncio.to_thread(self.writer.flush)  # raises why
 
 
-def _end_attempt(connection: sa.Connection, attempt_id: str, status: str) -> None:
-    states = cat.attempt_states
-    ended = connection.execute(
-        sa.update(states)
-        .where(states.c.attempt_id == attempt_id, states.c.state == "running")
-        .values(state="done", status=status)
-    )
-    assert ended.rowcount == 1, f"{attempt_id} was committed before"
-
-
 def _record_lost(plan: Plan, cell: Cell, catalog: Catalog, lease: Lease) -> None:
     """Record attempts that an earlier process left running; by the lease it can end none itself."""
     states = cat.attempt_states
@@ -236,8 +224,7 @@ def _record_lost(plan: Plan, cell: Cell, catalog: Catalog, lease: Lease) -> None
         return
 
     def complete(connection: sa.Connection) -> None:
-        for row in lost:
-            _end_attempt(connection, row["attempt_id"], "infra_error")
+        end_attempts(connection, {row["attempt_id"]: "infra_error" for row in lost})
 
     rows = {"attempts": [lost_attempt_row(plan, cell, row) for row in lost]}
     commit(catalog, rows, complete, lease)

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 import storage
 from storage import BufferedWriter, buffered, leases
+from storage import catalog as cat
 
 UNDOING = ("do_commit", "do_rollback", "do_close", "do_terminate")
 Fail = Callable[[storage.StoreError | None], None]
@@ -131,6 +132,38 @@ def test_rows_and_what_they_complete_are_one(catalog: storage.Catalog) -> None:
     with pytest.raises(AssertionError, match="lost was committed before"):
         writer.close()
     assert (count(catalog, "attempts"), count(catalog)) == (2, 1)
+
+
+def test_attempts_of_many_groups_end_with_their_rows(catalog: storage.Catalog) -> None:
+    """One statement ends them all; one that was not running costs itself, not the others."""
+    row = {"cell_id": "c", "task_id": "t", "trial": 0, "attempt": 1, "run_id": "r"}
+    for nth in range(4):
+        state = row | {"attempt_id": f"a{nth}", "sample_id": f"s{nth}", "state": "running"}
+        catalog.upsert(cat.attempt_states, state | ({"state": "done"} if nth == 2 else {}))
+    writer = BufferedWriter(catalog, commit_s=60)
+    for nth in range(4):
+        writer.put({"attempts": [{"attempt_id": f"a{nth}"}]}, ended={f"a{nth}": "limit"})
+    with pytest.raises(AssertionError, match="a2 or one of 1 attempts was committed before"):
+        writer.close()
+    states = catalog.rows(sa.select(cat.attempt_states).order_by(cat.attempt_states.c.attempt_id))
+    assert [(state["state"], state["status"]) for state in states] == [
+        ("done", "limit"),
+        ("done", "limit"),
+        ("done", None),
+        ("done", "limit"),
+    ]
+    assert count(catalog, "attempts") == 3
+
+
+def test_commits_are_a_second_apart_however_steady_the_load(catalog: storage.Catalog) -> None:
+    """Rows that come while a commit is under way wait for the next: parts are few."""
+    with BufferedWriter(catalog, commit_s=0.3) as writer:
+        until = time.monotonic() + 1.2
+        while time.monotonic() < until:
+            writer.add("calls", call(1))
+            time.sleep(0.001)
+    (row,) = storage.query("select count(*) as n from parts", catalog.home)
+    assert row["n"] <= 6
 
 
 def test_a_caller_that_breaks_the_thread_hears_of_it(catalog: storage.Catalog) -> None:

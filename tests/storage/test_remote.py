@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 import storage
 from storage import catalog as cat
+from storage.files import files_of
 from storage.maintenance import compact, verify
-from storage.parts import files_of
 
 READY_S = 30
 

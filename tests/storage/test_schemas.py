@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 import storage
 from storage import catalog as cat
-from storage.schemas import PARTITIONED, SCHEMA_VERSION, SORTED_BY, TABLES
+from storage.columns import PARTITIONED, SCHEMA_VERSION, SORTED_BY
+from storage.schemas import TABLES
 
 STORES = Path(__file__).parent / "stores"
 RELEASED = sorted(int(path.name[1:]) for path in STORES.iterdir())

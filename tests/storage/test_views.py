@@ -1,17 +1,32 @@
 """SQL over the store: every table is there, and the macros give the figures worked out by hand."""
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import storage
 from storage.schemas import TABLES
+from tests.storage.conftest import PROJECT
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CATALOG_VIEWS = ("artifacts", "artifact_parents", "runs", "sweeps", "cells", "parts", "task_sets")
 Rows = dict[str, list[dict[str, Any]]]
+
+
+def test_a_reader_loads_no_arrow(tmp_path: Path) -> None:
+    """Importing it takes longer than the answer: opening a store must not."""
+    code = "import sys, storage; storage.connect().close(); print('pyarrow' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "TUTTI_HOME": str(tmp_path / "s")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
 
 
 def at(seconds: float) -> datetime:

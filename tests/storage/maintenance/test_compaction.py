@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 import storage
 from storage import catalog as cat
+from storage.columns import SCHEMA_VERSION
 from storage.maintenance import compact, compaction
 from storage.maintenance.compaction import Compacted
-from storage.schemas import SCHEMA_VERSION
 from storage.writer import settle
 
 STORES = Path(__file__).parents[1] / "stores"
@@ -129,11 +129,11 @@ def test_a_part_removed_meanwhile_is_not_brought_back(
     fill(catalog, commits=3)
     real = compaction.write_part
 
-    def meanwhile(*given: Any) -> Any:
+    def meanwhile(*given: Any, **named: Any) -> Any:
         with catalog.transaction() as connection:
             gone = sa.update(cat.parts).values(removed_at=cat.now(), removed_why="retention")
             connection.execute(gone)
-        return real(*given)
+        return real(*given, **named)
 
     monkeypatch.setattr(compaction, "write_part", meanwhile)
     count = files(catalog.home)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 import storage
 from storage import catalog as cat
-from storage import parts
+from storage import files
 from storage.maintenance import compact, verification, verify
 
 
@@ -143,14 +143,14 @@ def test_a_compactor_meanwhile_is_no_finding(
     compact(catalog)
     for file in catalog.home.tables.rglob("*.parquet"):
         os.utime(file, (1, 1))
-    real = parts.LocalFiles.list
+    real = files.LocalFiles.list
 
-    def listing(self: parts.LocalFiles, folder: str) -> Iterator[parts.FileState]:
+    def listing(self: files.LocalFiles, folder: str) -> Iterator[files.FileState]:
         found = list(real(self, folder))
         compact(catalog, grace_s=0)
         return iter(found)
 
-    monkeypatch.setattr(parts.LocalFiles, "list", listing)
+    monkeypatch.setattr(files.LocalFiles, "list", listing)
     assert kinds(catalog, repair=True) == []
 
 
@@ -168,7 +168,7 @@ def test_files_are_listed_while_writers_rename_them(catalog: storage.Catalog) ->
     try:
         until = time.monotonic() + 1.5
         while time.monotonic() < until:
-            list(parts.files_of(catalog.home).list("tables"))
+            list(files.files_of(catalog.home).list("tables"))
     finally:
         over.set()
         writer.join()

@@ -1,0 +1,1 @@
+"""Benches: each module runs alone (``python -m bench.NAME``) and ends in one line of JSON."""

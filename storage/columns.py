@@ -1,0 +1,172 @@
+"""The tables' columns, as the contract states them: one place, one version.
+
+Version 1 is the first release's. Version 2 adds `sweep_id` (the partition) and `cell_id` where they
+were absent, `concurrency` and `policy` of a call, and the prompts of calls (`prompt_spans`).
+Columns are only ever added, so parts of every version are read together: what a part lacks is null.
+
+Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
+Arrow, which takes longer to load than a reader takes to answer.
+"""
+
+SCHEMA_VERSION = 2
+
+TEXT, INT, REAL, FLAG, AT = "varchar", "bigint", "double", "boolean", "timestamptz"
+TOKEN_IDS, LOGPROBS = "integer[]", "float[]"
+SPANS = "struct(first integer, last integer)[]"  # of message positions
+TOOL_CALLS = "struct(id varchar, name varchar, arguments varchar)[]"
+
+
+def _columns(text: str = "", **columns: str) -> dict[str, str]:
+    """`text` names text columns that come first; `columns` follow in order."""
+    return dict.fromkeys(text.split(), TEXT) | columns
+
+
+COLUMNS: dict[str, dict[str, str]] = {
+    "attempts": _columns(
+        "run_id sweep_id cell_id sample_id attempt_id benchmark task_id",
+        trial=INT,
+        attempt=INT,
+        model=TEXT,
+        engine_id=TEXT,
+        policy=TEXT,
+        concurrency=INT,
+        repeat=INT,
+        status=TEXT,
+        stop_reason=TEXT,
+        error_type=TEXT,
+        started_at=AT,
+        ended_at=AT,
+        working_s=REAL,
+        held_s=REAL,
+        steps=INT,
+        calls=INT,
+        tool_calls=INT,
+        prompt_tokens=INT,
+        cached_tokens=INT,
+        completion_tokens=INT,
+        cost_usd=REAL,
+        answer=TEXT,
+        score=REAL,
+        correct=FLAG,
+    ),
+    "messages": _columns(
+        "sweep_id cell_id attempt_id",
+        position=INT,
+        role=TEXT,
+        content=TEXT,
+        reasoning=TEXT,
+        tool_calls=TOOL_CALLS,
+        tool_call_id=TEXT,
+        name=TEXT,
+        call_id=TEXT,
+    ),
+    "calls": _columns(
+        "sweep_id call_id attempt_id cell_id policy",
+        concurrency=INT,
+        step=INT,
+        role=TEXT,
+        model=TEXT,
+        endpoint=TEXT,
+        sent_at=AT,
+        admitted_at=AT,
+        first_token_at=AT,
+        ended_at=AT,
+        held_s=REAL,
+        ttft_s=REAL,
+        latency_s=REAL,
+        prompt_tokens=INT,
+        cached_tokens=INT,
+        completion_tokens=INT,
+        finish_reason=TEXT,
+        status=TEXT,
+        http_status=INT,
+        retry=INT,
+        cost_usd=REAL,
+        params=TEXT,
+        prompt_hash=TEXT,
+        prompt_spans=SPANS,
+        token_ids=TOKEN_IDS,
+        logprobs=LOGPROBS,
+    ),
+    "tool_runs": _columns(
+        "sweep_id attempt_id cell_id",
+        step=INT,
+        name=TEXT,
+        arguments=TEXT,
+        result=TEXT,
+        started_at=AT,
+        ended_at=AT,
+        status=TEXT,
+        error_type=TEXT,
+        cost_usd=REAL,
+    ),
+    "retrievals": _columns(
+        "sweep_id attempt_id cell_id",
+        step=INT,
+        index_id=TEXT,
+        query=TEXT,
+        doc_ids=f"{TEXT}[]",
+        scores=f"{REAL}[]",
+        latency_s=REAL,
+    ),
+    "scores": _columns(
+        "sweep_id cell_id attempt_id scorer scorer_version",
+        value=REAL,
+        correct=FLAG,
+        answer=TEXT,
+        detail=TEXT,
+        judge_call_id=TEXT,
+        scored_at=AT,
+    ),
+    "server_metrics": _columns("sweep_id cell_id engine_id", at=AT, name=TEXT, value=REAL),
+    "gateway_events": _columns(
+        "sweep_id",
+        at=AT,
+        cell_id=TEXT,
+        program_id=TEXT,
+        event=TEXT,
+        reason=TEXT,
+        tokens=INT,
+        booked=INT,
+        capacity=INT,
+    ),
+    "tasks": _columns(
+        "task_set_id task_id family split question answer slots",
+        sources=f"{TEXT}[]",
+        status=TEXT,
+        reason=TEXT,
+        oracle_messages=TEXT,
+        gated_at=AT,
+    ),
+    "train_steps": _columns(
+        "run_id checkpoint_id",
+        step=INT,
+        at=AT,
+        tokens=INT,
+        loss=REAL,
+        token_accuracy=REAL,
+        tokens_per_s=REAL,
+    ),
+}
+"""Tables kept as Parquet parts; the contract's other tables are rows of the catalog."""
+
+PARTITION = "sweep_id"
+PARTITIONED = frozenset(name for name, schema in COLUMNS.items() if PARTITION in schema)
+"""Tables whose parts lie in one folder a sweep (hive: ``sweep_id=…``)."""
+
+SORTED_BY: dict[str, tuple[str, ...]] = {
+    "attempts": ("cell_id", "attempt_id"),
+    "messages": ("cell_id", "attempt_id", "position"),
+    "calls": ("cell_id", "sent_at"),
+    "tool_runs": ("cell_id", "attempt_id", "step"),
+    "retrievals": ("cell_id", "attempt_id", "step"),
+    "scores": ("cell_id", "attempt_id", "scorer"),
+    "server_metrics": ("cell_id", "name", "at"),
+    "gateway_events": ("cell_id", "at"),
+    "tasks": ("task_set_id", "task_id"),
+    "train_steps": ("run_id", "step"),
+}
+"""The order of rows in compacted parts: a cell's rows lie together, a part's statistics tell."""
+
+LOOKED_UP = ("attempt_id", "call_id", "task_id")
+"""Columns of random ids, given Bloom filters: a row is found by id without reading its part."""

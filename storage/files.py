@@ -1,0 +1,189 @@
+"""The store's files: whole or not there, in a folder of this machine or at a URL.
+
+Local files are written under a temporary name, synced and renamed; remote ones are put in one
+request. A remote store may be any place that fsspec knows.
+"""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path, PurePosixPath
+from stat import S_ISDIR
+from typing import Any
+
+from storage.errors import StoreError
+from storage.home import Home
+
+
+@dataclass(frozen=True)
+class FileState:
+    """What a file system says of a file without reading it."""
+
+    path: str
+    """Relative to the store, with forward slashes."""
+    bytes: int
+    mtime_ns: int | None
+    """None where the file system keeps no such time."""
+
+
+class LocalFiles:
+    """Files under a folder of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def put(self, path: str, data: memoryview) -> FileState:
+        """Write a file so that it is whole or not there, also after a power cut."""
+        final = self.root / path
+        final.parent.mkdir(parents=True, exist_ok=True)
+        temporary = final.with_suffix(".parquet.tmp")
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, final)
+            _sync_folder(final.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            final.unlink(missing_ok=True)
+            raise
+        return FileState(path, len(data), final.stat().st_mtime_ns)
+
+    def get(self, path: str) -> bytes:
+        """A file's bytes. Raises FileNotFoundError."""
+        return (self.root / path).read_bytes()
+
+    def state(self, path: str) -> FileState | None:
+        """A file's size and time; None when it is not there."""
+        try:
+            found = os.stat(self.root / path)
+        except FileNotFoundError:
+            return None
+        return FileState(path, found.st_size, found.st_mtime_ns)
+
+    def list(self, folder: str) -> Iterator[FileState]:
+        """Every file below `folder`."""
+        for found in sorted((self.root / folder).rglob("*")):
+            with contextlib.suppress(FileNotFoundError):  # renamed or removed since it was listed
+                stat = found.lstat()
+                if not S_ISDIR(stat.st_mode):
+                    path = str(PurePosixPath(found.relative_to(self.root)))
+                    yield FileState(path, stat.st_size, stat.st_mtime_ns)
+
+    def move(self, path: str, to: str) -> None:
+        """Rename a file within the store."""
+        target = self.root / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(self.root / path, target)
+        _sync_folder(target.parent)
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is gone already is as good."""
+        (self.root / path).unlink(missing_ok=True)
+
+    def url(self, path: str) -> str:
+        """What DuckDB opens."""
+        return str(self.root / path)
+
+
+class RemoteFiles:
+    """Files below an fsspec URL. An object store shows an object when its upload is complete."""
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        try:
+            self.fs, self.root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise StoreError(f"TUTTI_HOME={url}: {error}") from error
+        self.scheme = url.split("://", 1)[0]
+
+    def put(self, path: str, data: memoryview) -> FileState:
+        """Upload a file in one piece."""
+        self.fs.makedirs(self._at(path).rsplit("/", 1)[0], exist_ok=True)
+        self.fs.pipe_file(self._at(path), bytes(data))
+        return FileState(path, len(data), None)
+
+    def get(self, path: str) -> bytes:
+        """A file's bytes. Raises FileNotFoundError."""
+        data: bytes = self.fs.cat_file(self._at(path))
+        return data
+
+    def state(self, path: str) -> FileState | None:
+        """A file's size; None when it is not there."""
+        try:
+            found = self.fs.info(self._at(path))
+        except FileNotFoundError:
+            return None
+        return FileState(path, int(found["size"]), None)
+
+    def list(self, folder: str) -> Iterator[FileState]:
+        """Every file below `folder`."""
+        self.fs.invalidate_cache()
+        found = self.fs.find(self._at(folder), detail=True)
+        for path, info in sorted(found.items()):
+            yield FileState(path[len(self.root) :].lstrip("/"), int(info["size"]), _written(info))
+
+    def move(self, path: str, to: str) -> None:
+        """Rename a file within the store (a copy and a removal, for most object stores)."""
+        self.fs.makedirs(self._at(to).rsplit("/", 1)[0], exist_ok=True)
+        self.fs.mv(self._at(path), self._at(to))
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is gone already is as good."""
+        if self.fs.exists(self._at(path)):
+            self.fs.rm_file(self._at(path))
+
+    def url(self, path: str) -> str:
+        """What DuckDB opens, through this file system."""
+        return f"{self.scheme}://{self._at(path).lstrip('/')}"
+
+    def upload(self, folder: Path, path: str) -> None:
+        """Put a local folder (or file) at `path`."""
+        for found in [folder] if folder.is_file() else sorted(folder.rglob("*")):
+            if found.is_file():
+                at = path if found == folder else f"{path}/{found.relative_to(folder).as_posix()}"
+                self.fs.makedirs(self._at(at).rsplit("/", 1)[0], exist_ok=True)
+                self.fs.put_file(str(found), self._at(at))
+
+    def download(self, path: str, folder: Path) -> None:
+        """Get what `upload` put there. Whole or not at all. Raises FileNotFoundError."""
+        found = self.fs.find(self._at(path))
+        if not found:
+            raise FileNotFoundError(self._at(path))
+        temporary = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+        for each in found:
+            below = each.split(path, 1)[1].lstrip("/")  # empty when the artifact is one file
+            target = temporary / below if below else temporary
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.fs.get_file(each, str(target))
+        temporary.rename(folder)
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}"
+
+
+@cache
+def files_of(home: Home) -> LocalFiles | RemoteFiles:
+    """The files of a store."""
+    return RemoteFiles(home.remote) if home.remote else LocalFiles(home.root)
+
+
+def _written(info: dict[str, Any]) -> int | None:
+    stamp = info.get("LastModified") or info.get("created") or info.get("mtime")
+    if isinstance(stamp, datetime):
+        stamp = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+    return None if stamp is None else int(float(stamp) * 1e9)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

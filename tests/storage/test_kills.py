@@ -1,0 +1,101 @@
+"""kill -9, many times: nothing finished is lost, nothing doubled, every read consistent.
+
+Seeds are drawn and printed; ``TUTTI_KILL_SEED=… pytest tests/storage/test_kills.py -k …`` replays
+one: the same processes, kills at the same steps (what the machine does in between is its own).
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import storage
+from tests.storage.conftest import PROJECT
+from tests.storage.kill_history import History, Nursery
+from tests.storage.kill_scenarios import SCENARIOS, place_for
+
+FEW = {
+    "one writer": 4,
+    "writers and compactor": 6,
+    "no grace": 2,
+    "contended lease": 2,
+    "disk full": 3,
+    "read only": 3,
+    "no answer": 2,
+}
+MANY = {
+    "one writer": 30,
+    "writers and compactor": 50,
+    "no grace": 20,
+    "contended lease": 12,
+    "disk full": 20,
+    "read only": 14,
+    "no answer": 6,
+}
+ON_POSTGRESQL = {
+    "one writer": 14,
+    "writers and compactor": 24,
+    "no grace": 6,
+    "contended lease": 6,
+    "read only": 6,
+    "no answer": 9,
+}
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """The process that the children of these tests are forked from."""
+    made = Nursery({**os.environ, "PYTHONPATH": str(PROJECT)})
+    yield made
+    made.close()
+
+
+def play(scenario: str, kills: int, nursery: Nursery, folder: Path) -> None:
+    """One history from a seed of its own, or the one that is to be replayed."""
+    seed = int(os.environ.get("TUTTI_KILL_SEED") or int.from_bytes(os.urandom(4)))
+    test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
+    replay = f"TUTTI_KILL_SEED={seed} pytest '{test}'"
+    print(f"\n{replay}")
+    with place_for(scenario, folder / "disk") as disk:
+        moods = folder / "moods"
+        history = History(storage.Home(disk / "store"), nursery, Random(seed), moods)
+        try:
+            SCENARIOS[scenario](history, kills)
+            history.finish()
+        except BaseException as error:
+            error.add_note(f"replay: {replay}\n{history}")
+            raise
+        finally:
+            history.end()
+    counts = f"{history.reads} reads, {len(history.seen)} attempts, {history.refused} refused"
+    print(f"{scenario}: {counts}, {history.kills.total()} kills:")
+    for kind, count in sorted(history.kills.items()):
+        print(f"  {count:3} {kind}")
+    assert history.kills.total() >= kills
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("scenario", FEW)
+def test_a_few_kills(scenario: str, database: str, nursery: Nursery, tmp_path: Path) -> None:
+    """Some of each kind, for every run of the tests."""
+    play(scenario, FEW[scenario], nursery, tmp_path)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("scenario", MANY)
+def test_many_kills(scenario: str, database: str, nursery: Nursery, tmp_path: Path) -> None:
+    """Every step of the protocol in every kind of process."""
+    play(scenario, MANY[scenario], nursery, tmp_path)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("scenario", ON_POSTGRESQL)
+def test_many_kills_on_postgresql(
+    scenario: str, database: str, nursery: Nursery, tmp_path: Path
+) -> None:
+    """The same with the catalog on a server."""
+    play(scenario, ON_POSTGRESQL[scenario], nursery, tmp_path)

@@ -1,7 +1,8 @@
 """Our own measures, which no linter has: run ``python -m tests.house`` (part of ``make lint``).
 
 In: the sources of cli, flows, tasks, storage and bench. Out: one line an offender, ``file:line:
-what``, and exit code 1 when there is any. `EXCEPTIONS` lists by name what is let through; it only shrinks.
+what``, and exit code 1 when there is any. `EXCEPTIONS` lists by name what is let through; it only
+shrinks.
 """
 
 import ast

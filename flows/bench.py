@@ -52,7 +52,7 @@ class Bench:
         """Engine, gateway and library, running. Raises what `open_bench` says."""
         if self._services is None:
             await self._log.run("engine", self._start)
-            before = gateway(self.engine.address, self.model.prices, self._catalog, self._port)
+            before = gateway(self.engine.address, self.model, self._catalog, self._port)
             client = await asyncio.to_thread(self._open.enter_context, before)
             self._services = Services(self.engine, client, self.library.search_url)
         return self._services

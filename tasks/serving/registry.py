@@ -49,6 +49,9 @@ class Model(_Strict):
     context_tokens: int = Field(ge=64)
     tools: bool = True
     prices: Prices = Prices()
+    record_tokens: bool = Field(
+        False, description="keep the answers' token ids and log probabilities, for training"
+    )
     engine: EngineSettings | None = None
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from storage import Catalog, StoreFull
 from tasks.serving.engine import EngineAddress
 from tasks.serving.errors import GatewayFailed, ServingError
 from tasks.serving.process import Child, answers, claim_port
-from tasks.serving.registry import Prices
+from tasks.serving.registry import Model
 
 START_TIMEOUT_S = 60.0
 ORDER_TIMEOUT_S = 60.0
@@ -62,12 +62,13 @@ class GatewayClient:
 
 @contextmanager
 def gateway(
-    engine: EngineAddress, prices: Prices, catalog: Catalog, port: int | None = None
+    engine: EngineAddress, model: Model, catalog: Catalog, port: int | None = None
 ) -> Iterator[GatewayClient]:
     """A gateway in front of `engine` for the block's duration. Raises GatewayFailed, PortTaken."""
     port = claim_port(port)
     arguments = ["--engine-url", engine.url, "--engine-id", engine.engine_id]
-    arguments += ["--served-name", engine.served_name, "--prices", prices.model_dump_json()]
+    arguments += ["--served-name", engine.served_name, "--prices", model.prices.model_dump_json()]
+    arguments += ["--record-tokens"] * model.record_tokens
     with _service("gateway", "tasks.serving.gateway", [*arguments], port, catalog) as url:
         yield GatewayClient(url)
 
@@ -88,7 +89,7 @@ def _service(
 ) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", module, *arguments, "--port", str(port)]
-    environment = {"TUTTI_HOME": str(catalog.home.root), "PYTHONPATH": str(PROJECT)}
+    environment = {"TUTTI_HOME": str(catalog.home), "PYTHONPATH": str(PROJECT)}
     with Child(role, command, environment, catalog) as child:
         try:
             child.wait_ready(lambda: answers(f"{url}/health"), START_TIMEOUT_S)

@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 import storage
 from tasks.serving.gateway.transcripts import Answer, Transcripts
-from tests.serving.conftest import Bench
+from tests.serving.conftest import Bench, MakeBench
 from tests.serving.engine_double import completion
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
@@ -66,6 +67,43 @@ async def test_a_streamed_answer_is_put_together(bench: Bench) -> None:
     *_, last = await bench.rows("select content, tool_calls from transcript('agent')")
     called = [{"id": "c1", "name": "add", "arguments": '{"a": 1}'}]
     assert last == {"content": "let me see", "tool_calls": called}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_token_ids_and_logprobs_are_kept_where_the_model_asks_for_it(
+    make_bench: MakeBench, stream: bool
+) -> None:
+    """For training: the very tokens that were drawn, also when they come in pieces."""
+    asked: list[dict[str, Any]] = []
+    pieces = [([5, 6], [-0.5, -0.25]), ([7], [float(-3)])]
+
+    async def reply(request: Any, body: dict[str, Any]) -> web.StreamResponse:
+        asked.append(body)
+        choices = [
+            {"index": 0, "token_ids": ids, "logprobs": {"content": [{"logprob": p} for p in ps]}}
+            for ids, ps in pieces
+        ]
+        if not stream:
+            whole = {"index": 0, "message": {"role": "assistant", "content": "x"}}
+            whole |= {"token_ids": [5, 6, 7]}
+            whole |= {"logprobs": {"content": [{"logprob": p} for _, ps in pieces for p in ps]}}
+            return web.json_response({"choices": [whole]})
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for choice in choices:
+            event = {"choices": [choice | {"delta": {"content": "x"}}]}
+            await response.write(f"data: {json.dumps(event)}\n\n".encode())
+        return response
+
+    bench = await make_bench()
+    bench.engine.reply = reply
+    for keep in (False, True):
+        bench.gateway.record_tokens = keep
+        await (await bench.chat("agent", stream=stream, logprobs=keep)).read()
+    first, second = await bench.calls()
+    assert (first["token_ids"], first["logprobs"]) == (None, None)
+    assert (second["token_ids"], second["logprobs"]) == ([5, 6, 7], [-0.5, -0.25, -3.0])
+    assert ["return_token_ids" in body for body in asked] == [False, True]
 
 
 async def test_who_keeps_its_own_messages_is_not_recorded_twice(bench: Bench) -> None:

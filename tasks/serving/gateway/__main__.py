@@ -19,11 +19,13 @@ def main() -> None:
     parser.add_argument("--engine-id", required=True, help="id recorded with every call")
     parser.add_argument("--served-name", required=True, help="the model's name at the engine")
     parser.add_argument("--prices", default="{}", help="USD per million tokens, JSON")
+    parser.add_argument("--record-tokens", action="store_true", help="ask for ids and log probs")
     parser.add_argument("--port", type=int, required=True)
     given = parser.parse_args()
     address = EngineAddress(given.engine_id, given.engine_url, given.served_name)
     with open_catalog() as catalog:
-        gateway = Gateway(address, catalog, Prices(**json.loads(given.prices)))
+        prices = Prices(**json.loads(given.prices))
+        gateway = Gateway(address, catalog, prices, record_tokens=given.record_tokens)
         web.run_app(
             gateway.application(),
             host="127.0.0.1",

@@ -30,6 +30,7 @@ UPSTREAM_TIMEOUT_S = 600.0
 MAX_HOLD_S = 300.0  # then 503 with Retry-After: a client must never wait without an end
 IDLE_LEASE_S = 120.0  # a program that neither calls nor releases for this long loses its place
 MAX_BODY_BYTES = 32 * 2**20
+TOKEN_FIELDS = {"return_token_ids": True, "logprobs": True}  # vLLM's words
 HOP_HEADERS = frozenset(["connection", "keep-alive", "transfer-encoding", "content-length", "host"])
 
 
@@ -45,9 +46,17 @@ class Program:
 class Gateway:
     """State and handlers of one gateway in front of one engine."""
 
-    def __init__(self, engine: EngineAddress, catalog: Catalog, prices: Prices) -> None:
+    def __init__(
+        self,
+        engine: EngineAddress,
+        catalog: Catalog,
+        prices: Prices,
+        *,
+        record_tokens: bool = False,
+    ) -> None:
         self.engine = engine
         self.prices = prices
+        self.record_tokens = record_tokens
         self.recorder = BufferedWriter(catalog)
         self.transcripts = Transcripts(catalog.home)
         self.policy: Policy = make_policy("passthrough", 1)
@@ -236,7 +245,11 @@ class Gateway:
     async def _forward(self, request: web.Request, path: str, call: Call) -> web.StreamResponse:
         url = f"{self.engine.url}/v1/{path}"
         headers = {k: v for k, v in request.headers.items() if k.lower() not in HOP_HEADERS}
-        async with self.client.post(url, data=orjson.dumps(call.body), headers=headers) as answer:
+        body = call.body
+        if self.record_tokens and path == "chat/completions":
+            body = TOKEN_FIELDS | body  # what the client asks for itself stays
+            call.records_tokens = True
+        async with self.client.post(url, data=orjson.dumps(body), headers=headers) as answer:
             call.http_status = answer.status
             passed = {k: v for k, v in answer.headers.items() if k.lower() not in HOP_HEADERS}
             passed.pop("Content-Encoding", None)  # aiohttp has decoded it

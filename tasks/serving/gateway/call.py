@@ -14,7 +14,7 @@ import orjson
 from storage import catalog as cat
 from storage.buffered import MakeRows
 from storage.conversation import spans_of
-from tasks.serving.gateway.transcripts import Rows, Transcripts, answer_of
+from tasks.serving.gateway.transcripts import Rows, Transcripts, read_answer
 from tasks.serving.registry import Prices
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
@@ -47,6 +47,7 @@ class Call:
     finish_reason: str | None = None
     answered: list[bytes] = field(default_factory=list)
     """The answer's JSON, or its events', as they came; read when the call is recorded."""
+    records_tokens: bool = False
     keeps_messages: bool = False
     """The client records the conversation itself, in the order of its prompts."""
 
@@ -93,12 +94,15 @@ class Call:
             asked = self.body.get("messages", self.body.get("prompt"))
             row["params"] = json.dumps({k: self.body[k] for k in PARAMETERS if k in self.body})
             row["prompt_hash"] = hashlib.sha256(orjson.dumps(asked)).hexdigest()[:16]
+            answer = read_answer(self.answered)
+            if self.records_tokens:
+                row["token_ids"], row["logprobs"] = answer.token_ids, answer.logprobs
             prompt = self.body.get("messages")
             if not isinstance(prompt, list) or not all(isinstance(m, Mapping) for m in prompt):
                 return {"calls": [row]}  # no chat, or none that an engine would answer
             if self.keeps_messages:
                 return {"calls": [row | {"prompt_spans": spans_of(range(len(prompt)))}]}
-            return transcripts.rows(row, prompt, answer_of(self.answered))
+            return transcripts.rows(row, prompt, answer.message())
 
         return make_rows
 

@@ -57,8 +57,8 @@ class Transcripts:
         return int(row["next"] or 0)
 
 
-def answer_of(parts: Sequence[bytes]) -> dict[str, Any] | None:
-    """The chat message in a whole answer's JSON, or in its events'; None when there is none."""
+def read_answer(parts: Sequence[bytes]) -> "Answer":
+    """The first choice in a whole answer's JSON, or in its events'."""
     answer = Answer()
     for part in parts:
         try:
@@ -68,7 +68,7 @@ def answer_of(parts: Sequence[bytes]) -> dict[str, Any] | None:
         for choice in choices if isinstance(choices, list) else []:
             if isinstance(choice, Mapping):
                 answer.take(choice)
-    return answer.message()
+    return answer
 
 
 class Answer:
@@ -78,11 +78,14 @@ class Answer:
         self._role = "assistant"
         self._texts: dict[str, list[str]] = {}
         self._calls: dict[int, dict[str, Any]] = {}
+        self.token_ids: list[int] | None = None
+        self.logprobs: list[float] | None = None
 
     def take(self, choice: Mapping[str, Any]) -> None:
         """Take a choice of a whole answer or of one event."""
         if choice.get("index", 0) != 0:
             return
+        self._take_tokens(choice)
         part = choice.get("message") or choice.get("delta")
         if not isinstance(part, Mapping):
             return
@@ -101,6 +104,15 @@ class Answer:
         texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
         calls = [self._calls[index] for index in sorted(self._calls)]
         return {"role": self._role, **texts} | ({"tool_calls": calls} if calls else {})
+
+    def _take_tokens(self, choice: Mapping[str, Any]) -> None:
+        """Token ids and log probabilities, where the engine gives them."""
+        if isinstance(ids := choice.get("token_ids"), list):
+            self.token_ids = [*(self.token_ids or []), *ids]
+        logprobs = choice.get("logprobs")
+        content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+        if isinstance(content, list):
+            self.logprobs = [*(self.logprobs or []), *(each["logprob"] for each in content)]
 
     def _take_call(self, call: Mapping[str, Any], index: int) -> None:
         known = self._calls.setdefault(

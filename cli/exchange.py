@@ -8,12 +8,14 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from cli.failures import guarded
 
 if TYPE_CHECKING:
     from storage import Catalog
@@ -75,7 +77,7 @@ def import_(
         took = total.taken + total.there + total.records + total.records_there
         return int(not took or (strict and total.problems_total > 0))
 
-    raise typer.Exit(_guarded(work))
+    raise typer.Exit(guarded(work))
 
 
 def export(
@@ -102,7 +104,7 @@ def export(
         words = f"{count} attempts in {len(files)} files in {out}"
         typer.echo(json.dumps(found) if as_json else words)
 
-    _guarded(work)
+    guarded(work)
 
 
 def view(
@@ -132,13 +134,7 @@ def view(
             words = f"{count} attempts in {len(files)} logs at {shown['url']}\nCtrl-C ends it."
             _serve(catalog, folder, host, port, json.dumps(shown) if as_json else words)
 
-    _guarded(work)
-
-
-def _guarded(work: Callable[[], Any]) -> Any:
-    from cli.main import guarded  # imports this module
-
-    return guarded(work)
+    guarded(work)
 
 
 def _jobs(what: list[str]) -> list[tuple[str, Path]]:

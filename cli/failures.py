@@ -1,13 +1,12 @@
-"""Which errors are the user's to mend, and the exit code of each."""
+"""Which errors are the user's to mend, and the exit code of each.
 
-from pydantic import ValidationError
+What they are is imported when one happens: most verbs meet none.
+"""
 
-from storage import StoreError
-from tasks.agents.toolbox import ToolUnavailable
-from tasks.serving.errors import RegistryError, ServingError
-from tasks.serving.registry import explain
-from tasks.sweeps.suite import SuiteError
-from tasks.training.stage import TrainingFailed
+from collections.abc import Callable
+from typing import Any
+
+import typer
 
 FAILED, BAD_USAGE = 1, 2
 
@@ -16,14 +15,40 @@ class UsageError(ValueError):
     """What was asked for does not exist or makes no sense."""
 
 
+def guarded(work: Callable[[], Any]) -> Any:
+    """Run `work`; an expected error becomes one message on stderr and exit code 1 or 2."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what is finished is kept, run the same command again", err=True)
+        raise typer.Exit(1) from None
+    except Exception as error:
+        code = exit_code_of(error)
+        if code is None:
+            raise
+        typer.echo(f"tutti: {message_of(error)}", err=True)
+        raise typer.Exit(code) from None
+
+
 def message_of(error: Exception) -> str:
     """What to tell the user; a validation error as one line of fields, faults and values."""
+    from pydantic import ValidationError
+
+    from tasks.serving.registry import explain
+
     return explain(error) if isinstance(error, ValidationError) else str(error)
 
 
 def exit_code_of(error: Exception) -> int | None:
     """2 for bad usage, 1 for a failure with a known cause, None for a bug (show its traceback)."""
     import duckdb
+    from pydantic import ValidationError
+
+    from storage import StoreError
+    from tasks.agents.toolbox import ToolUnavailable
+    from tasks.serving.errors import RegistryError, ServingError
+    from tasks.sweeps.suite import SuiteError
+    from tasks.training.stage import TrainingFailed
 
     if isinstance(error, RegistryError | SuiteError | UsageError | ValidationError):
         return BAD_USAGE

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.failures import guarded
+
 if TYPE_CHECKING:
     from storage import Catalog
     from storage.lineage_graph import Direction, Graph
@@ -64,8 +66,6 @@ def lineage(
             graph = walk(catalog, resolve(catalog, artifact), direction, depth)
         form = _form(drawing.value if drawing else None, as_json, out)
         _put(_drawn(graph, form), out)
-
-    from cli.main import guarded
 
     guarded(work)
 

@@ -6,7 +6,6 @@ Heavy modules are imported inside the verbs, so that ``tutti --help`` answers at
 import json
 import os
 import sys
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import exchange, lineage, maintenance
+from cli.failures import guarded
 
 PROJECT = Path(__file__).resolve().parents[1]
 MODELS = PROJECT / "deployments" / "models.yaml"
@@ -47,23 +47,6 @@ class Format(StrEnum):
     csv = "csv"
     json = "json"
     parquet = "parquet"
-
-
-def guarded(work: Callable[[], Any]) -> Any:
-    """Run `work`; an expected error becomes one message on stderr and exit code 1 or 2."""
-    try:
-        return work()
-    except KeyboardInterrupt:
-        typer.echo("interrupted; what is finished is kept, run the same command again", err=True)
-        raise typer.Exit(1) from None
-    except Exception as error:
-        from cli.failures import exit_code_of, message_of  # imports what verbs seldom need
-
-        code = exit_code_of(error)
-        if code is None:
-            raise
-        typer.echo(f"tutti: {message_of(error)}", err=True)
-        raise typer.Exit(code) from None
 
 
 def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> None:
@@ -244,7 +227,7 @@ def sql(
     """
 
     def work() -> None:
-        from cli.sql import run_verb
+        from cli.sql_verb import run_verb
 
         chosen = "json" if as_json else output and output.value
         run_verb(statement, chosen, param or (), out)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.failures import guarded
+
 if TYPE_CHECKING:
     from storage.maintenance import Compacted, Expired, Verified
 
@@ -42,7 +44,7 @@ def compact(
             done = run(catalog, grace_s=grace * 3600, on_progress=show)
         typer.echo(json.dumps(asdict(done)) if as_json else _compacted(done))
 
-    _guarded(work)
+    guarded(work)
 
 
 def verify(
@@ -69,7 +71,7 @@ def verify(
         if any(not finding.repaired for finding in report.findings):
             raise typer.Exit(1)
 
-    _guarded(work)
+    guarded(work)
 
 
 def expire(
@@ -98,7 +100,7 @@ def expire(
         else:
             _show_expired(found, dry_run)
 
-    _guarded(work)
+    guarded(work)
 
 
 def compare(
@@ -125,12 +127,6 @@ def compare(
             _show_row(row)
         if row["verdict"] == "inconclusive":
             raise typer.Exit(3)
-
-    _guarded(work)
-
-
-def _guarded(work: Callable[[], None]) -> None:
-    from cli.main import guarded
 
     guarded(work)
 

@@ -137,7 +137,7 @@ def _report_rates(report: Report, found: dict[str, Rates]) -> None:
             report.peer(name, "attempts_per_s", rates.per_s)
             report.peer(name, "cpu_us", rates.cpu_us)
     report.note(
-        "ingest: attempts, messages and scores, entered 64 at a time; with_calls: six calls more; "
+        "ingest: attempts, messages and scores, entered 256 at a time; with_calls: six calls more; "
         "entered_singly: a synced transaction for each attempt that begins, as the runner does."
     )
 

@@ -23,7 +23,7 @@ from storage import catalog as cat
 
 ATTEMPT = ("attempts", "messages", "scores")
 WITH_CALLS = (*ATTEMPT, "calls")
-AT_ONCE = 64  # attempts entered together: a cell of that concurrency
+AT_ONCE = 256  # attempts entered together: at such rates so many begin while a commit is synced
 
 
 def ingest(

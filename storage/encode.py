@@ -65,16 +65,8 @@ def _columns(
     pause: "Pause | None",
 ) -> list[pa.Array | pa.ChunkedArray]:
     """A chunk of rows as arrays, one a column of the table."""
-    given: set[str] = set()
-    for place, row in enumerate(rows, start):
-        if not given.issuperset(row):
-            given |= row.keys()
-            if not known.issuperset(row):
-                raise RowRefused(
-                    f"{_where(name, place, row)}: no column {sorted(set(row) - known)}"
-                )
-    names = [field.name for field in schema if field.name in given]
-    values = dict(zip(names, _transposed(names, rows), strict=True))
+    names, columns = _transposed(name, known, start, rows)
+    values = dict(zip(names, columns, strict=True))
     arrays = []
     for field in schema:
         if field.name in values:
@@ -95,14 +87,28 @@ def _flat(arrays: Iterable[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
     ]
 
 
-def _transposed(names: list[str], rows: Rows) -> Iterable[Sequence[Any]]:
-    """The rows' values, column by column; rows that all have the same names are quickest."""
-    try:
-        if len(names) > 1:
-            return zip(*map(itemgetter(*names), rows), strict=True)
-    except KeyError:
-        pass  # a row leaves a column out
-    return [[row.get(name) for row in rows] for name in names]
+def _transposed(
+    name: str, known: frozenset[str], start: int, rows: Rows
+) -> tuple[list[str], Iterable[Sequence[Any]]]:
+    """The columns that rows have, and their values column by column.
+
+    Rows that all have the names of the first one, as those of one writer do, are quickest.
+    """
+    names = list(rows[0])
+    if len(names) > 1 and known.issuperset(names) and set(map(len, rows)) == {len(names)}:
+        try:
+            return names, zip(*map(itemgetter(*names), rows), strict=True)
+        except KeyError:
+            pass  # as many names, but others
+    given: set[str] = set()
+    for place, row in enumerate(rows, start):
+        if not given.issuperset(row):
+            given |= row.keys()
+            if not known.issuperset(row):
+                raise RowRefused(
+                    f"{_where(name, place, row)}: no column {sorted(set(row) - known)}"
+                )
+    return list(given), [[row.get(each) for row in rows] for each in given]
 
 
 def storable(row: Mapping[str, Any]) -> dict[str, Any]:

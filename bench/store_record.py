@@ -27,7 +27,7 @@ import storage
 from bench.report import Report, Target
 from bench.store_data import CELL, Words
 from storage import catalog as cat
-from storage.buffered import MakeRows
+from storage.batch import MakeRows
 from tasks.serving.gateway.call import new_call
 from tasks.serving.gateway.transcripts import Transcripts
 from tasks.serving.registry import Prices

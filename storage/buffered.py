@@ -8,82 +8,24 @@ sweep's attempts). What cannot be committed for a while stays and is tried again
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
 import sqlalchemy as sa
 
+from storage.batch import Batch, Group, MakeRows, Row, Unanswered, merged, unfit
 from storage.catalog import Catalog
-from storage.encode import Pause, to_arrow
+from storage.encode import to_arrow
 from storage.errors import CommitUncertain, LeaseLost, RowRefused, StoreError
 from storage.leases import Lease
-from storage.writer import Complete, commit, end_attempts, settle
+from storage.writer import Complete, commit_tables, end_attempts, settle
 
 COMMIT_S = 1.0
 MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway with the disk away
 BATCH_ROWS = 50_000  # one commit holds so many: a part of some MB, a second's work
 TIMEOUT_S = 600.0
 NONE_ENDED: Mapping[str, str] = MappingProxyType({})
-
-Row = Mapping[str, Any]
-MakeRows = Callable[[], Mapping[str, list[Row]]]
-"""Makes rows by table on the writer's thread, where nobody waits for what is costly in them."""
-
-
-@dataclass(eq=False)
-class _Group:
-    """Rows that become visible together, and what is done in the same transaction."""
-
-    rows: Mapping[str, list[Any]]
-    complete: Complete | None
-    ended: Mapping[str, str]
-
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.rows.values()))
-
-
-@dataclass
-class _Batch:
-    """What one commit takes."""
-
-    groups: list[_Group] = field(default_factory=list)
-    loose: dict[str, list[Any]] = field(default_factory=dict)
-    makers: list[MakeRows] = field(default_factory=list)
-    unanswered: "_Unanswered | None" = None
-
-    @property
-    def size(self) -> int:
-        rows = sum(group.size for group in self.groups) + sum(map(len, self.loose.values()))
-        return rows + len(self.makers)
-
-    def make(self) -> None:
-        """Put the makers' rows in their place, in order."""
-        makers, self.makers = self.makers, []
-        pause = Pause()
-        for make_rows in makers:
-            for table, rows in make_rows().items():
-                self.loose.setdefault(table, []).extend(rows)
-            pause()
-
-    def without(self, groups: list[_Group], loose: Mapping[str, list[Any]]) -> None:
-        """Take out what is done with."""
-        done = set(map(id, groups))
-        self.groups = [group for group in self.groups if id(group) not in done]
-        self.loose = {} if loose else self.loose
-
-    def __bool__(self) -> bool:
-        return bool(self.groups or self.loose or self.makers)
-
-
-@dataclass(frozen=True)
-class _Unanswered:
-    """A commit that was sent and not answered: it may be in."""
-
-    entries: list[dict[str, Any]]
-    groups: list[_Group]
-    loose: Mapping[str, list[Any]]
 
 
 class BufferedWriter:
@@ -104,8 +46,9 @@ class BufferedWriter:
         self._catalog, self._max_rows, self._commit_s = catalog, max_rows, commit_s
         self._lease, self._before = lease, before
         self._changed = threading.Condition(threading.Lock())
-        self._next = _Batch()
-        self._again: _Batch | None = None  # what is left of a commit that failed
+        self._next = Batch()
+        self._again: Batch | None = None  # what is left of a commit that failed
+        self._ahead: Batch | None = None  # comes after it, and before the next
         self._room = max_rows
         self._asked = self._attempted = 0  # flushes
         self._error: StoreError | None = None  # of the last commit
@@ -164,7 +107,7 @@ class BufferedWriter:
         RowRefused, AssertionError for an attempt that was not running; and StoreError when there
         is no room after `timeout_s`.
         """
-        group = _Group(rows, complete, ended)
+        group = Group(rows, complete, ended)
         with self._changed:
             # A group larger than the bound is taken when it can be alone.
             def free() -> bool:
@@ -242,73 +185,98 @@ class BufferedWriter:
         with self._changed:
             left = self._max_rows - self._room
         while left > 0 and (batch := self._take()):
-            left -= batch.size
-            taken, failed = batch.size, None
+            left -= batch.charged
+            batch.prepare()  # before the next one is: rows are made in the order they came
+            ahead, failed = self._prepare_next(), None
             try:
                 self._commit(batch)
             except StoreError as error:
                 failed = error
             except Exception as error:  # of `before`, or of what makes rows: nobody must wait on
-                self._refuse(error, batch.size)
-                batch = _Batch()
+                self._refuse(error, batch.charged)
+                batch = Batch(charged=batch.charged)
+            if ahead is not None:
+                ahead.join()
             with self._changed:
                 self._again = batch if failed else None
-                self._room += taken - batch.size
+                self._room += batch.charged - batch.size
+                batch.charged = batch.size
                 self._changed.notify_all()
             if failed is not None:
                 return failed
         return None
 
-    def _take(self) -> _Batch:
+    def _take(self) -> Batch:
         """The next batch, about BATCH_ROWS; the rest stays. What failed is tried as it was."""
         with self._changed:
             if self._again:
                 return self._again
-            size, count = 0, 0
-            for group in self._next.groups:
-                if count and size + group.size > BATCH_ROWS:
-                    break
-                size, count = size + group.size, count + 1
-            taken = _Batch(self._next.groups[:count], self._next.loose, self._next.makers)
-            self._next = _Batch(self._next.groups[count:])
-            return taken
+            if self._ahead is not None:
+                taken, self._ahead = self._ahead, None
+                return taken
+            return self._cut()
 
-    def _commit(self, batch: _Batch) -> None:
+    def _prepare_next(self) -> threading.Thread | None:
+        """Under load the next batch becomes tables while the disk is busy with this one."""
+        with self._changed:
+            if self._ahead is not None or self._next.size < BATCH_ROWS // 2:
+                return None
+            self._ahead = self._cut()
+        thread = threading.Thread(target=self._ahead.prepare, daemon=True)
+        thread.start()
+        return thread
+
+    def _cut(self) -> Batch:
+        """About BATCH_ROWS of what waits."""
+        size, count = 0, 0
+        for group in self._next.groups:
+            if count and size + group.size > BATCH_ROWS:
+                break
+            size, count = size + group.size, count + 1
+        taken = Batch(self._next.groups[:count], self._next.loose, self._next.makers)
+        taken.charged = taken.size
+        self._next = Batch(self._next.groups[count:])
+        return taken
+
+    def _commit(self, batch: Batch) -> None:
         """Commit a batch and take out of it what is done with. Raises what may pass by itself."""
+        if batch.failure is not None:
+            raise batch.failure
         if self._before is not None:
             self._before()
         self._resolve(batch)
         if not batch:
             return  # it was in
-        batch.make()  # once: what rows were made from is not kept when the commit is tried again
+        batch.prepare()  # again where part of it was in
         try:
-            self._commit_rows(batch, batch.groups, batch.loose)
+            if batch.tables is None:
+                self._commit_apart(batch)
+            else:
+                self._commit_tables(batch, batch.tables, batch.groups, batch.loose)
         except LeaseLost as error:
             self._refuse(error, batch.size)
             batch.without(batch.groups, batch.loose)
-        except RowRefused:
-            self._commit_apart(batch)
         except StoreError:
             raise
         except Exception:  # of a group's `complete`; found and given to whoever waits
             self._commit_apart(batch)
 
-    def _resolve(self, batch: _Batch) -> None:
+    def _resolve(self, batch: Batch) -> None:
         """Ask what became of a commit that was not answered. Raises StoreError if nobody tells."""
         if (last := batch.unanswered) is None:
             return
         if settle(self._catalog, last.entries):
-            self.committed += _Batch(last.groups, dict(last.loose)).size
+            self.committed += Batch(last.groups, dict(last.loose)).size
             batch.without(last.groups, last.loose)
         batch.unanswered = None
 
-    def _commit_apart(self, batch: _Batch) -> None:
+    def _commit_apart(self, batch: Batch) -> None:
         """One row that no table takes, one group that cannot change, must not cost the others."""
         for table, rows in batch.loose.items():
-            unfit = [_unfit(table, row) for row in rows]
-            batch.loose[table] = [row for row, why in zip(rows, unfit, strict=True) if not why]
+            reasons = [unfit(table, row) for row in rows]
+            batch.loose[table] = [row for row, why in zip(rows, reasons, strict=True) if not why]
             self.dropped += len(rows) - len(batch.loose[table])
-            self._note = next((f"a row was dropped: {why}" for why in unfit if why), self._note)
+            self._note = next((f"a row was dropped: {why}" for why in reasons if why), self._note)
         self._commit_rows(batch, [], batch.loose)
         for group in list(batch.groups):
             try:
@@ -322,14 +290,20 @@ class BufferedWriter:
             batch.without([group], {})
 
     def _commit_rows(
-        self, batch: _Batch, groups: list[_Group], loose: Mapping[str, list[Any]]
+        self, batch: Batch, groups: list[Group], loose: Mapping[str, list[Any]]
     ) -> None:
-        rows = {table: list(given) for table, given in loose.items()}
-        for group in groups:
-            for table, more in group.rows.items():
-                rows.setdefault(table, []).extend(more)
-        completes = [group.complete for group in groups if group.complete is not None]
+        rows = merged(groups, loose)
+        tables = {name: to_arrow(name, given, polite=True) for name, given in rows.items()}
+        self._commit_tables(batch, tables, groups, loose)
 
+    def _commit_tables(
+        self,
+        batch: Batch,
+        tables: Mapping[str, pa.Table],
+        groups: list[Group],
+        loose: Mapping[str, list[Any]],
+    ) -> None:
+        completes = [group.complete for group in groups if group.complete is not None]
         ended = {key: status for group in groups for key, status in group.ended.items()}
 
         def complete(connection: sa.Connection) -> None:
@@ -340,22 +314,13 @@ class BufferedWriter:
 
         try:
             states = complete if completes or ended else None
-            commit(self._catalog, rows, states, self._lease, polite=True)
+            commit_tables(self._catalog, tables, states, self._lease)
         except CommitUncertain as error:
-            batch.unanswered = _Unanswered(error.entries, groups, loose)
+            batch.unanswered = Unanswered(error.entries, groups, loose)
             raise
-        self.committed += sum(map(len, rows.values()))
+        self.committed += sum(table.num_rows for table in tables.values())
         batch.without(groups, loose)
 
     def _refuse(self, error: Exception, rows: int) -> None:
         self.dropped += rows
         self._refused = error
-
-
-def _unfit(table: str, row: Mapping[str, Any]) -> str:
-    """Why the table does not take the row; empty when it does."""
-    try:
-        to_arrow(table, [row])
-    except RowRefused as error:
-        return str(error)
-    return ""

@@ -533,7 +533,7 @@ async def test_a_flush_given_up_halfway_loses_nothing(
         go_on.wait(5)
         raise storage.StoreFull("no room")
 
-    monkeypatch.setattr(buffered, "commit", failing)
+    monkeypatch.setattr(buffered, "commit_tables", failing)
     await bench.chat("a")
     flushing = asyncio.create_task(bench.client.post("/flush"))
     await until(begun.is_set, "the commit began")

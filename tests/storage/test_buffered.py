@@ -22,14 +22,14 @@ Fail = Callable[[storage.StoreError | None], None]
 def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
     """Make every commit raise, until called with None."""
     error: list[storage.StoreError | None] = [None]
-    real = buffered.commit
+    real = buffered.commit_tables
 
     def commit(*given: Any, **named: Any) -> None:
         if error[0] is not None:
             raise error[0]
         real(*given, **named)
 
-    monkeypatch.setattr(buffered, "commit", commit)
+    monkeypatch.setattr(buffered, "commit_tables", commit)
 
     def change(new: storage.StoreError | None) -> None:
         error[0] = new

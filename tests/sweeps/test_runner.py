@@ -217,7 +217,7 @@ async def test_a_full_store_stops_the_run_and_the_next_one_completes_it(
     plan = plan_of()
     cell = sweep.enter(plan)
     with monkeypatch.context() as full:
-        full.setattr(buffered, "commit", commit)
+        full.setattr(buffered, "commit_tables", commit)
         with pytest.raises(storage.StoreFull):
             await sweep.run(plan, cell)
     await sweep.run(plan, cell)

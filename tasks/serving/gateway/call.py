@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from storage import catalog as cat
-from storage.buffered import MakeRows
+from storage.batch import MakeRows
 from storage.conversation import spans_of
 from tasks.serving.gateway.transcripts import Rows, Transcripts, read_answer
 from tasks.serving.registry import Prices

@@ -88,6 +88,7 @@ def measure_ingest(
             cpu = process_time()
             found[name].per_s.append(count / run())
             found[name].cpu_us.append((process_time() - cpu) / count * 1e6)
+    gc.unfreeze()
     _report_rates(report, found)
     home = storage.Home(folders.fresh())
     ingest(home, given, ATTEMPT)

@@ -30,6 +30,11 @@ class Clock:
             return carried
 
 
+def aware(at: datetime) -> datetime:
+    """A time of the catalog with its zone: SQLite keeps none, and all of ours are UTC."""
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
 _CLOCK = Clock()
 
 

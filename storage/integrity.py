@@ -16,6 +16,7 @@ from storage.errors import PartDamaged, StoreError
 from storage.files import FileState, LocalFiles, files_of
 from storage.home import Home
 
+MISSING = "the part is missing"
 MEND = "`tutti verify --repair` sets it aside; restore it from a copy if you have one"
 
 
@@ -33,18 +34,32 @@ def check_parts(catalog: cat.Catalog, parts: list[dict[str, Any]]) -> None:
         _remember(catalog, seen)
 
 
-def damage(
-    home: Home, part: dict[str, Any], state: FileState | None, *, thorough: bool = False
-) -> str:
-    """What is wrong with a part; empty when nothing is. `thorough` hashes it in any case."""
+def damage(home: Home, part: dict[str, Any], state: FileState | None) -> str:
+    """What is wrong with a part, by its state; empty when nothing is.
+
+    Only a part with another time than when it was last seen whole is read.
+    """
     if state is None:
-        return "the part is missing"
+        return MISSING
     if state.bytes != part["bytes"]:
-        return f"{state.bytes} bytes long, {part['bytes']} were written"
-    if not thorough and state.mtime_ns == part["mtime_ns"]:
-        return ""
-    found = hashlib.sha256(files_of(home).get(part["path"])).hexdigest()
-    return "" if found == part["sha256"] else "its checksum is not the one it was written with"
+        return _length(state.bytes, part)
+    return "" if state.mtime_ns == part["mtime_ns"] else read_whole(home, part)[1]
+
+
+def read_whole(home: Home, part: dict[str, Any]) -> tuple[bytes, str]:
+    """A part's bytes, and what is wrong with them by their checksum; empty when nothing is."""
+    try:
+        data = files_of(home).get(part["path"])
+    except FileNotFoundError:
+        return b"", MISSING
+    if len(data) != part["bytes"]:
+        return data, _length(len(data), part)
+    whole = hashlib.sha256(data).hexdigest() == part["sha256"]
+    return data, "" if whole else "its checksum is not the one it was written with"
+
+
+def _length(found: int, part: dict[str, Any]) -> str:
+    return f"{found} bytes long, {part['bytes']} were written"
 
 
 def _states(home: Home, parts: Iterable[dict[str, Any]]) -> dict[str, FileState | None]:

@@ -13,13 +13,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from storage.catalog.store import Catalog, database_now
 from storage.catalog.tables import leases
+from storage.clock import aware
 from storage.errors import LeaseLost, StoreBusy, StoreError
 from storage.home import Home
 
@@ -70,7 +71,7 @@ def _acquire(connection: sa.Connection, home: Home, name: str, seconds: float) -
         except sa.exc.IntegrityError:  # another host was first, by a moment
             raise StoreBusy(f"{name}: another process has just taken it") from None
         return Lease(name, 1)
-    left_s = (_aware(found["expires_at"]) - at).total_seconds()
+    left_s = (aware(found["expires_at"]) - at).total_seconds()
     held_by = found["holder"]
     if held_by and left_s > 0 and not _gone(held_by, home, Lease(name, found["token"])):
         raise StoreBusy(_busy(name, held_by, left_s))
@@ -178,7 +179,3 @@ def _lost(lease: Lease) -> LeaseLost:
         f"{lease.name}: another process took it over while this one did not answer; nothing more "
         "can be committed here. What was committed before is safe."
     )
-
-
-def _aware(at: datetime) -> datetime:
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -29,17 +29,15 @@ def commit(
     rows: Mapping[str, Rows],
     complete: Complete | None = None,
     lease: Lease | None = None,
-    *,
-    polite: bool = False,
 ) -> None:
     """Commit `rows` (table name to rows) and, in the same transaction, what `complete` changes.
 
-    With a `lease` nothing is committed unless it is still ours. `polite` is for a thread beside an
-    event loop. Raises RowRefused for a row that its table cannot hold, LeaseLost, StoreFull when
-    the disk is full; in each case nothing becomes visible.
+    With a `lease` nothing is committed unless it is still ours. Raises RowRefused for a row that
+    its table cannot hold, LeaseLost, StoreFull when the disk is full; in each case nothing becomes
+    visible.
     """
-    given = {name: to_arrow(name, given, polite=polite) for name, given in rows.items() if given}
-    commit_tables(catalog, given, complete, lease)
+    tables = {name: to_arrow(name, given) for name, given in rows.items() if given}
+    commit_tables(catalog, tables, complete, lease)
 
 
 def commit_tables(

@@ -22,7 +22,7 @@ from storage.columns import SCHEMA_VERSION, SORTED_BY
 from storage.errors import PartDamaged, StoreError
 from storage.files import files_of
 from storage.home import Home
-from storage.integrity import MEND, damage
+from storage.integrity import MEND, read_whole
 from storage.leases import Lease, check_lease, held
 from storage.parts import write_part
 from storage.schemas import TABLES
@@ -168,12 +168,11 @@ def _loads(
 
 def read_part(home: Home, part: Part) -> pa.Table:
     """A part's rows in today's schema, columns it lacks being null. Raises PartDamaged."""
-    files = files_of(home)
     with cat.store_boundary(home):
-        state = files.state(part["path"])
-        if problem := damage(home, part, state, thorough=True):
-            raise PartDamaged(f"{files.url(part['path'])}: {problem}; {MEND}")
-        table = pq.read_table(io.BytesIO(files.get(part["path"])), partitioning=None)
+        data, problem = read_whole(home, part)
+        if problem:
+            raise PartDamaged(f"{files_of(home).url(part['path'])}: {problem}; {MEND}")
+        table = pq.read_table(io.BytesIO(data), partitioning=None)
     schema = TABLES[part["table_name"]]
     columns = [
         table[field.name].cast(field.type)

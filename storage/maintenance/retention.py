@@ -7,12 +7,13 @@ its grace, so readers that look at the sweep now are not disturbed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from storage import catalog as cat
+from storage.clock import aware
 from storage.columns import PARTITIONED, SCHEMA_VERSION
 from storage.errors import StoreBusy, StoreError
 from storage.leases import check_lease, held
@@ -103,7 +104,7 @@ def _sweeps(catalog: cat.Catalog) -> list[Expired]:
         cells = catalog.rows(sa.select(cat.cells).where(cat.cells.c.sweep_id == sweep["sweep_id"]))
         # Not the age of its parts: compaction makes new ones.
         times = [sweep["created_at"], *(cell[at] for cell in cells for at in SPAN)]
-        last_used = max((_aware(at) for at in times if at is not None), default=None)
+        last_used = max((aware(at) for at in times if at is not None), default=None)
         counts = (len(cells), own["n"], int(own["rows"]), int(own["bytes"]))
         found.append(Expired(sweep["sweep_id"], sweep["name"], last_used, *counts))
     return found
@@ -125,7 +126,3 @@ def _bring_to_partitions(catalog: cat.Catalog) -> None:
 
 def _older(last_used: datetime | None, age: timedelta) -> bool:
     return last_used is not None and last_used < cat.now() - age
-
-
-def _aware(at: datetime) -> datetime:
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

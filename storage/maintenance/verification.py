@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from storage import catalog as cat
 from storage.columns import COLUMNS
 from storage.files import FileState, files_of
-from storage.integrity import damage
+from storage.integrity import MISSING, read_whole
 from storage.views import connect
 
 MIN_AGE_S = 600.0  # a younger file may be a writer's that has not entered it yet
@@ -82,13 +82,13 @@ def verify(
 
 
 def _problem(catalog: cat.Catalog, part: Part) -> str:
-    home = catalog.home
-    if problem := damage(home, part, files_of(home).state(part["path"]), thorough=True):
+    data, problem = read_whole(catalog.home, part)
+    if problem:
         return problem
     if part["table_name"] not in COLUMNS:
         return f"there is no table {part['table_name']!r}"
     try:
-        footer = pq.read_metadata(io.BytesIO(files_of(home).get(part["path"])))
+        footer = pq.read_metadata(io.BytesIO(data))
     except pa.ArrowException as error:
         return f"it is no Parquet file: {error}"
     if footer.num_rows != part["rows"]:
@@ -97,7 +97,7 @@ def _problem(catalog: cat.Catalog, part: Part) -> str:
 
 
 def _set_aside(catalog: cat.Catalog, part: Part, problem: str, repair: bool) -> Finding:
-    missing = problem.endswith("missing")
+    missing = problem == MISSING
     kind = "missing" if missing else "damaged"
     if not repair:
         return Finding(kind, part["path"], problem)

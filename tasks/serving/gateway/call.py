@@ -94,15 +94,15 @@ class Call:
             asked = self.body.get("messages", self.body.get("prompt"))
             row["params"] = json.dumps({k: self.body[k] for k in PARAMETERS if k in self.body})
             row["prompt_hash"] = hashlib.sha256(orjson.dumps(asked)).hexdigest()[:16]
-            answer = read_answer(self.answered)
             if self.records_tokens:
+                answer = read_answer(self.answered)
                 row["token_ids"], row["logprobs"] = answer.token_ids, answer.logprobs
             prompt = self.body.get("messages")
             if not isinstance(prompt, list) or not all(isinstance(m, Mapping) for m in prompt):
                 return {"calls": [row]}  # no chat, or none that an engine would answer
             if self.keeps_messages:
                 return {"calls": [row | {"prompt_spans": spans_of(range(len(prompt)))}]}
-            return transcripts.rows(row, prompt, answer.message())
+            return transcripts.rows(row, prompt, read_answer(self.answered).message())
 
         return make_rows
 

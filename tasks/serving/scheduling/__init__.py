@@ -1,0 +1,59 @@
+"""Program-aware scheduling: a ledger, a scheduler, and policies behind one small interface.
+
+Pure state machines: the gateway and the simulator run the same objects.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tasks.serving.scheduling.adaptive import Adaptive
+from tasks.serving.scheduling.attained import LeastAttainedService
+from tasks.serving.scheduling.cap import Cap
+from tasks.serving.scheduling.continuum import Continuum
+from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
+from tasks.serving.scheduling.policy import Policy
+from tasks.serving.scheduling.scheduler import Limits, Scheduler
+from tasks.serving.scheduling.thunderagent import ThunderAgent
+
+POLICIES: dict[str, Callable[..., Policy]] = {
+    "passthrough": Policy,
+    "cap": Cap,
+    "adaptive": Adaptive,
+    "thunderagent": ThunderAgent,
+    "continuum": Continuum,
+    "least_attained_service": LeastAttainedService,
+}
+"""Each takes its own options by keyword."""
+
+
+def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
+    """The policy called `name`.
+
+    Raises ValueError for an unknown name, and for options that it does not have or cannot take.
+    """
+    if name not in POLICIES:
+        raise ValueError(f"no policy {name!r}; known: {', '.join(sorted(POLICIES))}")
+    try:
+        return POLICIES[name](**(options or {}))
+    except TypeError as error:
+        raise ValueError(f"policy {name}: {error}") from error
+
+
+__all__ = [
+    "POLICIES",
+    "Adaptive",
+    "Call",
+    "Cap",
+    "Continuum",
+    "Engine",
+    "LeastAttainedService",
+    "Ledger",
+    "Limits",
+    "Policy",
+    "Program",
+    "Sample",
+    "Scheduler",
+    "ThunderAgent",
+    "Usage",
+    "make_policy",
+]

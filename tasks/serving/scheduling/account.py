@@ -1,0 +1,138 @@
+"""`adaptive`'s account of one engine: who has a place there, and the demand expected of them."""
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+
+from tasks.serving.scheduling.forecast import HORIZON
+from tasks.serving.scheduling.ledger import Engine, Program
+
+LEVEL_START, LEVEL_LEAST, LEVEL_MOST = 0.9, 0.7, 0.95
+FIRST_CALLS = 8  # of programs; the least that they found is taken for shared by all
+PACE = 64  # calls
+LEVEL_UP, LEVEL_DOWN = 0.01, 0.97
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A program's place on an engine: its context is kept there between its calls."""
+
+    program: Program
+    account: "Account"
+    since: float
+    profile: list[float] = field(default_factory=lambda: [0.0] * len(HORIZON))
+    tokens: int = 0
+    """Held now, in whole blocks: with what its running calls will add."""
+    kept: bool = False
+    """Held without a break since the program's last call: its prefix should be found."""
+    calls: int = 0
+    """Calls ended since it got the place."""
+
+
+class Account:
+    """Places on one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.places: dict[str, Place] = {}
+        self.idle: OrderedDict[str, Place] = OrderedDict()
+        """Places whose program has no call, the longest idle first."""
+        self.demand = [0.0] * len(HORIZON)
+        """Expected at each horizon, but for what is `stale`."""
+        self.stale: dict[str, Place] = {}
+        """Places whose forecast is to be made anew before it is asked for: few decisions ask."""
+        self.held_tokens = 0
+        self.level = LEVEL_START
+        """The share of the cache that is given out; follows what the engine shows."""
+        self.shared_tokens = 0
+        """What every program's prompt begins with, and the cache has once."""
+        self._first_hits: deque[int] = deque(maxlen=FIRST_CALLS)
+        self.call_s: float | None = None
+        """Seconds of the engine a call, while it is never without one."""
+        self._last_end: float | None = None
+        self._preemptions = 0.0
+        self._turn = 0
+
+    def room(self) -> float:
+        """Tokens that nobody holds now; below zero when more is held than is given out."""
+        return self.budget() - self.held_tokens
+
+    def over(self) -> bool:
+        """Whether those who have a place hold more than there is."""
+        capacity = (self.engine.capacity_tokens or 0) + self._shared_credit()
+        return self.held_tokens > capacity
+
+    def budget(self) -> float:
+        """Tokens to give out. What all programs share is in the cache once."""
+        return (self.engine.capacity_tokens or 0) * self.level + self._shared_credit()
+
+    def _shared_credit(self) -> int:
+        return self.shared_tokens * max(len(self.places) - 1, 0)
+
+    def fits(self, profile: list[float]) -> bool:
+        """Whether `profile` fits beside the demand of those who have a place."""
+        budget = self.budget() + self.shared_tokens
+        return all(there + more <= budget for there, more in zip(self.demand, profile, strict=True))
+
+    def hold(self, place: Place, tokens: int) -> None:
+        """A place holds so many tokens now."""
+        tokens = self.engine.blocks(tokens)
+        self.held_tokens += tokens - place.tokens
+        place.tokens = tokens
+        self.stale[place.program.program_id] = place
+
+    def first_hit(self, cached: int) -> None:
+        """A program's first call found so much: what others have left there for all."""
+        self._first_hits.append(cached)
+        if len(self._first_hits) == FIRST_CALLS:
+            self.shared_tokens = min(self._first_hits)
+
+    def ended(self, now: float) -> None:
+        """A call has ended."""
+        if self._last_end is not None:
+            gap = now - self._last_end
+            self.call_s = gap if self.call_s is None else self.call_s + (gap - self.call_s) / PACE
+        self._last_end = now if self.engine.running else None
+
+    def book(self, place: Place, profile: list[float]) -> None:
+        """Replace what a place is booked with."""
+        self.demand = [
+            there + tokens - before
+            for there, tokens, before in zip(self.demand, profile, place.profile, strict=True)
+        ]
+        place.profile = profile
+
+    def enter(self, place: Place) -> None:
+        """A program gets a place; nothing is booked yet."""
+        self.places[place.program.program_id] = place
+
+    def leave(self, place: Place) -> None:
+        """A program loses its place."""
+        name = place.program.program_id
+        del self.places[name]
+        self.idle.pop(name, None)
+        self.stale.pop(name, None)
+        self.held_tokens -= place.tokens
+        self.book(place, [0.0] * len(HORIZON))
+        if not self.places:
+            self.demand = [0.0] * len(HORIZON)  # sums of floats drift
+
+    def preempted(self, total: float) -> None:
+        """The engine has taken cache from running calls so often, ever."""
+        if total > self._preemptions > 0 and self._turn >= 0:
+            self._lower()
+        self._preemptions = max(total, 1.0)
+
+    def _lower(self) -> None:
+        self.level = max(LEVEL_LEAST, self.level * LEVEL_DOWN)
+        self._turn = -len(self.places)  # wait until what was given out has turned over
+
+    def found(self, share: float, waiting: bool) -> None:
+        """A kept prefix was found, to a `share`; the level follows, a turn of all places at a
+        time."""
+        self._turn += 1
+        if share < 0.75:
+            if self._turn >= 0:
+                self._lower()
+        elif waiting and self._turn >= len(self.places):
+            self.level = min(LEVEL_MOST, self.level + LEVEL_UP)
+            self._turn = 0

@@ -1,0 +1,386 @@
+"""`adaptive`: keeps the prefixes that are worth their room, and lets in what then fits.
+
+* A program that is let in gets a place: its context stays booked between its calls.
+* It is let in where its forecast demand fits beside that of those who have a place, at every
+  horizon of calls to come (`forecast`); on its own engine first while its prefix is still there.
+* An idle program's place is kept for as long as it is worth it by the break-even rule
+  (`breakeven`). Where a prefix is worth no room at all, or finding it saves little of a call's
+  time, nothing is held: the engine alone decides.
+* The share of the cache given out follows what the engine shows: kept prefixes that were lost,
+  and preemptions, bring it down; a turn of all places without either brings it up.
+* It acts on arrivals, ends and releases, not on a tick, and never holds a call while an engine
+  has none running.
+* First come, first served; smaller ones may go ahead until the first has waited for as long as a
+  place is usually held. After `max_wait_s` the places of programs that fall idle are taken for it,
+  so that every wait has a bound, even behind programs that never end.
+
+Nothing in it is tuned to a model, an engine or a load: what a miss costs, growth, lengths and gaps
+are measured. Tried and left (docs/log.md): handing places round while contexts are small.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+
+from tasks.serving.scheduling.account import Account, Place
+from tasks.serving.scheduling.breakeven import SURE, MissPrice, seconds_to_keep
+from tasks.serving.scheduling.forecast import Forecast, Quantiles
+from tasks.serving.scheduling.ledger import Call, Engine, Program, Sample
+from tasks.serving.scheduling.policy import Admission, Policy, least_loaded
+
+LOOK_AHEAD = 16  # waiting calls tried for a place that the first does not fit in
+ENGINES_TRIED = 3  # of those with the most room
+PATIENCE_LEAST_S = 1.0
+MAX_WAIT_S = 120.0  # then places are taken from programs that have calls to come
+RENEW_GAPS = 16  # new gaps between two looks at how long to keep
+UNKNOWN_S = float("inf")
+WORTH = 0.15
+"""What finding its prefix must save of a call's time for holding others to be worth it: below it,
+a wrong guess costs more than a right one earns."""
+OVER = 4.0  # times the longest gap seen
+REUSE_SEEN = 0.05  # below it, the engine does not say what it finds, or prompts share nothing
+
+
+class Adaptive(Policy):
+    """See the module."""
+
+    name = "adaptive"
+
+    def __init__(self, max_wait_s: float = MAX_WAIT_S) -> None:
+        self.max_wait_s = max_wait_s
+        self.forecast = Forecast()
+        self.price = MissPrice()
+        self.keep_s = UNKNOWN_S
+        """How long an idle place is kept while others wait."""
+        self._gaps = Quantiles(512)
+        self._gaps_seen = 0
+        self._lost = 0.0  # programs that never came back, fading like the gaps
+        self._reuse = 0.0  # the share of a kept prefix that is found at best
+        self._common = 1.0  # the share of a context that the next prompt begins with
+        self._reusable = 0.0  # tokens of a prompt that could be found
+        self._parted: OrderedDict[str, Program] = OrderedDict()  # lost their place while idle
+        self._stay_s = 0.0  # how long a place is held
+        self._ready: OrderedDict[str, Call] = OrderedDict()
+        self._queue: OrderedDict[str, Call] = OrderedDict()
+        self._blocked = False  # nothing has changed since nobody fitted
+
+    # Events
+
+    def changed(self, engine: Engine, now: float) -> None:
+        """An engine that is new or was restarted has nothing cached; one that left, no places."""
+        self._blocked = False
+        account = engine.note
+        if isinstance(account, Account):
+            if engine.engine_id in self.ledger.engines and engine.accepting:
+                return
+            for place in list(account.places.values()):
+                self._leave(place, now)
+        else:
+            engine.note = Account(engine)
+
+    def arrived(self, call: Call, now: float) -> None:
+        """A call of a program that has a place is ready; another one queues."""
+        program = call.program
+        place = self._place(program)
+        if program.idle_since is not None and program.calls_done:
+            self._parted.pop(program.program_id, None)
+            self._came_back(now - program.idle_since, now)
+        if place is not None:
+            place.account.idle.pop(program.program_id, None)
+            self._ready[call.call_id] = call
+        else:
+            self._queue[call.call_id] = call
+            if len(self._queue) <= LOOK_AHEAD:
+                self._blocked = False
+
+    def withdrawn(self, call: Call, now: float) -> None:
+        """Its program may be idle again."""
+        self._ready.pop(call.call_id, None)
+        self._queue.pop(call.call_id, None)
+        self._blocked = False
+        self._rest(call.program)
+
+    def admitted(self, call: Call, now: float) -> None:
+        """Book the call: the program gets a place if it has none there."""
+        engine = call.engine
+        assert engine is not None
+        account: Account = engine.note
+        place = self._place(call.program)
+        if place is not None and place.account is not account:
+            self._leave(place, now)
+            place = None
+        if place is None:
+            place = Place(call.program, account, now)
+            call.program.note = place
+            account.enter(place)
+            for other in call.program.waiting.values():  # goes too, now that there is a place
+                if self._queue.pop(other.call_id, None) is not None:
+                    self._ready[other.call_id] = other
+        account.idle.pop(call.program.program_id, None)
+        account.hold(place, self._tokens(call.program, None))
+
+    def finished(self, call: Call, now: float) -> None:
+        """Learn from the call; its program is idle if it was the last one running."""
+        self._blocked = False
+        place = self._place(call.program)
+        if call.usage is not None:
+            self._learn(call, place, now)
+        if place is None:
+            return
+        place.calls += 1
+        place.kept = call.usage is not None
+        place.account.hold(place, self._tokens(call.program, None))
+        self._rest(call.program)
+        if self._overdue(now) and call.program.program_id in place.account.idle:
+            self.log("pause", call.program, None, "others have waited for too long")
+            self._leave(place, now)
+        self._shed(place.account, now)
+
+    def _overdue(self, now: float) -> bool:
+        first = next(iter(self._queue.values()), None)
+        return first is not None and now - first.arrived > self.max_wait_s
+
+    def _shed(self, account: Account, now: float) -> None:
+        """Programs grew beyond what was forecast: those with the newest places give them back."""
+        capacity = account.engine.capacity_tokens
+        while capacity and account.over() and account.idle:
+            newest = max(account.idle.values(), key=lambda place: place.since)
+            self.log("pause", newest.program, None, "contexts have outgrown the cache")
+            self._leave(newest, now)
+
+    def gone(self, program: Program, now: float, reason: str) -> None:
+        """Its place is free, and its length known."""
+        self._blocked = False
+        if reason == "release" or self._parted.pop(program.program_id, None) is not None:
+            self.forecast.program_ended(program.calls_done)
+        if (place := self._place(program)) is not None:
+            self._leave(place, now)
+
+    def observed(self, engine: Engine, sample: Sample, now: float) -> None:
+        """Preemptions mean that more was given out than there is."""
+        self._blocked = False
+        if sample.preemptions_total is not None:
+            engine.note.preempted(sample.preemptions_total)
+
+    def estimated(self, call: Call, now: float) -> None:
+        """It may fit now."""
+        self._blocked = False
+
+    def ticked(self, now: float) -> None:
+        """An idle place may have become worth less than its room."""
+        self._blocked = False
+
+    def wake_at(self, now: float) -> float | None:
+        """When the place that is idle for longest has been kept for long enough."""
+        if not self._queue or self.keep_s == UNKNOWN_S:
+            return None
+        ends = [
+            next(iter(engine.note.idle.values())).program.idle_since + self.keep_s
+            for engine in self.ledger.engines.values()
+            if engine.note.idle
+        ]
+        return min((end for end in ends if end > now), default=None)
+
+    # Decisions
+
+    def admit(self, now: float) -> Iterable[Admission]:
+        """Calls of programs that have a place, then who fits, in order of arrival."""
+        yield from self._admit_ready(now)
+        while self._queue and not self._blocked:
+            found = self._next(now)
+            if found is None:
+                self._blocked = True
+                return
+            del self._queue[found[0].call_id]
+            yield found
+            yield from self._admit_ready(now)
+
+    def _admit_ready(self, now: float) -> Iterator[Admission]:
+        for call_id, call in list(self._ready.items()):
+            place = self._place(call.program)
+            if place is None:  # its engine is gone
+                del self._ready[call_id]
+                self._queue[call_id] = call
+                self._queue.move_to_end(call_id, last=False)
+                self._blocked = False
+            elif place.account.engine.open:
+                del self._ready[call_id]
+                yield call, place.account.engine
+
+    def _next(self, now: float) -> Admission | None:
+        first = next(iter(self._queue.values()))
+        engines = self.ledger.open_engines()
+        if not engines:
+            return None
+        unbooked = [engine for engine in engines if engine.capacity_tokens is None]
+        if unbooked or self.keep_s == 0:
+            engine = least_loaded(self.ledger, first.program)
+            return None if engine is None else (first, engine)
+        idle = [engine for engine in engines if not engine.running]
+        if idle:
+            own = first.program.engine
+            return first, own if own in idle and first.program.may_be_cached else idle[0]
+        roomiest = nlargest(ENGINES_TRIED, engines, key=lambda engine: engine.note.room())
+        for place, call in enumerate(self._queue.values()):
+            if place >= LOOK_AHEAD:
+                return None
+            engine = self._fitting(call, roomiest, now)
+            if engine is not None:
+                return call, engine
+            if place == 0 and now - call.arrived > self.patience_s:
+                return None
+        return None
+
+    def _fitting(self, call: Call, engines: list[Engine], now: float) -> Engine | None:
+        """Where the call fits: on its own engine, else on one of those with the most room."""
+        tokens = engines[0].blocks(self._tokens(call.program, call))
+        profile = self._profile(tokens, call.program.calls_done + len(call.program.running) + 1)
+        own = call.program.engine
+        tried = engines
+        if own is not None and own.open and call.program.may_be_cached:
+            tried = [own, *(engine for engine in engines if engine is not own)]
+        first = next(iter(self._queue.values())) is call
+        for engine in tried:
+            account: Account = engine.note
+            self._settle(account)
+            if account.fits(profile):
+                return engine
+            if first and self._make_room(account, profile, now):
+                return engine
+        return None
+
+    def _make_room(self, account: Account, profile: list[float], now: float) -> bool:
+        """Take the places that are kept for longer than they are worth."""
+        while account.idle:
+            place = next(iter(account.idle.values()))
+            since = place.program.idle_since
+            assert since is not None
+            if since + self.keep_s > now:
+                return False
+            self.log("pause", place.program, None, f"idle for more than {self.keep_s:.3f} s")
+            self._leave(place, now)
+            self._parted[place.program.program_id] = place.program
+            if account.fits(profile):
+                return True
+        return False
+
+    @property
+    def patience_s(self) -> float:
+        """For how long the first may be passed by smaller ones."""
+        return max(PATIENCE_LEAST_S, self._stay_s)
+
+    # The account
+
+    def booked_tokens(self, engine: Engine) -> int:
+        """What those who have a place hold now."""
+        account: Account = engine.note
+        return account.held_tokens
+
+    def reason(self, call: Call) -> str:
+        """What is free where most is, against what the call needs."""
+        engines = self.ledger.open_engines()
+        if not engines:
+            return "no engine accepts calls"
+        room = max(engine.note.room() for engine in engines)
+        return f"needs {call.need_tokens} tokens and room to grow; {max(room, 0):.0f} are free"
+
+    def _place(self, program: Program) -> Place | None:
+        note = program.note
+        return note if isinstance(note, Place) else None
+
+    def _rest(self, program: Program) -> None:
+        place = self._place(program)
+        if place is not None and not program.running and not program.waiting:
+            place.account.idle[program.program_id] = place
+            place.account.idle.move_to_end(program.program_id)
+
+    def _leave(self, place: Place, now: float) -> None:
+        place.account.leave(place)
+        place.program.note = None
+        self._stay_s += (now - place.since - self._stay_s) / 16
+
+    def _settle(self, account: Account) -> None:
+        """Make forecasts anew where programs have gone on."""
+        for place in account.stale.values():
+            calls = place.program.calls_done + len(place.program.running)
+            account.book(place, self._profile(place.tokens, calls))
+        account.stale.clear()
+
+    def _tokens(self, program: Program, call: Call | None) -> int:
+        """What a program holds at the end of its running calls; `call` is one it would make."""
+        tokens = context = program.context_tokens
+        # Calls share the program's context; what each adds is its own.
+        for each in program.running.values():
+            tokens += max(self._need(each) - context, 0)
+        return tokens if call is None else tokens + max(self._need(call) - context, 0)
+
+    def _profile(self, tokens: int, calls: int) -> list[float]:
+        return self.forecast.profile(tokens, self.forecast.growth(tokens), calls)
+
+    def _need(self, call: Call) -> int:
+        output = max(self.forecast.output(call.output_tokens), call.produced)
+        return call.prompt_tokens + output
+
+    # Learning
+
+    def _learn(self, call: Call, place: Place | None, now: float) -> None:
+        usage, engine = call.usage, call.engine
+        assert usage is not None and engine is not None and call.admitted is not None
+        engine.note.ended(now)
+        grown = usage.prompt + usage.completion - call.previous_tokens
+        self.forecast.call_ended(usage.completion, grown if call.previous_tokens else None)
+        if usage.cached is None:
+            return
+        fresh = usage.prompt - usage.cached
+        if call.first and isinstance(engine.note, Account):
+            engine.note.first_hit(usage.cached)
+        if call.first_token is None:
+            self.price.add(fresh, usage.completion, now - call.admitted)
+        else:
+            self.price.add(fresh, 0, call.first_token - call.admitted)
+        if not call.previous_tokens:
+            return
+        self._common += (call.common - self._common) / 64
+        self._reusable += (call.common * call.previous_tokens - self._reusable) / 64
+        block = engine.block_tokens
+        expected = min(call.previous_tokens * call.common, usage.prompt - 1) // block * block
+        if expected > 0 and place is not None and place.kept:
+            share = min(usage.cached / expected, 1.0)
+            self._reuse = max(self._reuse * 0.999, share)
+            if self._reuse > REUSE_SEEN:
+                place.account.found(share / self._reuse, bool(self._queue))
+
+    def _came_back(self, gap: float, now: float) -> None:
+        self._gaps.add(gap)
+        self._gaps_seen += 1
+        if self._gaps_seen % RENEW_GAPS == 0:
+            self._presume_over(now)
+            self._lost *= 1 - RENEW_GAPS / 512
+            self._renew()
+
+    def _presume_over(self, now: float) -> None:
+        """Programs that nobody releases are taken for ended when they were away for far longer
+        than any that came back."""
+        longest = self._gaps.sorted[-1] * OVER
+        while self._parted:
+            name, program = next(iter(self._parted.items()))
+            if program.idle_since is None or now - program.idle_since < longest:
+                return
+            del self._parted[name]
+            self.forecast.program_ended(program.calls_done)
+            self._lost += 1
+
+    def _renew(self) -> None:
+        """How long to keep an idle place, by what is known now."""
+        known = self.price.slope()
+        capacity = max((e.capacity_tokens or 0 for e in self.ledger.engines.values()), default=0)
+        if known is None or not capacity:
+            return
+        slope, error = known
+        paces = [e.note.call_s for e in self.ledger.engines.values() if e.note.call_s is not None]
+        saved_s = (slope + error) * self._reusable
+        if paces and saved_s < WORTH * sum(paces) / len(paces):
+            self.keep_s = 0.0
+            return
+        refill_s = (slope + SURE * error) * capacity * (self._reuse or 1.0) * self._common
+        self.keep_s = seconds_to_keep(self._gaps, round(self._lost), refill_s)

@@ -1,0 +1,91 @@
+"""When an idle program's prefix is worth its room: the break-even rule for a prefix cache.
+
+To keep c tokens of a cache of C for t seconds takes c/C of the engine for t seconds from those who
+wait. To lose them takes c * b seconds of prefill, b being seconds per token. So per token kept, a
+program that comes back with probability F(t) within t, having been idle for min(gap, t) seconds,
+earns F(t) * b * C - E[min(gap, t)] (in seconds of the whole engine, over C). The time to keep is
+the t where that is largest: none at all, where tools take longer than the cache takes to fill
+again, as Gray's five-minute rule says of disks. Continuum (arXiv 2511.02230) weighs durations in
+this way too; here the price of a miss is measured, and programs that never return are counted.
+
+b is the slope of an engine's answer time over its uncached prompt tokens: of the time to the first
+token where answers are streamed, else of the whole, beside the tokens produced.
+"""
+
+from math import sqrt
+
+from tasks.serving.scheduling.forecast import Quantiles
+
+ENOUGH_CALLS = 24
+ENOUGH_GAPS = 8
+SURE = 2.0  # standard errors
+NOISE_MEMORY = 32
+MEMORY = 4096  # calls: what a token costs is the engine's property, and hardly changes
+
+
+class MissPrice:
+    """Seconds that an uncached prompt token takes, with its standard error.
+
+    Least squares over the differences between calls that ended one after the other: both saw the
+    engine as busy as the other did, so what is left is what they asked of it. Each difference is
+    weighted by how quiet the engine was, so that what is learnt while calls do not queue is not
+    drowned by the noise of when they do.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._noise = 0.0  # mean squared residual of recent differences
+        self._last: tuple[float, float, float] | None = None
+        self._xx = self._xy = self._xz = self._zz = self._zy = 0.0
+
+    def add(self, fresh: int, produced: int, seconds: float) -> None:
+        """A call of `fresh` uncached prompt tokens and `produced` ones took `seconds`."""
+        this = (float(fresh), float(produced), seconds)
+        last, self._last = self._last, this
+        if last is None:
+            return
+        self.calls += 1
+        x, z, y = this[0] - last[0], this[1] - last[1], this[2] - last[2]
+        known = self.slope()
+        error = (y - (known[0] * x if known else 0.0)) ** 2
+        self._noise += (error - self._noise) / min(self.calls, NOISE_MEMORY)
+        weight = 1 / (2 * self._noise + 1e-6)
+        keep = 1 - 1 / MEMORY
+        self._xx = self._xx * keep + weight * x * x
+        self._xz = self._xz * keep + weight * x * z
+        self._zz = self._zz * keep + weight * z * z
+        self._xy = self._xy * keep + weight * x * y
+        self._zy = self._zy * keep + weight * z * y
+
+    def slope(self) -> tuple[float, float] | None:
+        """Seconds per uncached token and its standard error; None before it can be told."""
+        if self.calls < ENOUGH_CALLS or self._xx <= 0:
+            return None
+        determinant = self._xx * self._zz - self._xz * self._xz
+        if determinant > 1e-6 * self._xx * self._zz and self._zz > 0:
+            slope = (self._xy * self._zz - self._zy * self._xz) / determinant
+            variance = self._zz / determinant
+        else:  # all calls produce the same
+            slope, variance = self._xy / self._xx, 1 / self._xx
+        return max(slope, 0.0), sqrt(variance)  # weights are inverse variances
+
+
+def seconds_to_keep(gaps: Quantiles, lost: int, refill_s: float) -> float:
+    """How long to keep an idle program's prefix, by the gaps seen between calls.
+
+    `lost` programs never came back; `refill_s` is b * C, the time to fill the cache anew.
+    """
+    values = gaps.sorted
+    if len(values) < ENOUGH_GAPS:
+        return refill_s
+    total = len(values) + lost
+    best, best_gain, waited = 0.0, 0.0, 0.0
+    for place, gap in enumerate(values):
+        # Those that return within `gap` waited their own time, all others the whole of it.
+        returned = place + 1
+        waited += gap
+        cost = (waited + gap * (total - returned)) / total
+        gain = refill_s * returned / total - cost
+        if gain > best_gain:
+            best, best_gain = gap, gain
+    return best

@@ -1,0 +1,64 @@
+"""`cap`: at most `limit` programs at a time over all engines, first come first served.
+
+An admitted program keeps its place between calls, so its prefix stays in the engine's cache, until
+it is released or its lease ends. The baseline that papers leave out; with the best limit, found by
+a sweep, it is the oracle that `adaptive` is measured against.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from tasks.serving.scheduling.ledger import Call, Program
+from tasks.serving.scheduling.policy import Admission, Policy, least_loaded
+
+
+class Cap(Policy):
+    """See the module."""
+
+    name = "cap"
+
+    def __init__(self, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(f"cap: the limit must be at least 1, not {limit}")
+        self.limit = limit
+        self.inside: set[str] = set()
+        self._ready: OrderedDict[str, Call] = OrderedDict()
+        self._queue: OrderedDict[str, Program] = OrderedDict()
+
+    def arrived(self, call: Call, now: float) -> None:
+        """Calls of a program that has a place are ready; others wait for one."""
+        if call.program.program_id in self.inside:
+            self._ready[call.call_id] = call
+        else:
+            self._queue.setdefault(call.program.program_id, call.program)
+
+    def withdrawn(self, call: Call, now: float) -> None:
+        """A program that waits no more loses its turn; one that never got to call, its place."""
+        self._ready.pop(call.call_id, None)
+        program = call.program
+        if not program.waiting:
+            self._queue.pop(program.program_id, None)
+            if not program.calls_done and not program.running:
+                self.inside.discard(program.program_id)
+
+    def gone(self, program: Program, now: float, reason: str) -> None:
+        """Its place is free."""
+        self.inside.discard(program.program_id)
+        self._queue.pop(program.program_id, None)
+
+    def admit(self, now: float) -> Iterable[Admission]:
+        """Ready calls, after the longest waiting programs took the free places."""
+        while self._queue and len(self.inside) < self.limit:
+            name, program = self._queue.popitem(last=False)
+            self.inside.add(name)
+            self._ready |= program.waiting
+        for call_id, call in list(self._ready.items()):
+            engine = least_loaded(self.ledger, call.program)
+            if engine is None:
+                return
+            del self._ready[call_id]
+            yield call, engine
+
+    def reason(self, call: Call) -> str:
+        """How many have a place."""
+        return f"cap: {len(self.inside)} of {self.limit} places taken, {len(self._queue)} wait"

@@ -1,0 +1,238 @@
+"""`continuum`: a program's prefix is pinned for a while after each call; else first come first.
+
+The rule, in words. When a program's last call ends, its context stays booked on its engine for a
+time to live, by `rule` (`toolgaps`): `fixed`, 2 s if its tool takes at most 2 s on average or was
+never seen, else none; `ttl`, the duration t seen of its tool that makes F(t) * gain - t largest,
+where gain = `eta` * mean wait of programs that came back unpinned + seconds to prefill the context
+again. A pin ends with its time if the program has no call waiting, or when its call is admitted.
+Waiting calls go in the order: of pinned programs, then of programs by their arrival. The first goes
+when it fits next to what running calls will hold and pins hold, on its own engine if it can be (a
+pinned one only there), else where there is most room; nobody overtakes it on an engine that it
+could have had.
+
+Source: Continuum (arXiv 2511.02230, later CacheTTL), and the public preview of its vLLM fork, whose
+rule `fixed` is; written anew from a description.
+
+Other than in the engine: a pin books tokens and asks the engine for nothing, its LRU keeps the
+prefix or does not; running calls are booked with what they will hold at their end, so that there
+is no preemption, hence no class of preempted calls ahead of all, and no preempting of the latest
+program. In its place, "under pressure" is: running calls outgrow what is booked, or an engine runs
+nothing and the first still does not fit; then the latest program's pin goes first (with `fixed`, in
+the second case, only pins past their time). A call that fits nowhere goes to an engine with nothing
+running and nothing else pinned. Several engines; the original has one. The original is told which
+step is the last and pins nothing after it; here a program is released then, which unpins it. A tool
+is named by `Program.tool`, best before the call is finished; its duration is the time between two
+calls. Seconds to prefill a token are measured: times to first token over uncached prompt tokens.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from tasks.serving.scheduling.ledger import Call, Engine, Program
+from tasks.serving.scheduling.policy import Admission, Policy
+from tasks.serving.scheduling.ranked import Ranked
+from tasks.serving.scheduling.room import roomiest, running_tokens
+from tasks.serving.scheduling.toolgaps import ToolGaps
+
+RULES = ("fixed", "ttl")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pin:
+    """A program's context stays booked."""
+
+    program: Program
+    engine: Engine
+    tokens: int
+    until: float
+
+
+@dataclass(slots=True, eq=False)
+class _Gap:
+    """A program is between two calls."""
+
+    since: float
+    tool: str | None
+
+
+class Continuum(Policy):
+    """See the module."""
+
+    name = "continuum"
+
+    def __init__(self, *, rule: str = "fixed", eta: float = 1.0) -> None:
+        if rule not in RULES:
+            raise ValueError(f"{self.name}: the rule is one of {', '.join(RULES)}, not {rule!r}")
+        self.rule, self.eta = rule, eta
+        self.gaps = ToolGaps()
+        self.pins: dict[str, Pin] = {}
+        self._queue = Ranked()
+        self._evicted_s, self._evicted = 0.0, 0
+        self._prefill_s, self._prefilled = 0.0, 0
+
+    # Events
+
+    def arrived(self, call: Call, now: float) -> None:
+        """It queues; the gap before it is how long its program's tool took."""
+        program, gap = call.program, call.program.note
+        if isinstance(gap, _Gap):
+            self.gaps.add(program.tool or gap.tool, now - gap.since)
+        program.note = None
+        pin = self.pins.get(program.program_id)
+        if pin is not None and pin.until < now:
+            self._unpin(program)
+        self._put(call)
+
+    def withdrawn(self, call: Call, now: float) -> None:
+        """It waits no more."""
+        self._queue.drop(call)
+
+    def admitted(self, call: Call, now: float) -> None:
+        """What it will hold is booked in place of the pin; its program's other calls lose it."""
+        waited = self._queue.drop(call)
+        if waited and call.program.calls_done and call.program.program_id not in self.pins:
+            self._evicted_s += now - call.arrived
+            self._evicted += 1
+        self._unpin(call.program)
+        self._relieve(call.engine)
+
+    def progressed(self, call: Call, now: float) -> None:
+        """It may outgrow what was booked."""
+        if call.produced > call.output_tokens:
+            self._relieve(call.engine)
+
+    def finished(self, call: Call, now: float) -> None:
+        """Pin its program, if that was its last call and it is worth it."""
+        program, engine, usage = call.program, call.engine, call.usage
+        if usage is None or engine is None:
+            return
+        if call.first_token is not None and call.admitted is not None:
+            cached = call.previous_tokens if usage.cached is None else usage.cached
+            self._prefill_s += call.first_token - call.admitted
+            self._prefilled += max(usage.prompt - cached, 0)
+        if not program.running and not program.waiting:
+            program.note = _Gap(now, program.tool)
+            self._pin(program, engine, now)
+
+    def gone(self, program: Program, now: float, reason: str) -> None:
+        """Nothing of it is pinned."""
+        self._unpin(program)
+        program.note = None
+
+    def changed(self, engine: Engine, now: float) -> None:
+        """What can't be used is not pinned."""
+        if engine.accepting and engine.engine_id in self.ledger.engines:
+            self._relieve(engine)
+            return
+        for pin in self._pins_on(engine):
+            self._unpin(pin.program)
+
+    def ticked(self, now: float) -> None:
+        """Pins end."""
+        for pin in list(self.pins.values()):
+            if pin.until <= now and not pin.program.waiting:
+                self._unpin(pin.program)
+
+    def wake_at(self, now: float) -> float | None:
+        """When the next pin's time is over."""
+        return min((pin.until for pin in self.pins.values() if pin.until > now), default=None)
+
+    # Decisions
+
+    def admit(self, now: float) -> Iterable[Admission]:
+        """The first in order that has an engine which nobody before it waits for."""
+        self.ticked(now)
+        wanted: set[Engine] = set()
+        while not wanted.issuperset(self.ledger.open_engines()):
+            call = next((c for c in self._queue if not wanted.issuperset(self._engines(c))), None)
+            if call is None:
+                return
+            engines = [engine for engine in self._engines(call) if engine not in wanted]
+            found = roomiest(call, engines, partial(self._free, call))
+            idle = (engine for engine in engines if not engine.running)
+            found = found or next((e for e in idle if self._make_room(call, e, now)), None)
+            if found is None:
+                wanted.update(engines)
+            else:
+                yield call, found
+
+    def booked_tokens(self, engine: Engine) -> int:
+        """Running calls and pins."""
+        return running_tokens(engine) + sum(pin.tokens for pin in self._pins_on(engine))
+
+    def reason(self, call: Call) -> str:
+        """Its place in the queue."""
+        if not self.ledger.open_engines():
+            return "no engine accepts calls"
+        return f"{len(self._queue)} wait, {len(self.pins)} programs are pinned"
+
+    def _engines(self, call: Call) -> list[Engine]:
+        """Where it may go."""
+        pin = self.pins.get(call.program.program_id)
+        engines = self.ledger.open_engines() if pin is None else [pin.engine]
+        return [engine for engine in engines if engine.open]
+
+    def _free(self, call: Call, engine: Engine) -> float:
+        if engine.capacity_tokens is None:
+            return math.inf
+        pin = self.pins.get(call.program.program_id)
+        own = pin.tokens if pin is not None and pin.engine is engine else 0
+        return engine.capacity_tokens - self.booked_tokens(engine) + own
+
+    def _make_room(self, call: Call, engine: Engine, now: float) -> bool:
+        """On an engine that runs nothing: take pins, of the latest program first, until it fits."""
+        need, kept = engine.blocks(call.need_tokens), 0
+        for pin in reversed(self._pins_on(engine)):
+            if self._free(call, engine) >= need:
+                return True
+            if pin.program is call.program:
+                continue
+            if self.rule == "fixed" and pin.until > now:
+                kept += 1
+            else:
+                self._unpin(pin.program)
+        return not kept or self._free(call, engine) >= need
+
+    def _relieve(self, engine: Engine | None) -> None:
+        """Running calls come before pins."""
+        if engine is None or engine.capacity_tokens is None:
+            return
+        for pin in reversed(self._pins_on(engine)):
+            if self.booked_tokens(engine) <= engine.capacity_tokens:
+                return
+            self._unpin(pin.program)
+
+    # Pins
+
+    def _pins_on(self, engine: Engine) -> list[Pin]:
+        """The latest program's last."""
+        pins = (pin for pin in self.pins.values() if pin.engine is engine)
+        return sorted(pins, key=lambda pin: pin.program.since)
+
+    def _pin(self, program: Program, engine: Engine, now: float) -> None:
+        capacity, tokens = engine.capacity_tokens, engine.blocks(program.context_tokens)
+        if capacity is None or not engine.accepting or program.engine is not engine:
+            return
+        if self.booked_tokens(engine) + tokens > capacity:
+            return
+        seconds = self._time_to_live(program)
+        if seconds > 0:
+            self.pins[program.program_id] = Pin(program, engine, tokens, now + seconds)
+
+    def _time_to_live(self, program: Program) -> float:
+        if self.rule == "fixed":
+            return self.gaps.fixed_s(program.tool)
+        wait_s = self._evicted_s / max(self._evicted, 1)
+        reload_s = program.context_tokens * self._prefill_s / max(self._prefilled, 1)
+        return self.gaps.best_s(program.tool, wait_s * self.eta + reload_s)
+
+    def _unpin(self, program: Program) -> None:
+        if self.pins.pop(program.program_id, None) is not None:
+            for call in program.waiting.values():
+                self._put(call)
+
+    def _put(self, call: Call) -> None:
+        pinned = call.program.program_id in self.pins
+        self._queue.put(call, (0 if pinned else 1, call.program.since, call.arrived))

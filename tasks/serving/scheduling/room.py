@@ -1,0 +1,24 @@
+"""Room on engines, for policies that book what running calls will hold at their end."""
+
+from collections.abc import Callable, Iterable
+
+from tasks.serving.scheduling.ledger import Call, Engine
+
+
+def running_tokens(engine: Engine) -> int:
+    """KV tokens, in whole blocks, that the running calls will hold at their end.
+
+    Summed afresh from the ledger: a few hundred calls at most, and nothing that could leak.
+    """
+    return sum(engine.blocks(call.need_tokens) for call in engine.running.values())
+
+
+def roomiest(
+    call: Call, engines: Iterable[Engine], free: Callable[[Engine], float]
+) -> Engine | None:
+    """The program's own engine if the call fits there, else the one with most room it fits in."""
+    rooms = {engine: free(engine) for engine in engines}
+    fitting = [e for e, room in rooms.items() if e.blocks(call.need_tokens) <= room]
+    if call.program.engine in fitting:
+        return call.program.engine
+    return max(fitting, key=lambda engine: rooms[engine], default=None)

@@ -1,0 +1,257 @@
+"""Events in, admissions out: keeps the ledger and asks the policy. Pure; callers bring the time.
+
+Whatever happens to a call it ends once, by `finish` or `withdraw`, and leaves nothing booked.
+"""
+
+from dataclasses import dataclass
+
+from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
+from tasks.serving.scheduling.policy import Log, Policy, no_log
+
+IDLE_LEASE_S = 1800.0
+"""A program that neither calls nor releases for this long is over. Policies free its place long
+before; the lease only bounds memory."""
+
+AT_ONCE = 32  # calls admitted by one event: thousands at a time would stall all others
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what is kept."""
+
+    idle_lease_s: float = IDLE_LEASE_S
+
+
+class Scheduler:
+    """One ledger under one policy. Methods that can free room return the calls admitted by it."""
+
+    def __init__(self, policy: Policy, limits: Limits = Limits(), log: Log = no_log) -> None:
+        self.ledger = Ledger()
+        self.policy, self.limits, self.log = policy, limits, log
+        self.more = False
+        """Whether there may be more to admit than was admitted at once."""
+        policy.attach(self.ledger, log)
+
+    # Engines
+
+    def add_engine(self, engine: Engine, now: float) -> list[Call]:
+        """An engine joins."""
+        assert engine.engine_id not in self.ledger.engines, f"{engine.engine_id} is there already"
+        self.ledger.engines[engine.engine_id] = engine
+        self.policy.changed(engine, now)
+        return self._admit(now)
+
+    def change_engine(
+        self,
+        engine: Engine,
+        now: float,
+        *,
+        accepting: bool | None = None,
+        capacity_tokens: int | None = None,
+        restarted: bool = False,
+    ) -> list[Call]:
+        """An engine drains, comes back, was restarted or shows another capacity."""
+        if accepting is not None:
+            engine.accepting = accepting
+        if capacity_tokens is not None:
+            engine.capacity_tokens = capacity_tokens
+        if restarted:
+            engine.allocated_tokens += engine.capacity_tokens or 0  # nothing cached is left
+        self.policy.changed(engine, now)
+        return self._admit(now)
+
+    def remove_engine(self, engine: Engine, now: float) -> list[Call]:
+        """An engine leaves. Its running calls are the caller's to finish; programs lose it."""
+        self.ledger.engines.pop(engine.engine_id, None)
+        engine.accepting = False
+        for program in self.ledger.programs.values():
+            if program.engine is engine:
+                program.engine = None
+        self.policy.changed(engine, now)
+        return self._admit(now)
+
+    def observe(self, engine: Engine, sample: Sample, now: float) -> list[Call]:
+        """An engine's own figures came."""
+        self.policy.observed(engine, sample, now)
+        return self._admit(now)
+
+    # Calls
+
+    def arrive(
+        self,
+        program_id: str,
+        call_id: str,
+        prompt_tokens: int,
+        output_tokens: int,
+        now: float,
+        key: str = "",
+        common: float = 1.0,
+    ) -> tuple[Call, list[Call]]:
+        """A call came. Returns it, and the calls admitted now (itself maybe among them)."""
+        ledger = self.ledger
+        assert call_id not in ledger.waiting, f"{call_id} waits already"
+        program = ledger.programs.get(program_id)
+        running = any(call_id in engine.running for engine in ledger.engines.values())
+        assert not running, f"{call_id} runs already"
+        if program is None:
+            program = ledger.programs[program_id] = Program(program_id, now, key=key)
+        first = program.calls_done == 0 and not program.running and not program.waiting
+        call = Call(
+            call_id, program, now, prompt_tokens, output_tokens, key, first=first, common=common
+        )
+        program.waiting[call_id] = call
+        ledger.waiting[call_id] = call
+        self.policy.arrived(call, now)
+        program.idle_since = None
+        admitted = self._admit(now)
+        if call.engine is None:
+            self.log("hold", program, call, self.policy.reason(call))
+        return call, admitted
+
+    def withdraw(self, call: Call, now: float, reason: str) -> list[Call]:
+        """A held call gives up. Its program goes on with what other calls it has."""
+        if self.ledger.waiting.pop(call.call_id, None) is None:
+            return []
+        program = call.program
+        program.waiting.pop(call.call_id, None)
+        program.held_s += now - call.arrived
+        call.ended = now
+        self.policy.withdrawn(call, now)
+        if not program.running and not program.waiting and program.idle_since is None:
+            program.idle_since = now
+        self.log(_why_withdrawn(reason), program, call, reason)
+        return self._admit(now)
+
+    def first_token(self, call: Call, now: float) -> None:
+        """An answer has begun."""
+        if call.first_token is None and call.ended is None:
+            call.first_token = now
+            self.policy.first_token(call, now)
+
+    def progress(self, call: Call, produced: int, now: float) -> None:
+        """So many tokens were streamed so far."""
+        if call.ended is None:
+            call.produced = produced
+            self.policy.progressed(call, now)
+
+    def finish(self, call: Call, usage: Usage | None, now: float) -> list[Call]:
+        """A running call ended; without usage it failed, or its client went away."""
+        engine, program = call.engine, call.program
+        if call.ended is not None:
+            return []
+        assert engine is not None, f"{call.call_id} waits: it is withdrawn, not finished"
+        call.ended, call.usage = now, usage
+        engine.running.pop(call.call_id, None)
+        program.running.pop(call.call_id, None)
+        if usage is not None:
+            program.calls_done += 1
+            fresh = usage.prompt + usage.completion - (usage.cached or 0)
+            engine.allocated_tokens += fresh
+            context = usage.prompt + usage.completion
+            alone = not program.running
+            program.context_tokens = context if alone else max(program.context_tokens, context)
+        if call.admitted is not None:
+            program.attained_s += now - call.admitted
+        if program.engine is engine:
+            program.last_use_tokens = engine.allocated_tokens
+        if not program.running and not program.waiting:
+            program.idle_since = now
+        self.policy.finished(call, now)
+        return self._admit(now)
+
+    def move(self, call: Call, engine: Engine, now: float) -> list[Call]:
+        """A running call failed before its first token and is sent to another engine."""
+        if call.ended is not None or call.engine is None:
+            return []
+        call.engine.running.pop(call.call_id, None)
+        self._place(call, engine, now)
+        return self._admit(now)
+
+    def estimate(self, call: Call, prompt_tokens: int, now: float) -> list[Call]:
+        """A held call's prompt is known better."""
+        if call.call_id not in self.ledger.waiting:
+            return []
+        call.prompt_tokens = prompt_tokens
+        self.policy.estimated(call, now)
+        return self._admit(now)
+
+    def requeue(self, call: Call, now: float) -> list[Call]:
+        """An engine turned a running call away (429): it waits again, in its old turn."""
+        engine, program = call.engine, call.program
+        if engine is None or call.ended is not None:
+            return []
+        engine.running.pop(call.call_id, None)
+        program.running.pop(call.call_id, None)
+        self.policy.returned(call, now)
+        call.engine = call.admitted = call.first_token = None
+        call.produced = 0
+        program.held_s -= now - call.arrived  # is counted anew when it leaves the queue
+        program.waiting[call.call_id] = call
+        others, self.ledger.waiting = self.ledger.waiting, {call.call_id: call}
+        self.ledger.waiting |= others
+        self.policy.arrived(call, now)
+        return self._admit(now)
+
+    def release(self, program_id: str, now: float, reason: str = "release") -> list[Call]:
+        """A program is over; its calls are the caller's to end (`withdraw`, `finish`) first."""
+        program = self.ledger.programs.get(program_id)
+        if program is None:
+            return []
+        assert not program.running and not program.waiting, f"{program_id} still has calls"
+        del self.ledger.programs[program_id]
+        self.policy.gone(program, now, reason)
+        self.log("release" if reason == "release" else "expire", program, None, reason)
+        return self._admit(now)
+
+    def tick(self, now: float) -> list[Call]:
+        """Time has passed."""
+        self.policy.ticked(now)
+        return self._admit(now)
+
+    def expire_idle(self, now: float) -> list[Call]:
+        """End the leases of programs that were idle for too long. Call it every few seconds."""
+        oldest = now - self.limits.idle_lease_s
+        idle = [
+            name
+            for name, program in self.ledger.programs.items()
+            if program.idle_since is not None and program.idle_since < oldest
+        ]
+        return [call for name in idle for call in self.release(name, now, "idle lease ended")]
+
+    def admit_more(self, now: float) -> list[Call]:
+        """Go on where a decision stopped at `AT_ONCE` calls; to be called while `more` is true."""
+        return self._admit(now)
+
+    def _admit(self, now: float) -> list[Call]:
+        self.more = False
+        if not self.ledger.waiting:
+            return []
+        admitted = []
+        for call, engine in self.policy.admit(now):
+            self._leave_queue(call, now)
+            self._place(call, engine, now)
+            admitted.append(call)
+            if len(admitted) == AT_ONCE:
+                self.more = bool(self.ledger.waiting)
+                break
+        return admitted
+
+    def _leave_queue(self, call: Call, now: float) -> None:
+        del self.ledger.waiting[call.call_id]
+        call.program.waiting.pop(call.call_id, None)
+        call.program.held_s += now - call.arrived
+
+    def _place(self, call: Call, engine: Engine, now: float) -> None:
+        program = call.program
+        call.previous_tokens = program.context_tokens if program.engine is engine else 0
+        call.engine, call.admitted = engine, now
+        engine.running[call.call_id] = call
+        program.running[call.call_id] = call
+        program.engine, program.idle_since = engine, None
+        self.policy.admitted(call, now)
+
+
+def _why_withdrawn(reason: str) -> str:
+    if reason.startswith("held"):
+        return "expire"
+    return "disconnect" if reason == "client went away" else "reject"

@@ -1,0 +1,265 @@
+"""`thunderagent`: a sweep every few seconds pauses and resumes whole programs.
+
+The rule, in words. A program is reasoning (a call is in flight) or acting (a tool runs), and active
+on one engine or paused. An engine's book is the tokens of its active programs, those of acting ones
+times `acting_weight`, and `buffer_tokens` for each. A new program goes at once to the engine with
+the least in its book where it fits, if no program is paused; else it is paused. Calls of active
+programs always go, calls of paused ones wait. Every `interval_s`:
+1. Who has waited for `wait_timeout_s` is resumed on its old engine, whatever the book says.
+2. Paused programs are chosen, smallest first, while they fit in the sum of all engines' room: first
+   those that wait with a later call, then new ones, then idle ones. The chosen are placed, largest
+   first, each on the engine with most room. With `decay` an acting program counts 2^-t here, t
+   seconds after its call.
+3. On engines with more booked than they have, acting programs are paused, smallest first, until it
+   fits; then reasoning ones are marked, to be paused when they answer.
+
+Source: ThunderAgent (MIT), scheduler/router.py and backend/state.py at a7eef77, written anew from
+its description. What we count as its bugs are switches, on as in the original: `thunderagent_book`.
+Ours: the sweep sorts once (the original sorts again for each program it pauses); an engine that
+accepts no calls is left, not used on; forced resumption comes with a sweep, not between two.
+
+Left out: estimates from characters (the caller's part), progress in steps of 20 chunks, shared
+tokens (always 0 there), placing back where the prefix lies (it has no such thing).
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from tasks.serving.scheduling.ledger import Call, Engine, Program
+from tasks.serving.scheduling.policy import Admission, Policy
+from tasks.serving.scheduling.thunderagent_book import Book, Rules, State, rank
+
+ON_TIME = 0.9  # a `ticked` that comes sooner than this share of the interval is not the clock's
+
+
+class ThunderAgent(Policy):
+    """See the module; `options` are the fields of `Rules`."""
+
+    name = "thunderagent"
+
+    def __init__(self, **options: Any) -> None:
+        self.rules = Rules(**options)
+        self.tick_s = self.rules.interval_s
+        self._swept = -math.inf
+        self._paused: dict[str, State] = {}
+        self._ready: dict[str, Call] = {}
+        """Waiting calls of active programs: they go as soon as their engine takes one."""
+
+    # Events
+
+    def arrived(self, call: Call, now: float) -> None:
+        """Ready if its program is active; a new program is placed or paused."""
+        program = call.program
+        if program.note is None:
+            program.note = State(program)
+        state: State = program.note
+        state.steps += 1
+        state.reasoning = True
+        state.calls[call.call_id] = call.prompt_tokens
+        state.tokens = call.prompt_tokens if self.rules.shared_status else sum(state.calls.values())
+        if state.engine is not None:
+            self._ready[call.call_id] = call
+        elif program.program_id not in self._paused:
+            engine = self._room_for_new(state)
+            if engine is None:
+                self._pause(state, "no room for a new program")
+            else:
+                self._activate(state, engine)
+
+    def withdrawn(self, call: Call, now: float) -> None:
+        """The original goes on with it: nobody tells it that the client is gone."""
+        self._ready.pop(call.call_id, None)
+        state: State = call.program.note
+        state.calls.pop(call.call_id, None)
+        if self.rules.lost_usage:
+            return
+        if state.calls or call.program.calls_done:
+            self._answered(state, call, now)
+        else:
+            self._forget(call.program)
+
+    def admitted(self, call: Call, now: float) -> None:
+        """It went; after a failover its program is where it went."""
+        self._ready.pop(call.call_id, None)
+        state: State = call.program.note
+        if state.engine is not None and state.engine is not call.engine:
+            del self._book(state.engine).states[call.program.program_id]
+            assert call.engine is not None
+            self._activate(state, call.engine)
+        self.progressed(call, now)
+
+    def progressed(self, call: Call, now: float) -> None:
+        """Its tokens grow."""
+        state: State | None = call.program.note
+        if state is None or call.call_id not in state.calls:
+            return
+        tokens = call.prompt_tokens + call.produced
+        grown = tokens - state.calls[call.call_id]
+        state.calls[call.call_id] = tokens
+        state.tokens += grown
+
+    def finished(self, call: Call, now: float) -> None:
+        """Its program acts now; one that was marked is paused."""
+        state: State = call.program.note
+        state.calls.pop(call.call_id, None)
+        if call.usage is not None or not self.rules.lost_usage:
+            self._answered(state, call, now)
+
+    def gone(self, program: Program, now: float, reason: str) -> None:
+        """Out of every book."""
+        self._forget(program)
+
+    def ticked(self, now: float) -> None:
+        """Resume, then pause."""
+        if now - self._swept < self.rules.interval_s * ON_TIME:
+            return
+        self._swept = now
+        self._resume_overdue(now)
+        self._resume(now)
+        for engine in self.ledger.engines.values():
+            self._shed(engine, now)
+
+    def admit(self, now: float) -> Iterable[Admission]:
+        """Ready calls, each to its program's engine."""
+        for call in list(self._ready.values()):
+            state: State = call.program.note
+            engine = state.engine
+            if engine is None:  # paused since; resuming makes it ready again
+                del self._ready[call.call_id]
+            elif engine.open:
+                yield call, engine
+            elif not engine.accepting and not call.program.running:
+                del self._ready[call.call_id]
+                self._pause(state, f"{engine.engine_id} accepts no calls")
+
+    def booked_tokens(self, engine: Engine) -> int:
+        """The engine's book."""
+        return self._book(engine).used()
+
+    def reason(self, call: Call) -> str:
+        """Paused, or its engine is full or away."""
+        state: State = call.program.note
+        if state.engine is None:
+            return f"paused with {state.tokens} tokens, {len(self._paused)} programs are"
+        return f"{state.engine.engine_id} takes no more calls"
+
+    def _book(self, engine: Engine) -> Book:
+        if not isinstance(engine.note, Book):
+            engine.note = Book(engine, self.rules)
+        return engine.note
+
+    def _accepting(self) -> list[Engine]:
+        return [engine for engine in self.ledger.engines.values() if engine.accepting]
+
+    # Transitions
+
+    def _room_for_new(self, state: State) -> Engine | None:
+        if self._paused and self.rules.queue_blocks_arrivals:
+            return None
+        need = state.tokens + self.rules.buffer_tokens
+        books = [self._book(engine) for engine in self._accepting()]
+        fitting = [book for book in books if book.free() >= need or book.takes_any()]
+        found = min(fitting, key=lambda book: book.tokens(), default=None)
+        return None if found is None else found.engine
+
+    def _activate(self, state: State, engine: Engine) -> None:
+        program = state.program
+        self._paused.pop(program.program_id, None)
+        self._book(engine).states[program.program_id] = state
+        state.engine = engine
+        self._ready |= program.waiting
+
+    def _pause(self, state: State, reason: str) -> None:
+        name = state.program.program_id
+        if state.engine is not None:
+            del self._book(state.engine).states[name]
+        state.origin, state.engine = state.engine, None
+        state.paused_tokens = state.tokens
+        self._paused[name] = state
+        self.log("pause", state.program, None, reason)
+
+    def _answered(self, state: State, call: Call, now: float) -> None:
+        """A call is over: the last one makes the program act; in the original, any one."""
+        if state.calls and not self.rules.shared_status:
+            state.tokens = sum(state.calls.values())
+            return
+        usage = call.usage if self.rules.shared_status else None
+        context = state.program.context_tokens
+        state.tokens = usage.prompt + usage.completion if usage else context
+        state.reasoning, state.acting_since = False, now
+        if state.marked and state.engine is not None:
+            state.marked = False
+            self._pause(state, "it was marked")
+
+    def _forget(self, program: Program) -> None:
+        state: State | None = program.note
+        if state is not None and state.engine is not None:
+            del self._book(state.engine).states[program.program_id]
+        self._paused.pop(program.program_id, None)
+        program.note = None
+
+    # The sweep
+
+    def _resume_overdue(self, now: float) -> None:
+        engines = self._accepting()
+        if not engines:
+            return
+        for state in list(self._paused.values()):
+            first = next(iter(state.program.waiting.values()), None)
+            if first is not None and now - first.arrived >= self.rules.wait_timeout_s:
+                origin = state.origin if state.origin in engines else None
+                fewest = min(engines, key=lambda engine: len(self._book(engine).states))
+                self._activate(state, origin or fewest)
+                self.log("resume", state.program, first, "it has waited for too long")
+
+    def _resume(self, now: float) -> None:
+        buffer, decayed_at = self.rules.buffer_tokens, now if self.rules.decay else None
+        books = [self._book(engine) for engine in self._accepting()]
+        room = {book: book.free(decayed_at) for book in books}
+        room = {book: free for book, free in room.items() if free > buffer or book.takes_any()}
+        empty = (free for book, free in room.items() if book.takes_any())
+        chosen = self._chosen(sum(room.values()), max(empty, default=math.inf))
+        for state in sorted(chosen, key=lambda state: -state.tokens):
+            need = state.tokens + buffer
+            fitting = [book for book, free in room.items() if free >= need]
+            fitting = fitting or [book for book in room if book.takes_any()]
+            if not fitting:
+                continue  # smaller ones may still fit
+            book = max(fitting, key=lambda book: room[book])
+            room[book] -= need
+            if room[book] <= buffer:
+                del room[book]
+            self._activate(state, book.engine)
+            self.log("resume", state.program, None, f"it fits on {book.engine.engine_id}")
+
+    def _chosen(self, room: float, largest: float) -> list[State]:
+        """Paused programs in order that fit in `room`; an empty engine of `largest` fits any."""
+        chosen = []
+        for state in sorted(self._paused.values(), key=lambda state: rank(state, self.rules)):
+            need = min(state.tokens + self.rules.buffer_tokens, largest)
+            if need <= room:
+                chosen.append(state)
+                room -= need
+        return chosen
+
+    def _shed(self, engine: Engine, now: float) -> None:
+        rules, book = self.rules, self._book(engine)
+        decayed_at = now if rules.decay and not rules.decay_mismatch else None
+        over = -book.free(decayed_at)
+        states = sorted(book.states.values(), key=lambda state: state.tokens)
+        if not rules.over_marking:  # who is marked will leave
+            leaving = (state for state in states if state.marked and state.reasoning)
+            over -= sum(state.tokens + rules.buffer_tokens for state in leaving)
+        shed = [state for state in states if not state.reasoning]
+        shed += [state for state in states if state.reasoning and not state.marked]
+        for state in shed if rules.margin_at_full else shed[:-1]:
+            if over < 1:
+                return
+            share = book.share(state, decayed_at) + rules.buffer_tokens
+            if state.reasoning:
+                state.marked = True
+                over -= 0 if rules.over_marking else share
+            else:
+                over -= share
+                self._pause(state, f"{engine.engine_id} is over its capacity")

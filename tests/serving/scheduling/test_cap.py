@@ -1,0 +1,108 @@
+"""`cap`: places, their order, and who gives one up."""
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.serving.scheduling import Call, Cap
+from tests.serving.scheduling.world import World, running
+
+PROGRAMS = st.sampled_from("abcdefgh")
+EVENTS = st.lists(st.tuples(st.sampled_from(["arrive", "release"]), PROGRAMS), max_size=60)
+
+
+def end(place: World, name: str) -> None:
+    """All calls of a program end, then it is released."""
+    program = place.ledger.programs.get(name)
+    if program is None:
+        return
+    for call in [*program.waiting.values(), *program.running.values()]:
+        if call.engine is None:
+            place.scheduler.withdraw(call, place.now, "over")
+        else:
+            place.fail(call)
+    place.scheduler.release(name, place.now)
+
+
+@given(st.integers(1, 4), EVENTS)
+def test_the_limit_and_the_order_of_arrival_are_kept(
+    limit: int, events: list[tuple[str, str]]
+) -> None:
+    """After every event: never above the limit, no free place while one waits, first come first
+    served, checked against a list that is the queue by definition."""
+    place, inside, queue = World(Cap(limit), None), list[str](), list[str]()
+    for event, name in events:
+        if event == "arrive":
+            call = place.arrive(name)
+            if name not in inside + queue:
+                queue.append(name)
+        else:
+            end(place, name)
+            inside, queue = ([n for n in names if n != name] for names in (inside, queue))
+        free = limit - len(inside)
+        inside, queue = inside + queue[:free], queue[free:]
+        assert isinstance(place.policy, Cap)
+        assert place.policy.inside == set(inside)
+        assert list(place.policy._queue) == queue
+        programs = place.ledger.programs.items()
+        assert {name for name, program in programs if program.waiting} == set(queue)
+        if event == "arrive":
+            assert running(call) == [name in inside]
+
+
+@given(st.integers(1, 5), st.lists(PROGRAMS, unique=True, max_size=8))
+def test_everyone_who_waits_is_admitted_in_the_end(limit: int, names: list[str]) -> None:
+    """Releasing those inside, oldest first, lets every program in exactly once, in order."""
+    place = World(Cap(limit), None)
+    calls = [place.arrive(name) for name in names]
+    assert list(_drain(place, calls)) == names
+    assert isinstance(place.policy, Cap)
+    assert not place.policy.inside
+    assert not place.policy._queue
+
+
+def _drain(place: World, calls: list[Call]) -> Iterator[str]:
+    for call in calls:
+        assert running(call) == [True]
+        yield call.program.program_id
+        end(place, call.program.program_id)
+
+
+def test_a_program_keeps_its_place_between_calls() -> None:
+    """Its prefix stays in the engine's cache only if nobody takes its turn."""
+    place = World(Cap(1), None)
+    place.step("a", 100)
+    held = place.arrive("b")
+    again = place.arrive("a")
+    assert running(held, again) == [False, True]
+    assert "1 of 1 places taken, 1 wait" in place.policy.reason(held)
+
+
+def test_giving_up_a_wait_gives_up_the_turn() -> None:
+    """A client that went away must not take a place later; one that calls again keeps its turn."""
+    place = World(Cap(1), None)
+    first, gone, stays, third = (place.arrive(name) for name in "abbc")
+    place.scheduler.withdraw(gone, 1.0, "client went away")
+    place.finish(first)
+    assert place.scheduler.release("a", 1.0) == [stays]
+    assert running(third) == [False]
+    end(place, "b")
+    assert running(third) == [True]
+
+
+def test_all_calls_of_a_program_that_gets_a_place_go() -> None:
+    """Parallel calls are one program."""
+    place = World(Cap(1), None)
+    first, one, two = place.arrive("a"), place.arrive("b"), place.arrive("b")
+    place.finish(first)
+    assert place.scheduler.release("a", 1.0) == [one, two]
+
+
+def test_a_program_that_never_got_to_call_loses_its_place() -> None:
+    """It has one while no engine accepts, and gives up."""
+    place = World(Cap(1), 1000)
+    place.scheduler.change_engine(place.engines[0], 0.0, accepting=False)
+    gone, held = place.arrive("a"), place.arrive("b")
+    place.scheduler.withdraw(gone, 1.0, "client went away")
+    assert place.scheduler.change_engine(place.engines[0], 2.0, accepting=True) == [held]

@@ -1,0 +1,320 @@
+"""The ledger and the scheduler themselves, under policies that hold nothing or one program."""
+
+import pytest
+
+from tasks.serving.scheduling import (
+    POLICIES,
+    Call,
+    Cap,
+    Engine,
+    LeastAttainedService,
+    Policy,
+    Program,
+    Usage,
+    make_policy,
+)
+from tests.serving.scheduling.world import World, running
+
+
+def booked(place: World) -> list[int]:
+    """By engine."""
+    return [place.policy.booked_tokens(engine) for engine in place.engines]
+
+
+def empty(place: World) -> bool:
+    """Nothing runs, waits or is booked."""
+    ledger = place.ledger
+    calls = [*ledger.waiting, *(call for e in place.engines for call in e.running)]
+    programs = [p for p in ledger.programs.values() if p.running or p.waiting]
+    return not calls and not programs and not any(booked(place))
+
+
+def test_parallel_calls_of_one_program_are_booked_each() -> None:
+    """None overwrites another's account, in whatever order they end."""
+    place = World(Policy(), 20_000)
+    large, small = place.arrive("a", 10_000, 9), place.arrive("a", 100, 9)
+    assert booked(place) == [10_118]
+    place.finish(small, 130)
+    assert booked(place) == [10_009]
+    assert place.program("a").context_tokens == 130
+    place.finish(large, 10_009)
+    assert place.program("a").context_tokens == 10_009
+    assert empty(place)
+
+
+def test_the_longest_of_parallel_calls_is_the_context() -> None:
+    """A short side call does not shorten the prefix while a long one runs."""
+    place = World(Policy(), 20_000)
+    place.step("a", 500)
+    one, two = place.arrive("a", 600), place.arrive("a", 50)
+    assert (one.previous_tokens, two.previous_tokens) == (500, 500)
+    place.finish(two, 60)
+    assert place.program("a").context_tokens == 500
+    place.finish(one, 700)
+    assert place.program("a").context_tokens == 700
+
+
+def test_the_last_usage_is_the_usage() -> None:
+    """Whatever was streamed before: the account is what the end says."""
+    place = World(Policy(), 1000)
+    call = place.arrive("a", 100, 50)
+    place.scheduler.progress(call, 20, 0.5)
+    assert booked(place) == [150]
+    place.scheduler.progress(call, 80, 1.0)
+    assert booked(place) == [180]
+    place.scheduler.finish(call, Usage(110, 90, 64), 2.0)
+    assert place.program("a").context_tokens == 200
+    assert place.engines[0].allocated_tokens == 136
+    assert empty(place)
+
+
+def test_a_failure_without_usage_leaves_nothing() -> None:
+    """An engine's 500 and a client that went away while it ran."""
+    place = World(Policy(), 1000)
+    call = place.arrive("a", 500)
+    place.now = 3.0
+    place.fail(call)
+    program = place.program("a")
+    assert (program.context_tokens, program.calls_done, program.idle_since) == (0, 0, 3.0)
+    assert place.engines[0].allocated_tokens == 0
+    assert empty(place)
+    assert place.arrive("a", 500).first
+
+
+def test_a_call_ends_once() -> None:
+    """Finishing, withdrawing and moving it again change nothing."""
+    place = World(Policy(), 1000)
+    call = place.arrive("a", 100)
+    place.finish(call)
+    before = place.program("a").calls_done
+    assert place.finish(call) == []
+    assert place.fail(call) == []
+    assert place.scheduler.withdraw(call, 1.0, "late") == []
+    assert place.program("a").calls_done == before
+    assert empty(place)
+
+
+def test_withdrawing_while_waiting() -> None:
+    """Its program keeps its other calls, and becomes idle with the last of them."""
+    place = World(Cap(1), 1000)
+    blocker, one, two = place.arrive("x"), place.arrive("a"), place.arrive("a")
+    place.now = 2.0
+    place.scheduler.withdraw(one, 2.0, "client went away")
+    program = place.program("a")
+    assert (list(program.waiting), program.idle_since) == ([two.call_id], None)
+    place.scheduler.withdraw(two, 3.0, "held for 3 s")
+    assert (program.idle_since, program.held_s) == (3.0, 5.0)
+    assert [event for event, name, _ in place.log if name == "a"] == [
+        *("hold", "hold", "disconnect", "expire")
+    ]
+    assert running(blocker, one, two) == [True, False, False]
+    assert one.ended == 2.0
+
+
+def test_release_ends_the_program_and_an_unknown_one_changes_nothing() -> None:
+    """Late or doubled releases come from clients that retry."""
+    place = World(Policy(), 1000)
+    place.step("a", 100)
+    assert place.scheduler.release("stranger", 1.0) == []
+    assert place.scheduler.release("a", 1.0) == []
+    assert place.scheduler.release("a", 1.0) == []
+    assert place.ledger.programs == {}
+    assert place.log == [("release", "a", "release")]
+
+
+def test_releasing_a_program_with_calls_is_the_callers_mistake() -> None:
+    """They would be served for nobody."""
+    place = World(Policy(), 1000)
+    place.arrive("a")
+    with pytest.raises(AssertionError, match="a still has calls"):
+        place.scheduler.release("a", 1.0)
+
+
+def test_idle_programs_are_over_after_the_lease() -> None:
+    """Only those without a call, and not before."""
+    place = World(Cap(1), 1000, lease_s=10.0)
+    place.step("idle", 100)
+    place.now = 5.0
+    held = place.arrive("held", 100)
+    place.scheduler.expire_idle(10.0)
+    assert sorted(place.ledger.programs) == ["held", "idle"]
+    assert place.scheduler.expire_idle(10.1) == [held]
+    assert place.scheduler.expire_idle(1000.0) == []
+    assert list(place.ledger.programs) == ["held"]
+    assert ("expire", "idle", "idle lease ended") in place.log
+
+
+def test_an_engine_that_left_takes_nothing_along() -> None:
+    """Its calls end by the caller's hand, its programs go elsewhere."""
+    place = World(Policy(), 1000, 1000)
+    call = place.arrive("a", 100)
+    first, second = place.engines
+    assert call.engine is first
+    place.scheduler.remove_engine(first, 1.0)
+    assert place.program("a").engine is None
+    again = place.arrive("a", 100)
+    assert again.engine is second
+    assert again.previous_tokens == 0
+    place.fail(call)
+    place.finish(again)
+    assert empty(place)
+
+
+def test_calls_wait_while_no_engine_accepts() -> None:
+    """And go as soon as one does, in their order."""
+    place = World(Policy(), 1000)
+    place.scheduler.change_engine(place.engines[0], 0.0, accepting=False)
+    calls = [place.arrive("a"), place.arrive("b")]
+    assert "no engine accepts calls" in place.log[0]
+    assert place.scheduler.change_engine(place.engines[0], 1.0, accepting=True) == calls
+    assert place.program("a").held_s == 1.0
+
+
+def test_the_most_calls_of_an_engine() -> None:
+    """An endpoint that allows two."""
+    place = World(Policy())
+    engine = place.engine(None, max_calls=2)
+    calls = [place.arrive(name) for name in "abc"]
+    assert running(*calls) == [True, True, False]
+    assert place.finish(calls[0]) == [calls[2]]
+    assert len(engine.running) == 2
+
+
+def test_a_restart_ages_every_prefix() -> None:
+    """By as much as the cache holds."""
+    place = World(Policy(), 1000)
+    place.step("a", 300)
+    place.scheduler.change_engine(place.engines[0], 1.0, restarted=True, capacity_tokens=800)
+    age = place.engines[0].allocated_tokens - place.program("a").last_use_tokens
+    assert age >= 800
+
+
+def test_failover_moves_a_call() -> None:
+    """It runs in one place, and counts once."""
+    place = World(Policy(), 1000, 1000)
+    call = place.arrive("a", 100)
+    first, second = place.engines
+    place.scheduler.move(call, second, 2.0)
+    assert (list(first.running), list(second.running)) == ([], [call.call_id])
+    assert booked(place) == [0, 100]
+    place.now = 3.0
+    place.finish(call)
+    assert place.program("a").attained_s == 1.0
+    assert empty(place)
+
+
+def test_a_429_puts_a_call_back() -> None:
+    """It waits again, and is admitted by the next event."""
+    place = World(Policy())
+    engine = place.engine(1000)
+    call = place.arrive("a", 100)
+    engine.accepting = False
+    assert place.scheduler.requeue(call, 1.0) == []
+    assert place.policy.booked_tokens(engine) == 0
+    assert running(call) == [False]
+    assert place.scheduler.change_engine(engine, 2.0, accepting=True) == [call]
+    place.finish(call)
+    assert place.program("a").calls_done == 1
+    assert place.scheduler.requeue(call, 3.0) == []
+
+
+def test_blocks_and_needs() -> None:
+    """Whole blocks; what was produced counts where it is more than predicted."""
+    engine = Engine("e", 100, block_tokens=16)
+    assert [engine.blocks(tokens) for tokens in (0, 1, 16, 17)] == [0, 16, 16, 32]
+    call = Call("c", Program("p", 0.0), 0.0, 10, 5)
+    assert call.need_tokens == 15
+    call.produced = 9
+    assert call.need_tokens == 19
+
+
+def test_policies_are_made_by_name() -> None:
+    """An unknown name or option is an error at once, not at the first call."""
+    assert isinstance(make_policy("cap", {"limit": 3}), Cap)
+    known = {"passthrough", "cap", "adaptive", "thunderagent", "continuum"}
+    assert set(POLICIES) >= known | {"least_attained_service"}
+    with pytest.raises(ValueError, match="no policy 'fastest'"):
+        make_policy("fastest")
+    with pytest.raises(ValueError, match="policy cap"):
+        make_policy("cap", {"limits": 3})
+    with pytest.raises(ValueError, match="at least 1"):
+        make_policy("cap", {"limit": 0})
+
+
+def test_service_at_time_zero_counts() -> None:
+    """A simulator's clock starts there."""
+    place = World(Policy(), 1000)
+    call = place.arrive("a")
+    place.now = 4.0
+    place.finish(call)
+    assert place.program("a").attained_s == 4.0
+
+
+def test_a_program_that_waits_is_not_idle() -> None:
+    """Else its lease ends while it is held: longer than the lease, that is a crash."""
+    place = World(Cap(1), 1000, lease_s=10.0)
+    place.step("a", 100)
+    place.scheduler.change_engine(place.engines[0], 1.0, accepting=False)
+    place.arrive("a")
+    assert place.program("a").idle_since is None
+    assert place.scheduler.expire_idle(1000.0) == []
+
+
+def test_an_ended_call_is_not_moved() -> None:
+    """A client goes away while its call is about to fail over: it would run for ever."""
+    place = World(Policy(), 1000, 1000)
+    call = place.arrive("a")
+    place.fail(call)
+    place.scheduler.move(call, place.engines[1], 1.0)
+    assert empty(place)
+
+
+def test_a_requeued_call_has_its_old_turn() -> None:
+    """It came before those that came after it."""
+    place = World(Policy())
+    engine = place.engine(1000)
+    first = place.arrive("a")
+    engine.accepting = False
+    second = place.arrive("b")
+    place.scheduler.requeue(first, 1.0)
+    assert place.scheduler.change_engine(engine, 2.0, accepting=True) == [first, second]
+
+
+def test_a_requeued_call_was_held_only_while_it_was() -> None:
+    """Not while it ran."""
+    place = World(Policy())
+    engine = place.engine(1000)
+    call = place.arrive("a")
+    engine.accepting = False
+    place.scheduler.requeue(call, 5.0)
+    place.scheduler.change_engine(engine, 7.0, accepting=True)
+    assert place.program("a").held_s == 2.0
+
+
+def test_what_comes_after_the_end_changes_nothing() -> None:
+    """A stream's last chunk may be counted late."""
+    place = World(Policy(), 1000)
+    call = place.arrive("a", 100, 10)
+    place.finish(call)
+    place.scheduler.progress(call, 50, 1.0)
+    place.scheduler.first_token(call, 1.0)
+    assert (call.produced, call.first_token) == (0, None)
+
+
+def test_a_failover_lets_those_in_who_waited_for_its_engine() -> None:
+    """It leaves room behind."""
+    place = World(LeastAttainedService(), 1000, 1000)
+    first = place.arrive("a", 900)
+    place.arrive("b", 900)
+    held = place.arrive("c", 900)
+    assert running(held) == [False]
+    place.scheduler.move(first, place.engines[1], 1.0)
+    assert running(held) == [True]
+
+
+def test_a_second_call_of_the_same_id_is_the_callers_mistake() -> None:
+    """It would overwrite the first, which then never ends."""
+    place = World(Cap(1), 1000)
+    place.scheduler.arrive("x", "call", 1, 1, 0.0)
+    with pytest.raises(AssertionError, match="call"):
+        place.scheduler.arrive("y", "call", 1, 1, 0.0)

@@ -24,6 +24,8 @@ MACROS = (
     "steady_window",
     "compare",
     "reference_window",
+    "server_quantile",
+    "cost_by_role",
     "transcript",
     "prompt",
 )

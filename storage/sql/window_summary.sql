@@ -67,17 +67,25 @@ counters as (
                  coalesce(arg_max(value, "at") filter ("at" <= begins),
                           arg_min(value, "at")) as first_value
           from server_metrics join bounds on cell_id = key
-          where cell_id = cell and "at" < ends and name not in
-              ('vllm:kv_cache_usage_perc', 'vllm:num_requests_running', 'vllm:num_requests_waiting')
+          where cell_id = cell and "at" < ends and name in
+              ('vllm:prefix_cache_hits_total', 'vllm:prefix_cache_queries_total',
+               'vllm:num_preemptions_total', 'vllm:request_prefill_time_seconds_sum',
+               'vllm:request_prefill_time_seconds_count', 'vllm:request_decode_time_seconds_sum',
+               'vllm:request_decode_time_seconds_count', 'vllm:e2e_request_latency_seconds_sum',
+               'sglang:cached_tokens_total', 'sglang:prompt_tokens_total',
+               'sglang:num_retracted_requests_total')
           group by name, engine_id, begins)
     group by name
 ),
 counter_figures as (
-    select max(delta) filter (name = 'vllm:prefix_cache_hits_total')
-               / nullif(max(delta) filter (name = 'vllm:prefix_cache_queries_total'), 0)
+    -- SGLang looks every prompt token up in its prefix cache, and calls a preemption a retraction.
+    select sum(delta) filter (name in ('vllm:prefix_cache_hits_total', 'sglang:cached_tokens_total'))
+               / nullif(sum(delta) filter (name in ('vllm:prefix_cache_queries_total',
+                                                    'sglang:prompt_tokens_total')), 0)
                as server_hit_ratio,
-           max(delta) filter (name = 'vllm:num_preemptions_total') / nullif(any_value(seconds), 0)
-               as preemptions_per_s,
+           sum(delta) filter (name in ('vllm:num_preemptions_total',
+                                       'sglang:num_retracted_requests_total'))
+               / nullif(any_value(seconds), 0) as preemptions_per_s,
            max(delta) filter (name = 'vllm:request_prefill_time_seconds_sum')
                / nullif(max(delta) filter (name = 'vllm:request_prefill_time_seconds_count'), 0)
                as prefill_s_mean,
@@ -91,13 +99,19 @@ counter_figures as (
 ),
 gauge_figures as (
     -- KV use is a share, so engines are averaged; requests of several engines add up.
-    select avg(value) filter (name = 'vllm:kv_cache_usage_perc') as kv_usage_mean,
-           sum(value) filter (name = 'vllm:num_requests_running') as running_mean,
-           sum(value) filter (name = 'vllm:num_requests_waiting') as waiting_mean,
-           avg(value) filter (name = 'gpu_utilization') as gpu_util_mean
+    select avg(value) filter (name in ('vllm:kv_cache_usage_perc', 'sglang:token_usage'))
+               as kv_usage_mean,
+           sum(value) filter (name in ('vllm:num_requests_running', 'sglang:num_running_reqs'))
+               as running_mean,
+           sum(value) filter (name in ('vllm:num_requests_waiting', 'sglang:num_queue_reqs'))
+               as waiting_mean,
+           -- Ours are by NVML, a GPU each; an imported log has one series an engine.
+           avg(value) filter (name = 'gpu_utilization'
+                              or starts_with(name, 'nvml:gpu_utilization{')) as gpu_util_mean
     from (select name, engine_id, avg(value) as value
           from server_metrics join bounds on cell_id = key
-          where cell_id = cell and "at" >= begins and "at" < ends group by name, engine_id)
+          where cell_id = cell and "at" >= begins and "at" < ends and not contains(name, '_bucket{')
+          group by name, engine_id)
 ),
 busy_spans as (
     select cell_id as key, 'session' as kind, started_at as a, ended_at as b

@@ -2,6 +2,7 @@
 
 ServingError
 ├── RegistryError      models.yaml names no such model, or a field of it is wrong
+├── PriceError         the price book is wrong, or has no price of a model
 ├── PortTaken          the port asked for belongs to another process
 ├── ModelsEnvironmentMissing   the Python that holds vLLM is not there
 ├── EngineFailed       an engine did not start, or died while serving
@@ -15,6 +16,10 @@ class ServingError(RuntimeError):
 
 class RegistryError(ServingError):
     """models.yaml is wrong or names no such model."""
+
+
+class PriceError(ServingError):
+    """The price book is wrong, or has no price of a model."""
 
 
 class PortTaken(ServingError):

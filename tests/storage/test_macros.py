@@ -15,6 +15,8 @@ CELLS = ("cell:a", "cell:b", "cell:c")
 BEGAN = datetime(2026, 11, 21, tzinfo=UTC)
 COUNTERS = ("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
 GAUGES = ("vllm:kv_cache_usage_perc", "vllm:num_requests_running")
+HISTOGRAM = "vllm:time_to_first_token_seconds"
+BUCKETS = [f'{HISTOGRAM}_bucket{{le="{edge}"}}' for edge in ("0.1", "0.5", "1.0", "+Inf")]
 
 
 def rows_of(cell: str, seed: int) -> dict[str, list[dict[str, Any]]]:
@@ -43,6 +45,7 @@ def rows_of(cell: str, seed: int) -> dict[str, list[dict[str, Any]]]:
         for nth in range(40)
         for name, value in [(n, float(nth * (seed + place))) for place, n in enumerate(COUNTERS)]
         + [(n, random.random()) for n in GAUGES]
+        + [(n, float(random.randrange(5 * seed))) for n in BUCKETS]
     ]
     rows["gateway_events"] = [
         {"at": BEGAN + timedelta(seconds=nth), "cell_id": cell, "reason": "step_complete"}
@@ -80,6 +83,9 @@ def alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
         "window_summary({0}, 5, 1000)",
         "steady_window({0})",
         "reference_window({0}, 1, 9)",
+        f"server_quantile({{0}}, '{HISTOGRAM}', 0.9, 0, 12.5)",
+        f"server_quantile({{0}}, '{HISTOGRAM}', 0.5, 5, 1000)",
+        "cost_by_role({0})",
         "transcript({0} || '-3')",
         "prompt({0} || '-3-1')",
     ],

@@ -1,0 +1,37 @@
+"""Metering: what engines and GPUs say of themselves, and what calls cost."""
+
+from tasks.serving.metering.exposition import Page, parse_metrics, read_page
+from tasks.serving.metering.gpu import GpuSampler
+from tasks.serving.metering.prices import (
+    PRICE_BOOK,
+    DatedPrices,
+    PriceBook,
+    PriceList,
+    find_price,
+    price_of,
+    read_price_book,
+)
+from tasks.serving.metering.sampler import (
+    EngineSample,
+    MetricsSampler,
+    capacity_of_sglang,
+    engine_sample,
+)
+
+__all__ = [
+    "PRICE_BOOK",
+    "DatedPrices",
+    "EngineSample",
+    "GpuSampler",
+    "MetricsSampler",
+    "Page",
+    "PriceBook",
+    "PriceList",
+    "capacity_of_sglang",
+    "engine_sample",
+    "find_price",
+    "parse_metrics",
+    "price_of",
+    "read_page",
+    "read_price_book",
+]

@@ -1,0 +1,235 @@
+"""Read the Prometheus text of vLLM and SGLang: the series we keep, every rank of them.
+
+In: a /metrics page. Out: a `Page`. Series of several ranks behind one URL add up; shares (KV use,
+hit rate) are the mean of the ranks. A value that is no number is a ValueError; NaN and Inf are
+numbers that mean nothing here, and their series are left out with a reason, all ranks of it, for
+the sum of the others would look like a counter that went back.
+
+A page of 100 kB is read each second beside the gateway's work. What a line is about is therefore
+found out once and remembered by the text before its value, which stays the same from page to page.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+SERIES_REMEMBERED = 1 << 15
+"""Some thousand belong to an engine; more are only seen where lines hold a time stamp."""
+STARTED = "process_start_time_seconds"
+PREFIXES = ("vllm:", "sglang:", STARTED)
+NAME = re.compile(r"[a-zA-Z_:][\w:]*", re.ASCII)
+LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"', re.ASCII)
+LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'
+HEAD = re.compile(rf"{NAME.pattern}(?:{LABELS})?", re.ASCII)
+LINE = re.compile(
+    # A time stamp may follow the value, and an exemplar after "#".
+    rf"({NAME.pattern})(?:[ \t]*({LABELS})[ \t]*|[ \t]+)(\S+)(?:[ \t]+-?[\d.]+)?\s*(?:#.*)?",
+    re.ASCII,
+)
+
+
+class Kind(Enum):
+    """How a series' lines are read, and how those of several ranks make one number."""
+
+    COUNTER = "cumulative; ranks add up"
+    GAUGE = "as it is now; ranks add up"
+    SHARE = "as it is now; the mean of the ranks"
+    BUCKET = "cumulative count of a histogram up to `le`; ranks add up"
+    CONFIG = "facts in the labels"
+    STARTED = "when the process started"
+
+
+def _names(engine: str, names: str) -> list[str]:
+    return [f"{engine}:{name}" for name in names.split()]
+
+
+HISTOGRAMS = frozenset(
+    _names(
+        "vllm",
+        "time_to_first_token_seconds inter_token_latency_seconds e2e_request_latency_seconds "
+        "request_prefill_time_seconds request_decode_time_seconds request_queue_time_seconds "
+        "request_time_per_output_token_seconds",
+    )
+    + _names(
+        "sglang",
+        "time_to_first_token_seconds inter_token_latency_seconds e2e_request_latency_seconds "
+        "time_per_output_token_seconds queue_time_seconds",
+    )
+)
+KINDS: dict[str, Kind] = {
+    STARTED: Kind.STARTED,
+    **dict.fromkeys(
+        _names(
+            "vllm",
+            "prefix_cache_queries_total prefix_cache_hits_total num_preemptions_total "
+            "prompt_tokens_total prompt_tokens_cached_total generation_tokens_total "
+            "request_success_total",
+        )
+        + _names(
+            "sglang",
+            "prompt_tokens_total cached_tokens_total generation_tokens_total num_requests_total "
+            "num_aborted_requests_total num_retracted_requests_total",
+        )
+        + [f"{histogram}_{part}" for histogram in HISTOGRAMS for part in ("sum", "count")],
+        Kind.COUNTER,
+    ),
+    **dict.fromkeys(
+        _names("vllm", "num_requests_running num_requests_waiting")
+        + _names("sglang", "num_running_reqs num_queue_reqs num_used_tokens max_total_num_tokens"),
+        Kind.GAUGE,
+    ),
+    **dict.fromkeys(
+        _names("vllm", "kv_cache_usage_perc")
+        + _names("sglang", "token_usage cache_hit_rate page_size"),
+        Kind.SHARE,
+    ),
+    **dict.fromkeys((f"{histogram}_bucket" for histogram in HISTOGRAMS), Kind.BUCKET),
+    **dict.fromkeys(("vllm:cache_config_info", "sglang:cache_config_info"), Kind.CONFIG),
+}
+"""Every series that is kept, under the engine's own name."""
+KEPT = frozenset(n for n, kind in KINDS.items() if kind in (Kind.COUNTER, Kind.GAUGE, Kind.SHARE))
+"""The names of `Page.values`."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """What a line is about."""
+
+    name: str
+    kind: Kind
+    labels: Mapping[str, str]
+    family: str
+    """The histogram a line belongs to; else the name."""
+    rank: tuple[str, frozenset[tuple[str, str]]]
+    """Lines of one rank's one family: all of them go back to 0 together."""
+    le: float = math.inf
+    bucket: str = ""
+    """A bucket's name in our rows: the engine's, with the only label that matters."""
+
+
+NOT_KEPT = Series("", Kind.GAUGE, {}, "", ("", frozenset()))
+"""What the lines of all other series are about."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What one page said."""
+
+    values: Mapping[str, float]
+    """Counters and gauges by name, ranks put together."""
+    cumulative: Mapping[str, float]
+    """Counters and buckets, each line by the text before its value."""
+    configs: tuple[Mapping[str, str], ...]
+    """Labels of cache_config_info, once for each rank."""
+    started_at: float | None
+    """When the process started, Unix time; None where the page does not say."""
+    left_out: tuple[str, ...]
+    """Series that had no finite value: which, and what they had."""
+
+
+def parse_metrics(text: str | bytes) -> dict[str, float]:
+    """Counters and gauges of a page by name; raises ValueError for a value that is no number."""
+    return dict(read_page(text).values)
+
+
+def read_page(text: str | bytes) -> Page:
+    """Read one page. Raises ValueError, naming the line, where a kept series has no number."""
+    if isinstance(text, bytes):
+        text = text.decode()
+    lines: dict[str, tuple[Series, float]] = {}
+    left_out: dict[str, str] = {}
+    for line in text.split("\n"):
+        if not line.startswith(PREFIXES):
+            continue
+        head, _, number = line.rpartition(" ")
+        series = series_of(head)
+        if series is None:  # more follows the value, or other blanks separate it
+            head, number = _split(line)
+            series = series_of(head)
+        if series is None or series is NOT_KEPT:
+            continue
+        value = _number(line, number)
+        if math.isfinite(value):
+            lines[head] = series, value
+        else:
+            left_out.setdefault(series.family, f"{series.name} is {number.strip()}")
+    if left_out:
+        lines = {head: line for head, line in lines.items() if line[0].family not in left_out}
+    return _page(lines, tuple(left_out.values()))
+
+
+def _page(lines: Mapping[str, tuple[Series, float]], left_out: tuple[str, ...]) -> Page:
+    totals: dict[str, float] = {}
+    ranks: dict[str, int] = {}
+    cumulative: dict[str, float] = {}
+    configs: list[Mapping[str, str]] = []
+    started_at: float | None = None
+    for head, (series, value) in lines.items():
+        kind = series.kind
+        if kind is Kind.COUNTER or kind is Kind.BUCKET:
+            cumulative[head] = value
+        if kind is Kind.CONFIG:
+            configs.append(series.labels)
+        elif kind is Kind.STARTED:
+            started_at = value
+        elif kind is not Kind.BUCKET:
+            totals[series.name] = totals.get(series.name, 0.0) + value
+            if kind is Kind.SHARE:
+                ranks[series.name] = ranks.get(series.name, 0) + 1
+    values = {name: total / ranks.get(name, 1) for name, total in totals.items()}
+    return Page(values, cumulative, tuple(configs), started_at, left_out)
+
+
+@lru_cache(SERIES_REMEMBERED)
+def series_of(head: str) -> Series | None:
+    """What the text before a value is about.
+
+    `NOT_KEPT` for a series we do not keep, None for text that is not a name with its labels.
+    """
+    begin = NAME.match(head)
+    if begin is None:
+        return None
+    name = begin.group()
+    kind = KINDS.get(name)
+    if kind is None:
+        return NOT_KEPT
+    if HEAD.fullmatch(head) is None:
+        return None
+    labels = dict(LABEL.findall(head))
+    if kind is Kind.GAUGE and labels.get("priority"):
+        return NOT_KEPT  # SGLang gives the requests of each priority beside those of all
+    family = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
+    le = labels.pop("le", "") if kind is Kind.BUCKET else ""
+    rank = (family, frozenset(labels.items()))
+    if kind is not Kind.BUCKET:
+        return Series(name, kind, labels, family, rank)
+    return Series(name, kind, labels, family, rank, _edge(head, le), f'{name}{{le="{le}"}}')
+
+
+def _edge(head: str, le: str) -> float:
+    try:
+        edge = float(le)
+    except ValueError:
+        edge = math.nan
+    if math.isnan(edge):
+        raise ValueError(f"{head[:200]}: a bucket whose `le` is {le!r}")
+    return edge
+
+
+def _split(line: str) -> tuple[str, str]:
+    """The parts of a line that does not end with its value."""
+    found = LINE.fullmatch(line)
+    name = NAME.match(line)
+    if found is None and name is not None and name.group() in KINDS:
+        raise ValueError(f"no line of Prometheus text: {line[:200]!r}")
+    return (found[1] + (found[2] or ""), found[3]) if found else ("", "")
+
+
+def _number(line: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number: {line[:200]!r}") from None

@@ -1,0 +1,69 @@
+"""GPU utilisation, memory and power by NVML, as rows of `server_metrics`.
+
+Out: `nvml:gpu_utilization{gpu="0"}` in percent, `nvml:memory_used_bytes{gpu="0"}` and
+`nvml:power_watts{gpu="0"}`. Needs the package nvidia-ml-py (``pip install 'tutti[gpu]'``) and
+NVIDIA's driver; without them there are no rows, and `absent` says why. Reading a GPU takes
+milliseconds in the driver: call `rows` from a thread where an event loop must not wait.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from importlib import import_module
+from typing import Any
+
+Row = dict[str, Any]
+
+FIELDS: dict[str, Callable[[Any, Any], float]] = {
+    "gpu_utilization": lambda nvml, gpu: float(nvml.nvmlDeviceGetUtilizationRates(gpu).gpu),
+    "memory_used_bytes": lambda nvml, gpu: float(nvml.nvmlDeviceGetMemoryInfo(gpu).used),
+    "power_watts": lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1000,  # it says mW
+}
+"""What is read of each GPU."""
+
+
+class GpuSampler:
+    """All GPUs of this machine; `nvml` is the module pynvml, or a stand-in for it."""
+
+    absent: str = ""
+    """Why there are no GPUs to read; empty where there are."""
+
+    def __init__(self, engine_id: str, nvml: Any = None) -> None:
+        self.engine_id = engine_id
+        self.left_out: dict[str, str] = {}
+        """Names that NVML could not read, and what it said."""
+        self._gpus: list[Any] = []
+        self._open = False
+        try:
+            self._nvml = nvml if nvml is not None else import_module("pynvml")
+        except ImportError:
+            self.absent = "the package nvidia-ml-py is not installed"
+            return
+        try:
+            self._nvml.nvmlInit()
+            self._open = True
+            count = self._nvml.nvmlDeviceGetCount()
+            self._gpus = [self._nvml.nvmlDeviceGetHandleByIndex(n) for n in range(count)]
+        except self._nvml.NVMLError as error:
+            self.absent = f"NVML: {error}"
+        else:
+            self.absent = "" if self._gpus else "NVML knows of no GPU"
+
+    def rows(self, at: datetime, cell_id: str) -> list[Row]:
+        """What each GPU says now; what it does not say has no row, and is in `left_out`."""
+        row = {"cell_id": cell_id, "engine_id": self.engine_id, "at": at}
+        rows: list[Row] = []
+        for index, gpu in enumerate(self._gpus):
+            for field, read in FIELDS.items():
+                name = f'nvml:{field}{{gpu="{index}"}}'
+                try:
+                    rows.append(row | {"name": name, "value": read(self._nvml, gpu)})
+                except self._nvml.NVMLError as error:  # a field this GPU lacks, or a GPU lost
+                    self.left_out[name] = str(error)
+        return rows
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        self._gpus = []
+        if self._open:
+            self._open = False
+            self._nvml.nvmlShutdown()

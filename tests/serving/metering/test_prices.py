@@ -1,0 +1,119 @@
+"""The price book is checked as a whole, and tells a model's price on a day."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from tasks.serving.errors import PriceError
+from tasks.serving.metering import PRICE_BOOK, find_price, price_of, read_price_book
+from tasks.serving.registry import Prices, read_registry
+
+GOOD = """
+as_of: 2026-11-21
+currency: USD
+models:
+  once: {prompt: 1, completion: 4, source: a page, from: 2026-01-01}
+  twice:
+    - {prompt: 1.0, cached: 0.1, completion: 2.0, source: a page, from: 2026-06-01}
+    - {prompt: 2.0, cached: 0.2, completion: 4.0, source: a page, from: 2026-01-01}
+"""
+
+
+def book_at(folder: Path, text: str) -> Path:
+    """A price book in a file."""
+    path = folder / "prices.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_price_is_the_one_valid_that_day(tmp_path: Path) -> None:
+    """In any order in the file; a day begins at midnight UTC."""
+    book = read_price_book(book_at(tmp_path, GOOD))
+    june = datetime(2026, 6, 1, tzinfo=UTC)
+    assert price_of(book, "twice", june) == Prices(prompt=1.0, cached=0.1, completion=2.0)
+    before = june - timedelta(microseconds=1)
+    assert price_of(book, "twice", before) == Prices(prompt=2.0, cached=0.2, completion=4.0)
+    evening = datetime(2026, 5, 31, 20, tzinfo=timezone(timedelta(hours=-4)))
+    assert price_of(book, "twice", evening).prompt == 1.0
+
+
+def test_without_a_discount_cached_tokens_cost_what_others_do(tmp_path: Path) -> None:
+    """They are not free."""
+    book = read_price_book(book_at(tmp_path, GOOD))
+    prices = price_of(book, "once", datetime(2026, 2, 1, tzinfo=UTC))
+    assert prices == Prices(prompt=1.0, cached=1.0, completion=4.0)
+
+
+def test_an_unknown_model_is_an_error_that_lists_the_known(tmp_path: Path) -> None:
+    """Nothing is free of charge because nobody entered it; who can do without asks `find_price`."""
+    book = read_price_book(book_at(tmp_path, GOOD))
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    with pytest.raises(PriceError, match="'other'; known: once, twice"):
+        price_of(book, "other", now)
+    assert find_price(book, "other", now) is None
+
+
+def test_a_day_before_the_first_price_has_none(tmp_path: Path) -> None:
+    """A later price is not taken for it."""
+    book = read_price_book(book_at(tmp_path, GOOD))
+    early = datetime(2025, 12, 31, tzinfo=UTC)
+    with pytest.raises(PriceError, match=r"once has no price on 2025-12-31.*2026-01-01"):
+        price_of(book, "once", early)
+    assert find_price(book, "once", early) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field", "told"),
+    [
+        ("prompt: 1,", "prompt: -1,", "models.once.0.prompt", "-1"),
+        ("prompt: 1,", "prompt: cheap,", "models.once.0.prompt", "cheap"),
+        ("prompt: 1,", "prompt: .nan,", "models.once.0.prompt", "nan"),
+        ("prompt: 1,", "prompt: 0.00000125,", "models.once.0.prompt", "1.25e-06"),
+        ("completion: 4,", "completion: 4000,", "models.once.0.completion", "4000"),
+        ("prompt: 1,", "prompt: 5,", "models.once.0", "cached costs at most"),
+        ("cached: 0.1", "cached: 1.1", "models.twice.0", "cached costs at most"),
+        ("prompt: 1,", "", "models.once.0.prompt", "required"),
+        ("prompt: 1,", "prompt: 1, input: 2,", "models.once.0.input", "2"),
+        ("source: a page", "note: a page", "models.once.0.source", "required"),
+        ("2026-06-01", "2026-01-01", "models.twice", "two prices from one day"),
+        ("2026-06-01", "soon", "models.twice.0.from", "soon"),
+        ("2026-06-01", "2026-06-01 10:00:00", "models.twice.0.from", "10"),
+        ("as_of: 2026-11-21", "as_of: today", "as_of", "today"),
+        ("currency: USD", "currency: EUR", "currency", "EUR"),
+        ("once: {", "once: []\n  twice2: {", "models.once", "at least 1"),
+        ("  twice:", "  once:", "line 6", "once is given twice"),
+        (GOOD, "", "file", "None"),
+        (GOOD, "a: [", "not YAML", "line"),
+        (GOOD, "? [a]\n: b", "not YAML", "line"),
+    ],
+)
+def test_an_error_names_file_field_and_value(
+    tmp_path: Path, old: str, new: str, field: str, told: str
+) -> None:
+    """All of the book is checked when it is read."""
+    assert old in GOOD
+    path = book_at(tmp_path, GOOD.replace(old, new, 1))
+    with pytest.raises(PriceError) as raised:
+        read_price_book(path)
+    message = str(raised.value)
+    assert message.startswith(f"{path}: ") and field in message and told in message
+    assert "\n" not in message
+
+
+def test_a_book_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """And nothing is taken to be free."""
+    with pytest.raises(PriceError, match=r"nowhere\.yaml: no such file"):
+        read_price_book(tmp_path / "nowhere.yaml")
+
+
+def test_the_book_of_this_project_has_the_registrys_models() -> None:
+    """Every price has a source; examples say that they are some."""
+    book = read_price_book()
+    known = read_registry(PRICE_BOOK.with_name("models.yaml"))
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    assert {name: price_of(book, name, now) for name in known} == {
+        name: model.prices for name, model in known.items()
+    }
+    sources = [entry.source for name, h in book.models.items() if name not in known for entry in h]
+    assert sources and all(source.startswith("example: ") for source in sources)

@@ -1,0 +1,291 @@
+"""An engine's pages become rows: counters as they stand, histograms as what was new."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import storage
+from tasks.serving.metering import (
+    MetricsSampler,
+    capacity_of_sglang,
+    engine_sample,
+    read_page,
+)
+
+TTFT = "vllm:time_to_first_token_seconds"
+EDGES = ("0.1", "0.5", "1.0", "+Inf")
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+REAL = (Path(__file__).parent / "vllm-0.32.prom").read_text()
+
+
+def page(*ranks: Sequence[float], started: float | None = None, tokens: float = 0) -> str:
+    """What engines say that observed so many times to first token, each rank its own."""
+    lines = [f"vllm:prompt_tokens_total {tokens}"]
+    lines += [] if started is None else [f"process_start_time_seconds {started}"]
+    for rank, observed in enumerate(ranks):
+        for edge in EDGES:
+            upto = sum(value <= float(edge) for value in observed)
+            lines.append(f'{TTFT}_bucket{{engine="{rank}",le="{edge}",model_name="m"}} {upto}.0')
+        lines.append(f'{TTFT}_count{{engine="{rank}",model_name="m"}} {len(observed)}.0')
+    return "\n".join(lines)
+
+
+def buckets(sampler: MetricsSampler, text: str, cell: str = "c") -> dict[str, float]:
+    """The buckets' rows of a page, by edge."""
+    rows = sampler.rows(text, AT, cell)
+    return {r["name"].split('"')[1]: r["value"] for r in rows if "_bucket{" in r["name"]}
+
+
+def test_rows_are_of_the_table(catalog: storage.Catalog) -> None:
+    """The store takes them as they are."""
+    rows = MetricsSampler("engine:1").rows(page([0.2], tokens=7), AT, "cell:1")
+    assert rows[0] == {
+        "cell_id": "cell:1",
+        "engine_id": "engine:1",
+        "at": AT,
+        "name": "vllm:prompt_tokens_total",
+        "value": 7.0,
+    }
+    storage.commit(catalog, {"server_metrics": rows})
+    found = storage.query("select name, value from server_metrics", catalog.home)
+    assert {row["name"]: row["value"] for row in found} == {r["name"]: r["value"] for r in rows}
+
+
+def test_each_bucket_has_what_was_new_in_it() -> None:
+    """Not cumulative over `le`, not since the start; the first page is what they count from."""
+    sampler = MetricsSampler("e")
+    assert buckets(sampler, page([0.05, 0.2, 3])) == dict.fromkeys(EDGES, 0.0)
+    assert buckets(sampler, page([0.05, 0.2, 3, 0.3, 0.4, 9])) == {"0.5": 2.0, "+Inf": 1.0}
+    assert buckets(sampler, page([0.05, 0.2, 3, 0.3, 0.4, 9])) == {}
+    assert not sampler.restarted
+
+
+def test_counters_stay_cumulative() -> None:
+    """window_summary takes their differences itself."""
+    sampler = MetricsSampler("e")
+    for tokens in (7.0, 9.0):
+        rows = {r["name"]: r["value"] for r in sampler.rows(page([0.2], tokens=tokens), AT, "c")}
+        assert rows["vllm:prompt_tokens_total"] == tokens
+        assert rows[f"{TTFT}_count"] == 1.0
+
+
+def test_a_cell_counts_from_its_own_first_page() -> None:
+    """What was observed before it began is not its own; and it knows all edges again."""
+    sampler = MetricsSampler("e")
+    buckets(sampler, page([0.2]), "a")
+    assert buckets(sampler, page([0.2] * 5), "b") == dict.fromkeys(EDGES, 0.0)
+    assert buckets(sampler, page([0.2] * 7), "b") == {"0.5": 2.0}
+
+
+def test_ranks_add_up_and_a_new_one_counts_from_its_beginning() -> None:
+    """A series that was not there before had observed nothing."""
+    sampler = MetricsSampler("e")
+    buckets(sampler, page([0.2], [0.3]))
+    assert buckets(sampler, page([0.2, 0.2], [0.3, 0.05])) == {"0.1": 1.0, "0.5": 1.0}
+    assert buckets(sampler, page([0.2, 0.2], [0.3, 0.05], [7])) == {"+Inf": 1.0}
+    assert not sampler.restarted
+
+
+def test_a_histogram_that_appears_later_gives_its_edges_then() -> None:
+    """Labelled series are not on the page before they were first used."""
+    sampler = MetricsSampler("e")
+    assert buckets(sampler, page()) == {}
+    assert buckets(sampler, page([0.2])) == {"0.1": 0.0, "0.5": 1.0, "1.0": 0.0, "+Inf": 0.0}
+
+
+def test_an_engine_that_started_anew_counts_from_zero() -> None:
+    """Every observation of the new process is new, also where a bucket is fuller than before."""
+    sampler = MetricsSampler("e")
+    buckets(sampler, page([0.05, 7, 7, 7, 7]))
+    assert buckets(sampler, page([0.05, 0.05, 7])) == {"0.1": 2.0, "+Inf": 1.0}
+    assert sampler.restarted
+    assert buckets(sampler, page([0.05, 0.05, 7, 7])) == {"+Inf": 1.0}
+    assert not sampler.restarted
+
+
+def test_a_restart_that_no_counter_shows_is_known_by_the_process() -> None:
+    """It had already observed more than the one before."""
+    sampler = MetricsSampler("e")
+    buckets(sampler, page([0.2], started=100.0))
+    assert buckets(sampler, page([0.2, 0.2, 7], started=200.5)) == {"0.5": 2.0, "+Inf": 1.0}
+    assert sampler.restarted
+
+
+def test_one_rank_that_started_anew_leaves_the_others_alone() -> None:
+    """And one that is gone takes nothing away."""
+    sampler = MetricsSampler("e")
+    buckets(sampler, page([0.2] * 9, [0.3] * 9))
+    assert buckets(sampler, page([0.2] * 10, [0.3] * 2)) == {"0.5": 3.0}
+    assert sampler.restarted
+    assert buckets(sampler, page([0.2] * 10)) == {}
+    assert not sampler.restarted
+
+
+def test_a_counter_that_went_back_is_a_restart_too() -> None:
+    """There may be no histograms yet."""
+    sampler = MetricsSampler("e")
+    sampler.rows(page(tokens=9), AT, "c")
+    sampler.rows(page(tokens=2), AT, "c")
+    assert sampler.restarted
+
+
+def test_a_histogram_left_out_once_has_lost_nothing() -> None:
+    """Its sum was NaN on a page; its buckets go on from where they were."""
+    sampler = MetricsSampler("e")
+    buckets(sampler, page([0.2]))
+    assert buckets(sampler, page([0.2, 0.2]) + f"\n{TTFT}_sum NaN") == {}
+    assert buckets(sampler, page([0.2, 0.2, 0.2])) == {"0.5": 2.0}
+
+
+def test_percentiles_of_any_window_are_right(catalog: storage.Catalog) -> None:
+    """From pages to SQL: within a bucket of what numpy says, over a restart in the middle."""
+    rng = np.random.default_rng(3)
+    sampler, running, seen = MetricsSampler("e"), list[float](), list[list[float]]()
+    rows: list[dict[str, Any]] = []
+    for second in range(30):
+        if second == 17:
+            running = []
+        new = [] if second == 0 else rng.exponential(0.4, 25).tolist()
+        running += new
+        seen.append(new)
+        rows += sampler.rows(page(running), AT + timedelta(seconds=second), "c")
+    call = {"cell_id": "c", "call_id": "1", "sent_at": AT}
+    storage.commit(catalog, {"server_metrics": rows, "calls": [call]})
+    for start, end in ((0, 29), (3, 9), (12, 25)):
+        inside = [value for new in seen[start + 1 : end + 1] for value in new]
+        sql = f"from server_quantile('c', '{TTFT}', 0.9, {start}, {end})"
+        (row,) = storage.query(sql, catalog.home)
+        truth = np.quantile(inside, 0.9, method="inverted_cdf")
+        assert row["n"] == len(inside)
+        assert row["lower"] < truth <= row["upper"]
+        assert row["lower"] <= row["value"] <= row["upper"]
+
+
+def test_a_real_page_says_all_that_scheduling_wants() -> None:
+    """vLLM 0.32 with 32 blocks of 32 tokens."""
+    sample = engine_sample(read_page(REAL), 12.5)
+    assert sample.at == 12.5
+    assert (sample.kv_usage, sample.running, sample.waiting) == (0.0, 0.0, 0.0)
+    assert (sample.prefix_queries_total, sample.prefix_hits_total) == (2047.0, 128.0)
+    assert (sample.prompt_tokens_total, sample.generation_tokens_total) == (2047.0, 410.0)
+    assert sample.preemptions_total == 0.0
+    assert (sample.capacity_tokens, sample.block_tokens) == (1024, 32)
+
+
+def test_what_a_page_does_not_say_is_none_and_not_zero() -> None:
+    """A capacity of 0 would admit nobody, and one of infinity everybody."""
+    sample = engine_sample(read_page("vllm:num_requests_running 2\n"), 0.0)
+    told = {name: value for name, value in vars(sample).items() if value is not None}
+    assert told == {"at": 0.0, "running": 2.0}
+
+
+SGLANG = """
+sglang:num_running_reqs{tp_rank="0",dp_rank="0"} 3.0
+sglang:num_running_reqs{tp_rank="4",dp_rank="1"} 1.0
+sglang:num_queue_reqs{dp_rank="0"} 2.0
+sglang:token_usage{dp_rank="0"} 0.5
+sglang:token_usage{dp_rank="1"} 1e-05
+sglang:cache_hit_rate{dp_rank="0"} 0.25
+sglang:num_used_tokens{dp_rank="0"} 4096.0
+sglang:max_total_num_tokens{dp_rank="0"} 8192.0
+sglang:max_total_num_tokens{dp_rank="1"} 8192.0
+sglang:page_size{dp_rank="0"} 64.0
+sglang:page_size{dp_rank="1"} 64.0
+sglang:prompt_tokens_total{model_name="m"} 8.128902e+06
+sglang:cached_tokens_total{cache_source="device"} 100.0
+sglang:cached_tokens_total{cache_source="host"} 10.0
+sglang:generation_tokens_total{model_name="m"} 7.5e+03
+sglang:num_retracted_requests_total{dp_rank="1"} 4.0
+sglang:time_to_first_token_seconds_bucket{le="0.1",model_name="m"} 3.0
+sglang:time_to_first_token_seconds_bucket{le="+Inf",model_name="m"} 5.0
+"""
+
+
+def test_sglang_says_the_same_under_its_own_names() -> None:
+    """Two data-parallel ranks."""
+    sample = engine_sample(read_page(SGLANG), 1.0)
+    assert sample.kv_usage == pytest.approx(0.250005)
+    assert (sample.running, sample.waiting, sample.preemptions_total) == (4.0, 2.0, 4.0)
+    assert (sample.prefix_queries_total, sample.prefix_hits_total) == (8128902.0, 110.0)
+    assert (sample.prompt_tokens_total, sample.generation_tokens_total) == (8128902.0, 7500.0)
+    assert (sample.capacity_tokens, sample.block_tokens) == (16384, 64)
+    names = {row["name"] for row in MetricsSampler("e").rows(SGLANG, AT, "c")}
+    assert 'sglang:time_to_first_token_seconds_bucket{le="0.1"}' in names
+    assert "sglang:cache_hit_rate" in names
+
+
+def test_the_window_summary_knows_sglangs_names(catalog: storage.Catalog) -> None:
+    """Its figures of cache and load are the same questions."""
+    sampler = MetricsSampler("e")
+    later = SGLANG.replace("8.128902e+06", "8.129102e+06").replace('"device"} 100', '"device"} 150')
+    later = later.replace('requests_total{dp_rank="1"} 4', 'requests_total{dp_rank="1"} 24')
+    rows = sampler.rows(SGLANG, AT, "c") + sampler.rows(later, AT + timedelta(seconds=5), "c")
+    call = {"cell_id": "c", "call_id": "1", "sent_at": AT}
+    storage.commit(catalog, {"server_metrics": rows, "calls": [call]})
+    sql = "select server_hit_ratio h, preemptions_per_s p, kv_usage_mean k, running_mean r, "
+    sql += "waiting_mean w from window_summary('c', 0, 10)"
+    (row,) = storage.query(sql, catalog.home)
+    expected = {"h": 50 / 200, "p": 2.0, "k": 0.250005, "r": 4.0, "w": 2.0}
+    assert row == pytest.approx(expected)
+
+
+BLOCKS = 'block_size="16",num_gpu_blocks="100"'
+TOKENS = 'block_size="16",kv_cache_size_tokens="700"'
+
+
+@pytest.mark.parametrize(
+    ("configs", "capacity", "block"),
+    [
+        ([BLOCKS], 1600, 16),
+        ([f'{BLOCKS},kv_cache_size_tokens="None"'], 1600, 16),
+        ([f"{BLOCKS},{TOKENS}"], 700, 16),
+        # Both ranks of one front end say the blocks of all, but their own tokens.
+        ([f'{BLOCKS},engine="0"', f'{BLOCKS},engine="1"'], 1600, 16),
+        ([f'{TOKENS},engine="0"', f'{TOKENS},engine="1"'], 1400, 16),
+        (['block_size="16",num_gpu_blocks="None"'], None, 16),
+        (['block_size="16",num_gpu_blocks="0"'], None, 16),
+        (['num_gpu_blocks="100"'], None, None),
+    ],
+)
+def test_the_capacity_is_in_the_labels(
+    configs: list[str], capacity: int | None, block: int | None
+) -> None:
+    """Of vLLM before and since it says tokens itself."""
+    text = "\n".join(f"vllm:cache_config_info{{{labels}}} 1.0" for labels in configs)
+    sample = engine_sample(read_page(text), 0.0)
+    assert (sample.capacity_tokens, sample.block_tokens) == (capacity, block)
+
+
+def test_sglang_said_its_page_size_in_labels_once() -> None:
+    """Before it was a gauge."""
+    text = 'sglang:cache_config_info{page_size="64",num_pages="9"} 1.0'
+    assert engine_sample(read_page(text), 0.0).block_tokens == 64
+
+
+STATES = [{"memory_usage": {"token_capacity": 4096}}] * 2
+
+
+@pytest.mark.parametrize(
+    ("info", "capacity"),
+    [
+        ({"max_total_num_tokens": 8192}, 8192),
+        ({"max_total_num_tokens": 8192, "dp_size": 2}, 16384),
+        ({"server_info": {"max_total_num_tokens": 8192}}, 8192),
+        ({"internal_states": STATES}, 8192),
+        ({"internal_states": STATES, "max_total_num_tokens": 4096}, 8192),
+        ({"internal_states": [*STATES, {}], "max_total_num_tokens": 9}, 9),
+        ({"internal_states": [None], "version": "0.5"}, None),
+        ({"max_total_num_tokens": None}, None),
+        ({"max_total_num_tokens": 0}, None),
+        ({}, None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_sglangs_server_info_says_its_capacity(info: Any, capacity: int | None) -> None:
+    """Wherever the version puts it; what it does not say is None."""
+    assert capacity_of_sglang(info) == capacity

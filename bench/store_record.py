@@ -28,7 +28,8 @@ from bench.report import Report, Target
 from bench.store_data import CELL, Words
 from storage import catalog as cat
 from storage.batch import MakeRows
-from tasks.serving.gateway.call import new_call
+from tasks.serving.gateway.record import Record
+from tasks.serving.gateway.request import Asked
 from tasks.serving.gateway.transcripts import Transcripts
 from tasks.serving.registry import Prices
 
@@ -53,7 +54,8 @@ def measure_record(report: Report, seconds: float, repeats: int) -> None:
     for name in found["none"][0]:
         report.peer("no_writer", name, [each[name] for each in found["none"]])
     report.note(
-        "record_…: the row and `add_made`, as the gateway's `_record` does, per call; "
+        "record_…: the record's end, its cost and `add_made`, as the gateway's `ended` does, per "
+        "call; "
         f"{CALLS_PER_S:,} calls/s on uvloop while the writer commits; seen: the "
         "gateway stores the messages too. loop_lag: how late a sleep of 1 ms ends."
     )
@@ -97,21 +99,38 @@ class _Load:
         program, step = divmod(len(self.record_ns), STEPS)
         prompt = self.messages[: 2 * step + 1]
         body = {"model": "made-up", "messages": prompt, "temperature": 0.7, "seed": program}
-        headers = {"X-Program-Id": f"attempt:{program:016x}", "X-Tutti-Step": str(step + 1)}
-        if self.mode != "seen":
-            headers["X-Tutti-Messages"] = "kept"
-        call = new_call(headers, None, body, CELL)
-        call.http_status, call.status = 200, "ok"
-        call.note_answer(self.answers[step])
-        call.answered.append(self.answers[step])
+        record = Record(self._asked(f"attempt:{program:016x}", step + 1, body))
+        record.http_status, record.status, record.held_s = 200, "ok", 0.0
+        record.endpoint, record.prices = "engine:00000000000000aa", PRICES
+        record.told.read(self.answers[step])
+        record.answered.append(self.answers[step])
         began = perf_counter_ns()
-        load = {"policy": "adaptive", "concurrency": 64}
-        make = call.record("engine:00000000000000aa", PRICES, load, self.transcripts)
+        record.end()
+        record.policy, record.concurrency = "adaptive", 64
+        record.cost_usd()
         made = perf_counter_ns()
-        self.add(make)
+        self.add(lambda: record.rows(self.transcripts))
         ended = perf_counter_ns()
         self.record_ns.append(ended - began)
         self.add_ns.append(ended - made)
+
+    def _asked(self, program: str, step: int, body: dict[str, Any]) -> Asked:
+        return Asked(
+            path=b"/v1/chat/completions",
+            kind="chat/completions",
+            headers=[],
+            body=body,
+            raw=b"",
+            program=program,
+            anonymous=False,
+            call_id=f"{program}/{step}",
+            cell=CELL,
+            step=step,
+            role="orchestrator",
+            keeps_messages=self.mode != "seen",
+            model="made-up",
+            stream=False,
+        )
 
     async def _watch(self, until: float) -> None:
         loop = asyncio.get_running_loop()

@@ -46,11 +46,11 @@ def exit_code_of(error: Exception) -> int | None:
 
     from storage import StoreError
     from tasks.agents.toolbox import ToolUnavailable
-    from tasks.serving.errors import RegistryError, ServingError
+    from tasks.serving.errors import PriceError, RegistryError, ServingError
     from tasks.sweeps.suite import SuiteError
     from tasks.training.stage import TrainingFailed
 
-    if isinstance(error, RegistryError | SuiteError | UsageError | ValidationError):
+    if isinstance(error, RegistryError | PriceError | SuiteError | UsageError | ValidationError):
         return BAD_USAGE
     if isinstance(error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException):
         return BAD_USAGE

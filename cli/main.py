@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli import exchange, lineage, maintenance
+from cli import exchange, gateway, lineage, maintenance, simulate
 from cli.failures import guarded
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -33,6 +33,8 @@ train_app = typer.Typer(no_args_is_help=True, help="Train models.")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(train_app, name="train")
 lineage.register(app)
+gateway.register(app)
+simulate.register(app)
 exchange.register(app)
 maintenance.register(app)
 

@@ -48,7 +48,8 @@ class Model(_Strict):
     dialect: Literal["hermes", "openai"] = "openai"
     context_tokens: int = Field(ge=64)
     tools: bool = True
-    prices: Prices = Prices()
+    prices: Prices | None = Field(None, description="left out, those of deployments/prices.yaml")
+    max_calls: int | None = Field(None, ge=1, description="most calls in flight at the endpoint")
     record_tokens: bool = Field(
         False, description="keep the answers' token ids and log probabilities, for training"
     )

@@ -66,8 +66,13 @@ def gateway(
 ) -> Iterator[GatewayClient]:
     """A gateway in front of `engine` for the block's duration. Raises GatewayFailed, PortTaken."""
     port = claim_port(port)
-    arguments = ["--engine-url", engine.url, "--engine-id", engine.engine_id]
-    arguments += ["--served-name", engine.served_name, "--prices", model.prices.model_dump_json()]
+    endpoint: dict[str, Any] = {"url": engine.url, "id": engine.engine_id}
+    if model.prices is not None:
+        endpoint["prices"] = model.prices.model_dump()
+    if model.max_calls is not None:
+        endpoint["max_calls"] = model.max_calls
+    # A sweep's own programs release; one that was killed is not waited for.
+    arguments = ["--engine", json.dumps(endpoint), "--policy", "passthrough", "--no-journal"]
     arguments += ["--record-tokens"] * model.record_tokens
     with _service("gateway", "tasks.serving.gateway", [*arguments], port, catalog) as url:
         yield GatewayClient(url)

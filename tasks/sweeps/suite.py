@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from tasks.serving.registry import explain
 from tasks.synthesis.generate import TaskRequest
 
+PolicyName = Literal[
+    "passthrough", "cap", "adaptive", "thunderagent", "continuum", "least_attained_service"
+]
+
 
 class SuiteError(ValueError):
     """A suite file is wrong; the message names file, field and value."""
@@ -26,7 +30,7 @@ class Suite(BaseModel):
         default_factory=lambda: TaskRequest(), description="the task set; its test split is run"
     )
     model: str = Field("pocket", description="a model of models.yaml")
-    policies: tuple[Literal["passthrough", "cap"], ...] = Field(
+    policies: tuple[PolicyName, ...] = Field(
         ("passthrough", "cap"), description="the gateway's scheduling rules to compare"
     )
     concurrency: tuple[int, ...] = Field(

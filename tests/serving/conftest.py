@@ -1,20 +1,27 @@
 """A gateway on loopback in front of an engine double, and a store to look into afterwards."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestServer
 
 import storage
-from tasks.serving.engine import EngineAddress
+from tasks.serving.gateway import app as gateway_app
+from tasks.serving.gateway.access import Access
 from tasks.serving.gateway.app import Gateway
+from tasks.serving.gateway.endpoint import EndpointConfig
+from tasks.serving.gateway.settings import Settings
 from tasks.serving.registry import Prices
 from tests.serving.engine_double import EngineDouble
 
 PRICES = Prices(prompt=2.0, cached=1.0, completion=10.0)
+QUICK_S = 0.03  # between rounds and samples: what takes seconds in life
 
 
 @pytest.fixture(autouse=True)
@@ -30,11 +37,69 @@ def catalog(tmp_path: Path) -> Iterator[storage.Catalog]:
         yield catalog
 
 
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Wait until `condition()` is true; a state that is polled for, not slept for."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError(f"never happened: {what}")
+
+
+def assert_empty(gateway: Gateway) -> None:
+    """Nothing of any call is left: no hold, nothing in flight, nothing booked."""
+    assert gateway.passages == {}
+    for pool in gateway.pools.by_name.values():
+        ledger = pool.scheduler.ledger
+        assert ledger.waiting == {}
+        for program in ledger.programs.values():
+            assert not program.running and not program.waiting, program
+        for engine in ledger.engines.values():
+            assert engine.running == {}, engine
+            if not ledger.programs:
+                booked = pool.scheduler.policy.booked_tokens(engine)
+                assert booked == 0, f"{pool.scheduler.policy.name} keeps {booked} tokens"
+
+
+async def released(gateway: Gateway) -> None:
+    """Release every program; then nothing may be left at all."""
+    await until(lambda: not gateway.passages, "all calls are over")
+    for pool in gateway.pools.by_name.values():
+        for name in list(pool.scheduler.ledger.programs):
+            gateway.release(pool, name)
+        assert pool.scheduler.ledger.programs == {}
+    assert_empty(gateway)
+
+
+@asynccontextmanager
+async def running(
+    catalog: storage.Catalog,
+    settings: Settings,
+    endpoints: list[EndpointConfig],
+    access: Access | None = None,
+    journal: Path | None = None,
+) -> AsyncIterator[tuple[Gateway, aiohttp.ClientSession]]:
+    """A gateway whose endpoints take calls, and a client of it."""
+    gateway = Gateway(catalog, settings, access, journal)
+    try:
+        port = await gateway.start("127.0.0.1", 0, endpoints)
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
+            ours = list(gateway.pools.all_endpoints())
+            await until(lambda: all(e.engine.accepting for e in ours), "the engines take calls")
+            yield gateway, client
+    finally:
+        await gateway.stop(grace_s=0.0)
+
+
 class Bench:
     """A running gateway: its client, the engine behind it and the store it records in."""
 
     def __init__(
-        self, gateway: Gateway, client: Any, engine: EngineDouble, catalog: storage.Catalog
+        self,
+        gateway: Gateway,
+        client: aiohttp.ClientSession,
+        engine: Any,
+        catalog: storage.Catalog,
     ) -> None:
         self.gateway, self.client, self.engine = gateway, client, engine
         self.catalog = catalog
@@ -49,10 +114,10 @@ class Bench:
         return await self.client.post(path, json=body, headers=headers)
 
     async def begin(
-        self, policy: str = "passthrough", limit: int = 1, cell: str = "cell:1"
+        self, policy: str = "passthrough", limit: int = 1, cell: str = "cell:1", **more: Any
     ) -> None:
         """Begin a cell."""
-        order = {"cell_id": cell, "policy": policy, "limit": limit}
+        order = {"cell_id": cell, "policy": policy, "limit": limit} | more
         answer = await self.client.put("/cell", json=order)
         assert answer.status == 200, await answer.text()
 
@@ -71,24 +136,46 @@ class Bench:
         """Every recorded call, in order of sending."""
         return await self.rows("select * from calls order by sent_at")
 
+    @property
+    def programs(self) -> dict[str, Any]:
+        """The programs that the gateway knows."""
+        (pool,) = self.gateway.pools.by_name.values()
+        return pool.scheduler.ledger.programs
+
+    @property
+    def held(self) -> list[str]:
+        """Programs of held calls, in order of arrival."""
+        (pool,) = self.gateway.pools.by_name.values()
+        return [call.program.program_id for call in pool.scheduler.ledger.waiting.values()]
+
+    async def until_held(self, *names: str) -> None:
+        """Wait until exactly these programs are held."""
+        await until(lambda: self.held == list(names), f"{names} are held, not {self.held}")
+
 
 MakeBench = Callable[..., Awaitable[Bench]]
 
 
 @pytest.fixture
-async def make_bench(catalog: storage.Catalog) -> AsyncIterator[MakeBench]:
-    """Starts an engine double and a gateway before it."""
-    async with AsyncExitStack() as running:
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the gateway does each second, it does all the time."""
+    monkeypatch.setattr(gateway_app, "ROUND_S", QUICK_S)
 
-        async def make() -> Bench:
+
+@pytest.fixture
+async def make_bench(catalog: storage.Catalog) -> AsyncIterator[MakeBench]:
+    """Starts an engine double and a gateway before it; settings by name."""
+    async with AsyncExitStack() as stack:
+
+        async def make(access: Access | None = None, **settings: Any) -> Bench:
             engine = EngineDouble()
-            server = await running.enter_async_context(TestServer(engine.application()))
-            address = EngineAddress("engine:1", str(server.make_url("")).rstrip("/"), "m")
-            gateway = Gateway(address, catalog, PRICES)
-            # aiohttp's test server ends a handler whose client goes away; run_app must be told to.
-            front = TestClient(TestServer(gateway.application()))
-            client = await running.enter_async_context(front)
-            engine.server = server
+            engine.server = await stack.enter_async_context(TestServer(engine.application()))
+            url = str(engine.server.make_url("")).rstrip("/")
+            endpoint = EndpointConfig(url=url, id="engine:1", prices=PRICES)
+            chosen = replace(Settings(policy="passthrough"), **settings)
+            gateway, client = await stack.enter_async_context(
+                running(catalog, chosen, [endpoint], access)
+            )
             return Bench(gateway, client, engine, catalog)
 
         yield make

@@ -12,14 +12,15 @@ from aiohttp.test_utils import TestServer
 import storage
 from storage import leases
 from tasks.serving import EngineFailed, GatewayClient
-from tasks.serving.engine import EngineAddress
-from tasks.serving.gateway.app import Gateway
+from tasks.serving.gateway.endpoint import EndpointConfig
+from tasks.serving.gateway.settings import Settings
 from tasks.serving.registry import Prices
 from tasks.sweeps import runner
 from tasks.sweeps.plan import Cell, Plan, enter_plan, make_plan
 from tasks.sweeps.runner import Progress, Services, run_cell
 from tasks.sweeps.suite import Suite
 from tasks.synthesis.task import Task
+from tests.serving.conftest import running
 from tests.serving.engine_double import EngineDouble, completion
 
 SUITE = Suite(policies=("passthrough",), concurrency=(2,), cap=2)
@@ -135,8 +136,11 @@ async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> As
     application.router.add_post("/retrieve", found)
     async with TestServer(application) as server:
         url = str(server.make_url("")).rstrip("/")
-        gateway = Gateway(EngineAddress("engine:1", url, "pocket"), catalog, Prices(completion=10))
-        async with TestServer(gateway.application()) as front:
-            client = GatewayClient(str(front.make_url("")).rstrip("/"))
+        endpoint = EndpointConfig(
+            url=url, id="engine:1", models=("pocket",), prices=Prices(completion=10)
+        )
+        settings = Settings(policy="passthrough")
+        async with running(catalog, settings, [endpoint]) as (gateway, _):
+            client = GatewayClient(f"http://127.0.0.1:{gateway.server.port}")
             services = Services(WatchedEngine(), client, url)  # type: ignore[arg-type]
             yield Sweep(catalog, services, agent)

@@ -1,43 +1,90 @@
-"""Run: ``python -m tasks.serving.gateway --help``. Serves on loopback until SIGTERM."""
+"""Run: ``python -m tasks.serving.gateway --help``. Serves until SIGTERM or SIGINT."""
 
 import argparse
-import json
+import os
+import sys
+from pathlib import Path
 
 import uvloop
-from aiohttp import web
 
-from storage import open_catalog
-from tasks.serving.engine import EngineAddress
+from storage import Catalog, StoreError, open_catalog
+from tasks.serving.errors import ServingError
+from tasks.serving.gateway.access import TOKENS_VARIABLE, Access
 from tasks.serving.gateway.app import Gateway
-from tasks.serving.registry import Prices
+from tasks.serving.gateway.command import read_engines, read_policy, read_prices, serve
+from tasks.serving.gateway.endpoint import EndpointConfig
+from tasks.serving.gateway.settings import Settings
 
 
-def main() -> None:
+def main() -> int:
     """Parse, listen, serve."""
-    parser = argparse.ArgumentParser(description="The program-aware gateway before one engine.")
-    parser.add_argument("--engine-url", required=True, help="base URL without /v1")
-    parser.add_argument("--engine-id", required=True, help="id recorded with every call")
-    parser.add_argument("--served-name", required=True, help="the model's name at the engine")
-    parser.add_argument("--prices", default="{}", help="USD per million tokens, JSON")
-    parser.add_argument("--record-tokens", action="store_true", help="ask for ids and log probs")
-    parser.add_argument("--port", type=int, required=True)
-    given = parser.parse_args()
-    address = EngineAddress(given.engine_id, given.engine_url, given.served_name)
-    with open_catalog() as catalog:
-        prices = Prices(**json.loads(given.prices))
-        gateway = Gateway(address, catalog, prices, record_tokens=given.record_tokens)
-        web.run_app(
-            gateway.application(),
-            host="127.0.0.1",
-            port=given.port,
-            loop=uvloop.new_event_loop(),
-            print=None,
-            access_log=None,
-            shutdown_timeout=2.0,
-            # Without it a client that goes away keeps its place, and its call is made for nobody.
-            handler_cancellation=True,
+    given = _arguments()
+    try:
+        endpoints = read_engines(given.engine)
+        settings = Settings(
+            policy=given.policy,
+            options=read_policy(given.policy, given.option, given.limit),
+            hold_s=given.hold_s,
+            max_held=given.max_held,
+            record_tokens=given.record_tokens,
+            all_events=given.all_events,
+            prices=read_prices(given.prices),
         )
+        access = Access(os.environ.get(TOKENS_VARIABLE, ""), given.budget_usd)
+        with open_catalog() as catalog:
+            uvloop.run(_serve(catalog, settings, access, given, endpoints))
+    except (ValueError, OSError, StoreError, ServingError) as error:
+        print(f"gateway: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _serve(
+    catalog: Catalog,
+    settings: Settings,
+    access: Access,
+    given: argparse.Namespace,
+    endpoints: list[EndpointConfig],
+) -> None:
+    journal = None
+    if not given.no_journal:
+        journal = Path(str(catalog.home)) / "gateway" / f"programs-{given.port}.jsonl"
+
+    def ready(port: int) -> None:
+        print(f"gateway on http://{given.host}:{port}", flush=True)
+
+    await serve(
+        Gateway(catalog, settings, access, journal), given.host, given.port, endpoints, ready
+    )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="The program-aware gateway before engines.")
+    parser.add_argument(
+        "--engine",
+        action="append",
+        default=[],
+        metavar="URL|ID=URL|JSON",
+        help="an engine's base URL without /v1; may be repeated, and added later by POST /engines",
+    )
+    parser.add_argument("--policy", default="adaptive", help="the scheduling rule")
+    parser.add_argument("--limit", type=int, help="programs at once, for the policy cap")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="a policy's option"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen")
+    parser.add_argument("--port", type=int, required=True, help="0 for any free one")
+    parser.add_argument("--hold-s", type=float, default=300.0, help="longest hold, then 503")
+    parser.add_argument("--max-held", type=int, default=20_000, help="most held calls, then 503")
+    parser.add_argument("--budget-usd", type=float, help="what the run may spend")
+    parser.add_argument(
+        "--prices", type=Path, metavar="FILE", help="price book; else deployments/prices.yaml"
+    )
+    parser.add_argument("--record-tokens", action="store_true", help="ask for ids and log probs")
+    parser.add_argument("--all-events", action="store_true", help="record every event of a call")
+    parser.add_argument("--no-journal", action="store_true", help="forget programs when killed")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

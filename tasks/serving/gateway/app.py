@@ -1,356 +1,386 @@
-"""The gateway's HTTP application: proxy, holds, records.
+"""The gateway: takes requests, holds and sends them, records every call.
 
-A program is named by the header ``X-Program-Id``, by ``program_id`` or ``job_id`` in the body, or
-by the path (``/p/<program>/v1/...``). Orders of the sweep: ``PUT /cell``, ``DELETE /cell``,
-``POST /flush``, ``POST /programs/release``; ``GET /health`` and ``GET /programs`` show the state.
+In: HTTP. Out: HTTP, and rows of `calls`, `messages`, `gateway_events` and `server_metrics`.
+Run: ``python -m tasks.serving.gateway --help``.
 """
 
 import asyncio
+import gc
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import aiohttp
-import orjson
-from aiohttp import web
-
-from storage import BufferedWriter, Catalog, StoreError
+from storage import BufferedWriter, Catalog
 from storage import catalog as cat
-from tasks.serving.engine import EngineAddress
-from tasks.serving.gateway.call import Call, new_call
-from tasks.serving.gateway.metrics import parse_metrics
-from tasks.serving.gateway.policies import Policy, make_policy
+from tasks.serving.gateway import views
+from tasks.serving.gateway.access import Access, Denied
+from tasks.serving.gateway.bounds import check
+from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
+from tasks.serving.gateway.estimate import PromptSizes, chain_of, common_share
+from tasks.serving.gateway.gpus import Gpus
+from tasks.serving.gateway.journal import Journal, read_journal
+from tasks.serving.gateway.orders import Orders
+from tasks.serving.gateway.passage import JSON, Passage, State, answer, refusal
+from tasks.serving.gateway.pools import Pool, Pools
+from tasks.serving.gateway.pulse import Pulse
+from tasks.serving.gateway.request import UNSCHEDULED, BadRequest, kind_of, read_request, split_path
+from tasks.serving.gateway.settings import Settings
 from tasks.serving.gateway.transcripts import Transcripts
-from tasks.serving.registry import Prices
+from tasks.serving.gateway.unscheduled import forward, measure
+from tasks.serving.gateway.wire.server import Exchange, Server
+from tasks.serving.metering.prices import PriceList
+from tasks.serving.scheduling import Call, Limits, Program
 
-SAMPLE_S = 1.0
-METRICS_TIMEOUT_S = 5.0
-UPSTREAM_TIMEOUT_S = 600.0
-MAX_HOLD_S = 300.0  # then 503 with Retry-After: a client must never wait without an end
-IDLE_LEASE_S = 120.0  # a program that neither calls nor releases for this long loses its place
-MAX_BODY_BYTES = 32 * 2**20
-TOKEN_FIELDS = {"return_token_ids": True, "logprobs": True}  # vLLM's words
-HOP_HEADERS = frozenset(["connection", "keep-alive", "transfer-encoding", "content-length", "host"])
-
-
-@dataclass
-class Program:
-    """One attempt as the gateway sees it."""
-
-    calls_in_flight: int = 0
-    last_seen: float = field(default_factory=time.monotonic)
-    admitted: asyncio.Event = field(default_factory=asyncio.Event)
+ROUND_S = 1.0
+COLLECT_S = 60.0
+DECISION_EVENTS = frozenset(
+    ("hold", "pause", "resume", "release", "expire", "reject", "disconnect")
+)
+MAX_TOKENIZE = 4  # requests for exact prompt sizes at a time
+FEW_WAITING = 64  # beyond so many the sizes of the last do not matter yet
 
 
 class Gateway:
-    """State and handlers of one gateway in front of one engine."""
+    """One gateway."""
 
     def __init__(
         self,
-        engine: EngineAddress,
         catalog: Catalog,
-        prices: Prices,
-        *,
-        record_tokens: bool = False,
+        settings: Settings | None = None,
+        access: Access | None = None,
+        journal: Path | None = None,
     ) -> None:
-        self.engine = engine
-        self.prices = prices
-        self.record_tokens = record_tokens
+        self.settings = settings = settings or Settings()
+        self.access = access or Access("")
+        self.record_tokens = settings.record_tokens
+        self.has_tokens = bool(self.access.keys)
         self.recorder = BufferedWriter(catalog)
         self.transcripts = Transcripts(catalog.home)
-        self.policy: Policy = make_policy("passthrough", 1)
-        self.policy_name = "passthrough"
-        self.cell_id = ""
-        self.concurrency: int | None = None
-        self.programs: dict[str, Program] = {}
-
-    def application(self) -> web.Application:
-        """The aiohttp application."""
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.add_routes(
-            [
-                web.get("/health", self.health),
-                web.get("/programs", self.show_programs),
-                web.post("/programs/release", self.release_program),
-                web.put("/cell", self.begin_cell),
-                web.delete("/cell", self.end_cell),
-                web.post("/flush", self.flush),
-                web.route("*", "/p/{program}/v1/{path:.*}", self.proxy),
-                web.route("*", "/v1/{path:.*}", self.proxy),
-            ]
+        self.pools = Pools(
+            settings.policy,
+            settings.options,
+            Limits(settings.idle_lease_s),
+            self.log,
+            self.send_admitted,
         )
-        app.cleanup_ctx.append(self._background)
-        return app
+        self.pools.sample_s = settings.sample_s
+        self.pools.on_rows = self._keep_samples
+        self.pools.on_trouble = self._trouble
+        self.pools.cell = lambda: self.cell_id
+        self.pools.listed = PriceList(settings.prices).of
+        self.gpus = Gpus(self._keep_samples, self.pools.cell)
+        self.journal = None if journal is None else Journal(journal)
+        if journal is not None:
+            self.pools.living = read_journal(journal)
+        self.server = Server(self.handle, settings.server)
+        self.cell_id, self.concurrency = "", None  # type: str, int | None
+        self.pulse = Pulse()
+        self.trend = views.new_trend()
+        self.sizes = PromptSizes()
+        self.passages: dict[str, Passage] = {}
+        self.counts: dict[str, int] = {}
+        self.orders = Orders(self).routes()
+        self._releasing: set[tuple[str, str]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tokenizing = 0
+        self._collected = time.monotonic()
 
-    async def _background(self, _: web.Application) -> AsyncIterator[None]:
-        timeout = aiohttp.ClientTimeout(total=UPSTREAM_TIMEOUT_S)
-        connector = aiohttp.TCPConnector(limit=0)
-        self.client = aiohttp.ClientSession(connector=connector, timeout=timeout)
-        sampling = asyncio.create_task(self._sample_for_ever())
-        yield
-        sampling.cancel()
-        await asyncio.gather(sampling, return_exceptions=True)
-        await self.client.close()
+    # Life
+
+    async def start(self, host: str, port: int, endpoints: list[EndpointConfig]) -> int:
+        """Listen, and find the endpoints; returns the port. Raises OSError, ValueError."""
+        self.access.check_host(host)
+        for config in endpoints:
+            self.pools.add(config)
+        self.pools.restore()
+        self.spawn(self._rounds())
+        self.spawn(self.pulse.beat())
+        self.spawn(self.gpus.watch())
+        return await self.server.listen(host, port)
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Refuse what is held, let running calls end for `grace_s`, commit what was recorded."""
+        self.server.closing = True
+        for passage in list(self.passages.values()):
+            if passage.state is State.HELD:
+                passage.refuse(503, "the gateway is stopping; try again", [(b"Retry-After", b"2")])
+        await self.server.close(grace_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.pools.close()
+        for pool in self.pools.by_name.values():
+            if pool.wake is not None:
+                pool.wake.cancel()
+        if self.journal is not None:
+            self.journal.close()
         await asyncio.to_thread(self.recorder.close)
 
-    # Orders of the sweep
+    def spawn(self, work: Any) -> None:
+        """Run a coroutine beside; its end is waited for when the gateway stops."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def begin_cell(self, request: web.Request) -> web.Response:
-        """Start a cell: a fresh policy, a first sample of the engine's counters."""
+    # Requests
+
+    def handle(self, exchange: Exchange) -> None:
+        """One request: a model's, or an order."""
+        target = exchange.target
         try:
-            order = await request.json()
-            cell_id, name = str(order["cell_id"]), str(order["policy"])
-            policy = make_policy(name, int(order["limit"]))
-            concurrency = order.get("concurrency")
-            concurrency = None if concurrency is None else int(concurrency)
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
-            message = f"a cell needs `cell_id`, a known `policy` and a `limit`: {error!r}"
-            return web.json_response({"error": message}, status=400)
-        for program in self.programs.values():
-            program.admitted.set()  # held calls of an abandoned cell must not wait for ever
-        self.programs.clear()
-        self.policy, self.policy_name, self.cell_id = policy, name, cell_id
-        self.concurrency = concurrency
-        await self._sample()
-        return web.json_response({"cell_id": self.cell_id})
+            if target.startswith((b"/v1/", b"/p/")):
+                self._model(exchange)
+                return
+            path = target.partition(b"?")[0].decode("latin-1")
+            method = exchange.method.decode("latin-1")
+            asked = "GET" if method == "HEAD" else method
+            order = self.orders.get((asked, path)) or self._by_prefix(asked, path)
+            if order is None:
+                raise Denied(404, f"no route {method} {path}")
+            order(exchange)
+        except Denied as denied:
+            self.count("denied")
+            answer(exchange, denied.status, refusal(denied.status, str(denied)))
+        except BadRequest as error:
+            answer(exchange, 400, refusal(400, str(error)))
 
-    async def end_cell(self, _: web.Request) -> web.Response:
-        """End the cell: a last sample, everything committed."""
-        await self._sample()
-        self.cell_id, self.concurrency = "", None
-        return await self._flushed()
+    def _by_prefix(self, method: str, path: str) -> Callable[[Exchange], None] | None:
+        for (wanted, start), order in self.orders.items():
+            if wanted == method and start.endswith("/") and path.startswith(start):
+                return order
+        return None
 
-    async def flush(self, _: web.Request) -> web.Response:
-        """Commit what was recorded; 507 when the store cannot take it."""
-        return await self._flushed()
-
-    async def _flushed(self) -> web.Response:
+    def _model(self, exchange: Exchange) -> None:
+        key = self.access.admit(exchange.headers, "call")
+        path, named = split_path(exchange.target)
+        known = path.startswith(b"/v1/") and kind_of(path) not in UNSCHEDULED
+        if exchange.method != b"POST" or not known:
+            self.spawn(forward(self, exchange, path))
+            return
+        asked = read_request(exchange, path, named, self.cell_id)
+        self.access.check_budget(key)
         try:
-            return web.json_response({"committed": await asyncio.to_thread(self.recorder.flush)})
-        except StoreError as error:
-            return web.json_response({"error": str(error)}, status=507)
-
-    async def release_program(self, request: web.Request) -> web.Response:
-        """A program is over: its place is free at once."""
-        try:
-            program = str((await request.json())["program_id"])
-        except (ValueError, KeyError, TypeError):
-            return web.json_response({"error": "the body must name `program_id`"}, status=400)
-        return web.json_response({"program_id": program, "released": self._release(program)})
-
-    def _release(self, program: str, reason: str = "release") -> bool:
-        known = self.programs.pop(program, None)
-        for following in self.policy.release(program):
-            if following in self.programs:
-                self.programs[following].admitted.set()
-        if known is not None:
-            known.admitted.set()  # a call still held goes on rather than waiting for nothing
-            self._event(program, "release", reason)
-        return known is not None
-
-    # Views
-
-    async def health(self, _: web.Request) -> web.Response:
-        """What the gateway does and what it could not record."""
-        held = sum(not program.admitted.is_set() for program in self.programs.values())
-        return web.json_response(
-            {
-                "status": "ok",
-                "policy": self.policy_name,
-                "cell_id": self.cell_id,
-                "programs": len(self.programs),
-                "held": held,
-                "recorded": self.recorder.committed,
-                "unrecorded": self.recorder.dropped,
-                "store_error": self.recorder.last_error,
-            }
+            pool = self.pools.of_model(asked.model)
+        except LookupError as error:
+            raise Denied(503, str(error)) from None
+        if asked.call_id in self.passages:
+            raise Denied(409, f"a call {asked.call_id!r} is running already")
+        ledger = pool.scheduler.ledger
+        if len(ledger.waiting) >= self.settings.max_held:
+            self.count("turned_away")
+            headers = [JSON, (b"Retry-After", b"5")]
+            exchange.respond(503, headers, refusal(503, "too many calls are held; try again"))
+            return
+        program = ledger.programs.get(asked.program)
+        key.check_owner(program)
+        passage = Passage(self, pool, exchange, asked, key)
+        passage.record.concurrency = self.concurrency
+        self.passages[asked.call_id] = passage
+        exchange.on_gone = passage.gone
+        began = time.perf_counter()
+        chain = chain_of(asked.raw)
+        prompt, common = self.sizes.estimate(program, asked), common_share(program, chain)
+        passage.chain = chain
+        # The scheduler may let the call in at once, and asks for its passage by the call's id.
+        call, admitted = pool.scheduler.arrive(
+            asked.program,
+            asked.call_id,
+            prompt,
+            asked.output_tokens,
+            passage.record.sent,
+            key.name,
+            common,
         )
+        self.pulse.decided(time.perf_counter() - began)
+        passage.call = call
+        self.send_admitted(pool, admitted)
+        if call.engine is None:
+            self._held(pool, passage)
 
-    async def show_programs(self, _: web.Request) -> web.Response:
-        """Every program: calls in flight, and whether it is held."""
-        view = {
-            name: {"in_flight": p.calls_in_flight, "held": not p.admitted.is_set()}
-            for name, p in self.programs.items()
-        }
-        return web.json_response(view)
+    def _held(self, pool: Pool, passage: Passage) -> None:
+        call = passage.call
+        assert call is not None
+        few = len(pool.scheduler.ledger.waiting) <= FEW_WAITING
+        if call.first and few and self._tokenizing < MAX_TOKENIZE:
+            self.spawn(self._measured(pool, passage, call))
+        self.set_wake(pool)
 
-    # The proxy
-
-    async def proxy(self, request: web.Request) -> web.StreamResponse:
-        """Hold the call if the policy says so, forward it, record it."""
-        path = request.match_info["path"]
-        if request.method != "POST":
-            return await self._forward_plain(request, path)
-        raw = await request.read()
+    async def _measured(self, pool: Pool, passage: Passage, call: Call) -> None:
+        self._tokenizing += 1
         try:
-            body = orjson.loads(raw)
-        except orjson.JSONDecodeError as error:
-            return _refusal(400, f"the body is not JSON: {error}")
-        if not isinstance(body, dict):
-            return _refusal(400, "the body must be a JSON object")
-        named = request.match_info.get("program")
-        try:
-            call = new_call(request.headers, named, body, self.cell_id)
-        except ValueError as error:
-            return _refusal(400, str(error))
-        program = self.programs.setdefault(call.program, Program())
-        program.calls_in_flight += 1
-        try:
-            if not await self._admit(call, program):
-                call.http_status = 503
-                return _refusal(503, f"held for {MAX_HOLD_S:.0f} s without a free place")
-            return await self._forward(request, path, call)
-        except TimeoutError:
-            call.http_status = 504
-            return _refusal(504, f"the engine did not answer in {UPSTREAM_TIMEOUT_S:.0f} s")
-        except aiohttp.ClientError as error:
-            call.http_status = 502
-            return _refusal(502, f"the engine did not answer: {type(error).__name__}: {error}")
-        except asyncio.CancelledError:
-            call.status = "cancelled"
-            self._event(call.program, "disconnect", "client went away")
-            raise
+            wanted = self.sizes.question(passage.asked)
+            count = None if wanted is None else await measure(pool, wanted)
+        except ProbeFailed:
+            self.count("sizes_not_measured")  # the estimate stands
+        else:
+            if count is not None and call.engine is None and call.ended is None:
+                admitted = passage.scheduler.estimate(call, count, time.monotonic())
+                self.send_admitted(pool, admitted)
         finally:
-            program.calls_in_flight -= 1
-            program.last_seen = time.monotonic()
-            self._record(call)
-            if call.anonymous:
-                self._release(call.program, "its only call ended")
+            self._tokenizing -= 1
 
-    async def _admit(self, call: Call, program: Program) -> bool:
-        if not program.admitted.is_set():
-            if self.policy.arrive(call.program):
-                program.admitted.set()
-            else:
-                self._event(call.program, "hold", self.policy_name)
-        try:
-            await asyncio.wait_for(program.admitted.wait(), MAX_HOLD_S)
-        except TimeoutError:
-            self._give_up(call, program, "hold expired")
-            self._event(call.program, "expire", f"held for {MAX_HOLD_S:.0f} s")
+    def send_admitted(self, pool: Any, calls: list[Call]) -> None:
+        """Send calls that the scheduler has let in."""
+        for call in calls:
+            passage = self.passages.get(call.call_id)
+            assert passage is not None, f"{call.call_id} is in the ledger without a passage"
+            passage.call = call
+            passage.send()
+        if pool.scheduler.more and not pool.going_on:
+            pool.going_on = True
+            asyncio.get_running_loop().call_soon(self._go_on, pool)
+
+    def _go_on(self, pool: Pool) -> None:
+        """Let in what one event would have been too long for."""
+        pool.going_on = False
+        if pool.scheduler.more:
+            self.send_admitted(pool, pool.scheduler.admit_more(time.monotonic()))
+
+    def note_admitted(self, passage: Passage) -> None:
+        """A call was let in."""
+        if self.settings.all_events and passage.call is not None:
+            policy = passage.scheduler.policy.name
+            self.log("admit", passage.call.program, passage.call, policy)
+
+    def ended(self, passage: Passage) -> None:
+        """A call is over: record it, and release a program that was one call."""
+        asked, record, pool = passage.asked, passage.record, passage.pool
+        self.passages.pop(asked.call_id, None)
+        record.policy = passage.scheduler.policy.name
+        told = record.told
+        if record.status == "ok" and told.prompt:
+            self.sizes.learn(asked, passage.prompt_bytes, told.prompt)
+        self.access.spend(passage.key, record.cost_usd() or 0.0)
+        self.count(f"status_{record.status}")
+        self.recorder.add_made(lambda: record.rows(self.transcripts))
+        program = passage.call.program if passage.call is not None else None
+        if program is None:
+            return
+        over = asked.anonymous or (pool.name, program.program_id) in self._releasing
+        if over and not program.running and not program.waiting:
+            self._releasing.discard((pool.name, program.program_id))
+            asyncio.get_running_loop().call_soon(self.release, pool, program.program_id)
+        elif self.journal is not None:
+            self.journal.note(pool.name, program)
+
+    def release(self, pool: Any, program_id: str, reason: str = "release") -> bool:
+        """A program is over: what it still waits for is refused, what runs may end."""
+        scheduler = pool.scheduler
+        program = scheduler.ledger.programs.get(program_id)
+        if program is None:
             return False
-        except asyncio.CancelledError:
-            self._give_up(call, program, "client went away while held")
-            raise
-        call.held_s = time.monotonic() - call.sent
-        call.admitted_at = cat.now()
+        for call in list(program.waiting.values()):
+            self.passages[call.call_id].refuse(409, f"the program {program_id!r} was released")
+        if program.running:
+            self._releasing.add((pool.name, program_id))
+            return True
+        if program_id in scheduler.ledger.programs:
+            if self.journal is not None:
+                self.journal.forget(pool.name, program_id)
+            self.send_admitted(pool, scheduler.release(program_id, time.monotonic(), reason))
         return True
 
-    def _give_up(self, call: Call, program: Program, reason: str) -> None:
-        """A held call leaves; the program keeps its turn if another call of it still waits."""
-        if program.calls_in_flight == 1:
-            self._release(call.program, reason)
+    def endpoint_changed(self, endpoint: Endpoint) -> None:
+        """An endpoint failed, or asked for a pause."""
+        for pool in self.pools.by_name.values():
+            if endpoint.name in pool.endpoints:
+                self.pools.refresh(pool, endpoint)
 
-    async def _forward(self, request: web.Request, path: str, call: Call) -> web.StreamResponse:
-        url = f"{self.engine.url}/v1/{path}"
-        headers = {k: v for k, v in request.headers.items() if k.lower() not in HOP_HEADERS}
-        body = call.body
-        if self.record_tokens and path == "chat/completions":
-            body = TOKEN_FIELDS | body  # what the client asks for itself stays
-            call.records_tokens = True
-        async with self.client.post(url, data=orjson.dumps(body), headers=headers) as answer:
-            call.http_status = answer.status
-            passed = {k: v for k, v in answer.headers.items() if k.lower() not in HOP_HEADERS}
-            passed.pop("Content-Encoding", None)  # aiohttp has decoded it
-            passed["X-Tutti-Held-S"] = f"{call.held_s:.6f}"
-            if answer.content_type == "text/event-stream":
-                return await self._stream(request, answer, passed, call)
-            data = await answer.read()
-            if answer.status == 200:
-                call.note_answer(data)
-                call.answered.append(data)
-                call.status = "ok"
-                passed["X-Tutti-Cost-Usd"] = f"{call.cost_usd(self.prices):.9f}"
-            elif answer.status < 500 and answer.status != 429:
-                call.status = "model_error"
-            return web.Response(body=data, status=answer.status, headers=passed)
+    # Time
 
-    async def _stream(
-        self, request: web.Request, answer: Any, headers: dict[str, str], call: Call
-    ) -> web.StreamResponse:
-        response = web.StreamResponse(status=answer.status, headers=headers)
-        await response.prepare(request)
-        tail = b""
-        try:
-            async for chunk in answer.content.iter_any():
-                await response.write(chunk)
-                *lines, tail = (tail + chunk).split(b"\n")
-                for line in lines:
-                    _note_event(call, line)
-        except (aiohttp.ClientError, TimeoutError):
-            # Headers are out, so no error can be sent: a cut connection is the only honest end.
-            if request.transport is not None:
-                request.transport.abort()
-            return response
-        _note_event(call, tail)
-        await response.write_eof()
-        call.status = "ok" if answer.status == 200 else "infra_error"
-        return response
+    async def _rounds(self) -> None:
+        flush_in = 0.0
+        while True:
+            await asyncio.sleep(min(ROUND_S, 0.1))
+            if self.journal is not None:
+                self.journal.flush()
+            flush_in += 0.1
+            if flush_in >= ROUND_S:
+                flush_in = 0.0
+                try:
+                    self._round()
+                except Exception as error:  # the next one must come, whatever this one met
+                    context = {"message": "a round of the gateway failed", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(context)
 
-    async def _forward_plain(self, request: web.Request, path: str) -> web.Response:
-        url = f"{self.engine.url}/v1/{path}"
-        try:
-            async with self.client.request(request.method, url) as answer:
-                data = await answer.read()
-                kind = answer.content_type
-                return web.Response(body=data, status=answer.status, content_type=kind)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            return _refusal(502, f"the engine did not answer: {error!r}")
+    def _round(self) -> None:
+        now = time.monotonic()
+        self.trend.append(views.load(self))
+        self.server.sweep()
+        for endpoint in self.pools.all_endpoints():
+            endpoint.origin.sweep()
+        for pool in self.pools.by_name.values():
+            for endpoint in pool.endpoints.values():
+                self.pools.refresh(pool, endpoint)
+            self.send_admitted(pool, pool.scheduler.expire_idle(now))
+            if pool.scheduler.policy.tick_s is None:
+                self.send_admitted(pool, pool.scheduler.tick(now))
+            self.set_wake(pool)
+        for passage in list(self.passages.values()):
+            check(passage, self, now)
+        self._collect(now)
+        if self.journal is not None:
+            self.journal.rewrite(
+                {name: p.scheduler.ledger for name, p in self.pools.by_name.items()}
+            )
+
+    def _collect(self, now: float) -> None:
+        """Look for garbage that holds itself while nobody waits: it takes tens of milliseconds."""
+        if not self.passages and now - self._collected > COLLECT_S:
+            gc.collect()
+            self._collected = now
+
+    def set_wake(self, pool: Pool) -> None:
+        """Be there when the policy wants to look again though nothing happens."""
+        now, policy = time.monotonic(), pool.scheduler.policy
+        times = [] if policy.tick_s is None else [pool.ticked + policy.tick_s]
+        if pool.scheduler.ledger.waiting and (at := policy.wake_at(now)) is not None:
+            times.append(at)
+        if not times:
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + max(min(times) - now, 0.001)
+        if pool.wake is not None:
+            if pool.wake.when() <= due:
+                return
+            pool.wake.cancel()
+        pool.wake = loop.call_at(due, self._woken, pool)
+
+    def _woken(self, pool: Pool) -> None:
+        pool.wake, pool.ticked = None, time.monotonic()
+        self.send_admitted(pool, pool.scheduler.tick(pool.ticked))
+        self.set_wake(pool)
 
     # Records
 
-    def _record(self, call: Call) -> None:
-        load = {"policy": self.policy_name, "concurrency": self.concurrency}
-        endpoint = self.engine.engine_id
-        self.recorder.add_made(call.record(endpoint, self.prices, load, self.transcripts))
+    def count(self, name: str) -> None:
+        """One more of something that the metrics show."""
+        self.counts[name] = self.counts.get(name, 0) + 1
 
-    def _event(self, program: str, event: str, reason: str) -> None:
+    def _keep_samples(self, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            self.recorder.add("server_metrics", row)
+
+    def _trouble(self, endpoint: Endpoint, reason: str) -> None:
+        self._event("", "reject", f"{endpoint.name}: {reason}"[:200])
+
+    def log(self, event: str, program: Program, call: Call | None, reason: str) -> None:
+        self.count(f"event_{event}")
+        if event not in DECISION_EVENTS and not self.settings.all_events:
+            return
+        engine = program.engine
+        row: dict[str, Any] = {"tokens": call.need_tokens if call else program.context_tokens}
+        if engine is not None and engine.capacity_tokens is not None:
+            pools = self.pools.by_name.values()
+            pool = next((p for p in pools if engine.engine_id in p.endpoints), None)
+            if pool is not None and engine is pool.endpoints[engine.engine_id].engine:
+                row["booked"] = pool.scheduler.policy.booked_tokens(engine)
+                row["capacity"] = engine.capacity_tokens
+        self._event(program.program_id, event, reason, row)
+
+    def _event(
+        self, program: str, event: str, reason: str, more: dict[str, Any] | None = None
+    ) -> None:
         row = {"at": cat.now(), "cell_id": self.cell_id, "program_id": program}
-        self.recorder.add("gateway_events", row | {"event": event, "reason": reason})
-
-    async def _sample_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(SAMPLE_S)
-            if self.cell_id:
-                await self._sample()
-            self._expire_idle()
-
-    async def _sample(self) -> None:
-        if not self.cell_id:
-            return
-        timeout = aiohttp.ClientTimeout(total=METRICS_TIMEOUT_S)
-        try:
-            async with self.client.get(f"{self.engine.url}/metrics", timeout=timeout) as answer:
-                values = parse_metrics(await answer.text())
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            self._event("", "reject", f"no metrics: {type(error).__name__}: {error}"[:200])
-            return
-        at = cat.now()
-        for name, value in values.items():
-            row = {"cell_id": self.cell_id, "engine_id": self.engine.engine_id, "at": at}
-            self.recorder.add("server_metrics", row | {"name": name, "value": value})
-
-    def _expire_idle(self) -> None:
-        oldest = time.monotonic() - IDLE_LEASE_S
-        idle = [
-            name
-            for name, program in self.programs.items()
-            if not program.calls_in_flight and program.last_seen < oldest
-        ]
-        for name in idle:
-            self._release(name, "idle lease ended")
-
-
-def _note_event(call: Call, line: bytes) -> None:
-    if line.startswith(b"data: {"):
-        call.note_first_token()
-        call.answered.append(line[6:])
-        if b'"usage"' in line or b'"finish_reason"' in line:
-            call.note_answer(line[6:])
-
-
-def _refusal(status: int, message: str) -> web.Response:
-    headers = {"Retry-After": "5"} if status == 503 else None
-    body = {"error": {"message": message, "type": "gateway_error", "code": status}}
-    return web.json_response(body, status=status, headers=headers)
+        self.recorder.add("gateway_events", row | {"event": event, "reason": reason} | (more or {}))

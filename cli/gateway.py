@@ -1,0 +1,316 @@
+"""`tutti gateway`: the program-aware gateway before engines, until Ctrl-C.
+
+In: engines by URL, models of the registry (those with a checkpoint are started first), a policy.
+Out: where it listens and how an agent is pointed at it; then it serves. Ctrl-C, or SIGTERM, ends
+the gateway, then the engines that were started for it, with exit code 0.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.failures import UsageError, guarded, message_of
+
+if TYPE_CHECKING:
+    from storage import Catalog
+    from tasks.serving import Engine, Model
+    from tasks.serving.gateway.access import Access
+    from tasks.serving.gateway.app import Gateway
+    from tasks.serving.gateway.endpoint import EndpointConfig
+    from tasks.serving.gateway.settings import Settings
+
+PROJECT = Path(__file__).resolve().parents[1]
+MODELS = PROJECT / "deployments" / "models.yaml"
+PORT = 8300
+GUIDE = """\
+gateway on {url}: policy {policy}; {engines}
+  an agent's base URL   {url}/p/PROGRAM/v1 (Anthropic's clients: without /v1)
+  or by a header        {url}/v1 with X-Program-Id: PROGRAM
+  models                {models}
+  when it is over       POST {url}/programs/release {{"program_id": "PROGRAM"}}
+  what it does now      {url}/ui
+Ctrl-C ends it."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(gateway)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be served, checked as far as it can be before anything starts."""
+
+    settings: "Settings"
+    access: "Access"
+    endpoints: list["EndpointConfig"]
+    engines: list[tuple["Engine", "EndpointConfig"]]
+    """To be started, with their endpoints."""
+    host: str
+    port: int
+
+    @property
+    def all_endpoints(self) -> list["EndpointConfig"]:
+        """Those given, and those of the engines to be started."""
+        return [*self.endpoints, *(endpoint for _, endpoint in self.engines)]
+
+
+def gateway(
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL|ID=URL|JSON",
+            help="an engine that runs (vLLM, SGLang), by its base URL; may be repeated",
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="a model of the registry, may be repeated: its endpoint, or vLLM started for its "
+            "checkpoint",
+        ),
+    ] = None,
+    models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="passthrough, cap, adaptive, thunderagent, continuum or least_attained_service"
+        ),
+    ] = "adaptive",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="programs at once, for --policy cap")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="an option of the policy; may be repeated"),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="where to listen; beyond this machine only with tokens")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one")] = PORT,
+    budget_usd: Annotated[
+        float | None, typer.Option(min=0, help="then calls are refused with 402")
+    ] = None,
+    hold_s: Annotated[float, typer.Option(min=0, help="the longest hold; then 503")] = 300.0,
+    prices: Annotated[
+        Path | None, typer.Option(help="price book; deployments/prices.yaml if left out")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold, place and record the calls of agents before engines, until Ctrl-C.
+
+    Tokens, where it should ask for some: TUTTI_GATEWAY_TOKENS (docs/gateway.md).
+    """
+
+    def work() -> None:
+        from storage import open_catalog
+
+        chosen = _chosen(engine or [], model or [], models)
+        settings = _settings(policy, option or [], limit, hold_s, prices, chosen.record_tokens)
+        access = _access(budget_usd, host, chosen.endpoints)
+        with open_catalog() as catalog:
+            plan = _plan(chosen, settings, access, host, port, catalog)
+            _run(plan, catalog, as_json)
+
+    guarded(work)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What --engine and --model name."""
+
+    endpoints: list["EndpointConfig"]
+    checkpoints: dict[str, "Model"]
+    record_tokens: bool
+
+
+def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen:
+    """Raises RegistryError, UsageError."""
+    from pydantic import ValidationError
+
+    from tasks.serving import pick_model
+    from tasks.serving.gateway.command import read_engines
+
+    if not urls and not names:
+        raise UsageError("name what to stand before: --engine URL, or --model NAME")
+    try:
+        endpoints = read_engines(urls)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    picked = {name: pick_model(registry, name) for name in names}
+    kept = {name for name, model in picked.items() if model.record_tokens}
+    if kept and (urls or len(kept) < len(picked)):
+        raise UsageError(
+            f"{registry}: models.{min(kept)}.record_tokens: a gateway asks all its engines for "
+            "tokens or none; serve this model by a gateway of its own"
+        )
+    for name, model in picked.items():
+        if model.endpoint is not None:
+            try:
+                endpoints.append(_endpoint(name, model, model.endpoint, name))
+            except ValidationError as error:
+                raise UsageError(f"{registry}: models.{name}: {message_of(error)}") from None
+    served = {name: model for name, model in picked.items() if model.endpoint is None}
+    return Chosen(endpoints, served, bool(kept))
+
+
+def _endpoint(name: str, model: "Model", url: str, identity: str) -> "EndpointConfig":
+    """A registry's model as the gateway takes it. Raises ValidationError."""
+    from tasks.serving.gateway.endpoint import EndpointConfig
+
+    outside = model.checkpoint is None  # what tutti starts is served under the registry's name
+    return EndpointConfig(
+        url=url,
+        id=identity,
+        pool=name,
+        models=((model.served_name if outside else None) or name,),
+        max_calls=model.max_calls,
+        api_key_env=model.api_key_env,
+        prices=model.prices,
+        metrics=model.provider == "vllm",
+    )
+
+
+def _settings(
+    policy: str,
+    option: Sequence[str],
+    limit: int | None,
+    hold_s: float,
+    prices: Path | None,
+    record_tokens: bool,
+) -> "Settings":
+    """Raises UsageError, PriceError."""
+    from tasks.serving.gateway.command import read_policy, read_prices
+    from tasks.serving.gateway.settings import Settings
+
+    try:
+        options = read_policy(policy, option, limit)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return Settings(
+        policy=policy,
+        options=options,
+        hold_s=hold_s,
+        record_tokens=record_tokens,
+        prices=read_prices(prices),
+    )
+
+
+def _access(budget_usd: float | None, host: str, endpoints: Sequence["EndpointConfig"]) -> "Access":
+    """Tokens and keys from the environment. Raises UsageError."""
+    from tasks.serving.gateway.access import TOKENS_VARIABLE, Access
+
+    try:
+        access = Access(os.environ.get(TOKENS_VARIABLE, ""), budget_usd)
+        access.check_host(host)
+        for endpoint in endpoints:
+            endpoint.key()
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return access
+
+
+def _plan(
+    chosen: Chosen,
+    settings: "Settings",
+    access: "Access",
+    host: str,
+    port: int,
+    catalog: "Catalog",
+) -> Plan:
+    """What can be wrong is found here, before an engine's start takes minutes.
+
+    Raises UsageError, PortTaken, RegistryError.
+    """
+    from tasks.serving import Engine, claim_port
+
+    listening = claim_port(port or None)
+    engines = []
+    for name, model in chosen.checkpoints.items():
+        engine = Engine(name, model, catalog)
+        endpoint = _endpoint(name, model, engine.address.url, engine.engine_id)
+        engines.append((engine, endpoint))
+    plan = Plan(settings, access, chosen.endpoints, engines, host, listening)
+    names = [endpoint.name for endpoint in plan.all_endpoints]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(f"given twice: {', '.join(twice)}")
+    return plan
+
+
+def _run(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
+    """Start the engines, serve, end all. Raises EngineFailed, GatewayFailed."""
+    import uvloop
+
+    with ExitStack() as running:
+        for engine, _ in plan.engines:
+            typer.echo(f"starting vLLM for {engine.name} …", err=True)
+            running.enter_context(engine)
+        uvloop.run(_serve(plan, catalog, as_json))
+    if not as_json:
+        typer.echo("ended; what was recorded is kept", err=True)
+
+
+async def _serve(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
+    from tasks.serving import GatewayFailed
+    from tasks.serving.gateway.app import Gateway
+    from tasks.serving.gateway.command import serve
+
+    journal = catalog.home.root / "gateway" / f"programs-{plan.port}.jsonl"
+    made = Gateway(catalog, plan.settings, plan.access, journal)
+    engines = [engine for engine, _ in plan.engines]
+    try:
+        await serve(
+            made,
+            plan.host,
+            plan.port,
+            plan.all_endpoints,
+            lambda port: typer.echo(_told(plan, port, as_json)),
+            _watch(engines, made) if engines else None,
+        )
+    except OSError as error:
+        raise GatewayFailed(f"cannot listen on {plan.host}:{plan.port}: {error}") from error
+
+
+def _told(plan: Plan, port: int, as_json: bool) -> str:
+    """Where it is and how it is used."""
+    url = f"http://{plan.host}:{port}"
+    names = [name for endpoint in plan.all_endpoints for name in endpoint.models]
+    if as_json:
+        told = {"url": url, "base_url": f"{url}/p/PROGRAM/v1", "ui": f"{url}/ui"}
+        return json.dumps(told | {"policy": plan.settings.policy, "models": names})
+    asked = [endpoint.name for endpoint in plan.all_endpoints if not endpoint.models]
+    if asked:
+        names.append("what the engines say (GET /v1/models)")
+    count = len(plan.all_endpoints)
+    engines = f"{count} engine{'s' * (count > 1)}"
+    return GUIDE.format(
+        url=url, policy=plan.settings.policy, engines=engines, models=", ".join(names)
+    )
+
+
+async def _watch(engines: list["Engine"], made: "Gateway") -> None:
+    """Say which engine died; return never while another can answer. Raises EngineFailed."""
+    from tasks.serving import EngineFailed
+
+    async def watch(engine: "Engine") -> None:
+        try:
+            await engine.watch()
+        except EngineFailed as error:
+            others = [e for e in made.pools.all_endpoints() if e.name != engine.engine_id]
+            if not any(other.reachable for other in others):
+                raise
+            typer.echo(f"tutti: {engine.name}: {error}", err=True)
+
+    await asyncio.gather(*(watch(engine) for engine in engines))
+    await asyncio.Event().wait()  # the others go on

@@ -1,0 +1,97 @@
+"""What `tutti gateway` and ``python -m tasks.serving.gateway`` share: engines, a policy's options
+and the price book as they are given on a command line, and serving until a signal."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from tasks.serving.gateway.app import Gateway
+from tasks.serving.gateway.endpoint import EndpointConfig
+from tasks.serving.metering.prices import PRICE_BOOK, PriceBook, read_price_book
+from tasks.serving.registry import explain
+from tasks.serving.scheduling import make_policy
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def read_engines(given: Iterable[str]) -> list[EndpointConfig]:
+    """Engines as URL, ID=URL or JSON. Raises ValueError that says which one is wrong."""
+    return [_engine(text, place) for place, text in enumerate(given)]
+
+
+def read_policy(name: str, given: Sequence[str], limit: int | None) -> dict[str, Any]:
+    """The options of the policy `name`, checked. Raises ValueError with option and value."""
+    options: dict[str, Any] = {}
+    for text in given:
+        option, equals, value = text.partition("=")
+        if not equals or not option:
+            raise ValueError(f"--option must be NAME=VALUE, not {text!r}")
+        options[option] = _value(value)
+    if limit is not None:
+        options["limit"] = limit
+    if name == "cap" and "limit" not in options:
+        raise ValueError("--policy cap needs --limit, the programs that may run at once")
+    make_policy(name, options)
+    return options
+
+
+def read_prices(path: Path | None) -> PriceBook | None:
+    """The price book in `path`, or this project's where there is one. Raises PriceError."""
+    if path is None and not PRICE_BOOK.is_file():
+        return None
+    return read_price_book(path or PRICE_BOOK)
+
+
+async def serve(
+    gateway: Gateway,
+    host: str,
+    port: int,
+    endpoints: list[EndpointConfig],
+    ready: Callable[[int], None],
+    beside: Coroutine[Any, Any, None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, or until `beside` raises; `ready` is told the port.
+
+    Raises OSError where it cannot listen, ValueError for an endpoint, and what `beside` raises.
+    """
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, stopping.set)
+    waits = [asyncio.create_task(stopping.wait())]
+    if beside is not None:
+        waits.append(asyncio.create_task(beside))  # type: ignore[arg-type]
+    try:
+        ready(await gateway.start(host, port, endpoints))
+        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in waits:
+            task.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        await gateway.stop()
+
+
+def _engine(text: str, place: int) -> EndpointConfig:
+    try:
+        if text.startswith("{"):
+            return EndpointConfig.model_validate_json(text)
+        name, equals, url = text.partition("=")
+        if equals and "://" not in name:
+            return EndpointConfig(url=url, id=name)
+        return EndpointConfig(url=text)
+    except ValidationError as error:
+        raise ValueError(f"--engine number {place + 1}: {explain(error)}") from None
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

@@ -1,0 +1,240 @@
+"""An engine or outside endpoint behind the gateway: its connections, health, limits and figures.
+
+What is read every second is both the sample and the health check. An engine that does not answer
+three times in a row takes no calls until it does again; then its capacity is read anew, and what
+was cached is taken as lost if its counters started over.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from tasks.serving.gateway.wire.client import Origin
+from tasks.serving.gateway.wire.messages import Headers, find
+from tasks.serving.metering.sampler import MetricsSampler
+from tasks.serving.registry import Prices
+from tasks.serving.scheduling import Engine
+
+PROBE_TIMEOUT_S = 5.0
+FAILURES_TO_CLOSE = 3
+BREAK_FIRST_S, BREAK_MOST_S = 1.0, 30.0
+LONGEST_PAUSE_S = 600.0
+
+
+class EndpointConfig(BaseModel):
+    """One engine or outside endpoint."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str = Field(description="base URL, without /v1")
+    id: str = Field("", description="recorded with its calls; the URL if empty")
+    pool: str = Field("", description="endpoints of one pool serve the same models")
+    models: tuple[str, ...] = Field((), description="names it serves; empty asks it")
+    capacity_tokens: int | None = Field(None, ge=1, description="KV cache; empty asks its metrics")
+    max_calls: int | None = Field(None, ge=1, description="most calls in flight, if it limits them")
+    api_key_env: str | None = Field(None, description="environment variable that holds its key")
+    prices: Prices | None = None
+    metrics: bool = Field(True, description="whether it has /metrics and /health, as engines do")
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("not an http(s) URL")
+        return url.rstrip("/").removesuffix("/v1")  # as most clients are given it
+
+    @property
+    def name(self) -> str:
+        """What it is known by."""
+        return self.id or self.url
+
+    def key(self) -> bytes | None:
+        """Its own key, as a header's value. Raises ValueError where the environment lacks it."""
+        if self.api_key_env is None:
+            return None
+        if not os.environ.get(self.api_key_env):
+            raise ValueError(f"{self.name}: {self.api_key_env} is not set in the environment")
+        return b"Bearer " + os.environ[self.api_key_env].encode()
+
+
+@dataclass
+class Answer:
+    """An answer read whole."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class ProbeFailed(Exception):
+    """A request of the gateway's own was not answered."""
+
+
+class _Whole:
+    """Reads an answer whole."""
+
+    def __init__(self) -> None:
+        self.done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._status, self._headers = 0, list[tuple[bytes, bytes]]()
+        self._body: list[bytes] = []
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        self._status, self._headers = status, headers
+
+    def on_data(self, data: bytes) -> None:
+        self._body.append(data)
+
+    def on_end(self) -> None:
+        if not self.done.done():
+            self.done.set_result(Answer(self._status, self._headers, b"".join(self._body)))
+
+    def on_failure(self, reason: str) -> None:
+        if not self.done.done():
+            self.done.set_exception(ProbeFailed(reason))
+
+
+@dataclass(eq=False)
+class Endpoint:
+    """One engine or outside endpoint, as it is now."""
+
+    config: EndpointConfig
+    engine: Engine
+    origin: Origin
+    sampler: MetricsSampler
+    models: tuple[str, ...] = ()
+    context_tokens: int | None = None
+    draining: bool = False
+    reachable: bool = False
+    failures: int = 0
+    """Calls and probes in a row that failed."""
+    paused_until: float = 0.0
+    """Its circuit is open, or it asked for a pause (429)."""
+    pause_reason: str = ""
+    calls: int = 0
+    failed_calls: int = 0
+    restarts: int = 0
+    last_page: str = ""
+    sampled: float = 0.0
+    kv_usage: float | None = None
+    """The share of its cache in use at the last sample, 0 to 1; None where it does not say."""
+    listed: Callable[[str], Prices | None] = lambda model: None
+    """What the price book says of a model now."""
+    _key: bytes | None = field(default=None, repr=False)
+
+    @classmethod
+    def make(cls, config: EndpointConfig) -> "Endpoint":
+        """An endpoint that was not asked yet. Raises ValueError for what makes no sense."""
+        name = config.name
+        engine = Engine(name, config.capacity_tokens, max_calls=config.max_calls, accepting=False)
+        key = config.key()
+        made = cls(config, engine, Origin(config.url), MetricsSampler(name), config.models)
+        made._key = key
+        return made
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return self.engine.engine_id
+
+    def authorize(self, headers: Headers, own_tokens: bool) -> Headers:
+        """Headers with its own key; the client's goes through only where the gateway has no
+        tokens of its own, so that they are never shown to others."""
+        if self._key is not None or own_tokens:
+            headers = [h for h in headers if h[0].lower() not in (b"authorization", b"x-api-key")]
+        return headers if self._key is None else [*headers, (b"Authorization", self._key)]
+
+    def prices_of(self, model: str) -> Prices | None:
+        """Its own prices, else the price book's as of now, by the name that the call gives or the
+        registry's, which its pool has; None where nobody knows."""
+        if self.config.prices is not None:
+            return self.config.prices
+        found = self.listed(model)
+        if found is None and model in self.config.models:
+            found = self.listed(self.config.pool)
+        return found
+
+    def may_accept(self, now: float) -> bool:
+        """Whether it should get calls."""
+        return self.reachable and not self.draining and now >= self.paused_until
+
+    def failed(self, now: float, reason: str) -> None:
+        """A call failed for a reason that is its own; after a few in a row its circuit opens."""
+        self.failed_calls += 1
+        if now < self.paused_until:
+            return  # calls that were under way when the circuit opened say nothing new
+        self.failures += 1
+        if self.failures >= FAILURES_TO_CLOSE:
+            past = self.failures - FAILURES_TO_CLOSE
+            pause = min(BREAK_FIRST_S * 2 ** min(past, 10), BREAK_MOST_S)
+            self.pause(now + pause, f"{self.failures} failures in a row, the last: {reason}")
+
+    def pause(self, until: float, reason: str) -> None:
+        """It gets no calls until then."""
+        self.paused_until, self.pause_reason = max(self.paused_until, until), reason
+
+    def answered(self) -> None:
+        """A call was answered: whatever was wrong has passed."""
+        self.failures = 0
+
+    async def ask(
+        self,
+        method: bytes,
+        path: bytes,
+        body: bytes = b"",
+        headers: Headers | None = None,
+        timeout_s: float = PROBE_TIMEOUT_S,
+    ) -> Answer:
+        """An unscheduled request; without headers the gateway's own. Raises ProbeFailed."""
+        receiver = _Whole()
+        if headers is None:
+            headers = self.authorize([(b"Accept", b"*/*")], own_tokens=False)
+            if body:
+                headers = [*headers, (b"Content-Type", b"application/json")]
+        request = self.origin.send(method, path, headers, body, receiver)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await receiver.done
+        except TimeoutError:
+            raise ProbeFailed(f"no answer in {timeout_s:.0f} s") from None
+        finally:
+            if not receiver.done.done() or receiver.done.cancelled():
+                request.cancel()
+
+    async def read_models(self) -> None:
+        """Which models it serves, and how long a context it takes. Raises ProbeFailed."""
+        answer = await self.ask(b"GET", b"/v1/models")
+        try:
+            listed = orjson.loads(answer.body)["data"]
+            names = tuple(str(each["id"]) for each in listed)
+            lengths = [each.get("max_model_len") for each in listed]
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise ProbeFailed(f"/v1/models made no sense: {error!r}") from None
+        self.models = self.config.models or names
+        known = [length for length in lengths if isinstance(length, int)]
+        self.context_tokens = min(known, default=None)
+
+    def next_probe_s(self) -> float:
+        """How long until it is asked again: less often while it is away."""
+        return min(0.5 * 2 ** min(self.failures, 4), 5.0) if not self.reachable else 1.0
+
+
+def retry_after_s(headers: Headers) -> float | None:
+    """The pause that an answer asks for, in seconds; None where it asks for none."""
+    value = find(headers, b"retry-after")
+    try:
+        seconds = float(value) if value is not None else None
+    except ValueError:
+        return None  # a date: rare, and clocks differ
+    return None if seconds is None or seconds < 0 else min(seconds, LONGEST_PAUSE_S)
+
+
+def monotonic() -> float:
+    """Seconds of the clock that scheduling goes by."""
+    return time.monotonic()

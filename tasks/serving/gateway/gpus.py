@@ -1,0 +1,39 @@
+"""GPUs of the gateway's machine, read each second of a cell by a thread, so that no call waits."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from storage import catalog as cat
+from tasks.serving.metering.gpu import GpuSampler
+
+Rows = list[dict[str, Any]]
+
+
+class Gpus:
+    """Rows of `server_metrics` from NVML while a cell runs; nothing but a reason where it is not
+    there."""
+
+    def __init__(
+        self,
+        on_rows: Callable[[Rows], None],
+        cell: Callable[[], str],
+        make: Callable[[str], GpuSampler] = GpuSampler,
+        sample_s: float = 1.0,
+    ) -> None:
+        self.on_rows, self.cell, self.make, self.sample_s = on_rows, cell, make, sample_s
+        self.absent = "not looked for yet"
+        """Why there are none to read; empty where there are."""
+
+    async def watch(self) -> None:
+        """Sample for ever; returns where there is nothing to sample."""
+        sampler = await asyncio.to_thread(self.make, f"host:{socket.gethostname()}")
+        self.absent = sampler.absent
+        try:
+            while not self.absent:
+                if cell := self.cell():
+                    self.on_rows(await asyncio.to_thread(sampler.rows, cat.now(), cell))
+                await asyncio.sleep(self.sample_s)
+        finally:
+            sampler.close()

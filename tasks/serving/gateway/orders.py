@@ -1,0 +1,214 @@
+"""What is asked of the gateway itself: cells, releases, engines, and views of its state.
+
+``PUT /cell``, ``DELETE /cell``, ``POST /flush`` (a sweep's); ``POST /programs/release``,
+``GET /programs``, ``GET /profiles`` (ThunderAgent's routes); ``GET|POST /engines``,
+``DELETE /engines/<id>``; ``GET /health``, ``GET /metrics`` (Prometheus), ``GET /ui``.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import orjson
+from pydantic import ValidationError
+
+from storage import StoreError
+from tasks.serving.gateway import views
+from tasks.serving.gateway.access import Denied
+from tasks.serving.gateway.endpoint import EndpointConfig
+from tasks.serving.gateway.passage import State, answer
+from tasks.serving.gateway.request import BadRequest
+from tasks.serving.gateway.wire.server import Exchange
+from tasks.serving.registry import explain
+from tasks.serving.scheduling import make_policy
+
+if TYPE_CHECKING:
+    from tasks.serving.gateway.app import Gateway
+
+Order = Callable[[Exchange], None]
+Routes = dict[tuple[str, str], Order]
+TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+STORE_FULL = 507
+
+
+class Orders:
+    """The routes of one gateway."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        self.gateway = gateway
+
+    def routes(self) -> Routes:
+        """By method and path; a path that ends in / takes what follows."""
+        return {
+            ("GET", "/health"): self.health,  # open to all: a load balancer has no token
+            ("GET", "/programs"): self._guarded("read", self.programs),
+            ("GET", "/profiles"): self._guarded("read", self.profiles),
+            ("GET", "/profiles/"): self._guarded("read", self.profiles),
+            ("GET", "/engines"): self._guarded("read", self.engines),
+            ("GET", "/state"): self._guarded("read", self.state),
+            ("GET", "/metrics"): self._guarded("read", self.metrics),
+            ("GET", "/ui"): self.page,
+            ("POST", "/programs/release"): self._guarded("call", self.release),
+            ("PUT", "/cell"): self._guarded("admin", self._later(self.begin_cell)),
+            ("DELETE", "/cell"): self._guarded("admin", self._later(self.end_cell)),
+            ("POST", "/flush"): self._guarded("admin", self._later(self.flush)),
+            ("POST", "/engines"): self._guarded("admin", self.add_engine),
+            ("DELETE", "/engines/"): self._guarded("admin", self.remove_engine),
+            ("POST", "/pulse/reset"): self._guarded("admin", self.reset_pulse),
+        }
+
+    # A sweep's
+
+    async def begin_cell(self, exchange: Exchange) -> None:
+        """Start a cell: a fresh policy, a first sample of the engines' counters."""
+        gateway, order = self.gateway, _json(exchange)
+        try:
+            cell, name = str(order["cell_id"]), str(order["policy"])
+            options = dict(order.get("options") or {})
+            if name == "cap" and "limit" not in options:
+                options["limit"] = int(order["limit"])
+            make_policy(name, options)
+            concurrency = order.get("concurrency")
+            gateway.concurrency = None if concurrency is None else int(concurrency)
+        except (KeyError, ValueError, TypeError) as error:
+            raise BadRequest(
+                f"a cell needs `cell_id`, a known `policy` and its options: {error!r}"
+            ) from None
+        for passage in list(gateway.passages.values()):
+            if passage.state is State.HELD:  # of an abandoned cell; nobody would ever let it in
+                passage.refuse(503, "another cell has begun", [(b"Retry-After", b"1")])
+        for pool in gateway.pools.by_name.values():
+            pool.begin(name, options, gateway.log)
+            gateway.set_wake(pool)
+        gateway.cell_id = cell
+        await gateway.pools.sample_now()
+        answer(exchange, 200, orjson.dumps({"cell_id": cell}))
+
+    async def end_cell(self, exchange: Exchange) -> None:
+        """End the cell: a last sample, everything committed."""
+        await self.gateway.pools.sample_now()
+        self.gateway.cell_id, self.gateway.concurrency = "", None
+        await self.flush(exchange)
+
+    async def flush(self, exchange: Exchange) -> None:
+        """Commit what was recorded; 507 when the store cannot take it."""
+        try:
+            committed = await asyncio.to_thread(self.gateway.recorder.flush)
+        except StoreError as error:
+            answer(exchange, STORE_FULL, orjson.dumps({"error": str(error)}))
+        else:
+            answer(exchange, 200, orjson.dumps({"committed": committed}))
+
+    # Programs
+
+    def release(self, exchange: Exchange) -> None:
+        """A program is over: its place is free at once."""
+        order = _json(exchange)
+        if "program_id" not in order:
+            raise BadRequest("the body must name `program_id`")
+        program = str(order["program_id"])
+        key = self.gateway.access.admit(exchange.headers, "call")
+        for pool in self.gateway.pools.by_name.values():
+            key.check_owner(pool.scheduler.ledger.programs.get(program))
+        released = [
+            self.gateway.release(pool, program) for pool in self.gateway.pools.by_name.values()
+        ]
+        answer(exchange, 200, orjson.dumps({"program_id": program, "released": any(released)}))
+
+    def programs(self, exchange: Exchange) -> None:
+        """Every program."""
+        answer(exchange, 200, orjson.dumps(views.programs(self.gateway)))
+
+    def profiles(self, exchange: Exchange) -> None:
+        """Times of every program, or of the one that the path names."""
+        name = unquote(exchange.target.decode("latin-1").partition("?")[0][len("/profiles/") :])
+        found = views.profiles(self.gateway)
+        if name and name not in found:
+            raise Denied(404, f"no program {name!r}")
+        answer(exchange, 200, orjson.dumps(found[name] if name else found))
+
+    # Engines
+
+    def engines(self, exchange: Exchange) -> None:
+        """Every engine."""
+        answer(exchange, 200, orjson.dumps(views.engines(self.gateway)))
+
+    def add_engine(self, exchange: Exchange) -> None:
+        """Add an engine while running."""
+        try:
+            config = EndpointConfig.model_validate(_json(exchange))
+            endpoint = self.gateway.pools.add(config)
+            self.gateway.pools.restore()
+        except ValidationError as error:
+            raise BadRequest(explain(error)) from None
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+        answer(exchange, 201, orjson.dumps({"id": endpoint.name}))
+
+    def remove_engine(self, exchange: Exchange) -> None:
+        """Drain an engine, then take it out."""
+        name = unquote(exchange.target.decode("latin-1")[len("/engines/") :])
+        try:
+            self.gateway.pools.find(name)
+        except LookupError as error:
+            raise Denied(404, str(error)) from None
+        self.gateway.spawn(self.gateway.pools.remove(name))
+        answer(exchange, 202, orjson.dumps({"id": name, "draining": True}))
+
+    # Views
+
+    def health(self, exchange: Exchange) -> None:
+        """What the gateway does, and what it could not record."""
+        answer(exchange, 200, orjson.dumps(views.health(self.gateway)))
+
+    def state(self, exchange: Exchange) -> None:
+        """What the page shows."""
+        answer(exchange, 200, orjson.dumps(views.state(self.gateway)))
+
+    def metrics(self, exchange: Exchange) -> None:
+        """Prometheus text."""
+        text = views.prometheus(self.gateway)
+        exchange.respond(200, [(b"Content-Type", TEXT)], text.encode())
+
+    def page(self, exchange: Exchange) -> None:
+        """The live page; it holds nothing but a script, which asks with the viewer's token."""
+        body, headers = views.page()
+        exchange.respond(200, headers, body)
+
+    def reset_pulse(self, exchange: Exchange) -> None:
+        """Measure decisions and stalls anew."""
+        self.gateway.pulse.reset()
+        answer(exchange, 200, b"{}")
+
+    def _guarded(self, scope: str, order: Order) -> Order:
+        def guarded(exchange: Exchange) -> None:
+            self.gateway.access.admit(exchange.headers, scope)
+            order(exchange)
+
+        return guarded
+
+    def _later(self, work: Callable[[Exchange], Awaitable[None]]) -> Order:
+        async def run(exchange: Exchange) -> None:
+            try:
+                await work(exchange)
+            except BadRequest as error:
+                answer(exchange, 400, orjson.dumps({"error": str(error)}))
+            except Exception:
+                answer(exchange, 500, orjson.dumps({"error": "the gateway failed; see its log"}))
+                raise
+
+        def start(exchange: Exchange) -> None:
+            self.gateway.spawn(run(exchange))
+
+        return start
+
+
+def _json(exchange: Exchange) -> dict[str, Any]:
+    try:
+        body = orjson.loads(exchange.body)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise BadRequest("the body must be a JSON object")
+    return body

@@ -1,0 +1,395 @@
+"""One call on its way through the gateway: held, sent, answered; whatever happens it ends once.
+
+Driven by plain calls from the connections on both sides. It owns nothing but its own state: the
+ledger's account of it is opened by `begin` and closed by `_close`, the only ways in and out.
+"""
+
+import re
+import time
+import zlib
+from enum import Enum
+from typing import Protocol
+
+import orjson
+
+from tasks.serving.gateway.access import Key
+from tasks.serving.gateway.endpoint import Endpoint, retry_after_s
+from tasks.serving.gateway.record import Record
+from tasks.serving.gateway.request import Asked, ask_for_usage, with_fields
+from tasks.serving.gateway.wire.client import Request
+from tasks.serving.gateway.wire.messages import Headers, end_to_end, find
+from tasks.serving.gateway.wire.server import Exchange
+from tasks.serving.scheduling import Call, Scheduler
+
+MAX_TRIES = 3
+MAX_BUFFERED = 64 * 2**20
+TOKEN_FIELDS = {"return_token_ids": True, "logprobs": True}  # vLLM's words
+JSON = (b"Content-Type", b"application/json")
+EVENTS = (b"Content-Type", b"text/event-stream; charset=utf-8")
+TRY_ELSEWHERE = frozenset((502, 503, 504))
+TOO_MANY = 429
+PROGRESS_EVERY = 32  # chunks
+EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
+BETWEEN = re.compile(rb"((?:\r?\n){2,})")
+GZIP = b"\x1f\x8b"
+
+
+class State(Enum):
+    """Where a call is."""
+
+    HELD = "held"
+    SENT = "sent"
+    STREAMING = "streaming"
+    OVER = "over"
+
+
+class Pool(Protocol):
+    """Endpoints that serve the same models, and their scheduler."""
+
+    name: str
+    scheduler: Scheduler
+    endpoints: dict[str, Endpoint]
+
+
+class Owner(Protocol):
+    """What a passage needs of its gateway."""
+
+    record_tokens: bool
+    has_tokens: bool
+
+    def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
+        """Send calls that the scheduler has let in."""
+
+    def note_admitted(self, passage: "Passage") -> None:
+        """A held call was let in."""
+
+    def ended(self, passage: "Passage") -> None:
+        """A call is over: record it."""
+
+    def endpoint_changed(self, endpoint: Endpoint) -> None:
+        """An endpoint failed, or asked for a pause."""
+
+
+def refusal(status: int, message: str) -> bytes:
+    """An error's body, as OpenAI's clients read it."""
+    error = {"message": message, "type": "gateway_error", "code": status}
+    return orjson.dumps({"error": error})
+
+
+def answer(exchange: Exchange, status: int, body: bytes) -> None:
+    """A JSON answer."""
+    exchange.respond(status, [JSON], body)
+
+
+class Passage:
+    """One call."""
+
+    __slots__ = (
+        "_body", "_head", "_request", "_tail", "_tried", "active_at", "asked", "call", "chain",
+        "chunks", "commented", "endpoint", "exchange", "key", "owner", "paused", "pool",
+        "prompt_bytes", "record", "scheduler", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self, owner: Owner, pool: Pool, exchange: Exchange, asked: Asked, key: Key
+    ) -> None:
+        self.owner, self.pool, self.exchange, self.asked, self.key = (
+            owner, pool, exchange, asked, key,
+        )  # fmt: skip
+        self.scheduler = pool.scheduler  # a new cell brings another; this call ends with its own
+        self.record = Record(asked)
+        self.prompt_bytes = len(asked.raw)
+        self.state = State.HELD
+        self.call: Call | None = None
+        self.chain: tuple[int, ...] = ()
+        self.endpoint: Endpoint | None = None
+        self.active_at = self.record.sent
+        self.commented = self.record.sent
+        self.chunks = 0
+        self._request: Request | None = None
+        self._head: Headers = []
+        self._body: list[bytes] = []
+        self._tail = b""
+        self._tried: set[str] = set()
+        self.paused = False
+        """The client reads too slowly: that the engine is not heard is not its fault."""
+
+    # Held
+
+    def comment(self, now: float, text: str) -> None:
+        """Tell a held stream's client that it is not forgotten."""
+        if not self.exchange.started:
+            self.exchange.start(200, [EVENTS, (b"Cache-Control", b"no-cache")])
+        self.exchange.send(b": %b\n\n" % text.encode())
+        self.commented = now
+
+    def refuse(self, status: int, message: str, headers: Headers | None = None) -> None:
+        """End the call with an error of the gateway's own."""
+        if self.state is State.OVER:
+            return
+        self.record.http_status = status
+        exchange = self.exchange
+        if self.state is State.STREAMING:
+            exchange.abort()  # part of an answer is out, so a cut is the only honest end
+        elif exchange.started:
+            exchange.send(b"data: %b\n\n" % refusal(status, message))
+            exchange.end()
+        else:
+            exchange.respond(status, [JSON, *(headers or [])], refusal(status, message))
+        if self._request is not None:
+            self._request.cancel()
+        self._close(message)
+
+    def gone(self) -> None:
+        """The client went away: the hold, or the request to the engine, is cancelled."""
+        if self.state is State.OVER:
+            return
+        self.record.status = "cancelled"
+        if self._request is not None:
+            self._request.cancel()
+        self._close("client went away")
+
+    # Sent
+
+    def send(self) -> None:
+        """The scheduler has let it in: send it to the engine of its call."""
+        call = self.call
+        assert call is not None and call.engine is not None
+        now = time.monotonic()
+        self.endpoint = endpoint = self.pool.endpoints[call.engine.engine_id]
+        if self.record.held_s is None:
+            self.record.held_s = now - self.record.sent
+            self.owner.note_admitted(self)
+            self._prepare()
+        self.record.endpoint = endpoint.name
+        self.record.prices = endpoint.prices_of(self.asked.model)
+        self.state, self.active_at = State.SENT, now
+        self._tried.add(endpoint.name)
+        self._head, self._body, self._tail, self.chunks = [], [], b"", 0
+        asked = self.asked
+        headers = endpoint.authorize(asked.headers, self.owner.has_tokens)
+        endpoint.calls += 1
+        self._request = endpoint.origin.send(b"POST", asked.path, headers, asked.raw, self)
+
+    def _prepare(self) -> None:
+        asked = self.asked
+        if self.owner.record_tokens and asked.kind == "chat/completions":
+            missing = {k: v for k, v in TOKEN_FIELDS.items() if k not in asked.body}
+            asked.raw = with_fields(asked.raw, missing) if missing else asked.raw
+            self.record.records_tokens = True
+        ask_for_usage(asked)
+        self.exchange.on_writable = self._writable
+
+    def _writable(self, writable: bool) -> None:
+        self.paused, self.active_at = not writable, time.monotonic()
+        if self._request is not None:
+            self._request.pause(not writable)
+
+    # The answer
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        """The engine answers."""
+        self.active_at = time.monotonic()
+        self.record.http_status = status
+        self._head = headers
+        kind = find(headers, b"content-type") or b""
+        if status == 200 and kind.startswith(b"text/event-stream"):
+            self.state, self.record.streamed = State.STREAMING, True
+            if not self.exchange.started:
+                self.exchange.start(status, self._passed())
+            assert self.endpoint is not None
+            self.endpoint.answered()
+
+    def on_data(self, data: bytes) -> None:
+        """A piece of the answer."""
+        record = self.record
+        self.active_at = time.monotonic()
+        if self.state is not State.STREAMING:
+            self._body.append(data)
+            self.chunks += len(data)
+            if self.chunks > MAX_BUFFERED:
+                self.refuse(502, f"the answer is larger than {MAX_BUFFERED} bytes")
+            return
+        if record.ttft_s is None and b"data:" in data:
+            record.note_first_token()
+            call = self.call
+            assert call is not None
+            self.scheduler.first_token(call, self.active_at)
+        record.answered.append(data)
+        self.chunks += 1
+        if self.chunks % PROGRESS_EVERY == 0:
+            self._progress()
+        if self.asked.usage_added:
+            data = self._without_usage(data)
+        self.exchange.send(data)
+
+    def on_end(self) -> None:
+        """The answer is whole."""
+        self._request = None
+        if self.state is State.STREAMING:
+            self._end_stream()
+        else:
+            self._end_whole()
+
+    def on_failure(self, reason: str) -> None:
+        """The engine's connection failed."""
+        self._request = None
+        endpoint = self.endpoint
+        if self.state is State.OVER or endpoint is None:
+            return
+        endpoint.failed(time.monotonic(), reason)
+        self.owner.endpoint_changed(endpoint)
+        if self.state is State.STREAMING:
+            self.record.http_status = 502
+            self.exchange.abort()
+            self._close(f"the engine failed in mid-stream: {reason}")
+        elif not self._elsewhere(reason):
+            self.refuse(502, f"the engine did not answer: {reason}", [(b"Retry-After", b"1")])
+
+    def _elsewhere(self, reason: str) -> bool:
+        """Before its first token a call can be sent to another engine."""
+        call = self.call
+        if call is None or len(self._tried) >= MAX_TRIES or self.state is State.OVER:
+            return False
+        if self.scheduler is not self.pool.scheduler:
+            return False
+        others = [e for e in self.pool.endpoints.values() if e.name not in self._tried]
+        target = min(
+            (e.engine for e in others if e.engine.open),
+            key=lambda engine: len(engine.running),
+            default=None,
+        )
+        if target is None:
+            return False
+        self.record.retry += 1
+        admitted = self.scheduler.move(call, target, time.monotonic())
+        self.send()
+        self.owner.send_admitted(self.pool, admitted)
+        return True
+
+    def _end_whole(self) -> None:
+        record, endpoint = self.record, self.endpoint
+        status, body = record.http_status or 502, b"".join(self._body)
+        assert endpoint is not None
+        if status in TRY_ELSEWHERE:
+            endpoint.failed(time.monotonic(), f"HTTP {status}")
+            self.owner.endpoint_changed(endpoint)
+            if self._elsewhere(f"HTTP {status}"):
+                return
+        elif status == TOO_MANY:
+            if self._wait_its_turn(endpoint):
+                return
+        elif status < 500:
+            endpoint.answered()
+        if status == 200:
+            body_read = body if not body.startswith(GZIP) else _unzipped(body)
+            record.told.read(body_read)
+            record.answered.append(body_read)
+            record.status = "ok"
+        elif 400 <= status < 500 and status != TOO_MANY:
+            record.status = "model_error"
+        headers = self._passed()
+        if (cost := record.cost_usd()) is not None and status == 200:
+            headers.append((b"X-Tutti-Cost-Usd", b"%.9f" % cost))
+        if self.exchange.started:  # held with comments: the head is out
+            self.exchange.send(b"data: %b\n\n" % body.replace(b"\n", b" "))
+            self.exchange.end()
+        else:
+            self.exchange.respond(status, headers, body)
+        self._close(f"HTTP {status}")
+
+    def _wait_its_turn(self, endpoint: Endpoint) -> bool:
+        """429: the endpoint pauses for as long as it asks, and the call waits with the others."""
+        pause = retry_after_s(self._head)
+        self.record.retry += 1
+        call = self.call
+        if call is None or self.record.retry > MAX_TRIES:
+            return False
+        endpoint.pause(time.monotonic() + (1.0 if pause is None else pause), "HTTP 429")
+        self.state = State.HELD
+        self.owner.endpoint_changed(endpoint)
+        admitted = self.scheduler.requeue(call, time.monotonic())
+        self.owner.send_admitted(self.pool, admitted)
+        return True
+
+    def _end_stream(self) -> None:
+        record = self.record
+        if self._tail and not _usage_only(self._tail):
+            self.exchange.send(self._tail)
+        self._read_events()
+        record.status = "ok"
+        self.exchange.end()
+        self._close("answered")
+
+    def _read_events(self) -> None:
+        """Usage and finish reason: they come late, so the last events are read first."""
+        told = record_told = self.record.told
+        end = b"".join(self.record.answered[-4:]) if len(self.record.answered) > 4 else b""
+        for data in (end, b"".join(self.record.answered)):
+            for line in data.split(b"\n"):
+                if line.startswith(b"data:") and (b'"usage"' in line or b"_reason" in line):
+                    told.read(line[5:])
+            if record_told.prompt is not None and record_told.finish_reason is not None:
+                return
+
+    def _progress(self) -> None:
+        call = self.call
+        if call is not None:
+            self.scheduler.progress(call, self.chunks, self.active_at)
+
+    def _without_usage(self, data: bytes) -> bytes:
+        """Leave out the event that only the gateway asked for; part of an event waits for it."""
+        if not self._tail and b'"usage"' not in data and data.endswith(EVENT_ENDS):
+            return data
+        data = self._tail + data
+        end = max(data.rfind(mark) + len(mark) if mark in data else 0 for mark in EVENT_ENDS)
+        whole, self._tail = data[:end], data[end:]
+        if b'"usage"' not in whole:
+            return whole
+        pieces = BETWEEN.split(whole)
+        events = zip(pieces[::2], pieces[1::2], strict=False)
+        return b"".join(event + mark for event, mark in events if not _usage_only(event))
+
+    def _passed(self) -> Headers:
+        headers = end_to_end(self._head)
+        headers.append((b"X-Tutti-Held-S", b"%.6f" % (self.record.held_s or 0.0)))
+        return headers
+
+    def _close(self, reason: str) -> None:
+        """The call is over, for the ledger and for the record."""
+        self.state = State.OVER
+        self.exchange.on_gone = self.exchange.on_writable = None
+        self.record.end()
+        call, scheduler, now = self.call, self.scheduler, time.monotonic()
+        admitted = []
+        if call is not None:
+            if call.engine is None:
+                admitted = scheduler.withdraw(call, now, reason)
+            else:
+                usage = self.record.told.usage if self.record.status == "ok" else None
+                if usage is not None:
+                    call.program.prompt_bytes = self.prompt_bytes
+                    call.program.prompt_chain = self.chain
+                admitted = scheduler.finish(call, usage, now)
+        self.owner.ended(self)
+        self.owner.send_admitted(self.pool, admitted)
+
+
+def _unzipped(body: bytes) -> bytes:
+    """What an engine compressed though nobody asked it to; as it is where that cannot be read."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(body, MAX_BUFFERED)
+    except zlib.error:
+        return body
+
+
+def _usage_only(event: bytes) -> bool:
+    """Whether an event holds usage and no choice."""
+    data = event.strip().removeprefix(b"data:").strip()
+    if b'"usage"' not in data:
+        return False
+    try:
+        parsed = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(parsed, dict) and parsed.get("choices") == [] and bool(parsed.get("usage"))

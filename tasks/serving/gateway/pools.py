@@ -1,0 +1,270 @@
+"""Endpoints that serve the same models, their scheduler, and the second's round over them."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from storage import catalog as cat
+from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
+from tasks.serving.gateway.journal import Living, restore
+from tasks.serving.metering.exposition import Page, read_page
+from tasks.serving.metering.sampler import EngineSample, capacity_of_sglang, engine_sample
+from tasks.serving.registry import Prices
+from tasks.serving.scheduling import Call, Limits, Program, Sample, Scheduler, make_policy
+from tasks.serving.scheduling.policy import Log
+
+Rows = list[dict[str, Any]]
+Admitted = Callable[["Pool", list[Call]], None]
+
+
+class Pool:
+    """Endpoints that serve the same models."""
+
+    def __init__(self, name: str, policy: str, options: dict[str, Any], limits: Limits) -> None:
+        self.name, self.limits = name, limits
+        self.policy_name, self.policy_options = policy, options
+        self.endpoints: dict[str, Endpoint] = {}
+        self.scheduler = Scheduler(make_policy(policy, options), limits)
+        self.wake: asyncio.TimerHandle | None = None
+        self.ticked = 0.0
+        self.going_on = False
+        """Whether the gateway comes back for more to admit."""
+
+    def begin(self, policy: str, options: dict[str, Any], log: Log) -> None:
+        """A fresh scheduler over the same endpoints. Raises ValueError for the policy."""
+        made = make_policy(policy, options)
+        self.policy_name, self.policy_options = policy, options
+        self.scheduler = Scheduler(made, self.limits, log)
+        now = time.monotonic()
+        for endpoint in self.endpoints.values():
+            # Calls of the cell before end by their own scheduler; its engines keep their books.
+            engine = endpoint.engine
+            fresh = type(engine)(
+                engine.engine_id,
+                engine.capacity_tokens,
+                engine.block_tokens,
+                engine.max_calls,
+                engine.accepting,
+            )
+            endpoint.engine = fresh
+            self.scheduler.add_engine(fresh, now)
+
+    @property
+    def models(self) -> set[str]:
+        """Names that its endpoints serve."""
+        return {name for endpoint in self.endpoints.values() for name in endpoint.models}
+
+
+class Pools:
+    """All pools, found by a model's name."""
+
+    def __init__(
+        self, policy: str, options: dict[str, Any], limits: Limits, log: Log, admitted: Admitted
+    ) -> None:
+        make_policy(policy, options)
+        self.policy, self.options, self.limits = policy, options, limits
+        self.log, self.admitted = log, admitted
+        self.by_name: dict[str, Pool] = {}
+        self.living: Living = {}
+        """Programs on record from before."""
+        self._by_model: dict[str, Pool] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.on_rows: Callable[[Rows], None] = lambda rows: None
+        self.on_trouble: Callable[[Endpoint, str], None] = lambda endpoint, reason: None
+        self.cell: Callable[[], str] = lambda: ""
+        self.listed: Callable[[str], Prices | None] = lambda model: None
+        """The price book's prices."""
+        self.sample_s = 1.0
+
+    def of_model(self, model: str) -> Pool:
+        """The pool that serves `model`; an unknown name goes to the first, whose engine knows (an
+        adapter that was loaded a moment ago). Raises LookupError where there is no pool."""
+        known = self._by_model.get(model)
+        if known is not None:
+            return known
+        for pool in self.by_name.values():
+            if model in pool.models:
+                self._by_model[model] = pool
+                return pool
+        if not self.by_name:
+            raise LookupError("the gateway has no engine")
+        return next(iter(self.by_name.values()))
+
+    def all_endpoints(self) -> Iterable[Endpoint]:
+        """Every endpoint."""
+        return [e for pool in self.by_name.values() for e in pool.endpoints.values()]
+
+    def add(self, config: EndpointConfig) -> Endpoint:
+        """Add an endpoint; it takes calls once it answers. Raises ValueError."""
+        endpoint = Endpoint.make(config)
+        endpoint.listed = self.listed
+        if any(each.name == endpoint.name for each in self.all_endpoints()):
+            raise ValueError(f"there is an engine {endpoint.name!r} already")
+        pool = self.by_name.get(config.pool)
+        if pool is None:
+            pool = self.by_name[config.pool] = Pool(
+                config.pool, self.policy, self.options, self.limits
+            )
+            pool.begin(self.policy, self.options, self.log)
+        pool.endpoints[endpoint.name] = endpoint
+        pool.scheduler.add_engine(endpoint.engine, time.monotonic())
+        task = asyncio.get_running_loop().create_task(self._watch(pool, endpoint))
+        self._tasks[endpoint.name] = task
+        return endpoint
+
+    def restore(self) -> None:
+        """Enter what is on record from before, when all engines of the start are there."""
+        for name, pool in self.by_name.items():
+            ours = {each: endpoint.engine for each, endpoint in pool.endpoints.items()}
+            restore(self.living, name, pool.scheduler.ledger, ours, time.monotonic())
+
+    def find(self, name: str) -> tuple[Pool, Endpoint]:
+        """An endpoint by its id. Raises LookupError that lists the known."""
+        for pool in self.by_name.values():
+            if name in pool.endpoints:
+                return pool, pool.endpoints[name]
+        known = ", ".join(sorted(e.name for e in self.all_endpoints())) or "none"
+        raise LookupError(f"no engine {name!r}; known: {known}")
+
+    async def remove(self, name: str) -> None:
+        """Take an endpoint out when its running calls have ended. Raises LookupError."""
+        pool, endpoint = self.find(name)
+        if endpoint.draining:
+            return  # it is being taken out already
+        endpoint.draining = True
+        self.refresh(pool, endpoint)
+        while endpoint.engine.running:
+            await asyncio.sleep(0.05)  # each of them has its own bound
+        self._tasks.pop(name).cancel()
+        del pool.endpoints[name]
+        self._by_model.clear()
+        admitted = pool.scheduler.remove_engine(endpoint.engine, time.monotonic())
+        await endpoint.origin.close()
+        self.admitted(pool, admitted)
+
+    def refresh(self, pool: Pool, endpoint: Endpoint) -> None:
+        """Tell the scheduler whether the endpoint takes calls now."""
+        now = time.monotonic()
+        accepting = endpoint.may_accept(now)
+        if accepting != endpoint.engine.accepting:
+            admitted = pool.scheduler.change_engine(endpoint.engine, now, accepting=accepting)
+            self.admitted(pool, admitted)
+
+    async def close(self) -> None:
+        """End all watching and all connections."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for endpoint in self.all_endpoints():
+            await endpoint.origin.close()
+
+    async def sample_now(self) -> None:
+        """A sample of every endpoint, at once."""
+        await asyncio.gather(
+            *(
+                self._round(pool, endpoint)
+                for pool in self.by_name.values()
+                for endpoint in pool.endpoints.values()
+            )
+        )
+
+    async def _watch(self, pool: Pool, endpoint: Endpoint) -> None:
+        while True:
+            await self._round(pool, endpoint)
+            await asyncio.sleep(self.sample_s if endpoint.reachable else endpoint.next_probe_s())
+
+    async def _round(self, pool: Pool, endpoint: Endpoint) -> None:
+        try:
+            if endpoint.config.metrics:
+                page = await self._page(endpoint)
+                if not endpoint.reachable:
+                    await self._discover(pool, endpoint, page)
+                self._take(pool, endpoint, page)
+            elif not endpoint.models:
+                await endpoint.read_models()
+            endpoint.reachable = True
+            if endpoint.config.metrics:
+                endpoint.failures = min(endpoint.failures, 1)
+        except (ProbeFailed, ValueError) as error:
+            self._missed(endpoint, str(error))
+        self.refresh(pool, endpoint)
+
+    def _missed(self, endpoint: Endpoint, reason: str) -> None:
+        endpoint.failures += 1
+        if not endpoint.reachable or endpoint.failures >= 3:
+            if endpoint.reachable:
+                self.on_trouble(endpoint, f"it does not answer: {reason}")
+            endpoint.reachable, endpoint.kv_usage = False, None
+            endpoint.pause_reason = reason
+
+    async def _page(self, endpoint: Endpoint) -> Page:
+        answer = await endpoint.ask(b"GET", b"/metrics")
+        if answer.status != 200:
+            raise ProbeFailed(f"/metrics answered {answer.status}")
+        return read_page(answer.body)
+
+    async def _discover(self, pool: Pool, endpoint: Endpoint, page: Page) -> None:
+        """What it serves and how much fits, read anew each time it comes back."""
+        await endpoint.read_models()
+        self._by_model.clear()
+        sample = engine_sample(page, time.monotonic())
+        capacity = endpoint.config.capacity_tokens or sample.capacity_tokens
+        if capacity is None:
+            with contextlib.suppress(ProbeFailed, orjson.JSONDecodeError):
+                answer = await endpoint.ask(b"GET", b"/get_server_info")
+                capacity = capacity_of_sglang(orjson.loads(answer.body))
+        if sample.block_tokens is not None:
+            endpoint.engine.block_tokens = sample.block_tokens
+        # Whether it was started anew since, and so its cache is empty, its counters say (`_take`).
+        pool.scheduler.change_engine(endpoint.engine, time.monotonic(), capacity_tokens=capacity)
+
+    def _take(self, pool: Pool, endpoint: Endpoint, page: Page) -> None:
+        now = time.monotonic()
+        cell = self.cell()
+        rows = endpoint.sampler.rows(page, cat.now(), cell)
+        if cell:
+            self.on_rows(rows)
+        if endpoint.sampler.restarted:
+            endpoint.restarts += 1
+            self.on_trouble(endpoint, "it was started anew")
+            capacity = endpoint.config.capacity_tokens or engine_sample(page, now).capacity_tokens
+            pool.scheduler.change_engine(
+                endpoint.engine, now, capacity_tokens=capacity, restarted=True
+            )
+        endpoint.sampled = now
+        sample = _for_scheduling(engine_sample(page, now))
+        endpoint.kv_usage = sample.kv_usage
+        self.admitted(pool, pool.scheduler.observe(endpoint.engine, sample, now))
+
+
+def _for_scheduling(sample: EngineSample) -> Sample:
+    return Sample(
+        sample.at,
+        sample.kv_usage,
+        sample.running,
+        sample.waiting,
+        sample.preemptions_total,
+        sample.prefix_queries_total,
+        sample.prefix_hits_total,
+    )
+
+
+def describe(program: Program) -> dict[str, Any]:
+    """A program as `GET /programs` shows it, in ThunderAgent's words and ours."""
+    waiting, running = len(program.waiting), len(program.running)
+    return {
+        "backend": program.engine.engine_id if program.engine else None,
+        "total_tokens": program.context_tokens,
+        "step_count": program.calls_done,
+        "status": "reasoning" if waiting or running else "acting",
+        "state": "paused" if waiting and not running else "active",
+        "in_flight": running,
+        "waiting": waiting,
+        "held": bool(waiting),
+        "held_s": round(program.held_s, 6),
+        "tool": program.tool,
+    }

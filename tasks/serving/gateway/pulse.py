@@ -1,0 +1,43 @@
+"""The gateway's own pulse: how long decisions take, and how late its loop is."""
+
+import asyncio
+import time
+from collections import deque
+
+BEAT_S = 0.02
+KEPT = 4096
+
+
+class Pulse:
+    """Times of the last decisions, and the longest stall of the loop since it was last read."""
+
+    def __init__(self) -> None:
+        self._decisions: deque[float] = deque(maxlen=KEPT)
+        self.decision_max_s = 0.0
+        self.stall_max_s = 0.0
+
+    def decided(self, seconds: float) -> None:
+        """A decision took so long."""
+        self._decisions.append(seconds)
+        self.decision_max_s = max(self.decision_max_s, seconds)
+
+    def decision_s(self, share: float) -> float:
+        """The time below which that share of the last decisions lies; 0 before the first."""
+        ordered = sorted(self._decisions)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+    async def beat(self) -> None:
+        """Measure how late the loop is, for ever."""
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(BEAT_S)
+            self.stall_max_s = max(self.stall_max_s, time.monotonic() - before - BEAT_S)
+
+    def now(self) -> float:
+        """The clock that calls are timed by."""
+        return time.monotonic()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._decisions.clear()
+        self.decision_max_s = self.stall_max_s = 0.0

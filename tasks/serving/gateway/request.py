@@ -1,0 +1,175 @@
+"""What a request asks of the gateway: which program, which model, how much.
+
+A program is named by the path (``/p/<program>/v1/…``), by the header ``X-Program-Id``, or in the
+body by ``program_id`` (taken out of it: engines may refuse it) or ``job_id`` (left in: Continuum
+reads it). A request that names none is a program of its own.
+"""
+
+import itertools
+import uuid
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+
+from tasks.serving.gateway.wire.messages import HOP_BY_HOP, Headers, lowered
+from tasks.serving.gateway.wire.server import Exchange
+
+MAX_NAME = 256  # characters of an id
+MAX_STEP_DIGITS = 9  # as many as the table's column takes
+UNLIMITED = 1 << 16  # output tokens of a call that sets no limit; forecasts are used before it
+UNSCHEDULED = frozenset(
+    ("tokenize", "detokenize", "messages/count_tokens", "load_lora_adapter", "unload_lora_adapter")
+)
+"""Posts that take no room in an engine's cache."""
+OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+OWN = frozenset(
+    b"x-program-id x-call-id x-tutti-step x-tutti-cell x-tutti-role x-tutti-messages".split()
+)
+NOT_PASSED = HOP_BY_HOP | {b"accept-encoding"}
+
+
+_IDS = (uuid.uuid4().hex[:20], itertools.count())
+
+
+def new_id() -> str:
+    """An id that no other process gives; a tenth of a uuid's time."""
+    return f"{_IDS[0]}{next(_IDS[1]):012x}"
+
+
+class BadRequest(ValueError):
+    """The request makes no sense; the message says what."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request that is scheduled."""
+
+    path: bytes
+    """As the engine gets it: with the query, without the program."""
+    kind: str
+    """The path below /v1."""
+    headers: Headers
+    body: dict[str, Any]
+    raw: bytes
+    """The body as it goes on."""
+    program: str
+    anonymous: bool
+    call_id: str
+    cell: str
+    step: int
+    role: str
+    keeps_messages: bool
+    """The client records the conversation itself, in the order of its prompts."""
+    model: str
+    stream: bool
+    usage_added: bool = False
+    """The client did not ask for usage in the stream, and must not see it."""
+
+    @property
+    def output_tokens(self) -> int:
+        """The most that the call may produce."""
+        if self.kind == "embeddings":
+            return 0
+        for name in OUTPUT_FIELDS:
+            value = self.body.get(name)
+            if isinstance(value, int) and value >= 0:
+                return value
+        return UNLIMITED
+
+
+def split_path(target: bytes) -> tuple[bytes, str | None]:
+    """The target without its program, and the program that it names."""
+    if not target.startswith(b"/p/"):
+        return target, None
+    name, slash, rest = target[3:].partition(b"/")
+    program = unquote(name.decode("latin-1"))
+    if not program or not slash:
+        raise BadRequest("the path must be /p/<program>/v1/…")
+    return b"/" + rest, program
+
+
+def kind_of(path: bytes) -> str:
+    """The path below /v1, without the query."""
+    return path.partition(b"?")[0].removeprefix(b"/v1/").decode("latin-1")
+
+
+def read_request(exchange: Exchange, path: bytes, named: str | None, cell: str) -> Asked:
+    """The call that a POST makes; `path` and `named` are its target's. Raises BadRequest."""
+    headers: Headers = []
+    own: dict[bytes, bytes] = {}
+    for header in exchange.headers:
+        lower = lowered(header[0])
+        if lower in OWN:
+            own[lower] = header[1]
+        elif lower == b"content-encoding" and header[1].lower() != b"identity":
+            raise BadRequest("a compressed body is not read; send it as it is")
+        if lower not in NOT_PASSED:
+            headers.append(header)
+    body, raw = _body(exchange.body)
+    in_body = body.pop("program_id", None)
+    if in_body is not None:
+        raw = orjson.dumps(body)
+    if named is None:
+        own_name = own.get(b"x-program-id")
+        named = own_name.decode("latin-1") if own_name else in_body or body.get("job_id")
+    call_id = own[b"x-call-id"].decode("latin-1") if b"x-call-id" in own else new_id()
+    program = str(named) if named else f"anonymous-{call_id}"
+    if len(program) > MAX_NAME or len(call_id) > MAX_NAME:
+        raise BadRequest(f"ids may have {MAX_NAME} characters")
+    step = own.get(b"x-tutti-step", b"0")
+    if not step.isdigit() or len(step) > MAX_STEP_DIGITS:
+        raise BadRequest(f"X-Tutti-Step must be a whole number, not {step.decode('latin-1')!r}")
+    return Asked(
+        path=path,
+        kind=kind_of(path),
+        headers=headers,
+        body=body,
+        raw=raw,
+        program=program,
+        anonymous=not named,
+        call_id=call_id,
+        cell=own[b"x-tutti-cell"].decode("latin-1") if b"x-tutti-cell" in own else cell,
+        step=int(step),
+        role=own.get(b"x-tutti-role", b"orchestrator").decode("latin-1"),
+        keeps_messages=own.get(b"x-tutti-messages") == b"kept",
+        model=str(body.get("model") or ""),
+        stream=body.get("stream") is True,
+    )
+
+
+def _body(data: bytes) -> tuple[dict[str, Any], bytes]:
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise BadRequest("the body must be a JSON object")
+    return body, data
+
+
+def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:
+    """The body with more fields, without writing all of it again."""
+    trimmed = raw.rstrip()
+    assert trimmed.endswith(b"}"), "a JSON object"
+    more = orjson.dumps(fields)[1:]
+    inside = trimmed[:-1].rstrip()
+    return inside + (more if inside.endswith(b"{") else b"," + more)
+
+
+def ask_for_usage(asked: Asked) -> None:
+    """Have the engine send usage at a stream's end, where the client did not ask for it."""
+    if not asked.stream or asked.kind not in ("chat/completions", "completions"):
+        return
+    options = asked.body.get("stream_options")
+    if isinstance(options, dict):
+        if options.get("include_usage"):
+            return
+        changed = {**asked.body, "stream_options": {**options, "include_usage": True}}
+        asked.raw = orjson.dumps(changed)
+    elif "stream_options" in asked.body:
+        asked.raw = orjson.dumps({**asked.body, "stream_options": {"include_usage": True}})
+    else:
+        asked.raw = with_fields(asked.raw, {"stream_options": {"include_usage": True}})
+    asked.usage_added = True

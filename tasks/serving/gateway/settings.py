@@ -1,0 +1,31 @@
+"""How a gateway behaves."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tasks.serving.gateway.wire.server import ServerLimits
+from tasks.serving.metering.prices import PriceBook
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the gateway behaves; the defaults are safe."""
+
+    policy: str = "adaptive"
+    options: dict[str, Any] = field(default_factory=dict)
+    hold_s: float = 300.0
+    """The longest hold; then 503 with Retry-After."""
+    max_held: int = 20_000
+    """More are turned away at once."""
+    comment_s: float = 15.0
+    """How often a held stream's client is told that it waits; 0 for never."""
+    upstream_s: float = 600.0
+    """The longest silence of an engine."""
+    idle_lease_s: float = 1800.0
+    sample_s: float = 1.0
+    prices: PriceBook | None = None
+    """Prices of models whose endpoint has none of its own."""
+    record_tokens: bool = False
+    all_events: bool = False
+    """Record also what `calls` says already: arrive, admit, first_token, finish, tool_start."""
+    server: ServerLimits = field(default_factory=ServerLimits)

@@ -1,0 +1,89 @@
+"""Usage and finish reason, as every protocol says them: OpenAI's chat, completions, responses and
+embeddings, Anthropic's messages; whole answers and streams' events.
+
+Engines that send usage with every event are right in the last one, so later ones win.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from tasks.serving.scheduling import Usage
+
+
+class Told:
+    """What an answer has said so far."""
+
+    __slots__ = ("cached", "completion", "finish_reason", "prompt")
+
+    def __init__(self) -> None:
+        self.prompt: int | None = None
+        self.completion: int | None = None
+        self.cached: int | None = None
+        self.finish_reason: str | None = None
+
+    def read(self, data: bytes) -> None:
+        """Take what an answer or an event says; what makes no sense is left."""
+        try:
+            answer = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(answer, dict):
+            self.take(answer)
+
+    def take(self, answer: Mapping[str, Any]) -> None:
+        """As `read`, of what was parsed."""
+        # Events of the responses API and of Anthropic's hold the object that has the usage.
+        for inner in (answer.get("response"), answer.get("message"), answer):
+            if isinstance(inner, dict) and isinstance(usage := inner.get("usage"), dict):
+                self._take_usage(usage)
+        choices = answer.get("choices")
+        for choice in choices if isinstance(choices, list) else []:
+            reason = choice.get("finish_reason") if isinstance(choice, dict) else None
+            self.finish_reason = str(reason) if reason else self.finish_reason
+        delta = answer.get("delta")
+        for inner in (answer, delta, answer.get("response")):
+            if isinstance(inner, dict):
+                reason = inner.get("stop_reason") or inner.get("finish_reason") or _ended(inner)
+                self.finish_reason = str(reason) if reason else self.finish_reason
+
+    def _take_usage(self, usage: Mapping[str, Any]) -> None:
+        prompt = _count(usage.get("prompt_tokens"))
+        if prompt is None and (prompt := _count(usage.get("input_tokens"))) is not None:
+            # Anthropic counts what its cache gave or took apart from the input.
+            read = _count(usage.get("cache_read_input_tokens"))
+            made = _count(usage.get("cache_creation_input_tokens"))
+            prompt += (read or 0) + (made or 0)
+            self.cached = read if read is not None else self.cached
+        self.prompt = prompt if prompt is not None else self.prompt
+        for name in ("completion_tokens", "output_tokens"):
+            if (value := _count(usage.get(name))) is not None:
+                self.completion = value
+        for name in ("prompt_tokens_details", "input_tokens_details"):
+            if name in usage:  # there, but null: an engine that has found nothing
+                details = usage[name]
+                found = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+                self.cached = found or 0
+
+    @property
+    def usage(self) -> Usage | None:
+        """For the ledger; None while nothing was said."""
+        if self.prompt is None:
+            return None
+        return Usage(self.prompt, self.completion or 0, self.cached)
+
+
+def _ended(response: Mapping[str, Any]) -> Any:
+    """Why a response of the responses API ended, in its own words; None while it goes on."""
+    if response.get("object") != "response":
+        return None
+    details = response.get("incomplete_details")
+    status = response.get("status")
+    if isinstance(details, Mapping) and details.get("reason"):
+        return details["reason"]
+    return status if status in ("completed", "incomplete", "failed", "cancelled") else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

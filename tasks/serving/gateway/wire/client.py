@@ -1,0 +1,289 @@
+"""The client's side: requests to one origin over kept connections.
+
+The receiver of an answer is told by plain calls: `on_head`, `on_data`, `on_end`, or `on_failure`
+(once, last). A kept connection that the server closed before it answered anything is not a
+failure: the request goes out once more on a new one.
+"""
+
+import asyncio
+import ssl
+import time
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import httptools
+
+from tasks.serving.gateway.wire.messages import Headers
+
+CONNECT_TIMEOUT_S = 10.0
+KEEP_IDLE_S = 4.0
+"""Servers close kept connections after 5 s (uvicorn's default): be first."""
+MAX_IDLE = 1024
+
+
+class Receiver(Protocol):
+    """Who gets an answer."""
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        """The head has come."""
+
+    def on_data(self, data: bytes) -> None:
+        """A piece of the body has come."""
+
+    def on_end(self) -> None:
+        """The answer is whole."""
+
+    def on_failure(self, reason: str) -> None:
+        """There will be no more of it."""
+
+
+class Request:
+    """One request on its way; `cancel` it when nobody wants the answer."""
+
+    __slots__ = ("answered", "data", "link", "receiver", "retried")
+
+    def __init__(self, data: bytes, receiver: Receiver) -> None:
+        self.data, self.receiver = data, receiver
+        self.link: Link | None = None
+        self.answered = self.retried = False
+
+    def cancel(self) -> None:
+        """Close its connection; the receiver hears no more."""
+        self.receiver = NOBODY
+        if self.link is not None:
+            self.link.abort()
+
+    def pause(self, paused: bool) -> None:
+        """Stop reading the answer, or go on."""
+        if self.link is not None:
+            self.link.pause(paused)
+
+
+class _Nobody:
+    """Hears an answer that nobody wants."""
+
+    def on_head(self, status: int, headers: Headers) -> None: ...
+
+    def on_data(self, data: bytes) -> None: ...
+
+    def on_end(self) -> None: ...
+
+    def on_failure(self, reason: str) -> None: ...
+
+
+NOBODY: Receiver = _Nobody()
+
+
+class Link(asyncio.Protocol):
+    """A connection to the origin."""
+
+    def __init__(self, origin: "Origin") -> None:
+        self.origin = origin
+        self.request: Request | None = None
+        self.idle_since = 0.0
+        self._parser: httptools.HttpResponseParser | None = None
+        self._transport: asyncio.Transport | None = None
+        self._headers: Headers = []
+        self._complete = self._keep = False
+        self._until_close = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        request = self.request
+        if request is None or self._parser is None:
+            self.abort()  # an answer to nothing
+            return
+        request.answered = True
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(f"its answer is no HTTP: {error}")
+            self.abort()
+            return
+        if self._complete:
+            self._finish()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.origin.forget(self)
+        request = self.request
+        if request is None:
+            return
+        if self._until_close and not self._complete and exc is None:
+            self.request = None
+            request.receiver.on_end()
+        elif not request.answered and not request.retried and self.idle_since:
+            self.request, request.retried, request.link = None, True, None
+            if request.receiver is not NOBODY:
+                self.origin.connect(request)
+        else:
+            self._fail(f"the connection was lost{f': {exc}' if exc else ''}")
+
+    # httptools'
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        parser, request = self._parser, self.request
+        assert parser is not None and request is not None
+        status = parser.get_status_code()
+        if status < 200:
+            self._headers = []
+            return
+        if self._complete:
+            raise ValueError("a second answer to one request")
+        names = [name.lower() for name, _ in self._headers]
+        framed = b"content-length" in names or b"transfer-encoding" in names
+        self._until_close = not framed and status not in (204, 304)
+        request.receiver.on_head(status, self._headers)
+
+    def on_body(self, body: bytes) -> None:
+        assert self.request is not None
+        self.request.receiver.on_data(body)
+
+    def on_message_complete(self) -> None:
+        parser = self._parser
+        assert parser is not None
+        if parser.get_status_code() >= 200:
+            self._complete = True
+            self._keep = parser.should_keep_alive()  # it forgets when the message is over
+
+    # the origin's
+
+    def send(self, request: Request) -> None:
+        """Send a request; the connection is its alone until the answer has ended."""
+        assert self._transport is not None and self.request is None
+        self.request, request.link = request, self
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers, self._complete, self._until_close = [], False, False
+        self._transport.write(request.data)
+
+    def pause(self, paused: bool) -> None:
+        """Stop reading, or go on."""
+        if self._transport is not None:
+            (self._transport.pause_reading if paused else self._transport.resume_reading)()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def usable(self) -> bool:
+        """Whether a request can be sent on it."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def _finish(self) -> None:
+        request = self.request
+        assert request is not None
+        self.request, request.link = None, None
+        if self._keep and self.usable:
+            self.pause(False)  # its client may have been too slow for the last piece
+            self.origin.keep(self)
+        else:
+            self.abort()
+        request.receiver.on_end()
+
+    def _fail(self, reason: str) -> None:
+        request, self.request = self.request, None
+        if request is not None:
+            request.link = None
+            request.receiver.on_failure(reason)
+
+
+class Origin:
+    """Where requests go: scheme, host and port of a URL, and the path its own URLs begin with."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"not an http(s) URL: {url!r}")
+        self.url = url.rstrip("/")
+        self.tls = parts.scheme == "https"
+        self.host, self.port = parts.hostname, parts.port or (443 if self.tls else 80)
+        self.path = parts.path.rstrip("/").encode()
+        default = self.port == (443 if self.tls else 80)
+        self.host_header = (self.host if default else f"{self.host}:{self.port}").encode()
+        self._idle: list[Link] = []
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._links: set[Link] = set()
+        self._context = ssl.create_default_context() if self.tls else None
+
+    def send(
+        self, method: bytes, path: bytes, headers: Headers, body: bytes, receiver: Receiver
+    ) -> Request:
+        """Send a request; the receiver hears of its answer, or of its failure."""
+        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        data = b"%b %b%b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\n\r\n%b" % (
+            method, self.path, path, self.host_header, lines, len(body), body,
+        )  # fmt: skip
+        request = Request(data, receiver)
+        while self._idle:
+            link = self._idle.pop()
+            if link.usable:
+                link.send(request)
+                return request
+        self.connect(request)
+        return request
+
+    def connect(self, request: Request) -> None:
+        """Send a request on a new connection."""
+        task = asyncio.get_running_loop().create_task(self._connect(request))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, request: Request) -> None:
+        loop = asyncio.get_running_loop()
+        name = self.host if self.tls else None
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                _, link = await loop.create_connection(
+                    lambda: Link(self), self.host, self.port, ssl=self._context,
+                    server_hostname=name,
+                )  # fmt: skip
+        except (OSError, TimeoutError, UnicodeError) as error:
+            request.receiver.on_failure(f"cannot connect: {error or 'timed out'}")
+            return
+        self._links.add(link)
+        if request.receiver is NOBODY:
+            self.keep(link)
+        else:
+            link.send(request)
+
+    def keep(self, link: Link) -> None:
+        """A connection is free."""
+        if len(self._idle) >= MAX_IDLE:
+            link.abort()
+            return
+        link.idle_since = time.monotonic()
+        self._idle.append(link)
+
+    def forget(self, link: Link) -> None:
+        """A connection is closed."""
+        self._links.discard(link)
+        if link.request is None and link in self._idle:
+            self._idle.remove(link)
+
+    def sweep(self) -> None:
+        """Close connections that were idle for long, before the server does."""
+        oldest = time.monotonic() - KEEP_IDLE_S
+        kept = [link for link in self._idle if link.idle_since > oldest]
+        gone = [link for link in self._idle if link.idle_since <= oldest]
+        self._idle = kept
+        for link in gone:
+            link.abort()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for task in list(self._connecting):
+            task.cancel()
+        await asyncio.gather(*self._connecting, return_exceptions=True)
+        for link in list(self._links):
+            link.abort()
+        self._idle.clear()

@@ -1,0 +1,64 @@
+"""Heads of HTTP messages: lists of (name, value) in bytes, in their order."""
+
+from http import HTTPStatus
+
+Headers = list[tuple[bytes, bytes]]
+
+HOP_BY_HOP = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"content-length",
+        b"host",
+        b"expect",
+    )
+)
+"""Headers that belong to one connection, not to the message."""
+
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
+
+
+def status_line(status: int) -> bytes:
+    """The first line of an answer."""
+    return _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status\r\n".encode()
+
+
+def find(headers: Headers, name: bytes) -> bytes | None:
+    """The first value of `name` (in lower case)."""
+    for key, value in headers:
+        if lowered(key) == name:
+            return value
+    return None
+
+
+_LOWER: dict[bytes, bytes] = {}
+_NAMES_KEPT, _NAME_KEPT_BYTES = 4096, 64
+
+
+def lowered(name: bytes) -> bytes:
+    """A header's name in lower case; peers send the same few names over and over."""
+    known = _LOWER.get(name)
+    if known is None:
+        known = name.lower()
+        if len(_LOWER) < _NAMES_KEPT and len(name) <= _NAME_KEPT_BYTES:
+            _LOWER[name] = known
+    return known
+
+
+def end_to_end(headers: Headers) -> Headers:
+    """Without those that belong to one connection."""
+    return [header for header in headers if lowered(header[0]) not in HOP_BY_HOP]
+
+
+def head(first_line: bytes, headers: Headers) -> bytes:
+    """The bytes of a head, without the blank line."""
+    return first_line + b"".join([b"%b: %b\r\n" % header for header in headers])

@@ -1,0 +1,1 @@
+"""The gateway: its HTTP, its protocols, its faults."""

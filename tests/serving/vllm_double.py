@@ -1,0 +1,64 @@
+"""vLLM's server without a model, as a process: ``python -m tests.serving.vllm_double --port N``.
+
+Takes vLLM's own command line (what it does not know it leaves), so that TUTTI_MODELS_PYTHON may be
+a script that runs it. Answers health, metrics, models and chat completions. Standard library only.
+"""
+
+import argparse
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+USAGE = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+METRICS = """\
+vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1.0
+vllm:kv_cache_usage_perc{engine="0"} 0.25
+"""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+    served = "double"
+
+    def do_GET(self) -> None:
+        """Health, metrics, models."""
+        if self.path == "/metrics":
+            self._answer(METRICS.encode(), "text/plain")
+        elif self.path == "/v1/models":
+            self._answer(json.dumps({"data": [{"id": self.served}]}).encode())
+        else:
+            self._answer(b"{}")
+
+    def do_POST(self) -> None:
+        """A chat completion; its text is the key that it was asked with."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = {"role": "assistant", "content": self.headers.get("Authorization", "")}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        self._answer(json.dumps({"choices": [choice], "usage": USAGE}).encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep quiet."""
+
+    def _answer(self, body: bytes, kind: str = "application/json") -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def main() -> None:
+    """Serve until killed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--served-model-name", default="double")
+    given, _ = parser.parse_known_args()
+    Handler.served = given.served_model_name
+    with ThreadingHTTPServer(("127.0.0.1", given.port), Handler) as server:
+        print(server.server_address[1], flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

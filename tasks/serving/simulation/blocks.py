@@ -1,0 +1,89 @@
+"""The prefix cache of an engine, by counting: blocks, references and their LRU order.
+
+What a program says is its own, so a cached block needs no content: the blocks of one owner (a
+program, or the system prompt that a group shares) are a run, index 0 first. vLLM frees a request's
+blocks tail first and takes the one freed longest ago, so a run shrinks from its tail and what is
+left of it is always a prefix: a count. The free queue is a list of runs, not of blocks, and what a
+request of a thousand blocks costs is what one of ten does.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+
+
+class Run:
+    """Unreferenced blocks that were freed together."""
+
+    __slots__ = ("empty", "full", "key", "turn")
+
+    def __init__(self, key: Hashable, turn: int, full: int, empty: int) -> None:
+        self.key, self.turn = key, turn
+        self.full = full
+        """Blocks that a prompt can match, index 0 up."""
+        self.empty = empty
+        """Blocks with nothing to match; reused before the full ones."""
+
+
+class BlockCache:
+    """All blocks of one engine."""
+
+    __slots__ = ("free", "queue", "runs", "total")
+
+    def __init__(self, total: int) -> None:
+        self.total = self.free = total
+        self.queue: OrderedDict[Run, None] = OrderedDict()
+        """Runs by the time they were freed, longest ago first."""
+        self.runs: dict[Hashable, Run] = {}
+        """The run of each owner that has one to be matched."""
+        self.queue[Run(None, 0, 0, total)] = None
+
+    def cached(self, key: Hashable) -> int:
+        """Blocks that the owner could match now, were it to ask for all."""
+        run = self.runs.get(key)
+        return 0 if run is None else run.full
+
+    def match(self, key: Hashable, most: int) -> int:
+        """Take the owner's first blocks, at most `most`, out of the queue: they are referenced now.
+
+        What the run has beyond them can never be matched again, and stays until it is reused.
+        """
+        run = self.runs.pop(key, None)
+        if run is None:
+            return 0
+        hit = min(run.full, most)
+        run.full -= hit
+        self.free -= hit
+        if run.full + run.empty == 0:
+            del self.queue[run]
+        return hit
+
+    def allocate(self, count: int) -> None:
+        """Take `count` blocks, those freed longest ago first; they must be there."""
+        assert count <= self.free, f"{count} blocks asked for, {self.free} free"
+        self.free -= count
+        queue = self.queue
+        while count:
+            run = next(iter(queue))
+            size = run.full + run.empty
+            if size <= count:
+                count -= size
+                del queue[run]
+                if self.runs.get(run.key) is run:
+                    del self.runs[run.key]
+            else:
+                empty = min(count, run.empty)
+                run.empty -= empty
+                run.full -= count - empty
+                count = 0
+
+    def give(self, key: Hashable, turn: int, full: int, empty: int) -> None:
+        """A request's blocks come back: `full` can be matched from now on, `empty` cannot."""
+        if full + empty == 0:
+            return
+        run = Run(key, turn, full, empty)
+        self.queue[run] = None
+        self.free += full + empty
+        if full:
+            self.runs[key] = run
+        else:
+            self.runs.pop(key, None)

@@ -1,0 +1,362 @@
+"""How fast an engine is, from runs of it: the constants of `EngineModel`.
+
+In: recordings. Out: a `Calibration`, kept as JSON. First guess: non-negative least squares over two
+kinds of rows, how long each call was in the engine and how long the engine was busy in each slice
+of time. Under load a call waits for reasons that no linear model has, so the guess is refined by
+simulating the recorded runs themselves until rates and latencies agree.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.serving.simulation.engine_model import EngineModel
+from tasks.serving.simulation.errors import CalibrationError
+from tasks.serving.simulation.outcome import Outcome
+from tasks.serving.simulation.policies import parse_policy
+from tasks.serving.simulation.recording import Measured, RecordedCall, Recording
+from tasks.serving.simulation.simulate import HOP_S, simulate
+from tasks.serving.simulation.workload import Clients
+
+VERSION = 1
+SIMULATIONS = 160
+"""Most simulations of each recorded run while refining."""
+SLICES = 60
+SLOWEST_S, FASTEST_S = 10.0, 1e-9
+PLAUSIBLE = (5e-3, 2e-5, 1e-4, 1e-8, 2e-3)
+"""a to e of a small model; where least squares finds a zero, the search begins at a share of it."""
+PLAUSIBLE_SIGMA, PLAUSIBLE_WEIGHT = 1.5, 0.005
+ROUNDS, STEP = 2, 0.4
+CONTEXT_MOST = 0.01
+"""Most that attending to a token costs, of what computing one does: reading its keys and values
+against a pass through the whole model. A run at one load alone cannot tell the two apart."""
+DECILES = 10
+LATENCIES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.95)
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """How well a calibration tells the run it was made from: simulated over measured, less one."""
+
+    cell: str
+    policy: str
+    calls: int
+    steps_per_min: float
+    latency_p50: float
+    latency_p95: float
+    hit_share: float
+    """Simulated less measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """An engine's constants and where they are from."""
+
+    engine: EngineModel
+    hop_s: float
+    residuals: tuple[Residual, ...]
+    call_rmse_s: float
+    """Of the first guess: what the linear model leaves of calls' times in the engine."""
+    simulations: int
+
+    @property
+    def calls(self) -> int:
+        """Calls it was made from."""
+        return sum(residual.calls for residual in self.residuals)
+
+    def write(self, path: Path) -> None:
+        """As JSON."""
+        content = {"tutti_calibration": VERSION, "calls": self.calls, **asdict(self)}
+        path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def read_calibration(path: Path) -> Calibration:
+    """A file that `Calibration.write` made. Raises CalibrationError."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CalibrationError(f"{path}: {error}") from error
+    if not isinstance(content, dict) or content.get("tutti_calibration") != VERSION:
+        raise CalibrationError(f"{path}: no calibration of version {VERSION}")
+    try:
+        return Calibration(
+            engine=EngineModel(**content["engine"]),
+            hop_s=content["hop_s"],
+            residuals=tuple(Residual(**row) for row in content["residuals"]),
+            call_rmse_s=content["call_rmse_s"],
+            simulations=content["simulations"],
+        )
+    except (KeyError, TypeError) as error:
+        raise CalibrationError(f"{path}: {error}") from error
+
+
+def calibrate(
+    recordings: Sequence[Recording],
+    *,
+    kv_tokens: int | None = None,
+    simulations: int = SIMULATIONS,
+) -> Calibration:
+    """Constants that tell all `recordings`, which are of one kind of engine.
+
+    Raises CalibrationError where the engine's size is neither recorded nor given.
+    """
+    from scipy.optimize import minimize  # type: ignore[import-untyped, unused-ignore]
+
+    if not recordings:
+        raise CalibrationError("calibrate: no recorded run was given")
+    sizes = _sizes(recordings[0], kv_tokens)
+    guess, rmse = first_guess(recordings)
+    search = _Search(recordings, sizes)
+    start = [max(g, p / 20) for g, p in zip(guess, PLAUSIBLE, strict=True)]
+    mixed = [PLAUSIBLE[0], start[1], *PLAUSIBLE[2:]]
+    best = min((start, list(PLAUSIBLE), mixed), key=search.error)
+    at = [math.log(value) for value in best]
+    for _ in range(ROUNDS):  # a fresh simplex leaves where the last one had collapsed
+        corners = [at, *([v + STEP * (i == j) for j, v in enumerate(at)] for i in range(len(at)))]
+        found = minimize(
+            lambda x: search.error([math.exp(v) for v in x]),
+            at,
+            method="Nelder-Mead",
+            options={
+                "maxfev": max(simulations // ROUNDS, 1),
+                "xatol": 0.01,
+                "fatol": 1e-5,
+                "initial_simplex": corners,
+            },
+        )
+        at = [float(value) for value in found.x]
+    engine = search.model([math.exp(value) for value in at])
+    residuals = tuple(residual(each, engine) for each in recordings)
+    return Calibration(engine, HOP_S, residuals, rmse, search.count)
+
+
+def simulate_recording(recording: Recording, engine: EngineModel, hop_s: float = HOP_S) -> Outcome:
+    """The recorded programs again, on as many engines, under their own policy."""
+    return simulate(
+        recording.plans(),
+        recording.sessions,
+        [engine] * recording.engines,
+        parse_policy(recording.policy),
+        hop_s=hop_s if recording.gateway else 0.0,
+        clients=clients_of(recording),
+    )
+
+
+def clients_of(recording: Recording) -> Clients:
+    """How the recorded clients behaved."""
+    return Clients(recording.shared_tokens, recording.streams, recording.released)
+
+
+def residual(recording: Recording, engine: EngineModel) -> Residual:
+    """How far a simulation of the recorded run is from it."""
+    return residual_of(recording, simulate_recording(recording, engine))
+
+
+def residual_of(recording: Recording, said: Outcome) -> Residual:
+    """What was simulated against what was measured."""
+    was = recording.measured()
+    return Residual(
+        cell=recording.cell_id,
+        policy=recording.policy,
+        calls=len(recording.calls),
+        steps_per_min=said.steps_per_min_all / was.steps_per_min_all - 1,
+        latency_p50=said.latency_p50_s / was.latency_p50_s - 1,
+        latency_p95=said.latency_p95_s / was.latency_p95_s - 1,
+        hit_share=said.hit_share - was.hit_share,
+    )
+
+
+def _sizes(recording: Recording, kv_tokens: int | None) -> EngineModel:
+    tokens = kv_tokens or recording.kv_tokens
+    if tokens is None:
+        raise CalibrationError(
+            f"cell {recording.cell_id}: its engine's KV size is not recorded; give --kv-tokens"
+        )
+    return EngineModel(
+        name="calibrated",
+        kv_tokens=tokens,
+        block_tokens=recording.block_tokens,
+        max_num_seqs=recording.max_num_seqs,
+        max_batched_tokens=recording.max_batched_tokens,
+    )
+
+
+class _Search:
+    """The error of constants, by simulating every recorded run with them."""
+
+    def __init__(self, recordings: Sequence[Recording], sizes: EngineModel) -> None:
+        self.sizes, self.count = sizes, 0
+        self._runs = [(each, each.plans(), each.measured()) for each in recordings]
+
+    def model(self, constants: Sequence[float]) -> EngineModel:
+        """The engine with those constants."""
+        bounded = [min(max(value, FASTEST_S), SLOWEST_S) for value in constants]
+        iteration_s, prefill_token_s, decode_s, context_token_s, request_s = bounded
+        return replace(
+            self.sizes,
+            iteration_s=iteration_s,
+            prefill_token_s=prefill_token_s,
+            decode_s=decode_s,
+            context_token_s=min(context_token_s, prefill_token_s * CONTEXT_MOST),
+            request_s=request_s,
+        )
+
+    def error(self, constants: Sequence[float]) -> float:
+        """Squared relative errors of rates and latencies, mean over the runs."""
+        model, total = self.model(constants), _implausible(constants)
+        for recording, plans, was in self._runs:
+            said = simulate(
+                plans,
+                recording.sessions,
+                [model] * recording.engines,
+                parse_policy(recording.policy),
+                hop_s=HOP_S if recording.gateway else 0.0,
+                clients=clients_of(recording),
+            )
+            total += _distance(said, was) / len(self._runs)
+        self.count += len(self._runs)
+        return total
+
+
+def _implausible(constants: Sequence[float]) -> float:
+    """A little more than nothing, for constants far from those of a small model: what a run does
+    not show (an idle engine's iteration, in one that was never idle) should not wander off."""
+    far = (math.log(c / p) / PLAUSIBLE_SIGMA for c, p in zip(constants, PLAUSIBLE, strict=True))
+    return PLAUSIBLE_WEIGHT * sum(each**2 for each in far)
+
+
+def _distance(said: Outcome, was: Measured) -> float:
+    """By rate, latencies, and how long each tenth of the steps took.
+
+    A run's early steps have short prompts and its late ones long, which tells the price of a token
+    from that of a request; its fastest calls, that of an iteration.
+    """
+    pairs = [
+        (said.steps_per_min_all, was.steps_per_min_all, 2.0),
+        (said.steps_per_min, was.steps_per_min, 1.0),
+    ]
+    tenths = zip(_tenths(said.step_ends), _tenths(was.step_ends), strict=True)
+    pairs += [(ours, theirs, 2.0 / DECILES) for ours, theirs in tenths]
+    for share in LATENCIES:
+        ours, theirs = (of.latencies[round(share * (len(of.latencies) - 1))] for of in (said, was))
+        pairs.append((ours, theirs, 1.0 / len(LATENCIES)))
+    return sum(w * math.log(s / m) ** 2 for s, m, w in pairs if s > 0 and m > 0)
+
+
+def _tenths(ends: Sequence[float]) -> list[float]:
+    """How long each tenth of the steps took; nothing to compare where there are too few."""
+    if len(ends) < 2 * DECILES:
+        return []
+    places = [round(share * (len(ends) - 1) / DECILES) for share in range(DECILES + 1)]
+    return [ends[b] - ends[a] for a, b in pairwise(places)]
+
+
+# The first guess
+
+
+def first_guess(recordings: Sequence[Recording]) -> tuple[list[float], float]:
+    """Constants by non-negative least squares, and the root mean square error of calls' times."""
+    from scipy.optimize import nnls  # type: ignore[import-untyped, unused-ignore]
+
+    rows, times, weights = [], [], []
+    for recording in recordings:
+        for calls in _by_endpoint(recording.calls).values():
+            load = _Load(calls)
+            call_rows, call_times = load.call_rows()
+            slice_rows, slice_times = load.slice_rows(SLICES)
+            rows += [call_rows, slice_rows]
+            times += [call_times, slice_times]
+            weights += [np.full(len(call_times), 1.0), np.full(len(slice_times), 2.0)]
+    matrix, right = np.concatenate(rows), np.concatenate(times)
+    # Relative errors: a long call must not count for a hundred short ones.
+    scale = np.concatenate(weights) / np.maximum(right, 1e-3)
+    found, _ = nnls(matrix * scale[:, None], right * scale)
+    calls_only = np.concatenate(rows[::2]), np.concatenate(times[::2])
+    left = calls_only[0] @ found - calls_only[1]
+    return [float(value) for value in found], float(np.sqrt(np.mean(left**2)))
+
+
+def _by_endpoint(calls: Sequence[RecordedCall]) -> Mapping[str, list[RecordedCall]]:
+    found: dict[str, list[RecordedCall]] = {}
+    for call in calls:
+        found.setdefault(call.endpoint, []).append(call)
+    return found
+
+
+class _Load:
+    """What was in one engine at which time, as far as calls' ends tell: each call's tokens come at
+    an even rate while it is there."""
+
+    def __init__(self, calls: Sequence[RecordedCall]) -> None:
+        self._calls = calls
+        self._start = np.array([call.sent_s + call.held_s for call in calls])
+        self._end = np.array([call.ended_s for call in calls])
+        self._end = np.maximum(self._end, self._start + 1e-4)
+        self._output = np.array([call.output for call in calls], dtype=float)
+        self._fresh = np.array([call.prompt - call.cached for call in calls], dtype=float)
+        context = np.array([call.prompt + call.output / 2 for call in calls])
+        seconds = self._end - self._start
+        self._edges = np.unique(np.concatenate([self._start, self._end]))
+        self._here = self._integral(np.ones(len(calls)))
+        self._tokens = self._integral(self._output / seconds)
+        self._contexts = self._integral(context * self._output / seconds)
+
+    def _integral(self, rates: Matrix) -> Matrix:
+        """The integral, at each edge, of the sum of `rates` of the calls that are there."""
+        steps = np.zeros(len(self._edges))
+        np.add.at(steps, np.searchsorted(self._edges, self._start), rates)
+        np.add.at(steps, np.searchsorted(self._edges, self._end), -rates)
+        level = np.cumsum(steps)[:-1]
+        return np.concatenate([[0.0], np.cumsum(level * np.diff(self._edges))])
+
+    def _between(self, integral: Matrix, start: Matrix, end: Matrix) -> Matrix:
+        first, last = (np.interp(at, self._edges, integral) for at in (start, end))
+        return np.asarray(last - first)
+
+    def _admitted(self, start: Matrix, end: Matrix) -> tuple[Matrix, Matrix]:
+        """Prompt tokens computed for, and number of, the calls that came in each span."""
+        order = np.argsort(self._start)
+        tokens = np.concatenate([[0.0], np.cumsum(self._fresh[order])])
+        first = np.searchsorted(self._start[order], start, side="left")
+        last = np.searchsorted(self._start[order], end, side="left")
+        return tokens[last] - tokens[first], (last - first).astype(float)
+
+    def call_rows(self) -> tuple[Matrix, Matrix]:
+        """Of each call: its iterations, prompt tokens, decoded tokens, contexts, admissions that
+        the engine had while it was there; and for how long it was."""
+        seconds = self._end - self._start
+        others = self._between(self._here, self._start, self._end) / seconds
+        contexts = self._between(self._contexts, self._start, self._end)
+        tokens = np.maximum(self._between(self._tokens, self._start, self._end), 1e-9)
+        fresh, came = self._admitted(self._start, self._end)
+        mean_context = contexts / tokens
+        columns = [self._output, fresh, self._output * others]
+        columns += [self._output * others * mean_context, came]
+        return np.stack(columns, axis=1), seconds
+
+    def slice_rows(self, slices: int) -> tuple[Matrix, Matrix]:
+        """Of each slice of the run: the same sums; and for how long a call was there."""
+        bounds = np.linspace(self._edges[0], self._edges[-1], slices + 1)
+        start, end = bounds[:-1], bounds[1:]
+        there = np.concatenate([[0.0], np.cumsum((np.diff(self._here) > 0) * np.diff(self._edges))])
+        busy = self._between(there, start, end)
+        here = self._between(self._here, start, end) / np.maximum(busy, 1e-9)
+        tokens = self._between(self._tokens, start, end)
+        contexts = self._between(self._contexts, start, end)
+        fresh, came = self._admitted(start, end)
+        columns = [tokens / np.maximum(here, 1.0), fresh, tokens, contexts, came]
+        kept = busy > 0
+        return np.stack(columns, axis=1)[kept], busy[kept]
+
+
+def describe(calibration: Calibration) -> dict[str, Any]:
+    """The calibration as plain values, for JSON."""
+    return asdict(calibration)

@@ -1,0 +1,375 @@
+"""One engine, simulated: vLLM v1's scheduling loop over counted blocks. No clock of its own.
+
+In: requests with the time they come. Out: at each boundary between iterations, which requests got
+their first token and which ended, and when the next boundary is. An iteration takes
+``a + b * prefill tokens + c * decoding requests + d * context tokens + e * requests admitted``
+seconds. Runs of pure decode iterations between which nothing can happen are one step here, their
+time summed in closed form; an arrival cuts such a run at the next boundary.
+
+What is modelled of vLLM: waiting requests first come first served; running ones first; a budget of
+tokens an iteration, prompts in chunks; admission when the blocks of the whole prompt are there;
+prefix match in whole blocks, never the last token, when admitted; when a decoding request finds no
+block the request admitted last is preempted, to be computed again before all that wait.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Hashable
+from math import inf, sqrt
+
+from tasks.serving.simulation.blocks import BlockCache
+from tasks.serving.simulation.engine_model import EngineModel
+
+
+class Request:
+    """One call as the engine sees it."""
+
+    __slots__ = (
+        "aborted",
+        "blocks",
+        "cached",
+        "call",
+        "computed",
+        "decoding",
+        "end_it",
+        "group",
+        "kept",
+        "key",
+        "output",
+        "produced",
+        "prompt",
+        "ran",
+        "shared",
+        "start_it",
+        "target",
+        "turn",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        key: Hashable,
+        turn: int,
+        prompt: int,
+        output: int,
+        kept: int = 0,
+        shared: int = 0,
+        group: Hashable = None,
+    ) -> None:
+        self.key, self.turn = key, turn
+        self.prompt, self.output = prompt, output
+        self.kept = kept
+        """Leading prompt tokens that are those of the program's previous context."""
+        self.shared, self.group = shared, group
+        """Leading tokens common to the group."""
+        self.call: object = None
+        """The caller's own."""
+        self.cached = -1
+        """Prompt tokens matched when first admitted."""
+        self.computed = 0
+        """Tokens whose keys and values are there; as of `start_it` once it decodes."""
+        self.target = 0
+        self.produced = 0
+        self.blocks = 0
+        """Blocks of its own, without the shared ones."""
+        self.start_it = self.end_it = 0
+        self.decoding = self.ran = self.aborted = False
+
+
+class SimEngine:
+    """See the module."""
+
+    def __init__(self, model: EngineModel) -> None:
+        self.model = model
+        self.cache = BlockCache(model.blocks)
+        self.next_at = inf
+        """The next boundary; infinite when there is nothing to do."""
+        self.waiting: deque[Request] = deque()
+        self.running: dict[Request, None] = {}
+        self.preemptions = self.recomputed = 0
+        self.queries = self.hits = self.prefilled = 0
+        self._groups: dict[Hashable, int] = {}
+        self._chunks: list[tuple[Request, int]] = []
+        self._prefilling: dict[Request, None] = {}
+        self._aborting: list[Request] = []
+        self._ends: list[tuple[int, int, Request]] = []
+        self._phases = [0] * model.block_tokens
+        """How many decoding requests need a block in iterations of each residue."""
+        self._decoding = 0
+        self._context = 0
+        self._it = 0
+        self._serial = 0
+        self._planned = 0
+        self._start = 0.0
+        self._first_s = self._slope_s = 0.0
+        self._preempted = False
+
+    # What callers do
+
+    def submit(self, request: Request, now: float) -> None:
+        """A request comes; it is looked at at the first boundary after `now`."""
+        assert request.prompt + request.output <= self.model.longest_call, (
+            f"{request.prompt} + {request.output} tokens never fit {self.model.name}'s "
+            f"{self.model.longest_call}"
+        )
+        self.waiting.append(request)
+        if self.next_at == inf:
+            self._start = now
+            self._plan()
+        elif len(self.waiting) == 1 and len(self.running) < self.model.max_num_seqs:
+            self._cut(now)
+
+    def abort(self, request: Request, now: float) -> None:
+        """The client went away; its blocks are free at the next boundary."""
+        request.aborted = True
+        if request in self.running:
+            self._aborting.append(request)
+        else:
+            self.waiting.remove(request)
+        self._cut(now)  # who waited behind it may fit
+
+    def boundary(self) -> tuple[list[Request], list[Request]]:
+        """`next_at` has come. Returns who got a first token, and who ended."""
+        started: list[Request] = []
+        ended: list[Request] = []
+        now = self.next_at
+        self._commit_decode(self._planned, ended)
+        if self._chunks:
+            self._commit_prefill(started, ended)
+        for request in self._aborting:
+            if request in self.running:
+                self._leave(request)
+        self._aborting.clear()
+        self._start = now
+        self._plan()
+        return started, ended
+
+    def kv_usage(self, now: float) -> float:
+        """The share of blocks that requests hold."""
+        taken = self.cache.total - self.cache.free
+        if self._planned > 1 and self._decoding:
+            taken += self._blocks_for(max(self._iterations_by(now) - 1, 0))
+        return taken / self.cache.total
+
+    # Iterations
+
+    def _plan(self) -> None:
+        """Decide the next iteration, or the next run of equal ones."""
+        need = self._phases[self._it % self.model.block_tokens]
+        preempted = need > self.cache.free and self._preempt()
+        model, budget = self.model, self.model.max_batched_tokens - self._decoding
+        chunks = self._chunks = []
+        for request in self._prefilling:
+            if budget <= 0:
+                break
+            chunk = min(request.target - request.computed, budget)
+            budget -= chunk
+            chunks.append((request, chunk))
+        new = 0 if preempted else self._admit(budget)
+        decoding = self._decoding
+        if not decoding and not chunks:
+            self._planned, self.next_at = 0, inf
+            return
+        context = self._context
+        self._slope_s = model.context_token_s * decoding
+        seconds = model.iteration_s + model.decode_s * decoding + model.request_s * new
+        if chunks:
+            for request, chunk in chunks:
+                seconds += model.prefill_token_s * chunk
+                context += request.computed + chunk
+            self._planned = 1
+        else:
+            self._planned = self._longest_run()
+        self._first_s = seconds + model.context_token_s * context
+        self.next_at = self._time_of(self._planned)
+
+    def _admit(self, budget: int) -> int:
+        """Take from the queue what fits; returns how many."""
+        count, waiting = 0, self.waiting
+        reserved = self._phases[self._it % self.model.block_tokens] if waiting else 0
+        while waiting and budget > 0 and len(self.running) < self.model.max_num_seqs:
+            request = waiting[0]
+            if not self._enter(request, reserved):
+                break
+            waiting.popleft()
+            count += 1
+            chunk = min(request.target - request.computed, budget)
+            budget -= chunk
+            self._chunks.append((request, chunk))
+        return count
+
+    def _enter(self, request: Request, reserved: int) -> bool:
+        """Give a request its blocks, if they are there beyond the `reserved` ones."""
+        block, cache = self.model.block_tokens, self.cache
+        target = request.prompt + request.produced
+        shared = request.shared // block
+        total = -(-target // block) - shared
+        held = shared == 0 or request.group in self._groups
+        group_hit = shared if held else min(shared, cache.cached(("group", request.group)))
+        most = self._matchable(request, target) if group_hit == shared else 0
+        hit = min(most, cache.cached(request.key))
+        fresh = total - hit + (shared - group_hit)
+        leaving = hit + (0 if held else group_hit)
+        if fresh + leaving + reserved > cache.free:
+            return False
+        cache.match(request.key, hit)
+        if shared:
+            if not held:
+                cache.match(("group", request.group), group_hit)
+            self._groups[request.group] = self._groups.get(request.group, 0) + 1
+        cache.allocate(fresh)
+        self._account(request, target, (group_hit + hit) * block, (group_hit + most) * block)
+        request.blocks, request.target = total, target
+        self.running[request] = None
+        self._prefilling[request] = None
+        return True
+
+    def _matchable(self, request: Request, target: int) -> int:
+        """Own blocks whose content is what the owner's run holds, were it complete."""
+        run = self.cache.runs.get(request.key)
+        same = run is not None and run.turn == request.turn
+        kept = target if same else request.kept
+        block = self.model.block_tokens
+        return max(min(kept, target - 1) // block - request.shared // block, 0)
+
+    def _account(self, request: Request, target: int, hit: int, could: int) -> None:
+        request.computed = hit
+        self.prefilled += target - hit
+        self.recomputed += could - hit
+        if request.ran:
+            return
+        request.ran = True
+        request.cached = hit
+        self.queries += target
+        self.hits += hit
+
+    def _preempt(self) -> bool:
+        """Free blocks for this iteration: those admitted last go back, first in the queue."""
+        block = self.model.block_tokens
+        while self._phases[self._it % block] > self.cache.free:
+            request = next(reversed(self.running))
+            self._leave(request)
+            if not request.aborted:
+                self.waiting.appendleft(request)
+                self.preemptions += 1
+        return True
+
+    def _leave(self, request: Request) -> None:
+        """A request gives its blocks back, tail first."""
+        block, shared = self.model.block_tokens, request.shared // self.model.block_tokens
+        del self.running[request]
+        computed, held = request.computed, request.blocks
+        if request.decoding:
+            done = self._it - request.start_it
+            computed += done
+            request.produced += done
+            held = -(-computed // block) - shared
+            request.decoding = False
+            self._decoding -= 1
+            self._context -= computed
+            self._phases[(request.start_it - request.computed) % block] -= 1
+        else:
+            self._prefilling.pop(request, None)
+        full = max(computed // block - shared, 0)
+        self.cache.give(request.key, request.turn, full, held - full)
+        if shared:
+            self._groups[request.group] -= 1
+            if not self._groups[request.group]:
+                del self._groups[request.group]
+                self.cache.give(("group", request.group), 0, shared, 0)
+
+    def _commit_decode(self, iterations: int, ended: list[Request]) -> None:
+        if self._decoding:
+            self.cache.allocate(self._blocks_for(iterations))
+            self._context += self._decoding * iterations
+        self._it += iterations
+        ends = self._ends
+        while ends and ends[0][0] <= self._it:
+            end_it, _, request = heapq.heappop(ends)
+            if request.decoding and request.end_it == end_it:
+                self._leave(request)
+                if not request.aborted:
+                    ended.append(request)
+
+    def _commit_prefill(self, started: list[Request], ended: list[Request]) -> None:
+        for request, chunk in self._chunks:
+            request.computed += chunk
+            if request.computed < request.target:
+                continue
+            del self._prefilling[request]
+            request.produced += 1
+            if request.produced == 1 and not request.aborted:
+                started.append(request)
+            if request.produced >= request.output:
+                self._leave(request)
+                if not request.aborted:
+                    ended.append(request)
+            else:
+                self._decode(request)
+        self._chunks = []
+
+    def _decode(self, request: Request) -> None:
+        request.decoding = True
+        request.start_it = self._it
+        request.end_it = self._it + request.output - request.produced
+        self._serial += 1
+        heapq.heappush(self._ends, (request.end_it, self._serial, request))
+        self._decoding += 1
+        self._context += request.computed
+        self._phases[(self._it - request.computed) % self.model.block_tokens] += 1
+
+    # Runs of equal iterations
+
+    def _longest_run(self) -> int:
+        """Iterations until a request ends or blocks run out."""
+        while not (self._ends[0][2].decoding and self._ends[0][2].end_it == self._ends[0][0]):
+            heapq.heappop(self._ends)
+        most = self._ends[0][0] - self._it
+        if self._decoding * (most // self.model.block_tokens + 1) <= self.cache.free:
+            return most
+        if self._blocks_for(most) <= self.cache.free:
+            return most
+        run = self.cache.free // self._decoding * self.model.block_tokens
+        left = self.cache.free - self._blocks_for(run)
+        while run < most:
+            left -= self._phases[(self._it + run) % self.model.block_tokens]
+            if left < 0:
+                break
+            run += 1
+        return run
+
+    def _blocks_for(self, iterations: int) -> int:
+        """New blocks that the decoding requests need in that many iterations from here."""
+        size, phases = self.model.block_tokens, self._phases
+        start = self._it % size
+        cycles, rest = divmod(iterations, size)
+        end = start + rest
+        blocks = cycles * self._decoding
+        if end <= size:
+            return blocks + sum(phases[start:end])
+        return blocks + sum(phases[start:]) + sum(phases[: end - size])
+
+    def _time_of(self, iterations: int) -> float:
+        """When that many iterations of the run are over."""
+        growth = iterations * (iterations - 1) / 2
+        return self._start + iterations * self._first_s + growth * self._slope_s
+
+    def _iterations_by(self, now: float) -> int:
+        """The first iteration of the run that ends after `now`."""
+        passed, first, slope = now - self._start, self._first_s, self._slope_s
+        if slope > 0.0:
+            half = first - slope / 2
+            guess = int((sqrt(half * half + 2 * slope * max(passed, 0.0)) - half) / slope) + 1
+        else:
+            guess = int(passed / first) + 1
+        guess = max(guess, 1)
+        while self._time_of(guess) <= now:
+            guess += 1
+        while guess > 1 and self._time_of(guess - 1) > now:
+            guess -= 1
+        return guess
+
+    def _cut(self, now: float) -> None:
+        """End the run at the first boundary after `now`."""
+        if self._planned > 1:
+            self._planned = min(self._planned, self._iterations_by(now))
+            self.next_at = self._time_of(self._planned)

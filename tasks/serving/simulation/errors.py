@@ -1,0 +1,18 @@
+"""What can be wrong with a simulation that is asked for.
+
+SimulationError
+├── CalibrationError  an engine's constants cannot be fitted or read
+└── PlanError         a plan file is wrong
+"""
+
+
+class SimulationError(ValueError):
+    """The simulation cannot be run; the message names the field and shows the value."""
+
+
+class CalibrationError(SimulationError):
+    """A calibration cannot be made or read; the message names file or cell, field and value."""
+
+
+class PlanError(SimulationError):
+    """A plan file is wrong; the message names file, field and value."""

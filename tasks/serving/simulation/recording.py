@@ -1,0 +1,252 @@
+"""A run that was made, as the simulator needs it: programs, sizes, pauses, and what was measured.
+
+In: rows of the tables `calls`, `cells`, `sweeps` and `artifacts`, or calls from elsewhere. Out: a
+`Recording`, and `plans`, the same programs to be run again. A program's call is sent so long after
+the answer before it as in the run; calls of a program that overlapped follow each other.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks.serving.simulation.errors import SimulationError
+from tasks.serving.simulation.outcome import window_rate
+from tasks.serving.simulation.workload import Plan, Turn
+
+if TYPE_CHECKING:
+    from storage import Home
+
+BLOCK_TOKENS = 32
+REBUILT_BELOW = 0.6
+"""A cell that never finds this share of the context before was made of rebuilt prompts."""
+SQL = """
+select attempt_id as program, sent_at, ended_at, held_s, ttft_s, latency_s, prompt_tokens,
+       cached_tokens, completion_tokens, endpoint
+from calls
+where cell_id = $cell and role = 'orchestrator' and status = 'ok' and prompt_tokens > 0
+      and completion_tokens > 0 and sent_at is not null and ended_at is not null
+order by sent_at, call_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One answered call; times are seconds since the run's first."""
+
+    program: str
+    sent_s: float
+    ended_s: float
+    held_s: float
+    prompt: int
+    cached: int
+    output: int
+    endpoint: str = ""
+    kept: int | None = None
+    """Leading prompt tokens of the context before; None where nobody says."""
+    pause_s: float | None = None
+    """Of the tool after it; None: until the program's next call."""
+
+    @property
+    def latency_s(self) -> float:
+        """Time held included."""
+        return self.ended_s - self.sent_s
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the run itself showed, in the names of `Outcome`."""
+
+    steps_per_min: float
+    steps_per_min_all: float
+    latency_p50_s: float
+    latency_p95_s: float
+    held_p50_s: float
+    held_p95_s: float
+    hit_share: float
+    makespan_s: float
+    step_ends: tuple[float, ...] = field(repr=False, default=())
+    latencies: tuple[float, ...] = field(repr=False, default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One cell."""
+
+    cell_id: str
+    policy: str
+    """With its options, as `parse_policy` reads it."""
+    sessions: int
+    calls: tuple[RecordedCall, ...] = field(repr=False)
+    engines: int = 1
+    kv_tokens: int | None = None
+    block_tokens: int = BLOCK_TOKENS
+    max_num_seqs: int = 256
+    max_batched_tokens: int = 2048
+    released: bool = True
+    streams: bool = True
+    gateway: bool = True
+    """Whether calls passed our gateway, whose hop they then had."""
+    back_to_back: bool = False
+    """Sessions begin their next program at once, so any pause before one was the load's doing."""
+
+    def programs(self) -> dict[str, list[RecordedCall]]:
+        """The calls of each program in order, programs in order of their first."""
+        found: dict[str, list[RecordedCall]] = defaultdict(list)
+        for call in sorted(self.calls, key=lambda call: call.sent_s):
+            found[call.program].append(call)
+        return dict(found)
+
+    @property
+    def shared_tokens(self) -> int:
+        """What most programs found in the cache with their first call: a common beginning."""
+        firsts = [calls[0] for calls in self.programs().values()]
+        found = sorted(call.cached for call in firsts[1:])
+        if not found:
+            return 0
+        middle = found[len(found) // 2]
+        shortest = min(call.prompt for call in firsts)
+        return min(middle, (shortest - 1) // self.block_tokens * self.block_tokens)
+
+    def measured(self) -> Measured:
+        """The run's own figures, by the simulator's definitions."""
+        steps = np.sort([end for calls in self.programs().values() for end in _step_ends(calls)])
+        latency = [call.latency_s for call in self.calls]
+        held = [call.held_s for call in self.calls]
+        makespan = max(max(call.ended_s for call in self.calls), 1e-9)
+        return Measured(
+            steps_per_min=window_rate(steps, 0.2, 0.8),
+            steps_per_min_all=60.0 * len(steps) / makespan,
+            latency_p50_s=float(np.quantile(latency, 0.5)),
+            latency_p95_s=float(np.quantile(latency, 0.95)),
+            held_p50_s=float(np.quantile(held, 0.5)),
+            held_p95_s=float(np.quantile(held, 0.95)),
+            hit_share=sum(c.cached for c in self.calls) / sum(c.prompt for c in self.calls),
+            makespan_s=makespan,
+            step_ends=tuple(steps.tolist()),
+            latencies=tuple(sorted(latency)),
+        )
+
+    def plans(self) -> list[Plan]:
+        """The programs, to be run again; each begins so long after a session was free as it did."""
+        programs = self.programs()
+        rebuilt_kept = self._rebuilt_kept(programs)
+        free = sorted(calls[-1].ended_s for calls in programs.values())
+        plans = []
+        for place, (name, calls) in enumerate(programs.items()):
+            before = calls[0].sent_s
+            if place >= self.sessions:
+                before = 0.0 if self.back_to_back else before - free[place - self.sessions]
+            before = max(before, 0.0)
+            plans.append(Plan(name, tuple(_turns(calls, rebuilt_kept)), before))
+        return plans
+
+    def _rebuilt_kept(self, programs: Mapping[str, Sequence[RecordedCall]]) -> int | None:
+        """Tokens that rebuilt prompts share, or None where prompts continue the context before.
+
+        Nobody records it: a cell where even the best calls found little of the context before is
+        taken for rebuilt, and what those found for what is shared.
+        """
+        found, shares = [], []
+        for calls in programs.values():
+            for before, call in pairwise(calls):
+                context = min(before.prompt + before.output, call.prompt - 1)
+                whole = context // self.block_tokens * self.block_tokens
+                if call.kept is None and whole:
+                    found.append(call.cached)
+                    shares.append(call.cached / whole)
+        if not shares or float(np.quantile(shares, 0.95)) > REBUILT_BELOW:
+            return None
+        return int(np.quantile(found, 0.95))
+
+
+def _turns(calls: Sequence[RecordedCall], rebuilt_kept: int | None) -> list[Turn]:
+    turns, context = [], 0
+    for place, call in enumerate(calls):
+        kept = min(context, call.prompt)
+        if call.kept is not None:
+            kept = min(call.kept, call.prompt)
+        elif rebuilt_kept is not None:
+            kept = min(kept, rebuilt_kept)
+        last = place + 1 == len(calls)
+        pause = 0.0 if last else max(calls[place + 1].sent_s - call.ended_s, 0.0)
+        pause = pause if call.pause_s is None else call.pause_s
+        turns.append(Turn(call.prompt, call.output, kept, pause, call.output))
+        context = call.prompt + call.output
+    return turns
+
+
+def _step_ends(calls: Sequence[RecordedCall]) -> list[float]:
+    """A step lasts until its tool has run, or the next call is sent; the last to its answer."""
+    known = [None if call.pause_s is None else call.ended_s + call.pause_s for call in calls]
+    following = [call.sent_s for call in calls[1:]] + [calls[-1].ended_s]
+    return [sent if end is None else end for end, sent in zip(known, following, strict=True)]
+
+
+def load_recording(cell: str, home: "Home | None" = None) -> Recording:
+    """A cell of the store. Raises SimulationError when there is none, or nothing was answered."""
+    from storage import query
+
+    cells = query(
+        "select c.*, s.spec, a.detail from cells c left join sweeps s using (sweep_id) "
+        "left join artifacts a on a.artifact_id = c.engine_id where c.cell_id = $cell",
+        home,
+        {"cell": cell},
+    )
+    if not cells:
+        raise SimulationError(f"no cell {cell!r}; tutti sql 'select * from cells' lists them")
+    row = cells[0]
+    calls = calls_of(query(SQL, home, {"cell": cell}))
+    if not calls:
+        raise SimulationError(f"cell {cell}: no call was answered, so there is nothing to simulate")
+    settings = json.loads(row["detail"] or "{}").get("settings") or {}
+    blocks = settings.get("kv_blocks")
+    recording = Recording(
+        cell_id=cell,
+        policy=_policy_of(row["policy"], json.loads(row["spec"] or "{}")),
+        sessions=row["concurrency"] or len({call.program for call in calls}),
+        calls=calls,
+        engines=len({call.endpoint for call in calls}) or 1,
+        kv_tokens=blocks * BLOCK_TOKENS if blocks else None,
+    )
+    sizes = {"max_num_seqs": "max_sequences", "max_batched_tokens": "max_batched_tokens"}
+    known = {ours: settings[theirs] for ours, theirs in sizes.items() if settings.get(theirs)}
+    return replace(recording, **known)
+
+
+def calls_of(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedCall, ...]:
+    """Rows of `calls`, in order of sending."""
+    rows = list(rows)
+    if not rows:
+        return ()
+    start: datetime = min(row["sent_at"] for row in rows)
+
+    def call_of(row: Mapping[str, Any]) -> RecordedCall:
+        sent = (row["sent_at"] - start).total_seconds()
+        latency = row["latency_s"]
+        if latency is None:
+            latency = (row["ended_at"] - row["sent_at"]).total_seconds()
+        return RecordedCall(
+            program=row["program"],
+            sent_s=sent,
+            ended_s=sent + latency,
+            held_s=min(row["held_s"] or 0.0, latency),
+            prompt=row["prompt_tokens"],
+            cached=min(row["cached_tokens"] or 0, row["prompt_tokens"]),
+            output=row["completion_tokens"],
+            endpoint=row["endpoint"] or "",
+        )
+
+    return tuple(call_of(row) for row in rows)
+
+
+def _policy_of(name: str | None, spec: Mapping[str, Any]) -> str:
+    """The cell's policy with the limit that its sweep gave it."""
+    if name == "cap" and "cap" in spec:
+        return f"cap:{spec['cap']}"
+    return name or "passthrough"

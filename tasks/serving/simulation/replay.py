@@ -1,0 +1,118 @@
+"""A recorded run again, under other policies, engines or KV sizes; and how far to believe it.
+
+In: a `Recording` and, where there is one, a calibration of its engine. Out: a `Replay`: first the
+run's own policy simulated against what was measured, then each policy asked for. Whether answers
+would have been as good is not simulated: the same programs make the same calls.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tasks.serving.simulation.calibrate import (
+    Calibration,
+    Residual,
+    calibrate,
+    clients_of,
+    residual_of,
+    simulate_recording,
+)
+from tasks.serving.simulation.errors import SimulationError
+from tasks.serving.simulation.outcome import Outcome
+from tasks.serving.simulation.policies import parse_policy
+from tasks.serving.simulation.recording import Measured, Recording
+from tasks.serving.simulation.simulate import simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One policy's run of the recorded programs."""
+
+    policy: str
+    outcome: Outcome
+    engine_hours: float
+    """Engines times the time until the last program was over."""
+
+    def figures(self) -> dict[str, Any]:
+        """A flat row."""
+        return self.outcome.figures() | {"policy": self.policy, "engine_hours": self.engine_hours}
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What was asked about one cell."""
+
+    cell: str
+    programs: int
+    sessions: int
+    engines: int
+    calibration: Calibration
+    measured: Measured
+    validation: Residual
+    """The recorded policy simulated as it ran: relative errors; hit share: a difference."""
+    runs: tuple[Replayed, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "cell": self.cell,
+            "programs": self.programs,
+            "sessions": self.sessions,
+            "engines": self.engines,
+            "engine": asdict(self.calibration.engine),
+            "measured": asdict(self.measured),
+            "validation": asdict(self.validation),
+            "runs": [run.figures() for run in self.runs],
+        }
+
+
+def replay(
+    recording: Recording,
+    policies: Sequence[str] = (),
+    *,
+    engines: int | None = None,
+    kv_tokens: int | None = None,
+    sessions: int | None = None,
+    calibration: Calibration | None = None,
+    recorded_kv_tokens: int | None = None,
+) -> Replay:
+    """Simulate a recorded run under `policies` (its own when none is given).
+
+    `kv_tokens` is each engine's in the simulated runs; what the recorded engine had is taken from
+    the recording, else from `recorded_kv_tokens`, else `kv_tokens`. Without a calibration one is
+    made from this recording. Raises SimulationError.
+    """
+    for policy in policies:
+        parse_policy(policy)  # a fault is told before minutes of fitting
+    had = recording.kv_tokens or recorded_kv_tokens or kv_tokens
+    if calibration is None:
+        calibration = calibrate([recording], kv_tokens=had)
+    own = replace(calibration.engine, kv_tokens=had or calibration.engine.kv_tokens)
+    validation = residual_of(recording, simulate_recording(recording, own))
+    count, offered = engines or recording.engines, sessions or recording.sessions
+    for name, value in (("engines", count), ("sessions", offered), ("kv_tokens", kv_tokens or 1)):
+        if value < 1:
+            raise SimulationError(f"{name}: must be at least 1, not {value}")
+    model = replace(own, name="engine", kv_tokens=kv_tokens or own.kv_tokens)
+    plans = recording.plans()
+    runs = []
+    for policy in policies or [recording.policy]:
+        outcome = simulate(
+            plans,
+            offered,
+            [model] * count,
+            parse_policy(policy),
+            hop_s=calibration.hop_s,
+            clients=clients_of(recording),
+        )
+        runs.append(Replayed(policy, outcome, count * outcome.makespan_s / 3600.0))
+    return Replay(
+        cell=recording.cell_id,
+        programs=len(plans),
+        sessions=offered,
+        engines=count,
+        calibration=calibration,
+        measured=recording.measured(),
+        validation=validation,
+        runs=tuple(runs),
+    )

@@ -1,0 +1,267 @@
+"""Is the simulator right? It is fitted to one arm of the scheduling bench and predicts the others.
+
+In: the bench's cells (``cells.jsonl``), as `Record`s or as their JSON. Out: for every other arm the
+predicted steps a minute against the measured, and whether the arms come in the right order. Of a
+predicted cell only what it was asked to do is used: sizes, pauses, sessions, when these began.
+"""
+
+import math
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from itertools import combinations
+from typing import Any
+
+from tasks.serving.scheduling import POLICIES
+from tasks.serving.simulation.calibrate import Calibration, calibrate, simulate_recording
+from tasks.serving.simulation.engine_model import EngineModel
+from tasks.serving.simulation.errors import SimulationError
+from tasks.serving.simulation.presets import PRESETS
+from tasks.serving.simulation.recording import RecordedCall, Recording
+from tasks.serving.simulation.simulate import HOP_S
+
+FITTED_ARM, FITTED_SHAPE, FITTED_LOADS = "direct", "append", (0.5, 1.0, 3.0)
+HOP_ARM = "passthrough"
+HOPS_S = tuple(0.001 * step for step in (0, 1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 56, 80, 112))
+FITTED_BLOCKS = 2
+"""Blocks of each fitted load that the constants come from."""
+SAME = 0.03
+"""Measured rates nearer than this have no order to be right about."""
+SLOWEST, HALVINGS = 4.0, 8
+"""A block's speed is looked for within that factor, to a hundredth of it."""
+OK = 200
+CAP = re.compile(r"cap-(\d+)")
+PEER = re.compile(r"ThunderAgent-([0-9.]+)s")
+Cell = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """An arm of a group: medians over its blocks."""
+
+    group: str
+    arm: str
+    blocks: int
+    measured: float
+    predicted: float
+    error: float
+    """Median over the blocks of |predicted / measured - 1|."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """All arms of all groups."""
+
+    predictions: tuple[Prediction, ...]
+    pairs: int
+    """Pairs of arms of a group that differ by more than `SAME`."""
+    pairs_in_order: int
+    calibrations: Mapping[str, Calibration]
+
+    @property
+    def median_error(self) -> float:
+        """Over the arms."""
+        return statistics.median(each.error for each in self.predictions)
+
+
+def policy_of(arm: str) -> str | None:
+    """The policy that an arm of the bench stands for; None where the simulator has none."""
+    if arm == "direct":
+        return "passthrough"
+    if found := CAP.fullmatch(arm):
+        return f"cap:{found[1]}"
+    if found := PEER.fullmatch(arm):
+        return f"thunderagent:interval_s={found[1]}" if "thunderagent" in POLICIES else None
+    return arm if arm in POLICIES else None
+
+
+def recording_of(record: Any) -> Recording:
+    """A cell of the bench as a recorded run. Raises SimulationError where no step was answered."""
+    cell = _plain(record)
+    spec = cell["spec"]
+    engine = PRESETS[spec["setup"]][0]
+    steps = [dict(zip(cell["columns"], row, strict=True)) for row in cell["steps"]]
+    calls = tuple(
+        RecordedCall(
+            program=str(int(step["program"])),
+            sent_s=step["intended_s"],
+            ended_s=step["ended_s"],
+            held_s=0.0,
+            prompt=int(step["prompt_tokens"]),
+            cached=int(step["cached_tokens"]),
+            output=int(step["completion_tokens"]),
+            kept=int(step["reusable_tokens"]),
+            pause_s=step["tool_end_s"] - step["ended_s"],
+        )
+        for step in steps
+        if step["status"] == OK
+    )
+    if not calls:
+        raise SimulationError(f"{_group(cell)} {spec['arm']}: no step was answered")
+    return Recording(
+        cell_id=f"{_group(cell)}/{spec['block']}/{spec['arm']}",
+        policy=policy_of(spec["arm"]) or spec["arm"],
+        sessions=spec["sessions"],
+        calls=calls,
+        kv_tokens=engine.kv_tokens,
+        max_num_seqs=engine.max_num_seqs,
+        max_batched_tokens=engine.max_batched_tokens,
+        released=spec["shape"] != "no_release",
+        streams=False,
+        gateway=spec["arm"] != FITTED_ARM,
+        back_to_back=True,
+    )
+
+
+def is_fitted(record: Any) -> bool:
+    """Whether the constants are taken from this cell."""
+    return _plain(record)["spec"]["arm"] == FITTED_ARM and is_fit_for(record)
+
+
+def is_fit_for(record: Any) -> bool:
+    """Whether a cell's shape, load and block are those that constants are taken from."""
+    cell = _plain(record)
+    spec = cell["spec"]
+    place = spec["shape"] == FITTED_SHAPE and float(spec["load"]) in FITTED_LOADS
+    return place and spec["block"] < FITTED_BLOCKS and not cell["cut"]
+
+
+def calibrations_of(records: Iterable[Any]) -> dict[str, Calibration]:
+    """The constants of each set-up, from its fitted cells."""
+    found: dict[str, list[Recording]] = defaultdict(list)
+    for record in records:
+        if is_fitted(record):
+            found[_plain(record)["spec"]["setup"]].append(recording_of(record))
+    return {setup: calibrate(recordings) for setup, recordings in found.items()}
+
+
+class Predictor:
+    """Steps a minute of the bench's cells, by the simulator: `bench.scheduling` can call it with a
+    cell's spec and record.
+
+    How fast a shared machine is changes from one minute to the next. So the constants, fitted to
+    few cells, are scaled in each block by one factor, such that the fitted arm's rate is right.
+    What the gateway adds to a call is fitted to the arm `passthrough`, where there is one.
+    """
+
+    def __init__(self, records: Iterable[Any]) -> None:
+        cells = [_plain(record) for record in records]
+        self.calibrations = calibrations_of(cells)
+        self._fitted_arm = {
+            (_group(cell), cell["spec"]["block"]): cell
+            for cell in cells
+            if cell["spec"]["arm"] == FITTED_ARM and not cell["cut"]
+        }
+        self._engines: dict[tuple[str, int], EngineModel] = {}
+        hops = [cell for cell in cells if cell["spec"]["arm"] == HOP_ARM and is_fit_for(cell)]
+        self.hop_s = self._fit_hop(hops)
+        self.told = {FITTED_ARM, HOP_ARM} if hops else {FITTED_ARM}
+        """Arms that the constants are from; they are not predicted."""
+
+    def __call__(self, spec: Any, record: Any) -> float | None:
+        """The rate, or None: a cell of a fitted arm, one that was cut, an arm that cannot be
+        simulated, a set-up without a fitted cell."""
+        return self.predict(_plain(record))
+
+    def predict(self, cell: Cell) -> float | None:
+        """See `__call__`."""
+        arm = cell["spec"]["arm"]
+        if arm in self.told or cell["cut"] or policy_of(arm) is None:
+            return None
+        engine = self._engine(cell)
+        if engine is None:
+            return None
+        return simulate_recording(recording_of(cell), engine, self.hop_s).steps_per_min
+
+    def _fit_hop(self, cells: Sequence[Cell]) -> float:
+        """The hop with which the rates of `cells` are nearest to what was measured."""
+        runs = [(recording_of(cell), self._engine(cell), _rate(cell)) for cell in cells]
+        known = [(run, engine, rate) for run, engine, rate in runs if engine is not None]
+        if not known:
+            return HOP_S
+
+        def error(hop_s: float) -> float:
+            said = (simulate_recording(run, engine, hop_s) for run, engine, _ in known)
+            pairs = zip(said, known, strict=True)
+            return sum(math.log(each.steps_per_min / rate) ** 2 for each, (_, _, rate) in pairs)
+
+        return min(HOPS_S, key=error)
+
+    def _engine(self, cell: Cell) -> EngineModel | None:
+        calibration = self.calibrations.get(cell["spec"]["setup"])
+        if calibration is None:
+            return None
+        place = (_group(cell), cell["spec"]["block"])
+        if place not in self._engines:
+            engine, fitted = calibration.engine, self._fitted_arm.get(place)
+            self._engines[place] = engine if fitted is None else at_speed_of(fitted, engine)
+        return self._engines[place]
+
+
+def at_speed_of(record: Any, engine: EngineModel) -> EngineModel:
+    """The engine, its constants times the factor with which the cell's rate is as measured."""
+    cell = _plain(record)
+    recording, measured = recording_of(cell), _rate(cell)
+    low, high = -math.log(SLOWEST), math.log(SLOWEST)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        said = simulate_recording(recording, engine.slower(math.exp(middle))).steps_per_min
+        low, high = (middle, high) if said > measured else (low, middle)
+    return engine.slower(math.exp((low + high) / 2))
+
+
+def predicted_steps_per_min(records: Iterable[Any]) -> Validation:
+    """Fit, predict every other cell, compare. Raises SimulationError without a cell to fit."""
+    cells = [_plain(record) for record in records]
+    predictor = Predictor(cells)
+    if not predictor.calibrations:
+        raise SimulationError(
+            f"no cell of arm {FITTED_ARM}, shape {FITTED_SHAPE}, load {FITTED_LOADS} to fit to"
+        )
+    rates: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for cell in cells:
+        said, measured = predictor.predict(cell), _rate(cell)
+        if said is not None and measured > 0:
+            rates[_group(cell), cell["spec"]["arm"]].append((measured, said))
+    predictions = tuple(
+        Prediction(
+            group,
+            arm,
+            len(found),
+            statistics.median(was for was, _ in found),
+            statistics.median(said for _, said in found),
+            statistics.median(abs(said / was - 1) for was, said in found),
+        )
+        for (group, arm), found in rates.items()
+    )
+    pairs, right = _order(predictions)
+    return Validation(predictions, pairs, right, predictor.calibrations)
+
+
+def _order(predictions: Sequence[Prediction]) -> tuple[int, int]:
+    pairs = [
+        (one, other)
+        for one, other in combinations(predictions, 2)
+        if one.group == other.group and abs(one.measured / other.measured - 1) > SAME
+    ]
+    right = [(a.measured > b.measured) == (a.predicted > b.predicted) for a, b in pairs]
+    return len(pairs), sum(right)
+
+
+def _rate(cell: Cell) -> float:
+    rate: float = cell["measures"]["steps_per_min"]
+    return rate
+
+
+def _group(cell: Cell) -> str:
+    spec = cell["spec"]
+    return f"{spec['setup']}_{spec['load']:g}x_{spec['shape']}"
+
+
+def _plain(record: Any) -> Cell:
+    if is_dataclass(record) and not isinstance(record, type):
+        return asdict(record)
+    cell: Cell = record
+    return cell

@@ -1,0 +1,86 @@
+"""What the simulator's tests share: an engine driven by hand, a simulated run as a recording."""
+
+from collections.abc import Iterable
+from math import inf
+from typing import Any
+
+from tasks.serving.simulation.engine import Request, SimEngine
+from tasks.serving.simulation.engine_model import EngineModel
+from tasks.serving.simulation.policies import parse_policy
+from tasks.serving.simulation.recording import RecordedCall, Recording
+from tasks.serving.simulation.simulate import HOP_S, LIMITS, Simulation
+from tasks.serving.simulation.workload import Workload
+
+TINY = EngineModel(
+    "tiny",
+    kv_tokens=4 * 9,  # eight blocks beside the null block
+    block_tokens=4,
+    max_num_seqs=8,
+    max_batched_tokens=64,
+    iteration_s=1.0,
+    prefill_token_s=0.1,
+    decode_s=0.01,
+)
+
+
+def drive(
+    engine: SimEngine, arrivals: Iterable[tuple[float, Request]]
+) -> tuple[dict[Request, float], dict[Request, float]]:
+    """Run to the end: when each request got its first token, and when it ended."""
+    waiting = sorted(arrivals, key=lambda arrival: arrival[0])
+    started: dict[Request, float] = {}
+    ended: dict[Request, float] = {}
+    while waiting or engine.next_at != inf:
+        if waiting and waiting[0][0] < engine.next_at:
+            at, request = waiting.pop(0)
+            engine.submit(request, at)
+            continue
+        at = engine.next_at
+        first, last = engine.boundary()
+        started |= dict.fromkeys(first, at)
+        assert not ended.keys() & set(last), "a request ended twice"
+        ended |= dict.fromkeys(last, at)
+    return started, ended
+
+
+class Recorder(Simulation):
+    """A simulation that writes down what a gateway would have recorded."""
+
+    calls: list[RecordedCall]
+
+    def _end(self, request: Request) -> None:
+        call: Any = request.call
+        session = self.by_call[call.call_id]
+        held = call.admitted - session.sent
+        ended = self.now + self.hop_s
+        sizes = (request.prompt, request.cached, request.output, call.engine.engine_id)
+        row = RecordedCall(session.plan.name, session.sent, ended, held, *sizes)
+        self.calls.append(row)
+        super()._end(request)
+
+
+def recorded(
+    workload: Workload,
+    sessions: int,
+    engine: EngineModel,
+    policy: str = "passthrough",
+    count: int = 1,
+    hop_s: float = HOP_S,
+) -> Recording:
+    """A run of the simulator, as a recording."""
+    engines = [engine] * count
+    plans, rule, clients = workload.plans(0), parse_policy(policy), workload.clients
+    run = Recorder(plans, engines, rule, clients, hop_s, LIMITS, False, None)
+    run.calls = []
+    run.go(sessions)
+    return Recording(
+        cell_id="cell:sim",
+        policy=policy,
+        sessions=sessions,
+        calls=tuple(sorted(run.calls, key=lambda call: call.sent_s)),
+        engines=count,
+        kv_tokens=engine.kv_tokens,
+        max_num_seqs=engine.max_num_seqs,
+        max_batched_tokens=engine.max_batched_tokens,
+        streams=workload.streams,
+    )

@@ -1,0 +1,100 @@
+"""The simulator against the bench's cells: fitted to one arm, it predicts the others."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from tasks.serving.simulation import SimulationError
+from tasks.serving.simulation.presets import SMALL, SMALL_WORK
+from tasks.serving.simulation.validate import (
+    Predictor,
+    policy_of,
+    predicted_steps_per_min,
+    recording_of,
+)
+from tasks.serving.simulation.workload import constant
+from tests.serving.simulation.driving import recorded
+
+COLUMNS = (
+    "program", "step", "intended_s", "sent_s", "ended_s", "tool_end_s", "status", "tries",
+    "prompt_tokens", "cached_tokens", "completion_tokens", "reusable_tokens",
+)  # fmt: skip
+WORK = replace(SMALL_WORK, turns=constant(5))
+
+
+@dataclass
+class Record:
+    """As the bench's, made by the simulator."""
+
+    spec: dict[str, Any]
+    measures: dict[str, float]
+    columns: tuple[str, ...]
+    steps: list[list[float]]
+    cut: bool = False
+
+
+def cell(arm: str, load: float, slower: float = 1.0, block: int = 0, hop_s: float = 0.0) -> Record:
+    """A cell on a machine that takes `slower` times as long."""
+    sessions = round(16 * load)
+    engine = SMALL.slower(slower)
+    work, policy = replace(WORK, programs=sessions), policy_of(arm) or arm
+    run = recorded(work, sessions, engine, policy, hop_s=hop_s)
+    steps: list[list[float]] = []
+    for name, calls in run.programs().items():
+        context = 0
+        for nth, call in enumerate(calls):
+            after = calls[nth + 1].sent_s if nth + 1 < len(calls) else call.ended_s
+            times = [call.sent_s, call.sent_s, call.ended_s, after, 200, 1]
+            sizes = [call.prompt, call.cached, call.output, context]
+            steps.append([int(name[1:]), nth, *times, *sizes])
+            context = call.prompt + call.output
+    spec = {"setup": "small", "shape": "append", "load": load, "block": block, "arm": arm}
+    rate = run.measured().steps_per_min
+    return Record(spec | {"sessions": sessions}, {"steps_per_min": rate}, COLUMNS, steps)
+
+
+def test_arms_are_predicted_in_their_order() -> None:
+    """Fitted to direct at once and three times what fits; the second block was twice as slow."""
+    cells = [cell("direct", 1.0), cell("direct", 3.0)]
+    cells += [cell("direct", 3.0, 2.0, 5)]
+    for arm in ("cap-8", "cap-16"):
+        cells += [cell(arm, 3.0), cell(arm, 3.0, 2.0, 5)]
+    found = predicted_steps_per_min(cells)
+    assert {each.arm for each in found.predictions} == {"cap-8", "cap-16"}
+    assert found.median_error < 0.1
+    assert (found.pairs, found.pairs_in_order) == (1, 1)
+    assert all(each.blocks == 2 and each.error < 0.15 for each in found.predictions)
+
+
+def test_what_the_gateway_adds_is_fitted_to_the_arm_that_only_passes_through() -> None:
+    """Which is then told, not predicted."""
+    direct, through = cell("direct", 1.0), cell("passthrough", 1.0, hop_s=0.08)
+    predictor = Predictor([direct, through])
+    assert predictor.hop_s >= 0.04
+    assert predictor(through.spec, through) is None
+    assert Predictor([direct]).predict(vars(through)) is not None
+
+
+def test_what_cannot_be_predicted_is_left_out() -> None:
+    """The arm it is fitted to, arms that are no policy of ours, cells that were cut."""
+    fitted = cell("direct", 1.0)
+    predictor = Predictor([fitted])
+    other = replace(fitted, spec=fitted.spec | {"arm": "vllm-router"})
+    cut = replace(fitted, spec=fitted.spec | {"arm": "cap-8"}, cut=True)
+    unknown = replace(fitted, spec=fitted.spec | {"arm": "cap-8", "setup": "mid"})
+    for record in (fitted, other, cut, unknown):
+        assert predictor(record.spec, record) is None
+    with pytest.raises(SimulationError, match="no cell of arm direct"):
+        predicted_steps_per_min([cut])
+    with pytest.raises(SimulationError, match="no step was answered"):
+        recording_of(replace(fitted, steps=[]))
+
+
+def test_arms_have_their_policies() -> None:
+    """Peers by the policy that is theirs."""
+    assert policy_of("direct") == "passthrough"
+    assert policy_of("cap-12") == "cap:12"
+    assert policy_of("ThunderAgent-0.5s") == "thunderagent:interval_s=0.5"
+    assert policy_of("adaptive") == "adaptive"
+    assert policy_of("vllm-router") is None

@@ -10,7 +10,7 @@ LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 # The CPU build of torch lives on PyTorch's own index; with a wheel folder it is not asked.
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 
-.PHONY: help setup demo test test-fast test-e2e lint format bench-store docs ui clean
+.PHONY: help setup demo test test-fast test-e2e lint format bench-store bench-gateway bench-scheduling docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,12 @@ format: $(VENV)/.done ## let ruff rewrite what it can
 
 bench-store: $(VENV)/.done ## the store's figures beside its peers' (about ten minutes)
 	$(BIN)/python -m bench.store
+
+bench-gateway: $(VENV)/.done ## the gateway's hop, streams and held programs beside its peers'
+	$(BIN)/python -m bench.gateway
+
+bench-scheduling: setup ## agents under load on a real vLLM, policy by policy (about an hour)
+	$(BIN)/python -m bench.scheduling
 
 docs: $(VENV)/.done ## run the examples of README and docs
 	$(BIN)/pytest tests/docs

@@ -1,0 +1,80 @@
+"""The scheduling bench's peers: each in an environment of its own, absent when it can't be had.
+
+ThunderAgent comes from the local checkout that TUTTI_PEER_THUNDERAGENT names, vllm-router from the
+package registry. `Peers.command` makes the environment when it is first asked for.
+"""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+INSTALL_TIMEOUT_S = 300.0
+THUNDERAGENT = "TUTTI_PEER_THUNDERAGENT"
+"""The environment variable that names its checkout."""
+REQUIREMENTS = {
+    "thunderagent": ("fastapi", "uvicorn", "httpx"),  # all that its pyproject.toml asks for
+    "vllm-router": ("vllm-router==0.1.17",),
+}
+
+
+class PeerMissing(Exception):
+    """The peer can't be had here; the message says why."""
+
+
+@dataclass(frozen=True)
+class PeerCommand:
+    """What starts a peer, and what it needs around it."""
+
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+class Peers:
+    """Environments of peers under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._missing: dict[str, str] = {}
+
+    def thunderagent(self, engine_url: str, port: int, interval_s: float) -> PeerCommand:
+        """The real ThunderAgent, deciding every `interval_s`. Raises PeerMissing."""
+        checkout = os.environ.get(THUNDERAGENT)
+        if not checkout or not Path(checkout, "ThunderAgent", "__main__.py").is_file():
+            raise PeerMissing(f"{THUNDERAGENT} names no checkout of ThunderAgent")
+        python = self._python("thunderagent")
+        options = ("--host", "127.0.0.1", "--port", str(port), "--backends", engine_url)
+        policy = ("--router", "tr", "--metrics", "--scheduler-interval", str(interval_s))
+        command = (str(python), "-m", "ThunderAgent", *options, *policy)
+        return PeerCommand((*command, "--log-level", "warning"), (("PYTHONPATH", checkout),))
+
+    def vllm_router(self, engine_url: str, port: int, metrics_port: int) -> PeerCommand:
+        """vllm-router with its program scheduling as it comes. Raises PeerMissing."""
+        program = self._python("vllm-router").with_name("vllm-router")
+        options = ("--host", "127.0.0.1", "--port", str(port), "--worker-urls", engine_url)
+        quiet = ("--prometheus-port", str(metrics_port), "--log-level", "warning")
+        return PeerCommand((str(program), "--enable-program-scheduling", *options, *quiet))
+
+    def _python(self, peer: str) -> Path:
+        if peer in self._missing:
+            raise PeerMissing(self._missing[peer])
+        folder = self._folder / peer
+        python, done = folder / "bin" / "python", folder / "complete"
+        wanted = " ".join(REQUIREMENTS[peer])
+        if done.is_file() and done.read_text() == wanted:
+            return python
+        try:
+            _run(sys.executable, "-m", "venv", "--clear", str(folder))
+            quiet = ("--quiet", "--disable-pip-version-check")
+            _run(str(python), "-m", "pip", "install", *quiet, *REQUIREMENTS[peer])
+        except (subprocess.SubprocessError, OSError) as error:
+            told = getattr(error, "stderr", None) or str(error)
+            self._missing[peer] = f"{peer} could not be installed: {told.strip()[-300:]}"
+            raise PeerMissing(self._missing[peer]) from error
+        done.write_text(wanted)
+        return python
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, timeout=INSTALL_TIMEOUT_S, capture_output=True, text=True)

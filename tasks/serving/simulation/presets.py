@@ -17,8 +17,8 @@ SMALL_WORK = Workload(
     96, constant(10), constant(400), constant(176), constant(24), uniform(0.02, 0.2),
     streams=False,
 )  # fmt: skip
-"""steps/min (hit), 4-layer model, another machine of two cores: at 12 programs 1,659 (.81), 16: 1,799 to 1,862
-(.79), 20: 1,482 (.63), 24: 1,236 (.40), 32: 1,011 to 1,111 (.19), 48: 939 (.07)."""
+"""steps/min (hit), 4-layer model, another machine of two cores: at 12 programs 1,659 (.81), 16:
+1,799 to 1,862 (.79), 20: 1,482 (.63), 24: 1,236 (.40), 32: 1,011 to 1,111 (.19), 48: 939 (.07)."""
 
 MID = EngineModel(
     "mid", kv_tokens=10_240, max_num_seqs=32, iteration_s=0.0193, prefill_token_s=7.59e-4,

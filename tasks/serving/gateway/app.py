@@ -293,8 +293,8 @@ class Gateway:
         flush_in = 0.0
         while True:
             await asyncio.sleep(min(ROUND_S, 0.1))
-            if self.journal is not None:
-                self.journal.flush()
+            if self.journal is not None and (lines := self.journal.take()):
+                await asyncio.to_thread(self.journal.write, lines)
             flush_in += 0.1
             if flush_in >= ROUND_S:
                 flush_in = 0.0

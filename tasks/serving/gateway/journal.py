@@ -60,16 +60,23 @@ class Journal:
         """A program is over."""
         self._lines.append(orjson.dumps([pool, program_id]))
 
-    def flush(self) -> None:
-        """Write what was noted."""
-        if not self._lines:
-            return
+    def take(self) -> list[bytes]:
+        """What was noted and is not written; for `write`, on a thread that may wait for a disk."""
         lines, self._lines = self._lines, []
         self._written += len(lines)
+        return lines
+
+    def write(self, lines: list[bytes]) -> None:
+        """Write what was taken."""
         try:
             os.write(self._file, b"\n".join(lines) + b"\n")
         except OSError:
             self.failures += 1
+
+    def flush(self) -> None:
+        """Write what was noted."""
+        if lines := self.take():
+            self.write(lines)
 
     def rewrite(self, ledgers: dict[str, Ledger]) -> None:
         """Keep one line a living program, when the file has grown far beyond that."""

@@ -4,7 +4,6 @@ In: a command. Out: a server that is ready, and the process whose descendants ar
 (bench/gateway_cost.py).
 """
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -14,8 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from bench.gateway_cost import pinned
-from tasks.serving.process import SUPERVISOR, answers, claim_port
-from tasks.serving.supervise import GRACE_S
+from tasks.serving.process import SUPERVISOR, answers, claim_port, end_supervised
 
 READY_TIMEOUT_S = 60.0
 READY_POLL_S = 0.05
@@ -59,14 +57,7 @@ class Server:
 
     def stop(self) -> None:
         """End it and all below it."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(timeout=GRACE_S + 5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_supervised(self._process)
 
     def __enter__(self) -> "Server":
         return self

@@ -117,20 +117,25 @@ class Child:
             )
 
     def _end(self) -> None:
-        if self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
-        try:
-            self._process.wait(timeout=GRACE_S + 5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_supervised(self._process)
 
     def __enter__(self) -> "Child":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def end_supervised(process: "subprocess.Popen[bytes]") -> None:
+    """Close a supervisor's pipe, so that it ends its child and itself; wait until it has."""
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    try:
+        process.wait(timeout=GRACE_S + 5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def reap_stale(catalog: Catalog) -> list[str]:

@@ -19,7 +19,7 @@ from tasks.serving.gateway.bounds import check
 from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tasks.serving.gateway.estimate import PromptSizes, chain_of, common_share
 from tasks.serving.gateway.gpus import Gpus
-from tasks.serving.gateway.journal import Journal, read_journal
+from tasks.serving.gateway.journal import FLUSH_S, Journal, read_journal
 from tasks.serving.gateway.orders import Orders
 from tasks.serving.gateway.passage import JSON, Passage, State, answer, refusal
 from tasks.serving.gateway.pools import Pool, Pools
@@ -292,10 +292,10 @@ class Gateway:
     async def _rounds(self) -> None:
         flush_in = 0.0
         while True:
-            await asyncio.sleep(min(ROUND_S, 0.1))
+            await asyncio.sleep(FLUSH_S)
             if self.journal is not None and (lines := self.journal.take()):
                 await asyncio.to_thread(self.journal.write, lines)
-            flush_in += 0.1
+            flush_in += FLUSH_S
             if flush_in >= ROUND_S:
                 flush_in = 0.0
                 try:

@@ -7,7 +7,6 @@ was cached is taken as lost if its counters started over.
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -120,8 +119,6 @@ class Endpoint:
     calls: int = 0
     failed_calls: int = 0
     restarts: int = 0
-    last_page: str = ""
-    sampled: float = 0.0
     kv_usage: float | None = None
     """The share of its cache in use at the last sample, 0 to 1; None where it does not say."""
     listed: Callable[[str], Prices | None] = lambda model: None
@@ -233,8 +230,3 @@ def retry_after_s(headers: Headers) -> float | None:
     except ValueError:
         return None  # a date: rare, and clocks differ
     return None if seconds is None or seconds < 0 else min(seconds, LONGEST_PAUSE_S)
-
-
-def monotonic() -> float:
-    """Seconds of the clock that scheduling goes by."""
-    return time.monotonic()

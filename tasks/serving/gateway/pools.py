@@ -235,7 +235,6 @@ class Pools:
             pool.scheduler.change_engine(
                 endpoint.engine, now, capacity_tokens=capacity, restarted=True
             )
-        endpoint.sampled = now
         sample = _for_scheduling(engine_sample(page, now))
         endpoint.kv_usage = sample.kv_usage
         self.admitted(pool, pool.scheduler.observe(endpoint.engine, sample, now))

@@ -17,7 +17,6 @@ from tasks.serving.gateway.wire.messages import Headers, head, status_line
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED = 8
 WRITE_HIGH_BYTES = 256 * 1024
-CHUNK_END = b"\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 UPGRADING = frozenset((b"connection", b"upgrade", b"http2-settings", b"expect"))
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -32,7 +32,7 @@ from tasks.agents.prompts import opening
 from tasks.serving.outside import Outside
 from tasks.serving.process import Child, answers, claim_port
 from tasks.serving.registry import Model
-from tasks.serving.services import gateway
+from tasks.serving.services import open_gateway
 from tasks.sweeps.plan import enter_plan, make_plan
 from tasks.sweeps.problem import Problem
 from tasks.sweeps.runner import Services, run_cell
@@ -100,7 +100,7 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
     ids = ("task_set:bench", "index:bench", served.engine_id, "checkpoint:bench")
     plan = make_plan(suite, problems(count, tools), *ids, "mock")
     enter_plan(plan, catalog)
-    with gateway(served.address, model, catalog) as client:
+    with open_gateway(served.address, model, catalog) as client:
         services = Services(served, client, url)
         lease = leases.acquire(catalog, plan.sweep_id)
         owner = next(

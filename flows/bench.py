@@ -1,8 +1,12 @@
-"""A model under measurement: its engine and its gateway, started when first needed."""
+"""A model under measurement: its engine and its gateway, started when first needed.
+
+Other models that its sweep needs (a judge, a user, experts) are served beside it, behind the same
+gateway; what serves two of them is started once.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from flows.library import Library
@@ -10,13 +14,17 @@ from flows.progress import StageProgress
 from flows.stages import StageLog
 from storage import Catalog
 from tasks.serving import (
+    Engine,
     Model,
+    Outside,
+    RegistryError,
     checkpoint_id,
     claim_port,
     engine_of,
-    gateway,
+    open_gateway,
     pick_model,
 )
+from tasks.sweeps.roles import Served
 from tasks.sweeps.runner import Services
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -32,16 +40,16 @@ class Bench:
 
     def __init__(
         self,
-        name: str,
-        model: Model,
+        models: Mapping[str, Model],
         library: Library | None,
         catalog: Catalog,
         log: StageLog,
         port: int | None,
     ) -> None:
-        self.model, self.library = model, library
-        self.model_id = checkpoint_id(model)
-        self.engine = engine_of(name, model, catalog)
+        """`models`: of the registry by their names; the first is the one that is measured."""
+        self.model, self.library = next(iter(models.values())), library
+        self.model_id = checkpoint_id(self.model)
+        (self.engine, *self._others), self.served = _engines(models, catalog)
         if port is not None:
             claim_port(port)  # a taken port is better said now than after the engine's start
         self._catalog, self._log, self._port = catalog, log, port
@@ -52,19 +60,46 @@ class Bench:
         """Engine, gateway and library, running. Raises what `open_bench` says."""
         if self._services is None:
             await self._log.run("engine", self._start)
-            before = gateway(self.engine.address, self.model, self._catalog, self._port)
+            address, others = self.engine.address, tuple(self._others)
+            before = open_gateway(address, self.model, self._catalog, self._port, others)
             client = await asyncio.to_thread(self._open.enter_context, before)
             search_url = None if self.library is None else self.library.search_url
-            self._services = Services(self.engine, client, search_url)
+            self._services = Services(self.engine, client, search_url, others)
         return self._services
 
     async def _start(self, _: StageProgress) -> None:
-        self._open.callback(self.engine.stop)
-        await asyncio.to_thread(self.engine.start)
+        for engine in (self.engine, *self._others):
+            self._open.callback(engine.stop)
+            await asyncio.to_thread(engine.start)
 
     def close(self) -> None:
         """End gateway and engine, in that order, if they run."""
         self._open.close()
+
+
+def _engines(
+    models: Mapping[str, Model], catalog: Catalog
+) -> tuple[list[Engine | Outside], dict[str, Served]]:
+    """What serves the models, each once, in their order; and each model as it is reached.
+
+    Raises RegistryError where calls could not say which of two models they mean.
+    """
+    engines: dict[str, Engine | Outside] = {}
+    served = {}
+    for name, model in models.items():
+        made = engine_of(name, model, catalog)
+        engine = engines.setdefault(made.engine_id, made)
+        served[name] = Served(engine.address.served_name, engine.engine_id, model)
+    known: dict[str, str] = {}
+    for engine in engines.values():
+        called = engine.address.served_name
+        if called in known:
+            raise RegistryError(
+                f"models.{engine.name} and models.{known[called]} are both called {called!r} where "
+                "they are served, and one sweep needs both; serve one by another name"
+            )
+        known[called] = engine.name
+    return list(engines.values()), served
 
 
 @contextlib.asynccontextmanager
@@ -75,13 +110,16 @@ async def open_bench(
     catalog: Catalog,
     log: StageLog,
     port: int | None = None,
+    others: Sequence[str] = (),
 ) -> AsyncIterator[Bench]:
     """A registry's model, ready to be measured; what it started is ended with the block.
 
-    `port` is the gateway's (any free one if None). Raises RegistryError here, and when the
-    services start EngineFailed, ModelsEnvironmentMissing, PortTaken or GatewayFailed.
+    `port` is the gateway's (any free one if None); `others` are models served beside it. Raises
+    RegistryError here, and when the services start EngineFailed, ModelsEnvironmentMissing,
+    PortTaken or GatewayFailed.
     """
-    bench = Bench(model_name, pick_model(models, model_name), library, catalog, log, port)
+    entries = {name: pick_model(models, name) for name in (model_name, *others)}
+    bench = Bench(entries, library, catalog, log, port)
     try:
         yield bench
     finally:

@@ -12,7 +12,7 @@ from tasks.serving.errors import (
 from tasks.serving.outside import Outside, engine_of
 from tasks.serving.process import Child, claim_port, reap_stale
 from tasks.serving.registry import Model, checkpoint_id, explain, pick_model, read_registry
-from tasks.serving.services import GatewayClient, gateway, retrieval_service
+from tasks.serving.services import GatewayClient, open_gateway, retrieval_service
 
 __all__ = [
     "Child",
@@ -31,8 +31,8 @@ __all__ = [
     "claim_port",
     "engine_of",
     "explain",
-    "gateway",
     "models_python",
+    "open_gateway",
     "pick_model",
     "read_registry",
     "reap_stale",

@@ -1,6 +1,7 @@
 """A model that others serve, in the place of an engine that tutti starts."""
 
 import asyncio
+import os
 
 from storage import Catalog
 from tasks.serving.engine import Engine, EngineAddress
@@ -33,10 +34,16 @@ class Outside:
         return EngineAddress(self.engine_id, self.model.endpoint, self.served_name)
 
     def start(self) -> EngineAddress:
-        """See that it answers, where it says so of itself. Raises EngineFailed."""
-        url = (self.model.endpoint or "").rstrip("/").removesuffix("/v1")
-        if self.model.provider == "vllm" and not answers(f"{url}/health"):
-            raise EngineFailed(f"models.{self.name}.endpoint: {url}/health does not answer")
+        """See that its key is there, and that it answers, where it says so of itself.
+
+        Raises EngineFailed.
+        """
+        model, entry = self.model, f"models.{self.name}"
+        if model.api_key_env is not None and not os.environ.get(model.api_key_env, "").strip():
+            raise EngineFailed(f"{entry}.api_key_env: {model.api_key_env} is not set")
+        url = (model.endpoint or "").rstrip("/").removesuffix(model.api_path)
+        if model.metrics and not answers(f"{url}/health"):
+            raise EngineFailed(f"{entry}.endpoint: {url}/health does not answer")
         return self.address
 
     def stop(self) -> None:

@@ -1,13 +1,36 @@
-"""The model registry: `models.yaml`, validated. Unknown names are an error that lists the known."""
+"""The model registry: `models.yaml`, validated. Unknown names are an error that lists the known.
 
+In: the file. Out: a `Model` for each entry, with what its provider has in common filled in.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from storage import content_hash
+from tasks.agents.calls import Dialect
 from tasks.serving.errors import RegistryError
+from tasks.serving.providers import NEWER, PROVIDERS
+
+SECRET = re.compile(r"key|secret|password|authorization|(^|[._-])token$", re.IGNORECASE)
+"""Fields whose value is not shown: somebody may have written a key there."""
+PASSWORD = re.compile("://[^/]*@")
+RESERVED = frozenset(("model", "messages", "tools", "stream"))
+"""Fields of a request that are not an entry's to set."""
 
 
 class _Strict(BaseModel):
@@ -37,23 +60,90 @@ class EngineSettings(_Strict):
     start_timeout_s: float = Field(300.0, gt=0, description="give up on a start after this")
 
 
-class Model(_Strict):
-    """One registry entry."""
+def _known_provider(name: str) -> str:
+    if name not in PROVIDERS:
+        raise ValueError(f"no provider {name!r}; known: {', '.join(sorted(PROVIDERS))}")
+    return name
 
-    provider: Literal["vllm", "openai"]
+
+def _as_written(value: Any) -> Any:
+    """YAML reads Azure's versions as dates, and numbers as numbers; in a URL they are text."""
+    return str(value) if isinstance(value, date | int | float) else value
+
+
+class Model(_Strict):
+    """One registry entry. What is left out is the provider's."""
+
+    provider: Annotated[str, AfterValidator(_known_provider)]
     endpoint: str | None = Field(None, description="base URL, for an endpoint someone else serves")
-    api_key_env: str | None = Field(None, description="environment variable that holds the key")
+    api_key_env: str | None = Field(
+        None, pattern="^[A-Z][A-Z0-9_]*$", description="environment variable that holds the key"
+    )
+    key_header: str = Field("", pattern="^[A-Za-z0-9-]*$", description="header that carries it")
+    api_path: str = Field("/v1", pattern="^/", description="what the API's paths begin with")
+    query: dict[str, Annotated[str, BeforeValidator(_as_written)]] = Field(
+        {}, description="sent with each request: Azure's api-version"
+    )
     served_name: str | None = Field(None, description="the model's name at its endpoint")
     checkpoint: Path | None = Field(None, description="weights that tutti serves with vLLM")
-    dialect: Literal["hermes", "openai"] = "openai"
-    context_tokens: int = Field(ge=64)
-    tools: bool = True
+    dialect: Dialect = Field("openai", description="how calls are written, if not parsed there")
+    context_tokens: int = Field(ge=64, description="prompt and answer together")
+    tools: bool = Field(True, description="whether requests may have `tools`; else told as text")
+    thinking: bool | None = Field(None, description="on or off; left out, as the model does it")
+    request: dict[str, Any] = Field({}, description="more fields of a request; null takes one out")
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    reasoning_field: Literal["reasoning_content", "reasoning"] | None = Field(
+        None, description="earlier reasoning is sent back in it; left out, it is not sent back"
+    )
     prices: Prices | None = Field(None, description="left out, those of deployments/prices.yaml")
     max_calls: int | None = Field(None, ge=1, description="most calls in flight at the endpoint")
+    metrics: bool = Field(False, description="an engine, with /metrics and /health")
     record_tokens: bool = Field(
         False, description="keep the answers' token ids and log probabilities, for training"
     )
     engine: EngineSettings | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_defaults(cls, given: Any) -> Any:
+        """What the provider has in common, where the entry says nothing."""
+        name = given.get("provider") if isinstance(given, Mapping) else None
+        if not isinstance(name, str) or name not in PROVIDERS:
+            return given
+        provider = PROVIDERS[name]
+        own_address = given.get("endpoint") is None and provider.endpoint is not None
+        filled: dict[str, Any] = {
+            "key_header": provider.key_header,
+            "api_path": provider.api_path,
+            "metrics": provider.metrics,
+            "max_tokens_field": provider.max_tokens_field,
+        }
+        if own_address and given.get("checkpoint") is None:
+            given = {**given, "endpoint": provider.endpoint}
+            if name == "openai":
+                filled["max_tokens_field"] = NEWER  # others with its API may not know it yet
+        if own_address or provider.endpoint is None:  # a key goes to nobody else by itself
+            filled["api_key_env"] = provider.api_key_env
+        return {**given, **{name: each for name, each in filled.items() if name not in given}}
+
+    @field_validator("endpoint")
+    @classmethod
+    def _no_password(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and PASSWORD.search(endpoint):
+            raise ValueError("a password in a URL ends up in tables; name `api_key_env`")
+        return endpoint
+
+    @field_validator("api_path")
+    @classmethod
+    def _no_slash(cls, path: str) -> str:
+        return path.rstrip("/")
+
+    @field_validator("request")
+    @classmethod
+    def _own_fields(cls, request: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted(RESERVED & request.keys()):
+            raise ValueError(f"{', '.join(taken)}: set by what is asked, not by the model")
+        return request
 
     @model_validator(mode="after")
     def _one_source(self) -> "Model":
@@ -61,7 +151,35 @@ class Model(_Strict):
             raise ValueError("give either `endpoint` or `checkpoint`")
         if self.checkpoint is not None and self.engine is None:
             raise ValueError("a model with a `checkpoint` needs `engine` settings")
+        if self.checkpoint is not None and self.provider != "vllm":
+            raise ValueError("a `checkpoint` is served with vLLM: `provider: vllm`")
+        if twice := sorted(self._switch.keys() & self.request.keys()):
+            raise ValueError(f"`thinking` and `request` both set {', '.join(twice)}")
         return self
+
+    @property
+    def _switch(self) -> Mapping[str, Any]:
+        if self.thinking is None:
+            return {}
+        switch = PROVIDERS[self.provider].thinking
+        return switch.on if self.thinking else switch.off
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What each request has besides what is asked; a field that is None is to be left out."""
+        return {**self._switch, **self.request}
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What decides its answers besides weights and prompt, for ids. Its address, key, prices
+        and limits decide nothing."""
+        return {
+            "dialect": self.dialect,
+            "context_tokens": self.context_tokens,
+            "tools": self.tools,
+            "fields": self.fields,
+            "reasoning_field": self.reasoning_field,
+        }
 
 
 class _Registry(_Strict):
@@ -83,7 +201,7 @@ def read_registry(path: Path) -> dict[str, Model]:
     except ValidationError as error:
         raise RegistryError(f"{path}: {explain(error)}") from error
     root = path.resolve().parent.parent
-    return {name: _absolute(model, root) for name, model in registry.models.items()}
+    return {name: _resolved(name, model, root) for name, model in registry.models.items()}
 
 
 def pick_model(path: Path, name: str) -> Model:
@@ -97,9 +215,21 @@ def pick_model(path: Path, name: str) -> Model:
 def explain(error: ValidationError) -> str:
     """A validation error in one line: each field, what is wrong, and the value given."""
     return "; ".join(
-        f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']} (given: {e['input']!r:.80})"
+        f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']} (given: {_shown(e)})"
         for e in error.errors()
     )
+
+
+def _shown(error: Mapping[str, Any]) -> str:
+    """The value of a wrong field, but for one that may be a key, or hold one."""
+    place, value = error["loc"], error["input"]
+    if error["type"] == "missing":
+        return "nothing"
+    if SECRET.search(str(place[-1]) if place else "") or PASSWORD.search(str(value)):
+        return "not shown"
+    if isinstance(value, Mapping):
+        value = {name: "…" if SECRET.search(str(name)) else each for name, each in value.items()}
+    return f"{value!r:.80}"
 
 
 def checkpoint_id(model: Model) -> str:
@@ -109,7 +239,10 @@ def checkpoint_id(model: Model) -> str:
     """
     folder = model.checkpoint
     if folder is None:
-        return f"endpoint:{content_hash([model.endpoint, model.served_name])}"
+        address: list[Any] = [model.endpoint, model.served_name]
+        if model.query or model.api_path != "/v1":
+            address += [model.api_path, model.query]
+        return f"endpoint:{content_hash(address)}"
     weights = folder / "model.safetensors"
     if not weights.is_file():
         raise RegistryError(f"{folder}: no model.safetensors there; `tutti train pocket` makes one")
@@ -118,7 +251,8 @@ def checkpoint_id(model: Model) -> str:
     return f"checkpoint:{content_hash([[f.name, content_hash(f.read_bytes())] for f in files])}"
 
 
-def _absolute(model: Model, root: Path) -> Model:
-    if model.checkpoint is None or model.checkpoint.is_absolute():
-        return model
+def _resolved(name: str, model: Model, root: Path) -> Model:
+    """Its name at an endpoint is its own if no other is said; weights lie under `root`."""
+    if model.checkpoint is None:
+        return model.model_copy(update={"served_name": model.served_name or name})
     return model.model_copy(update={"checkpoint": root / model.checkpoint})

@@ -4,14 +4,15 @@ import json
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from storage import Catalog, StoreFull
-from tasks.serving.engine import EngineAddress
+from tasks.serving.engine import Engine, EngineAddress
 from tasks.serving.errors import GatewayFailed, ServingError
+from tasks.serving.outside import Outside
 from tasks.serving.process import Child, answers, claim_port
 from tasks.serving.registry import Model
 
@@ -29,6 +30,7 @@ class GatewayClient:
     def begin_cell(self, cell_id: str, policy: str, limit: int, concurrency: int) -> None:
         """Reset the policy and start sampling for `cell_id`; its calls carry its concurrency."""
         order = {"cell_id": cell_id, "policy": policy, "limit": limit, "concurrency": concurrency}
+        order["pool"] = ""  # the measured model's; a judge's calls are nobody's to hold
         self._order("PUT", "/cell", order)
 
     def end_cell(self) -> None:
@@ -61,23 +63,37 @@ class GatewayClient:
 
 
 @contextmanager
-def gateway(
-    engine: EngineAddress, model: Model, catalog: Catalog, port: int | None = None
+def open_gateway(
+    engine: EngineAddress,
+    model: Model,
+    catalog: Catalog,
+    port: int | None = None,
+    others: Sequence[Engine | Outside] = (),
 ) -> Iterator[GatewayClient]:
-    """A gateway in front of `engine` for the block's duration. Raises GatewayFailed, PortTaken."""
+    """A gateway in front of `engine`, and of `others` that serve other models, for the block's
+    duration. Raises GatewayFailed, PortTaken.
+
+    Of the others nothing is sampled: what a cell says of its engine is the measured one's.
+    """
+    from tasks.serving.gateway.endpoint import EndpointConfig  # it builds on this package
+
     port = claim_port(port)
-    endpoint: dict[str, Any] = {"url": engine.url, "id": engine.engine_id}
-    if model.prices is not None:
-        endpoint["prices"] = model.prices.model_dump()
-    if model.max_calls is not None:
-        endpoint["max_calls"] = model.max_calls
-    if model.endpoint is not None:
-        endpoint |= {"models": [engine.served_name], "metrics": model.provider == "vllm"}
-        endpoint["api_key_env"] = model.api_key_env
+    endpoint = EndpointConfig.of_model(model, engine.url, engine.engine_id, engine.served_name)
+    if model.endpoint is None:  # an engine of ours, which is given adapters as well
+        endpoint = endpoint.model_copy(update={"models": ()})
+    endpoints = [endpoint]
+    for other in others:
+        at = other.address
+        more = EndpointConfig.of_model(
+            other.model, at.url, at.engine_id, at.served_name, other.name
+        )
+        endpoints.append(more.model_copy(update={"metrics": False}))
     # A sweep's own programs release; one that was killed is not waited for.
-    arguments = ["--engine", json.dumps(endpoint), "--policy", "passthrough", "--no-journal"]
+    arguments = ["--policy", "passthrough", "--no-journal"]
+    for each in endpoints:
+        arguments += ["--engine", each.model_dump_json(exclude_defaults=True)]
     arguments += ["--record-tokens"] * model.record_tokens
-    with _service("gateway", "tasks.serving.gateway", [*arguments], port, catalog) as url:
+    with _service("gateway", "tasks.serving.gateway", arguments, port, catalog) as url:
         yield GatewayClient(url)
 
 

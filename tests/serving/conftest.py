@@ -18,6 +18,7 @@ from tasks.serving.gateway.app import Gateway
 from tasks.serving.gateway.endpoint import EndpointConfig
 from tasks.serving.gateway.settings import Settings
 from tasks.serving.registry import Prices
+from tests.conftest import NewCatalog
 from tests.serving.engine_double import EngineDouble
 
 PRICES = Prices(prompt=2.0, cached=1.0, completion=10.0)
@@ -31,9 +32,9 @@ def _no_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[storage.Catalog]:
+def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog]:
     """The test's store, open."""
-    with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
+    with new_catalog(storage.Home(tmp_path / "store")) as catalog:
         yield catalog
 
 

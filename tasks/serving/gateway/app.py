@@ -37,10 +37,10 @@ from tasks.serving.gateway.transcripts import Transcripts
 from tasks.serving.gateway.unscheduled import forward, measure
 from tasks.serving.gateway.wire.server import Exchange, Server
 from tasks.serving.metering.prices import PriceList
-from tasks.serving.scheduling import Call, Limits, Program
+from tasks.serving.scheduling import LEASE_ENDED, Call, Limits, Program
 
 ROUND_S = 1.0
-COLLECT_S = 60.0
+COLLECT_S, COLLECT_AT_LAST_S = 60.0, 3600.0
 DECISION_EVENTS = frozenset(
     ("hold", "pause", "resume", "release", "expire", "reject", "disconnect")
 )
@@ -322,7 +322,8 @@ class Gateway:
         for pool in self.pools.by_name.values():
             for endpoint in pool.endpoints.values():
                 self.pools.refresh(pool, endpoint)
-            self.send_admitted(pool, pool.scheduler.expire_idle(now))
+            for name in pool.scheduler.expired(now):
+                self.release(pool, name, LEASE_ENDED)
             if pool.scheduler.policy.tick_s is None:
                 self.send_admitted(pool, pool.scheduler.tick(now))
             self.set_wake(pool)
@@ -336,7 +337,7 @@ class Gateway:
 
     def _collect(self, now: float) -> None:
         """Look for garbage that holds itself while nobody waits: it takes tens of milliseconds."""
-        if not self.passages and now - self._collected > COLLECT_S:
+        if now - self._collected > (COLLECT_AT_LAST_S if self.passages else COLLECT_S):
             gc.collect()
             self._collected = now
 

@@ -2,6 +2,7 @@
 and the price book as they are given on a command line, and serving until a signal."""
 
 import asyncio
+import gc
 import json
 import signal
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -17,6 +18,9 @@ from tasks.serving.registry import explain
 from tasks.serving.scheduling import make_policy
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+COLLECT_AFTER = (1_000, 10, 1_000_000)
+"""Young garbage in milliseconds; all of it, which would stall every call, never by itself: the
+gateway looks for it while nothing runs."""
 
 
 def read_engines(given: Iterable[str]) -> list[EndpointConfig]:
@@ -64,10 +68,14 @@ async def serve(
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stopping.set)
     waits = [asyncio.create_task(stopping.wait())]
+    before = gc.get_threshold()
     if beside is not None:
         waits.append(asyncio.create_task(beside))  # type: ignore[arg-type]
     try:
-        ready(await gateway.start(host, port, endpoints))
+        port = await gateway.start(host, port, endpoints)
+        gc.freeze()
+        gc.set_threshold(*COLLECT_AFTER)
+        ready(port)
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
@@ -76,6 +84,8 @@ async def serve(
             task.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
         await gateway.stop()
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _engine(text: str, place: int) -> EndpointConfig:

@@ -9,21 +9,24 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from tasks.serving.gateway.wire.client import Origin
+from tasks.serving.gateway.wire.client import Origin, Receiver, Request
 from tasks.serving.gateway.wire.messages import Headers, find
 from tasks.serving.metering.sampler import MetricsSampler
-from tasks.serving.registry import Prices
+from tasks.serving.registry import Model, Prices
 from tasks.serving.scheduling import Engine
 
 PROBE_TIMEOUT_S = 5.0
 FAILURES_TO_CLOSE = 3
 BREAK_FIRST_S, BREAK_MOST_S = 1.0, 30.0
 LONGEST_PAUSE_S = 600.0
+V1 = b"/v1"
+KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
+"""Where clients put a key of theirs."""
 
 
 class EndpointConfig(BaseModel):
@@ -31,23 +34,58 @@ class EndpointConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    url: str = Field(description="base URL, without /v1")
+    api_path: str = Field(
+        "/v1", pattern="^/", description="what the paths of its API begin with, for our /v1"
+    )
+    url: str = Field(description="base URL, with or without `api_path`")
     id: str = Field("", description="recorded with its calls; the URL if empty")
     pool: str = Field("", description="endpoints of one pool serve the same models")
     models: tuple[str, ...] = Field((), description="names it serves; empty asks it")
     capacity_tokens: int | None = Field(None, ge=1, description="KV cache; empty asks its metrics")
     max_calls: int | None = Field(None, ge=1, description="most calls in flight, if it limits them")
     api_key_env: str | None = Field(None, description="environment variable that holds its key")
+    key_header: str = Field(
+        "",
+        pattern="^[A-Za-z0-9-]*$",
+        description="header that carries its key; empty for Authorization (a bearer token), and "
+        "x-api-key for Anthropic's messages",
+    )
+    query: dict[str, str] = Field({}, description="sent with each request: Azure's api-version")
     prices: Prices | None = None
     metrics: bool = Field(True, description="whether it has /metrics and /health, as engines do")
 
+    @field_validator("api_path")
+    @classmethod
+    def _no_slash(cls, path: str) -> str:
+        return path.rstrip("/")
+
     @field_validator("url")
     @classmethod
-    def _http(cls, url: str) -> str:
+    def _http(cls, url: str, info: ValidationInfo) -> str:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("not an http(s) URL")
-        return url.rstrip("/").removesuffix("/v1")  # as most clients are given it
+        # Most clients are given it with the API's path.
+        return url.rstrip("/").removesuffix(info.data.get("api_path", "/v1"))
+
+    @classmethod
+    def of_model(
+        cls, model: Model, url: str, identity: str, served: str, pool: str = ""
+    ) -> "EndpointConfig":
+        """A registry's model that answers at `url` by the name `served`. Raises ValidationError."""
+        return cls(
+            url=url,
+            id=identity,
+            pool=pool,
+            models=(served,),
+            max_calls=model.max_calls,
+            prices=model.prices,
+            metrics=model.metrics,
+            api_key_env=model.api_key_env,
+            key_header=model.key_header,
+            api_path=model.api_path,
+            query=model.query,
+        )
 
     @property
     def name(self) -> str:
@@ -58,9 +96,10 @@ class EndpointConfig(BaseModel):
         """Its own key. Raises ValueError where the environment lacks it."""
         if self.api_key_env is None:
             return None
-        if not os.environ.get(self.api_key_env):
+        key = os.environ.get(self.api_key_env, "").strip()  # files end with a line's end
+        if not key:
             raise ValueError(f"{self.name}: {self.api_key_env} is not set in the environment")
-        return os.environ[self.api_key_env].encode()
+        return key.encode()
 
 
 @dataclass
@@ -70,6 +109,28 @@ class Answer:
     status: int
     headers: Headers
     body: bytes
+
+
+class Elsewhere(Origin):
+    """Where an API begins at another path than /v1, or wants a query with each request."""
+
+    def __init__(self, config: EndpointConfig) -> None:
+        super().__init__(config.url)
+        self._begins, self._query = config.api_path.encode(), urlencode(config.query).encode()
+
+    def send(
+        self, method: bytes, path: bytes, headers: Headers, body: bytes, receiver: Receiver
+    ) -> Request:
+        """Send a request for our `path` where it is there."""
+        return super().send(method, self.there(path), headers, body, receiver)
+
+    def there(self, path: bytes) -> bytes:
+        """Our path as it is there; what is not below /v1 is an engine's own and stays."""
+        if path.startswith(V1 + b"/"):
+            path = self._begins + path.removeprefix(V1)
+        if not self._query:
+            return path
+        return path + (b"&" if b"?" in path else b"?") + self._query
 
 
 class ProbeFailed(Exception):
@@ -119,11 +180,16 @@ class Endpoint:
     calls: int = 0
     failed_calls: int = 0
     restarts: int = 0
+    finding: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    """Held while it is asked what it is."""
     kv_usage: float | None = None
     """The share of its cache in use at the last sample, 0 to 1; None where it does not say."""
     listed: Callable[[str], Prices | None] = lambda model: None
     """What the price book says of a model now."""
     _key: bytes | None = field(default=None, repr=False)
+    _key_header: tuple[bytes, bytes] | None = field(default=None, repr=False)
+    _secrets: frozenset[bytes] = KEY_HEADERS
+    """Headers that may hold a key of the client's."""
 
     @classmethod
     def make(cls, config: EndpointConfig) -> "Endpoint":
@@ -131,8 +197,14 @@ class Endpoint:
         name = config.name
         engine = Engine(name, config.capacity_tokens, max_calls=config.max_calls, accepting=False)
         key = config.key()
-        made = cls(config, engine, Origin(config.url), MetricsSampler(name), config.models)
-        made._key = key
+        plain = config.api_path == "/v1" and not config.query
+        origin = Origin(config.url) if plain else Elsewhere(config)
+        made = cls(config, engine, origin, MetricsSampler(name), config.models)
+        if key is not None:
+            header = config.key_header.encode() or b"Authorization"
+            bearer = header.lower() == b"authorization"
+            made._key, made._key_header = key, (header, b"Bearer " + key if bearer else key)
+            made._secrets = KEY_HEADERS | {header.lower()}
         return made
 
     @property
@@ -144,12 +216,12 @@ class Endpoint:
         """Headers with its own key, as the protocol of `path` has it; the client's goes through
         only where the gateway has no tokens of its own, so that they are never shown to others."""
         if self._key is not None or own_tokens:
-            headers = [h for h in headers if h[0].lower() not in (b"authorization", b"x-api-key")]
-        if self._key is None:
+            headers = [h for h in headers if h[0].lower() not in self._secrets]
+        if self._key is None or self._key_header is None:
             return headers
-        if path.startswith(b"/v1/messages"):  # Anthropic's
+        if not self.config.key_header and path.startswith(b"/v1/messages"):  # Anthropic's
             return [*headers, (b"x-api-key", self._key)]
-        return [*headers, (b"Authorization", b"Bearer " + self._key)]
+        return [*headers, self._key_header]
 
     def prices_of(self, model: str) -> Prices | None:
         """Its own prices, else the price book's as of now, by the name that the call gives or the

@@ -82,8 +82,9 @@ class Orders:
             if passage.state is State.HELD:  # of an abandoned cell; nobody would ever let it in
                 passage.refuse(503, "another cell has begun", [(b"Retry-After", b"1")])
         for pool in gateway.pools.by_name.values():
-            pool.begin(name, options, gateway.log)
-            gateway.set_wake(pool)
+            if order.get("pool") in (None, pool.name):
+                pool.begin(name, options, gateway.log)
+                gateway.set_wake(pool)
         gateway.cell_id = cell
         await gateway.pools.sample_now()
         answer(exchange, 200, orjson.dumps({"cell_id": cell}))

@@ -373,7 +373,7 @@ class Passage:
         self.exchange.on_gone = self.exchange.on_writable = None
         self.record.end()
         call, scheduler, now = self.call, self.scheduler, time.monotonic()
-        admitted = []
+        admitted = list[Call]()
         if call is not None:
             if call.engine is None:
                 admitted = scheduler.withdraw(call, now, reason)
@@ -383,6 +383,8 @@ class Passage:
                     call.program.prompt_bytes = self.prompt_bytes
                     call.program.prompt_chain = self.chain
                 admitted = scheduler.finish(call, usage, now)
+        if scheduler is not self.pool.scheduler:
+            admitted += self.pool.scheduler.tick(now)  # its cell is over: what it left is free
         self.owner.ended(self)
         self.owner.send_admitted(self.pool, admitted)
 

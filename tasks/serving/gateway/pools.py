@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from storage import catalog as cat
+from tasks.serving.gateway import prefill
 from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tasks.serving.gateway.journal import Living, restore
 from tasks.serving.metering.exposition import Page, read_page
@@ -25,8 +26,7 @@ class Pool:
     """Endpoints that serve the same models."""
 
     def __init__(self, name: str, policy: str, options: dict[str, Any], limits: Limits) -> None:
-        self.name, self.limits = name, limits
-        self.policy_name, self.policy_options = policy, options
+        self.name, self.limits, self.policy_options = name, limits, options
         self.endpoints: dict[str, Endpoint] = {}
         self.scheduler = Scheduler(make_policy(policy, options), limits)
         self.wake: asyncio.TimerHandle | None = None
@@ -37,11 +37,12 @@ class Pool:
     def begin(self, policy: str, options: dict[str, Any], log: Log) -> None:
         """A fresh scheduler over the same endpoints. Raises ValueError for the policy."""
         made = make_policy(policy, options)
-        self.policy_name, self.policy_options = policy, options
+        self.policy_options = options
         self.scheduler = Scheduler(made, self.limits, log)
         now = time.monotonic()
         for endpoint in self.endpoints.values():
-            # Calls of the cell before end by their own scheduler; its engines keep their books.
+            # Calls of the cell before end by their own scheduler; its engines keep their books, but
+            # for what runs there: that takes room, whoever let it in.
             engine = endpoint.engine
             fresh = type(engine)(
                 engine.engine_id,
@@ -49,6 +50,8 @@ class Pool:
                 engine.block_tokens,
                 engine.max_calls,
                 engine.accepting,
+                running=engine.running,
+                prefill=engine.prefill,
             )
             endpoint.engine = fresh
             self.scheduler.add_engine(fresh, now)
@@ -196,8 +199,11 @@ class Pools:
         try:
             if endpoint.config.metrics:
                 page = await self._page(endpoint)
-                if not endpoint.reachable:
-                    await self._discover(pool, endpoint, page)
+                async with endpoint.finding:  # rounds at the same time find it once
+                    if not endpoint.reachable:
+                        await self._discover(pool, endpoint, page)
+                        page = await self._page(endpoint)
+                        endpoint.reachable = True
                 self._take(pool, endpoint, page)
             elif not endpoint.models:
                 await endpoint.read_models()
@@ -234,8 +240,19 @@ class Pools:
                 capacity = capacity_of_sglang(orjson.loads(answer.body))
         if sample.block_tokens is not None:
             endpoint.engine.block_tokens = sample.block_tokens
+        if sample.running == 0 and sample.waiting == 0:
+            endpoint.engine.prefill = await self._prefill(endpoint, capacity)
         # Whether it was started anew since, and so its cache is empty, its counters say (`_take`).
         pool.scheduler.change_engine(endpoint.engine, time.monotonic(), capacity_tokens=capacity)
+
+    async def _prefill(
+        self, endpoint: Endpoint, capacity_tokens: int | None
+    ) -> tuple[float, float] | None:
+        try:
+            return await prefill.measure(endpoint, capacity_tokens)
+        except ProbeFailed as error:
+            self.on_trouble(endpoint, f"what its prompts cost was not measured: {error}")
+            return None
 
     def _take(self, pool: Pool, endpoint: Endpoint, page: Page) -> None:
         now = time.monotonic()

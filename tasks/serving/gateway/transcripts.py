@@ -89,7 +89,7 @@ class Answer:
         part = choice.get("message") or choice.get("delta")
         if not isinstance(part, Mapping):
             return
-        for name in ("content", "reasoning_content"):
+        for name in ("content", "reasoning_content", "reasoning"):
             if isinstance(text := part.get(name), str):
                 self._texts.setdefault(name, []).append(text)
         calls = part.get("tool_calls")

@@ -106,6 +106,7 @@ def engines(gateway: "Gateway") -> list[dict[str, Any]]:
             "capacity_tokens": endpoint.engine.capacity_tokens,
             "booked_tokens": _booked(pool, endpoint.name),
             "kv_usage": endpoint.kv_usage,
+            "prefill_us_per_token": _microseconds(endpoint.engine.prefill),
             "running": len(endpoint.engine.running),
             "calls": endpoint.calls,
             "failed_calls": endpoint.failed_calls,
@@ -114,6 +115,10 @@ def engines(gateway: "Gateway") -> list[dict[str, Any]]:
         for pool in gateway.pools.by_name.values()
         for endpoint in pool.endpoints.values()
     ]
+
+
+def _microseconds(prefill: tuple[float, float] | None) -> float | None:
+    return None if prefill is None else round(prefill[0] * 1e6, 3)
 
 
 def _booked(pool: Pool, name: str) -> int:

@@ -12,7 +12,7 @@ from tasks.serving.scheduling.cap import Cap
 from tasks.serving.scheduling.continuum import Continuum
 from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
 from tasks.serving.scheduling.policy import Policy
-from tasks.serving.scheduling.scheduler import Limits, Scheduler
+from tasks.serving.scheduling.scheduler import LEASE_ENDED, Limits, Scheduler
 from tasks.serving.scheduling.thunderagent import ThunderAgent
 
 POLICIES: dict[str, Callable[..., Policy]] = {
@@ -40,6 +40,7 @@ def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
 
 
 __all__ = [
+    "LEASE_ENDED",
     "POLICIES",
     "Adaptive",
     "Call",

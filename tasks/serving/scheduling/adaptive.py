@@ -37,6 +37,7 @@ UNKNOWN_S = float("inf")
 WORTH = 0.07
 """What finding its prefix must save of a call's time for holding others to be worth it: below it,
 a wrong guess costs more than a right one earns."""
+TURNS = 64  # calls: what of a prompt could be found, by the last so many
 OVER = 4.0  # times the longest gap seen
 REUSE_SEEN = 0.05  # below it, the engine does not say what it finds, or prompts share nothing
 
@@ -58,6 +59,7 @@ class Adaptive(Policy):
         self._reuse = 0.0  # the share of a kept prefix that is found at best
         self._common = 1.0  # the share of a context that the next prompt begins with
         self._reusable = 0.0  # tokens of a prompt that could be found
+        self._turns = 0  # calls that could find any
         self._parted: OrderedDict[str, Program] = OrderedDict()  # lost their place while idle
         self._stay_s = 0.0  # how long a place is held
         self._ready: OrderedDict[str, Call] = OrderedDict()
@@ -69,6 +71,8 @@ class Adaptive(Policy):
     def changed(self, engine: Engine, now: float) -> None:
         """An engine that is new or was restarted has nothing cached; one that left, no places."""
         self._blocked = False
+        if engine.prefill is not None:
+            self.price.measured = engine.prefill[0]
         account = engine.note
         if isinstance(account, Account):
             if engine.engine_id in self.ledger.engines and engine.accepting:
@@ -341,8 +345,9 @@ class Adaptive(Policy):
             self.price.add(fresh, 0, call.first_token - call.admitted)
         if not call.previous_tokens:
             return
-        self._common += (call.common - self._common) / 64
-        self._reusable += (call.common * call.previous_tokens - self._reusable) / 64
+        self._turns = min(self._turns + 1, TURNS)
+        self._common += (call.common - self._common) / TURNS
+        self._reusable += (call.common * call.previous_tokens - self._reusable) / self._turns
         block = engine.block_tokens
         expected = min(call.previous_tokens * call.common, usage.prompt - 1) // block * block
         if expected > 0 and place is not None and place.kept:
@@ -373,15 +378,14 @@ class Adaptive(Policy):
 
     def _renew(self) -> None:
         """How long to keep an idle place, by what is known now."""
-        known = self.price.slope()
+        token_s, most_s = self.price.at_most(1.0), self.price.at_most(SURE)
         capacity = max((e.capacity_tokens or 0 for e in self.ledger.engines.values()), default=0)
-        if known is None or not capacity:
+        if token_s is None or most_s is None or not capacity:
             return
-        slope, error = known
         paces = [e.note.call_s for e in self.ledger.engines.values() if e.note.call_s is not None]
-        saved_s = (slope + error) * self._reusable
+        saved_s = token_s * self._reusable
         if paces and saved_s < WORTH * sum(paces) / len(paces):
             self.keep_s = 0.0
             return
-        refill_s = (slope + SURE * error) * capacity * (self._reuse or 1.0) * self._common
+        refill_s = most_s * capacity * (self._reuse or 1.0) * self._common
         self.keep_s = seconds_to_keep(self._gaps, round(self._lost), refill_s)

@@ -9,7 +9,8 @@ again, as Gray's five-minute rule says of disks. Continuum (arXiv 2511.02230) we
 this way too; here the price of a miss is measured, and programs that never return are counted.
 
 b is the slope of an engine's answer time over its uncached prompt tokens: of the time to the first
-token where answers are streamed, else of the whole, beside the tokens produced.
+token where answers are streamed, else of the whole, beside the tokens produced. What was measured
+on the idle engine is believed before that.
 """
 
 from math import sqrt
@@ -19,6 +20,9 @@ from tasks.serving.scheduling.forecast import Quantiles
 ENOUGH_CALLS = 24
 ENOUGH_GAPS = 8
 SURE = 2.0  # standard errors
+CLEAR = 0.5
+"""What keeping must earn beyond its cost, as a share of it: of a cache that is given out to
+programs more lies unused than what the idle ones hold."""
 NOISE_MEMORY = 32
 MEMORY = 4096  # calls: what a token costs is the engine's property, and hardly changes
 
@@ -37,6 +41,9 @@ class MissPrice:
         self._noise = 0.0  # mean squared residual of recent differences
         self._last: tuple[float, float, float] | None = None
         self._xx = self._xy = self._xz = self._zz = self._zy = 0.0
+        self.measured: float | None = None
+        """Seconds a token on the idle engine. It is the better one: in a batch the prefill of one
+        call delays the others as much, so that calls beside each other show too little of it."""
 
     def add(self, fresh: int, produced: int, seconds: float) -> None:
         """A call of `fresh` uncached prompt tokens and `produced` ones took `seconds`."""
@@ -46,8 +53,8 @@ class MissPrice:
             return
         self.calls += 1
         x, z, y = this[0] - last[0], this[1] - last[1], this[2] - last[2]
-        known = self.slope()
-        error = (y - (known[0] * x if known else 0.0)) ** 2
+        slope, each, _ = self._solve() if self.calls >= ENOUGH_CALLS else (0.0, 0.0, 0.0)
+        error = (y - slope * x - each * z) ** 2
         self._noise += (error - self._noise) / min(self.calls, NOISE_MEMORY)
         weight = 1 / (2 * self._noise + 1e-6)
         keep = 1 - 1 / MEMORY
@@ -57,17 +64,32 @@ class MissPrice:
         self._xy = self._xy * keep + weight * x * y
         self._zy = self._zy * keep + weight * z * y
 
+    def at_most(self, errors: float) -> float | None:
+        """Seconds per uncached token, so many standard errors above what the calls say, for doubt
+        must not cost prefixes; or as measured. None before it can be told."""
+        if self.measured is not None:
+            return self.measured
+        known = self.slope()
+        return None if known is None else known[0] + errors * known[1]
+
     def slope(self) -> tuple[float, float] | None:
-        """Seconds per uncached token and its standard error; None before it can be told."""
+        """By the calls: seconds per uncached token and its standard error."""
         if self.calls < ENOUGH_CALLS or self._xx <= 0:
             return None
-        determinant = self._xx * self._zz - self._xz * self._xz
-        if determinant > 1e-6 * self._xx * self._zz and self._zz > 0:
-            slope = (self._xy * self._zz - self._zy * self._xz) / determinant
-            variance = self._zz / determinant
-        else:  # all calls produce the same
-            slope, variance = self._xy / self._xx, 1 / self._xx
+        slope, _, variance = self._solve()
         return max(slope, 0.0), sqrt(variance)  # weights are inverse variances
+
+    def _solve(self) -> tuple[float, float, float]:
+        """Seconds per uncached token, per produced one, and the variance of the first."""
+        xx, xy = self._xx, self._xy
+        determinant = xx * self._zz - self._xz * self._xz
+        if determinant > 1e-6 * xx * self._zz and self._zz > 0:
+            slope = (xy * self._zz - self._zy * self._xz) / determinant
+            each = (self._zy * xx - xy * self._xz) / determinant
+            return slope, each, self._zz / determinant
+        if xx <= 0:
+            return 0.0, 0.0, 0.0
+        return xy / xx, 0.0, 1 / xx  # all calls produce the same
 
 
 def seconds_to_keep(gaps: Quantiles, lost: int, refill_s: float) -> float:
@@ -79,7 +101,7 @@ def seconds_to_keep(gaps: Quantiles, lost: int, refill_s: float) -> float:
     if len(values) < ENOUGH_GAPS:
         return refill_s
     total = len(values) + lost
-    best, best_gain, waited = 0.0, 0.0, 0.0
+    best, best_gain, best_cost, waited = 0.0, 0.0, 0.0, 0.0
     for place, gap in enumerate(values):
         # Those that return within `gap` waited their own time, all others the whole of it.
         returned = place + 1
@@ -87,5 +109,5 @@ def seconds_to_keep(gaps: Quantiles, lost: int, refill_s: float) -> float:
         cost = (waited + gap * (total - returned)) / total
         gain = refill_s * returned / total - cost
         if gain > best_gain:
-            best, best_gain = gap, gain
-    return best
+            best, best_gain, best_cost = gap, gain, cost
+    return best if best_gain > CLEAR * best_cost else 0.0

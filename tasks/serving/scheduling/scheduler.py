@@ -12,6 +12,7 @@ IDLE_LEASE_S = 1800.0
 """A program that neither calls nor releases for this long is over. Policies free its place long
 before; the lease only bounds memory."""
 
+LEASE_ENDED = "idle lease ended"
 AT_ONCE = 32  # calls admitted by one event: thousands at a time would stall all others
 
 
@@ -210,13 +211,16 @@ class Scheduler:
 
     def expire_idle(self, now: float) -> list[Call]:
         """End the leases of programs that were idle for too long. Call it every few seconds."""
+        return [call for name in self.expired(now) for call in self.release(name, now, LEASE_ENDED)]
+
+    def expired(self, now: float) -> list[str]:
+        """Programs that were idle for longer than their lease."""
         oldest = now - self.limits.idle_lease_s
-        idle = [
+        return [
             name
             for name, program in self.ledger.programs.items()
             if program.idle_since is not None and program.idle_since < oldest
         ]
-        return [call for name in idle for call in self.release(name, now, "idle lease ended")]
 
     def admit_more(self, now: float) -> list[Call]:
         """Go on where a decision stopped at `AT_ONCE` calls; to be called while `more` is true."""

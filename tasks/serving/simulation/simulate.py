@@ -116,7 +116,12 @@ class Simulation:
         self.scheduler = Scheduler(policy, limits, log) if log else Scheduler(policy, limits)
         self.sims = [SimEngine(model) for model in models]
         self.engines = [
-            Engine(f"engine-{i}", model.kv_tokens, model.block_tokens)
+            Engine(
+                f"engine-{i}",
+                model.kv_tokens,
+                model.block_tokens,
+                prefill=(model.prefill_token_s, 0.0),
+            )
             for i, model in enumerate(models)
         ]
         self.index_of = {engine.engine_id: i for i, engine in enumerate(self.engines)}

@@ -128,6 +128,8 @@ class RawEngine:
     capacity: int = CAPACITY
     started_at: float = 1e9
     healthy: bool = True
+    idle: bool = False
+    """It says that nothing runs: then a gateway measures it."""
     port: int = 0
     connections: int = 0
     _server: asyncio.Server | None = None
@@ -164,8 +166,10 @@ class RawEngine:
     def page(self) -> bytes:
         """Its /metrics."""
         labels = f'{{block_size="16",kv_cache_size_tokens="{self.capacity}"}}'
+        running = 0.0 if self.idle else 1.0
         return (
-            f"vllm:num_requests_running 1.0\nvllm:cache_config_info{labels} 1.0\n"
+            f"vllm:num_requests_running {running}\nvllm:num_requests_waiting 0.0\n"
+            f"vllm:cache_config_info{labels} 1.0\n"
             f"process_start_time_seconds {self.started_at}\n"
         ).encode()
 

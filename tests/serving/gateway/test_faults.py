@@ -23,6 +23,7 @@ from tests.serving.gateway.raw_engine import (
     chunk,
     delta,
     event,
+    raw_engine,
     streaming,
     whole,
 )
@@ -380,3 +381,31 @@ async def test_a_slow_reader_slows_the_engine_and_is_cut(make_raw: MakeRaw) -> N
     (row,) = await bench.calls()
     assert row["status"] == "cancelled"
     await released(bench.gateway)
+
+
+async def test_what_the_last_cell_left_running_takes_room_in_the_next(make_raw: MakeRaw) -> None:
+    """It counts against an endpoint's limit, its end lets others in at once, and an engine that is
+    taken out waits for it."""
+    go_on = asyncio.Event()
+
+    async def reply(asked: Asked, wire: Wire) -> None:
+        if b"old" in asked.body:
+            await go_on.wait()
+        await wire.write(whole(COMPLETION))
+
+    async with raw_engine(reply=reply) as engine:
+        bench = await make_raw(engine, endpoint={"max_calls": 1})
+        old = asyncio.create_task(bench.chat("old", model="old"))
+        await until(lambda: len(engine.asked) == 1, "the old cell's call runs")
+        await bench.begin()
+        new = asyncio.create_task(bench.chat("new"))
+        await bench.until_held("new")
+        removing = asyncio.create_task(bench.gateway.pools.remove("engine:1"))
+        await asyncio.sleep(0.05)
+        assert not removing.done()
+        removing.cancel()
+        endpoint = bench.gateway.pools.find("engine:1")[1]
+        endpoint.draining = False
+        go_on.set()
+        assert (await old).status == (await new).status == 200
+        await released(bench.gateway)

@@ -273,10 +273,10 @@ async def test_many_programs_that_are_never_released(
 ) -> None:
     """Their leases end, and what they took is given back.
 
-    20,000, not a million: each is a real call on loopback, at some thousands a second for both
-    sides; what is kept of one is what counts, and 20,000 of them show it to a few bytes.
+    4,000, not a million: each is a real call on loopback, at some thousands a second for both
+    sides; what is kept of one is what counts, and it is measured on programs of their own.
     """
-    count, width = 20_000, 64
+    count, width = 4_000, 64
     monkeypatch.setattr("tasks.serving.gateway.app.ROUND_S", 1.0)  # as in life: a round sees all
     bench = await make_raw(idle_lease_s=3600.0, sample_s=1.0)
     port = bench.gateway.server.port

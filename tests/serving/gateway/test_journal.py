@@ -20,7 +20,7 @@ from tasks.serving.gateway import journal as journal_module
 from tasks.serving.gateway.journal import Journal, Known, Living, read_journal, restore
 from tasks.serving.process import claim_port
 from tasks.serving.scheduling import Engine, Ledger, Program
-from tests.serving.conftest import released
+from tests.serving.conftest import released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, Asked, Wire, raw_engine, whole
 
@@ -146,9 +146,9 @@ async def test_programs_of_two_engines_find_theirs_again(make_raw: MakeRaw, path
         assert found == {"p1": "engine:1", "p2": "engine:2"}
         assert (await bench.chat("p2")).status == 200
         assert len(other.asked) == 1
-        await asyncio.sleep(0.4)
-        assert bench.programs == {}
+        await until(lambda: not bench.programs, "their leases have ended")
         await released(bench.gateway)
+        await until(lambda: read_journal(path) == {}, "they are off the record too")
 
 
 @asynccontextmanager

@@ -44,7 +44,7 @@ class Exchange:
 
     __slots__ = (
         "_chunked", "_connection", "body", "headers", "keep_alive", "method", "on_gone",
-        "on_writable", "received", "started", "target",
+        "on_writable", "started", "target",
     )  # fmt: skip
 
     def __init__(
@@ -52,7 +52,6 @@ class Exchange:
     ) -> None:
         self._connection = connection
         self.method, self.target, self.headers, self.body = method, target, headers, body
-        self.received = time.monotonic()
         self.keep_alive = True
         self.started = self._chunked = False
         self.on_gone: Callable[[], None] | None = None

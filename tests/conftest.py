@@ -1,0 +1,34 @@
+"""What all folders of tests share: a new store without its wait, and how many cases are tried."""
+
+import os
+import shutil
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+
+import storage
+
+# A costly property test tries a share of these: `max_examples=settings().max_examples // 4`.
+# No deadline: on a busy machine it fails what is right.
+settings.register_profile("ci", max_examples=100, deadline=None)
+settings.register_profile("thorough", max_examples=2_000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+NewCatalog = Callable[[storage.Home], storage.Catalog]
+
+
+@pytest.fixture(scope="session")
+def new_catalog(tmp_path_factory: pytest.TempPathFactory) -> NewCatalog:
+    """Opens a new store in SQLite: a copy of one made once, for making its tables costs four times
+    what opening does."""
+    made = storage.Home(tmp_path_factory.mktemp("empty") / "store")
+
+    def open_new(home: storage.Home) -> storage.Catalog:
+        if not made.catalog_file.exists():
+            storage.open_catalog(made).close()
+        home.root.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made.catalog_file, home.catalog_file)
+        return storage.open_catalog(home)
+
+    return open_new

@@ -1,0 +1,98 @@
+"""What a prompt token costs is measured on the idle engine, once, before it takes calls."""
+
+import asyncio
+import random
+
+import pytest
+
+from tasks.serving.gateway.prefill import PAIRS_MOST, lengths, seconds_a_token
+from tests.serving.gateway.conftest import MakeRaw
+from tests.serving.gateway.raw_engine import (
+    Asked,
+    Wire,
+    answering,
+    raw_engine,
+    whole,
+)
+
+TOKEN_S = 2e-5
+
+
+class Clock:
+    """A made-up engine with made-up time: a prompt takes a constant and its tokens."""
+
+    def __init__(self, token_s: float, noise_s: float, stops_after: int = 10**6) -> None:
+        self.now, self.asked = 0.0, list[int]()
+        self.token_s, self.noise_s, self.stops_after = token_s, noise_s, stops_after
+        self.draw = random.Random(1)
+
+    async def ask(self, tokens: int) -> float | None:
+        """One prompt."""
+        self.asked.append(tokens)
+        took = 0.01 + tokens * self.token_s + self.draw.uniform(0, self.noise_s)
+        self.now += took
+        return took if len(self.asked) <= self.stops_after else None
+
+
+@pytest.mark.parametrize("token_s", [1e-6, 2e-5, 7e-4])
+async def test_the_slope_is_found_beside_the_constant(token_s: float) -> None:
+    """Within three of its own standard errors, by prompts of two lengths alone."""
+    engine = Clock(token_s, 0.001)
+    found = await seconds_a_token((512, 1024), engine.ask, lambda: engine.now)
+    assert found is not None
+    slope, error = found
+    assert abs(slope - token_s) <= 3 * error + 1e-9
+    assert set(engine.asked) == {512, 1024}
+
+
+async def test_slow_engines_are_asked_less() -> None:
+    """Two seconds are enough: three pairs, and one more of each to warm it up."""
+    engine = Clock(7e-4, 0.0)
+    await seconds_a_token((512, 1024), engine.ask, lambda: engine.now)
+    assert len(engine.asked) == 2 + 2 * 3
+    quick = Clock(1e-6, 0.0)
+    await seconds_a_token((512, 1024), quick.ask, lambda: quick.now)
+    assert len(quick.asked) == 2 + 2 * PAIRS_MOST
+
+
+async def test_what_ran_beside_others_is_not_counted() -> None:
+    """A call comes after the first pairs: two are too few to tell, four are enough."""
+    few, enough = Clock(TOKEN_S, 0.0, 2 + 4), Clock(TOKEN_S, 0.0, 2 + 8)
+    assert await seconds_a_token((512, 1024), few.ask, lambda: few.now) is None
+    found = await seconds_a_token((512, 1024), enough.ask, lambda: enough.now)
+    assert found is not None and found[0] == pytest.approx(TOKEN_S)
+
+
+def test_prompts_fit_the_engine() -> None:
+    """Neither longer than its context, nor than half of its cache; too small ones are left."""
+    assert lengths(None, None) == (512, 1024)
+    assert lengths(512, 1024) == (252, 504)
+    assert lengths(4096, 400) == (100, 200)
+    assert lengths(4096, 100) is None
+
+
+async def slowly(asked: Asked, wire: Wire) -> None:
+    """Answers after the time that a prompt of ids takes."""
+    prompt = asked.json()["prompt"]
+    await asyncio.sleep(0.002 + len(prompt) * TOKEN_S)
+    await wire.write(whole({"choices": [], "usage": {"prompt_tokens": len(prompt)}}))
+
+
+async def test_an_idle_engine_is_measured_before_its_first_call(make_raw: MakeRaw) -> None:
+    """With prompts that nobody sent before; its calls are not on record, its price is shown."""
+    async with raw_engine(reply=slowly, idle=True) as engine:
+        bench = await make_raw(engine)
+        prompts = [tuple(asked.json()["prompt"]) for asked in engine.asked]
+        assert len(set(prompts)) == len(prompts) == 2 + 2 * PAIRS_MOST
+        (shown,) = await (await bench.client.get("/engines")).json()
+        assert shown["prefill_us_per_token"] == pytest.approx(TOKEN_S * 1e6, rel=0.9)
+        assert await bench.calls() == []
+
+
+async def test_an_engine_that_refuses_is_used_all_the_same(make_raw: MakeRaw) -> None:
+    """What its prompts cost is not known then, and said so."""
+    refusing = answering(whole({"error": "no completions here"}, 404))
+    async with raw_engine(reply=refusing, idle=True) as engine:
+        bench = await make_raw(engine)
+        (shown,) = await (await bench.client.get("/engines")).json()
+        assert shown["prefill_us_per_token"] is None

@@ -1,0 +1,196 @@
+"""Each provider's request as it leaves the gateway: address, key, body. Nothing shows the key."""
+
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.agents.model import GatewayModel, Reply
+from tasks.agents.registered import sampling_of
+from tasks.serving.gateway.endpoint import Elsewhere, Endpoint, EndpointConfig
+from tasks.serving.providers import PROVIDERS
+from tasks.serving.registry import Model
+from tests.serving.conftest import Bench
+from tests.serving.gateway.conftest import MakeRaw
+from tests.serving.gateway.raw_engine import COMPLETION, answering, raw_engine, whole
+
+KEY = "sk-0123456789-never-shown"
+TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+BEARER = {"authorization": f"Bearer {KEY}"}
+
+# What an entry says besides provider, context and (where the provider has none) endpoint; the path
+# that the provider documents; the key's header; fields that must be there, those that must not.
+CASES: list[tuple[dict[str, Any], str, dict[str, str], dict[str, Any], set[str]]] = [
+    ({"provider": "vllm", "endpoint": "X/v1", "thinking": False}, "/v1", BEARER,
+     {"max_tokens": 64, "chat_template_kwargs": {"enable_thinking": False}}, set()),
+    ({"provider": "sglang", "endpoint": "X", "thinking": True}, "/v1", BEARER,
+     {"max_tokens": 64, "chat_template_kwargs": {"enable_thinking": True}}, set()),
+    ({"provider": "openai", "thinking": True, "request": {"temperature": None}}, "/v1", BEARER,
+     {"max_completion_tokens": 64, "reasoning_effort": "medium"}, {"max_tokens", "temperature"}),
+    ({"provider": "openai", "endpoint": "X/v1"}, "/v1", BEARER,
+     {"max_tokens": 64, "temperature": 0.5, "seed": 3}, {"reasoning_effort"}),
+    ({"provider": "openai", "endpoint": "X", "api_path": "/v1beta/openai/"}, "/v1beta/openai",
+     BEARER, {"max_tokens": 64}, set()),
+    ({"provider": "azure", "endpoint": "X"}, "/openai/v1", {"api-key": KEY},
+     {"max_completion_tokens": 64, "model": "served"}, {"max_tokens"}),
+    ({"provider": "azure", "endpoint": "X/openai/v1/", "thinking": False}, "/openai/v1",
+     {"api-key": KEY}, {"reasoning_effort": "none"}, set()),
+    ({"provider": "anthropic", "thinking": True, "request": {"temperature": 1}}, "/v1", BEARER,
+     {"max_tokens": 64, "thinking": {"type": "adaptive"}, "temperature": 1}, set()),
+    ({"provider": "together", "thinking": False}, "/v1", BEARER,
+     {"reasoning": {"enabled": False}}, set()),
+    ({"provider": "nebius", "request": {"top_p": 0.9}}, "/v1", BEARER, {"top_p": 0.9}, set()),
+    ({"provider": "litellm", "api_key_env": "MY_KEY"}, "/v1", BEARER, {"max_tokens": 64}, set()),
+    ({"provider": "litellm", "api_key_env": None}, "/v1", {}, {}, set()),
+]  # fmt: skip
+
+
+def model_at(url: str, **said: Any) -> tuple[Model, EndpointConfig]:
+    """An entry, read as it is, and its endpoint; a provider's own address becomes `url`."""
+    if "endpoint" in said:
+        said = said | {"endpoint": said["endpoint"].replace("X", url)}
+    if said["provider"] in ("vllm", "sglang") or "endpoint" in said:
+        said = {"api_key_env": "MY_KEY"} | said
+    model = Model(**{"context_tokens": 4096, "served_name": "served"} | said)
+    there = model.endpoint if "endpoint" in said else url
+    assert there is not None
+    return model, EndpointConfig.of_model(model, there, "outside", "served")
+
+
+async def ask(bench: Bench, model: Model) -> Reply:
+    """One call of the agent's loop."""
+    url = f"http://127.0.0.1:{bench.gateway.server.port}"
+    sampling = sampling_of(model, temperature=0.5, max_tokens=64, seed=3)
+    async with aiohttp.ClientSession() as http:
+        made = GatewayModel(http, url, "served", "attempt:1", "cell:1", sampling)
+        return await made.complete([{"role": "user", "content": "hello"}], [TOOL], 1)
+
+
+def test_every_provider_is_shown() -> None:
+    """A new one needs its case here."""
+    assert {said["provider"] for said, *_ in CASES} == set(PROVIDERS)
+
+
+@pytest.mark.parametrize(("said", "path", "key", "there", "absent"), CASES)
+async def test_a_providers_request(
+    said: dict[str, Any],
+    path: str,
+    key: dict[str, str],
+    there: dict[str, Any],
+    absent: set[str],
+    make_raw: MakeRaw,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Path, key and body are what the provider documents; tools go with it."""
+    async with raw_engine() as engine:
+        names = {each.api_key_env for each in PROVIDERS.values() if each.api_key_env}
+        for name in {*names, "MY_KEY"}:
+            monkeypatch.setenv(name, f"{KEY}\n")
+        model, config = model_at(engine.url, **said)
+        bench = await make_raw(engine, endpoint=config.model_dump(exclude_unset=True))
+        reply = await ask(bench, model)
+        assert reply.message["content"] == "hi"
+        (asked,) = engine.asked
+        assert asked.path == f"{path}/chat/completions"
+        sent = {name: asked.headers[name] for name in asked.headers if name in
+                ("authorization", "api-key", "x-api-key")}  # fmt: skip
+        assert sent == key
+        body = asked.json()
+        assert body.items() >= there.items()
+        assert not absent & body.keys()
+        assert body["model"] == "served" and body["tools"] == [TOOL]
+        await no_key_shown(bench)
+
+
+async def no_key_shown(bench: Bench) -> None:
+    """Neither in what the gateway says of itself, nor in what it records."""
+    for view in ("/engines", "/state", "/health", "/metrics"):
+        assert KEY not in await (await bench.client.get(view)).text()
+    for table in ("calls", "messages", "gateway_events", "artifacts"):
+        assert KEY not in str(await bench.rows(f"select * from {table}"))
+    assert KEY not in repr(list(bench.gateway.pools.all_endpoints()))
+
+
+async def test_azures_deployments_have_the_version_in_the_query(
+    make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older route; a client's own query stays."""
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    entry = """
+        provider: azure
+        api_path: /openai/deployments/my-gpt
+        query: {api-version: 2024-10-21}
+        max_tokens_field: max_tokens
+        context_tokens: 128000
+    """
+    async with raw_engine() as engine:
+        said = yaml.safe_load(entry) | {"endpoint": engine.url}  # the version is a date in YAML
+        model = Model(**said)
+        config = EndpointConfig.of_model(model, engine.url, "outside", "served")
+        bench = await make_raw(engine, endpoint=config.model_dump(exclude_unset=True))
+        headers = {"api-key": "the client's own"}
+        await bench.chat(path="/v1/chat/completions?a=1", headers=headers)
+        (asked,) = engine.asked
+    start = "/openai/deployments/my-gpt/chat/completions"
+    assert asked.path == f"{start}?a=1&api-version=2024-10-21"
+    assert asked.headers["api-key"] == KEY
+
+
+async def test_claude_is_asked_natively_with_its_own_header(
+    make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One entry serves both protocols; a vLLM with a key takes messages with a bearer token."""
+    for name in ("ANTHROPIC_API_KEY", "MY_KEY"):
+        monkeypatch.setenv(name, KEY)
+    found = []
+    for said in ({"provider": "anthropic"}, {"provider": "vllm", "endpoint": "X"}):
+        async with raw_engine() as engine:
+            _, config = model_at(engine.url, **said)
+            bench = await make_raw(engine, endpoint=config.model_dump(exclude_unset=True))
+            headers = {"x-api-key": "the client's own", "anthropic-version": "2023-06-01"}
+            await bench.chat(path="/v1/messages", headers=headers)
+            sent = engine.asked[0].headers
+            assert sent["anthropic-version"] == "2023-06-01"
+            found.append((sent.get("x-api-key"), sent.get("authorization")))
+            await bench.gateway.stop(grace_s=0.0)
+    assert found == [(KEY, None), (None, f"Bearer {KEY}")]
+
+
+@pytest.mark.parametrize("thought", ["reasoning_content", "reasoning"])
+async def test_what_a_model_thought_is_recorded_for_harnesses_too(raw: Bench, thought: str) -> None:
+    """The gateway keeps it with the message, by either name."""
+    said = json.loads(json.dumps(COMPLETION))
+    said["choices"][0]["message"][thought] = "let me see"
+    raw.engine.reply = answering(whole(said))
+    await raw.chat("p")
+    rows = await raw.rows("select role, reasoning from messages order by position")
+    assert [(row["role"], row["reasoning"]) for row in rows] == [
+        ("user", None),
+        ("assistant", "let me see"),
+    ]
+
+
+@given(
+    path=st.from_regex(rb"/v1/[a-z/_]{1,20}(\?[a-z=&]{1,9})?", fullmatch=True),
+    begins=st.sampled_from(["/v1", "/openai/v1", "/api/paas/v4/", "/"]),
+    query=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2),
+)
+def test_a_path_keeps_its_end_wherever_the_api_begins(
+    path: bytes, begins: str, query: dict[str, str]
+) -> None:
+    """What is below /v1 is below the API's own beginning; one question mark, no spaces."""
+    config = EndpointConfig(url="http://h", api_path=begins, query=query)
+    there = Elsewhere(config).there(path)
+    assert there.startswith(begins.rstrip("/").encode() + path.removeprefix(b"/v1"))
+    assert there.count(b"?") <= 1 and b" " not in there
+    assert Elsewhere(config).there(b"/metrics").startswith(b"/metrics")
+
+
+def test_a_plain_endpoint_costs_nothing_more() -> None:
+    """The hot path is as it was: no translation where there is nothing to translate."""
+    plain = Endpoint.make(EndpointConfig(url="http://h/v1"))
+    assert type(plain.origin) is not Elsewhere

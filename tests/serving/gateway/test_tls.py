@@ -1,0 +1,96 @@
+"""Endpoints behind TLS: the certificate is checked; an authority of one's own comes by variable."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+import storage
+from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
+from tasks.serving.gateway.settings import Settings
+from tests.serving.conftest import Bench, running
+from tests.serving.engine_double import EngineDouble
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of 127.0.0.1 that nobody but itself vouches for, with its key in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@asynccontextmanager
+async def behind_tls(certificate: Path) -> AsyncIterator[tuple[EngineDouble, str]]:
+    """An engine that speaks TLS only, and its URL."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    double = EngineDouble()
+    runner = web.AppRunner(double.application())
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        yield double, f"https://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        await runner.cleanup()
+
+
+async def test_calls_go_through_tls_with_an_authority_of_ones_own(
+    certificate: Path, catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`SSL_CERT_FILE`, as OpenSSL has it; connections are kept."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    async with behind_tls(certificate) as (double, url):
+        config = EndpointConfig(url=url, models=("m",), metrics=False)
+        async with running(catalog, Settings(policy="passthrough"), [config]) as (gateway, client):
+            bench = Bench(gateway, client, double, catalog)
+            for _ in range(3):
+                answer = await bench.chat("p")
+                assert answer.status == 200, await answer.text()
+                assert (await answer.json())["choices"][0]["message"]["content"] == "hi"
+            (endpoint,) = gateway.pools.all_endpoints()
+            assert len(endpoint.origin._links) == 1
+    assert len(double.requests) == 3
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a key is sent, and the reason says what is wrong."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    async with behind_tls(certificate) as (double, url):
+        endpoint = Endpoint.make(EndpointConfig(url=url))
+        with pytest.raises(ProbeFailed, match=r"certificate verify failed"):
+            await endpoint.ask(b"GET", b"/v1/models")
+        await endpoint.origin.close()
+    assert double.requests == []

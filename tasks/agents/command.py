@@ -5,11 +5,14 @@ calls are scheduled and recorded as this attempt's without its help), the model'
 
 * ``OPENAI_BASE_URL``, ``OPENAI_API_BASE``, ``ANTHROPIC_BASE_URL``; ``OPENAI_API_KEY`` = ``none``
 * ``TUTTI_MODEL``; ``TUTTI_PROGRAM``: the attempt's id; ``TUTTI_SEED``
-* ``TUTTI_TASK``: a JSON file, ``{"task_id", "messages", "tools"}``; it runs in that file's folder,
-  which is empty otherwise and goes away with it
+* ``TUTTI_TASK``: a JSON file, ``{"task_id", "id", "messages", "tools", "max_tokens",
+  "temperature"}`` (``id`` is the item's own in its benchmark); it runs in that file's folder, which
+  is empty otherwise and goes away with it
 
-Its answer is the JSON object of its last line (``{"answer": …}``), or all that it printed. It ends
-with 0; anything else is an `infra_error`, for nobody knows whose fault it was.
+Its answer is the JSON object of its last line (``{"answer": …}``), or all that it printed. Where it
+has scored itself, that line says so too: ``score`` (a number, 1 is right unless ``correct`` says
+otherwise), and, if it likes, ``scorer``, ``version`` and ``detail``. It ends with 0; anything else
+is an `infra_error`, for nobody knows whose fault it was.
 """
 
 import asyncio
@@ -28,6 +31,7 @@ from typing import Any
 
 from storage.clock import now
 from tasks.agents.loop import Stop, Trajectory
+from tasks.scoring import Score
 
 OUTPUT_BYTES = 1 << 20  # of each stream; what comes after it is read and forgotten
 ENDING_S = 5.0
@@ -40,10 +44,19 @@ class Command:
     """What to run for each sample."""
 
     text: str
-    """Split as a shell would; ``{python}`` is this Python."""
+    """Split as a shell would; ``{python}`` is this Python. A word that names a file, seen from
+    where tutti runs, is that file: the command itself runs elsewhere."""
     seconds: float = 600.0
     environment: Mapping[str, str] | None = None
     """More variables."""
+
+
+@dataclass
+class Commanded(Trajectory):
+    """What a command did. Its calls and messages are the gateway's to record: it has none here."""
+
+    imported: Score | None = None
+    """What the harness itself says that the attempt is worth."""
 
 
 async def run_command(
@@ -53,13 +66,12 @@ async def run_command(
     model: str,
     program: str,
     seed: int,
-) -> Trajectory:
+) -> Commanded:
     """Run the command for one attempt; returns what came of it. `url` is the gateway's.
 
-    Its calls and messages are the gateway's to record, so the trajectory has none. Raises OSError
-    where the command cannot be started.
+    A score that is none is a `scorer_error`. Raises OSError where the command cannot be started.
     """
-    trajectory, started = Trajectory(), time.monotonic()
+    trajectory, started = Commanded(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tutti-command-") as folder:
         file = Path(folder) / "task.json"
         file.write_text(json.dumps(task))
@@ -75,15 +87,19 @@ async def run_command(
         trajectory.status, trajectory.stop_reason = "infra_error", f"exit code {code}"
         trajectory.error_type = (err or out).strip()[-200:]
     else:
-        trajectory.answer = _answer(out)
-        found = trajectory.answer is not None
-        trajectory.status = "ok" if found else "model_error"
-        trajectory.stop_reason = Stop.ANSWERED if found else Stop.NO_ANSWER
+        _take_result(trajectory, out)
     return trajectory
 
 
 def _words(text: str) -> list[str]:
-    return [sys.executable if word == "{python}" else word for word in shlex.split(text)]
+    return [_word(word) for word in shlex.split(text)]
+
+
+def _word(word: str) -> str:
+    if word == "{python}":
+        return sys.executable
+    # Not resolved: a virtual environment's Python is a link, and is that one only by its own name.
+    return os.path.abspath(word) if os.path.isfile(word) else word
 
 
 def _where(url: str, model: str, program: str) -> dict[str, str]:
@@ -138,19 +154,41 @@ async def _read(stream: asyncio.StreamReader) -> str:
     return kept.decode(errors="replace")
 
 
-def _answer(out: str) -> str | None:
-    """The last line's ``answer``, or all of it; None where nothing was printed."""
+def _take_result(trajectory: Commanded, out: str) -> None:
+    """Answer, score and status from what a command that ended well printed."""
     text = out.strip()
-    last = text.rpartition("\n")[2]
+    result: dict[str, Any] = {"answer": text or None}
     with contextlib.suppress(json.JSONDecodeError):
-        found = json.loads(last)
-        if isinstance(found, dict) and "answer" in found:
-            answer = found["answer"]
-            return (
-                None
-                if answer is None
-                else answer
-                if isinstance(answer, str)
-                else json.dumps(answer)
-            )
-    return text or None
+        last = json.loads(text.rpartition("\n")[2])
+        if isinstance(last, dict) and "answer" in last:
+            result = last
+    answer = result["answer"]
+    if answer is not None:
+        trajectory.answer = answer if isinstance(answer, str) else json.dumps(answer)
+    try:
+        trajectory.imported = _score(result)
+    except ValueError as error:
+        trajectory.status, trajectory.stop_reason = "scorer_error", Stop.ANSWERED
+        trajectory.error_type = f"the harness's {error}"[:200]
+        return
+    # What an agent leaves in its environment can be scored without a word of answer.
+    found = trajectory.answer is not None or trajectory.imported is not None
+    trajectory.status = "ok" if found else "model_error"
+    trajectory.stop_reason = Stop.ANSWERED if found else Stop.NO_ANSWER
+
+
+def _score(result: Mapping[str, Any]) -> Score | None:
+    """The harness's own score; None where it gives none. Raises ValueError with field and value."""
+    value, detail = result.get("score"), result.get("detail", {})
+    if value is None:
+        return None
+    # Of NaN this is true too, and a JSON number of 400 digits makes no float.
+    if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"score is no number: {value!r}")
+    correct = result.get("correct", value >= 1)
+    if not isinstance(correct, bool):
+        raise ValueError(f"correct is neither true nor false: {correct!r}")
+    if not isinstance(detail, dict):
+        raise ValueError(f"detail is no object: {detail!r}")
+    scorer, version = str(result.get("scorer", "harness")), str(result.get("version", ""))
+    return Score(scorer, version, float(value), correct, detail=detail)

@@ -3,6 +3,7 @@
 Messages are kept or left out whole, and a message that calls tools only together with their
 results: no model is shown half a character, an answer to nothing, or a call without its answer.
 What must stay: the instructions and the question, and the last turn. Of the rest the newest stay.
+What must stay goes even where the estimate says that it does not fit: only the engine counts.
 The conversation itself is never changed; a prompt is a selection of its positions.
 """
 
@@ -13,12 +14,14 @@ import orjson
 
 Message = dict[str, Any]
 
-FIRST_RATIO = 3.0  # characters a token, before the engine has counted any: rather too few
+FIRST_RATIO = 3.0  # characters a token, before the engine has counted enough: rather too few
+ENOUGH = 1000  # characters; of fewer most tokens may be the tools' and the template's
 TEMPLATE_TOKENS = 8  # around each message
 
 
 class Window:
-    """Selects prompts that fit `budget` tokens; learns how long a token is from the engine."""
+    """Selects prompts that fit `budget` tokens; learns from the engine how long a token is, and
+    how many a prompt has besides its messages (tools)."""
 
     def __init__(self, budget: int | None) -> None:
         """`budget` is of the prompt; None selects everything."""
@@ -26,26 +29,33 @@ class Window:
             raise ValueError(f"a context budget of {budget} tokens holds nothing")
         self.budget = budget
         self._ratio = FIRST_RATIO
+        self._besides = 0.0
+        self._counted = (0, 0)  # characters and tokens of the last prompt's messages
 
     def learn(self, messages: Sequence[Message], prompt_tokens: int) -> None:
         """The engine has counted a prompt."""
         said = sum(map(_characters, messages))
-        if prompt_tokens > TEMPLATE_TOKENS * len(messages):
-            self._ratio = max(said / (prompt_tokens - TEMPLATE_TOKENS * len(messages)), 0.5)
+        counted = prompt_tokens - TEMPLATE_TOKENS * len(messages)
+        if counted <= 0:
+            return
+        more_said, more_counted = said - self._counted[0], counted - self._counted[1]
+        if more_said >= ENOUGH and more_counted > 0:
+            self._ratio = max(more_said / more_counted, 0.5)
+        self._besides = max(counted - said / self._ratio, 0.0)
+        self._counted = (said, counted)
 
     def tokens(self, message: Message) -> float:
         """About how many tokens a message takes."""
         return TEMPLATE_TOKENS + _characters(message) / self._ratio
 
-    def select(self, messages: Sequence[Message]) -> list[int] | None:
-        """Positions of the next prompt, in order; None where not even what must stay fits."""
+    def select(self, messages: Sequence[Message]) -> list[int]:
+        """Positions of the next prompt, in order."""
         if self.budget is None:
             return list(range(len(messages)))
         turns = _turns(messages)
         chosen = [0, len(turns) - 1] if len(turns) > 1 else [0]
-        room = self.budget - sum(self._weight(messages, turns[place]) for place in chosen)
-        if room < 0:
-            return None
+        must = sum(self._weight(messages, turns[place]) for place in chosen)
+        room = self.budget - self._besides - must
         for place in range(len(turns) - 2, 0, -1):
             room -= self._weight(messages, turns[place])
             if room < 0:

@@ -1,26 +1,32 @@
 """The agent loop: ask the model, carry out its tool calls, until it answers or a limit is reached.
 
-Used for evaluation, for synthesis gates and for rollouts alike. A failed attempt is data: the loop
-returns it with its status, and raises only for errors of the program itself.
+Used for evaluation, for synthesis gates and for rollouts alike. With a partner, a message without
+calls is said to it and not the answer: the dialogue goes on until the partner has no more to say. A
+failed attempt is data: the loop returns it with its status, and raises only for errors of the
+program itself.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from storage.clock import now
-from tasks.agents.calls import Dialect, read_calls
+from tasks.agents.calls import Dialect, Read, read_calls
 from tasks.agents.context import Window
 from tasks.agents.ledger import Ledger
 from tasks.agents.model import ChatModel, ContextExceeded, Message, ModelCallFailed, Reply
 from tasks.agents.prompts import last_boxed
 from tasks.agents.tools import MALFORMED, ToolResult, Tools, ToolUnavailable, refused
+
+NO_CALL = "no tool was called"  # said to an agent whose answer is a call
+Rebuild = Callable[[Callable[[str], float], Sequence[str]], str]
+"""(tokens of a text, what was wrong with the last turn's calls) to the text of the next prompt."""
 
 
 class Stop(StrEnum):
@@ -45,7 +51,7 @@ class Limits:
 
     turns: int = 8
     working_s: float = 120.0
-    """Seconds of work: time held by the gateway's policy is not counted."""
+    """Seconds of work: time held by the gateway's policy, or taken by a partner, is not counted."""
     tokens: int | None = None
     """Prompt and completion tokens of all calls."""
     cost_usd: float | None = None
@@ -63,13 +69,35 @@ class Agent:
     read_answer: Callable[[str], str | None] = last_boxed
     """The final answer in a message without calls; None where there is none."""
     context_tokens: int | None = None
-    """Most tokens of a prompt; older turns are left out beyond it."""
+    """About the most tokens of a prompt; older turns are left out beyond it."""
     ledger: bool = False
     """Tell the model what it has tried and spent after each turn."""
     calls_answer: bool = False
     """To call the tools on offer is the answer; nothing is carried out."""
     calls_a_turn: int | None = None
     """More are refused, and the model is told; None carries out all of them at once."""
+    rebuild: Rebuild | None = None
+    """Makes each prompt anew, in place of the conversation: it is the instructions and this text.
+    An answer is then what a tool ends the attempt with, and a message without calls is none."""
+
+
+class Partner(Protocol):
+    """Who the agent talks to: a simulated user, or a world that speaks (`tasks.benchmarks.World`).
+
+    `begin` and `reply` raise ModelCallFailed, ToolUnavailable.
+    """
+
+    async def begin(self) -> str | None:
+        """What is said to the agent after the prompt; None where the prompt says it all."""
+        ...
+
+    async def reply(self, said: str) -> str | None:
+        """What is said back to a message without calls; None: that message was the last."""
+        ...
+
+    def over(self) -> bool:
+        """Whether it has ended by itself, after the calls of a turn."""
+        ...
 
 
 @dataclass
@@ -90,6 +118,8 @@ class Trajectory:
     cached_tokens: int = 0
     completion_tokens: int = 0
     held_s: float = 0.0
+    partner_s: float = 0.0
+    """How long the agent waited for its partner."""
     cost_usd: float = 0.0
     started_at: datetime = field(default_factory=now)
     ended_at: datetime = field(default_factory=now)
@@ -108,9 +138,10 @@ async def run_attempt(
     tools: Tools,
     limits: Limits,
     agent: Agent = Agent(),
+    partner: Partner | None = None,
 ) -> Trajectory:
     """Run one attempt at `prompt` to its end; returns what happened, whatever happened."""
-    attempt = _Attempt(prompt, model, tools, limits, agent)
+    attempt = _Attempt(prompt, model, tools, limits, agent, partner)
     trajectory = attempt.trajectory
     try:
         await attempt.run()
@@ -138,8 +169,10 @@ class _Attempt:
         tools: Tools,
         limits: Limits,
         agent: Agent,
+        partner: Partner | None,
     ) -> None:
         self.model, self.tools, self.limits, self.agent = model, tools, limits, agent
+        self.partner = partner
         self.trajectory = Trajectory(messages=list(prompt))
         self.started = time.monotonic()
         self._window = Window(agent.context_tokens)
@@ -148,31 +181,66 @@ class _Attempt:
 
     async def run(self) -> None:
         """Turn by turn. Raises ContextExceeded, ModelCallFailed, ToolUnavailable."""
+        if self.partner is not None:
+            self._hear(await self._partners(self.partner.begin()))
         while not self._stopped():
             reply = await self._ask()
-            calls = reply.message.get("tool_calls") or []
-            read = read_calls(reply.message["content"], self.agent.dialect, reply.call_id)
-            if not calls and read.calls:
-                calls = list(read.calls)
-                reply.message["tool_calls"], reply.message["content"] = calls, read.content
+            read = self._read(reply)
             self._take(reply)
+            calls = reply.message.get("tool_calls") or []
             if calls and self.agent.calls_answer:
-                self._finish_with(calls)
-                return
-            if calls:
-                await self._use_tools(calls)
-            if read.errors:
-                self._tell_errors(read.errors, alone=not calls)
-            elif not calls:
-                self._finish(reply.message["content"])
-                return
+                return self._finish_with(calls)
+            if calls and (final := await self._use_tools(calls)) is not None:
+                return self._finish_for(final)
+            if self.partner is not None and self.partner.over():
+                return self._end()
+            errors = read.errors
+            if not calls and not errors:
+                if self.agent.rebuild is not None:
+                    errors = (NO_CALL,)
+                elif not await self._answered(reply.message["content"]):
+                    return
+            self._tell_errors(errors, alone=not calls)
             self._tell_ledger()
+
+    def _read(self, reply: Reply) -> Read:
+        """Put calls that the endpoint left in the text in their place."""
+        calls = reply.message.get("tool_calls") or []
+        read = read_calls(reply.message["content"], self.agent.dialect, reply.call_id)
+        if not calls and read.calls:
+            reply.message["tool_calls"], reply.message["content"] = list(read.calls), read.content
+        return read
+
+    async def _answered(self, said: str) -> bool:
+        """Say a message without calls to the partner; whether it goes on."""
+        if self.partner is None:
+            self._finish(said)
+            return False
+        answer = await self._partners(self.partner.reply(said))
+        if answer is None:
+            self._end()
+        self._hear(answer)
+        return answer is not None
+
+    async def _partners(self, saying: Awaitable[str | None]) -> str | None:
+        """What the partner says; it is not the agent's time, and its model's limits are not its."""
+        began = time.monotonic()
+        try:
+            return await saying
+        except ContextExceeded as error:
+            raise ModelCallFailed(f"the partner's context is full: {error}") from error
+        finally:
+            self.trajectory.partner_s += time.monotonic() - began
+
+    def _hear(self, said: str | None) -> None:
+        if said is not None:
+            self.trajectory.messages.append({"role": "user", "content": said})
 
     def _stopped(self) -> bool:
         """Whether a limit is reached; then it is the attempt's end."""
         done, limits = self.trajectory, self.limits
         tokens = done.prompt_tokens + done.completion_tokens
-        working_s = time.monotonic() - self.started - done.held_s
+        working_s = time.monotonic() - self.started - done.held_s - done.partner_s
         reached = {
             Stop.TURNS: done.steps >= limits.turns,
             Stop.TIME: working_s > limits.working_s,
@@ -189,9 +257,8 @@ class _Attempt:
 
     async def _ask(self) -> Reply:
         messages = self.trajectory.messages
-        positions = self._window.select(messages)
-        if positions is None:
-            raise ContextExceeded(f"not even the last turn fits {self.agent.context_tokens} tokens")
+        rebuilt = self.agent.rebuild is not None
+        positions = [0, len(messages) - 1] if rebuilt else self._window.select(messages)
         self.trajectory.steps += 1
         prompt = [messages[position] for position in positions]
         whole = len(positions) == len(messages)
@@ -210,6 +277,18 @@ class _Attempt:
         done.completion_tokens += reply.completion_tokens
         done.held_s += reply.held_s
         done.cost_usd += reply.cost_usd
+        done.tool_runs += [(done.steps, *run) for run in reply.runs]
+
+    def _end(self) -> None:
+        """The partner has no more to say."""
+        done = self.trajectory
+        done.answer = self.agent.read_answer(done.text)
+        done.status, done.stop_reason = "ok", Stop.ANSWERED
+
+    def _finish_for(self, final: str) -> None:
+        """A tool has the last word; it is no call's, but said in the model's place."""
+        self.trajectory.messages.append({"role": "assistant", "content": final})
+        self._finish(final)
 
     def _finish(self, content: str) -> None:
         done = self.trajectory
@@ -223,16 +302,15 @@ class _Attempt:
         done.answer = orjson.dumps([call["function"] for call in calls]).decode()
         done.status, done.stop_reason = "ok", Stop.ANSWERED
 
-    async def _use_tools(self, calls: Sequence[Any]) -> None:
+    async def _use_tools(self, calls: Sequence[Any]) -> str | None:
+        """Carry out a turn's calls; what the first that ends the attempt ends it with."""
         done, most = self.trajectory, self.agent.calls_a_turn
         functions = [call["function"] for call in calls]
-        results = await asyncio.gather(
-            *(
-                self.tools.use(f["name"], f["arguments"])
-                if most is None or place < most
-                else _one_too_many(most)
-                for place, f in enumerate(functions)
-            )
+        results = await _all_of(
+            self.tools.use(f["name"], f["arguments"])
+            if most is None or place < most
+            else _one_too_many(most)
+            for place, f in enumerate(functions)
         )
         for call, function, result in zip(calls, functions, results, strict=True):
             run = (done.steps, function["name"], function["arguments"], result)
@@ -242,14 +320,21 @@ class _Attempt:
                 self._ledger.note(function["name"], function["arguments"], result.status)
             told = {"role": "tool", "tool_call_id": call["id"], "name": function["name"]}
             done.messages.append(told | {"content": result.content})
+        done.held_s += max(result.held_s for result in results)  # they ran at the same time
         made_sense = any(result.error_type != MALFORMED for result in results)
         self._malformed = 0 if made_sense else self._malformed + 1
+        return next((result.final for result in results if result.final is not None), None)
 
     def _tell_errors(self, errors: Sequence[str], alone: bool) -> None:
         """Calls that could not be read have no id to answer to: the user says so."""
-        self._malformed += alone
-        text = "\n".join(f"error: {error}" for error in errors)
-        self.trajectory.messages.append({"role": "user", "content": text})
+        self._malformed += alone and bool(errors)
+        if self.agent.rebuild is not None:
+            self._hear(self.agent.rebuild(self._tokens, errors))
+        elif errors:
+            self._hear("\n".join(f"error: {error}" for error in errors))
+
+    def _tokens(self, text: str) -> float:
+        return self._window.tokens({"role": "user", "content": text})
 
     def _tell_ledger(self) -> None:
         if self._ledger is None:
@@ -263,6 +348,17 @@ class _Attempt:
             spent.append(("USD", round(done.cost_usd, 6), limits.cost_usd))
         last = done.messages[-1]
         done.messages[-1] = last | {"content": last["content"] + self._ledger.text(spent)}
+
+
+async def _all_of(uses: Iterable[Coroutine[Any, Any, ToolResult]]) -> list[ToolResult]:
+    """All at once; where one fails the others are ended, for nobody wants their results."""
+    tasks = [asyncio.create_task(use) for use in uses]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _one_too_many(most: int) -> ToolResult:

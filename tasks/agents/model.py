@@ -5,6 +5,7 @@ All three have one method, so one loop serves evaluation, synthesis gates and ro
 
 import asyncio
 import json
+import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -15,12 +16,20 @@ from typing import Any, Protocol
 import aiohttp
 import orjson
 
+from tasks.agents.calls import Dialect
 from tasks.agents.context import spans
+from tasks.agents.described import as_text
 from tasks.agents.retry import CONNECTION, RETRY, Retry, asked_pause_s
+from tasks.agents.tools import ToolResult
 from tasks.synthesis.task import Oracle, Task, ToolUse
 
 Message = dict[str, Any]
+TOO_LONG_STATUS = frozenset((400, 413, 422))
+# OpenAI, vLLM, SGLang and llama.cpp name the context; Anthropic and Together do not.
+TOO_LONG = re.compile("context|prompt is too long|max_new_tokens")
 CALL_TIMEOUT_S = 900.0  # beyond the gateway's longest hold plus the engine's longest answer
+ORCHESTRATOR = "orchestrator"
+ELSEWHERE = "999999-999999"  # a prompt that is no part of the attempt's own conversation
 
 
 class ModelCallFailed(RuntimeError):
@@ -46,6 +55,8 @@ class Reply:
     completion_tokens: int = 0
     held_s: float = 0.0
     cost_usd: float = 0.0
+    runs: Sequence[tuple[str, str, ToolResult]] = ()
+    """Tools used on the way to the message: (tool, arguments, result). What they cost is in it."""
 
 
 class ChatModel(Protocol):
@@ -74,7 +85,13 @@ class Sampling:
     max_tokens: int = 96
     seed: int = 0
     more: Mapping[str, Any] = field(default_factory=dict)
-    """Other fields of the request: top_p, stop, a template's thinking switch."""
+    """Other fields of the request: top_p, stop, a template's thinking switch. They count before
+    the ones above; None leaves a field out."""
+    max_tokens_field: str = "max_tokens"
+    described: Dialect | None = None
+    """Tools are told as text in this dialect, for endpoints that take none."""
+    reasoning_field: str | None = None
+    """Earlier reasoning is sent back in this field of a message; None sends none."""
 
 
 class GatewayModel:
@@ -89,7 +106,9 @@ class GatewayModel:
         cell_id: str,
         sampling: Sampling,
         retry: Retry = RETRY,
+        role: str = ORCHESTRATOR,
     ) -> None:
+        """`role`: what the calls are made as, of the table `calls`."""
         self._session = session
         self._url = url
         self._name = name
@@ -97,6 +116,7 @@ class GatewayModel:
         self._cell_id = cell_id
         self._sampling = sampling
         self._retry = retry
+        self._role = role
 
     async def complete(
         self,
@@ -107,18 +127,7 @@ class GatewayModel:
     ) -> Reply:
         """One chat completion, tried again where that helps. Raises ModelCallFailed or
         ContextExceeded."""
-        sampling = self._sampling
-        body = {
-            "model": self._name,
-            "messages": messages,
-            "temperature": sampling.temperature,
-            "max_tokens": sampling.max_tokens,
-            "seed": sampling.seed,
-            **sampling.more,
-        }
-        if tools:
-            body["tools"] = tools
-        data = orjson.dumps(body)
+        data = orjson.dumps(self._body(messages, tools))
         started, draw = time.monotonic(), Random(f"{self._program}/{step}")
         failed: dict[int, int] = {}
         while True:
@@ -132,6 +141,24 @@ class GatewayModel:
                     raise
             await asyncio.sleep(pause)
 
+    def _body(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        sampling = self._sampling
+        if sampling.described is not None:
+            messages, tools = as_text(messages, tools, sampling.described), ()
+        fields = {
+            "model": self._name,
+            "messages": [_sent(message, sampling.reasoning_field) for message in messages],
+            "temperature": sampling.temperature,
+            sampling.max_tokens_field: sampling.max_tokens,
+            "seed": sampling.seed,
+            **sampling.more,
+        }
+        if tools:
+            fields["tools"] = tools
+        return {name: value for name, value in fields.items() if value is not None}
+
     async def _try(self, data: bytes, step: int, positions: Sequence[int] | None) -> Reply:
         call_id = uuid.uuid4().hex
         headers = {
@@ -140,9 +167,12 @@ class GatewayModel:
             "X-Call-Id": call_id,
             "X-Tutti-Cell": self._cell_id,
             "X-Tutti-Step": str(step),
+            "X-Tutti-Role": self._role,
             "X-Tutti-Messages": "kept",  # the sweep stores them with the attempt
         }
-        if positions is not None:
+        if self._role != ORCHESTRATOR:
+            headers["X-Tutti-Spans"] = ELSEWHERE
+        elif positions is not None:
             headers["X-Tutti-Spans"] = spans(positions)
         try:
             async with self._session.post(
@@ -153,7 +183,7 @@ class GatewayModel:
             raise ModelCallFailed(f"{type(error).__name__}: {error}", CONNECTION) from error
         if response.status != 200:
             text = answer.decode(errors="replace")[:500]
-            if response.status == 400 and "context" in text:
+            if response.status in TOO_LONG_STATUS and TOO_LONG.search(text):
                 raise ContextExceeded(text)
             pause_s = asked_pause_s(response.headers.get("Retry-After"))
             raise ModelCallFailed(f"HTTP {response.status}: {text}", response.status, pause_s)
@@ -179,9 +209,21 @@ class GatewayModel:
         return spent
 
 
+def _sent(message: Message, reasoning_field: str | None) -> Message:
+    """A message as it goes to the model: what it thought, only where its model wants it back."""
+    if "reasoning" not in message:
+        return message
+    sent = {name: value for name, value in message.items() if name != "reasoning"}
+    return sent if reasoning_field is None else sent | {reasoning_field: message["reasoning"]}
+
+
 def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: float) -> Reply:
     message = answer["choices"][0]["message"]
     kept: Message = {"role": "assistant", "content": message.get("content") or ""}
+    # One idea, two names: vLLM's newer releases and Together say `reasoning`.
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(reasoning, str) and reasoning:
+        kept["reasoning"] = reasoning
     if message.get("tool_calls"):
         kept["tool_calls"] = [
             {"id": call["id"], "type": "function", "function": call["function"]}

@@ -1,8 +1,9 @@
 """Which failures of a model call are worth another try, and when.
 
-What may pass by itself is tried again: a connection that fails, 429, 502, 503, 504 (with the pause
-that the server asks for). What will not is not: a request that makes no sense, a missing right, a
-budget that is spent. Each class has its limit, and all of it a deadline.
+What may pass by itself is tried again: a connection that fails, 408, 429, 5xx (with the pause that
+the server asks for; 500 only once, it is as often a bug). What will not is not: a request that
+makes no sense, a missing right, a budget that is spent. Each class has its limit, and all of it a
+deadline.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,9 @@ class Retry:
         return pause if spent_s + pause < self.deadline_s else None
 
 
-RETRY = Retry({CONNECTION: 3, 429: 6, 502: 3, 503: 4, 504: 2})
+OVERLOADED = 529
+"""Anthropic's own."""
+RETRY = Retry({CONNECTION: 3, 408: 2, 429: 6, 500: 2, 502: 3, 503: 4, 504: 2, OVERLOADED: 4})
 
 
 def asked_pause_s(header: str | None) -> float | None:

@@ -1,42 +1,88 @@
-"""Carry out tool calls: search through the retrieval service, Python in the sandbox."""
+"""Carry out tool calls: search through the retrieval service, Python in the sandbox.
 
-import json
+Python runs each program by itself, or (given sessions) keeps an attempt's variables from call to
+call, until the attempt ends.
+"""
+
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
 import aiohttp
 
 from storage.clock import now
-from tasks.agents.sandbox import Sandbox, SandboxUnavailable
+from tasks.agents.sandbox import Sandbox, SandboxResult, SandboxSessions, SandboxUnavailable
 from tasks.agents.tools import (
     REQUIRED_ARGUMENT,
     TOOL_SCHEMAS,
     ToolResult,
+    Tools,
     ToolUnavailable,
+    arguments_of,
     refused,
+    schema,
 )
 
 SEARCH_TIMEOUT_S = 30.0
 RESULTS_PER_SEARCH = 2  # what a context of a thousand tokens can hold beside the conversation
 
 
+KEPT_SCHEMAS = [
+    TOOL_SCHEMAS[0],
+    schema(
+        "python",
+        "Run a cell of Python; what it prints and its last value come back, its variables stay.",
+        "code",
+        "the cell",
+    ),
+]
+
+RunPython = Callable[[str], Awaitable[SandboxResult]]
+
+
 class Toolbox:
-    """The tools of one run, shared by its attempts."""
+    """The tools of one run, shared by its attempts; `of` gives those of one attempt."""
 
     schemas: Sequence[Mapping[str, Any]] = TOOL_SCHEMAS
 
-    def __init__(self, session: aiohttp.ClientSession, search_url: str, sandbox: Sandbox) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        search_url: str,
+        sandbox: Sandbox,
+        sessions: SandboxSessions | None = None,
+    ) -> None:
+        """`sessions`: where attempts keep their variables; None runs each program by itself."""
         self._session = session
         self._search_url = search_url
         self._sandbox = sandbox
+        self._sessions = sessions
+
+    @asynccontextmanager
+    async def of(self, attempt_id: str) -> AsyncIterator[Tools]:
+        """The tools of one attempt, for the block; its Python session ends with the block."""
+        if self._sessions is None:
+            yield self
+            return
+        try:
+            yield _OfAttempt(self, self._sessions, attempt_id)
+        finally:
+            await self._sessions.close(attempt_id)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
         """Carry out one call; `arguments` is the JSON text the model wrote.
 
         A malformed call is answered with what is wrong with it. Raises ToolUnavailable.
         """
+        return await self.carry_out(name, arguments, self._alone)
+
+    async def _alone(self, code: str) -> SandboxResult:
+        return await self._sandbox.run(code)
+
+    async def carry_out(self, name: str, arguments: str, python: RunPython) -> ToolResult:
+        """`use`, with programs run by `python`. Raises ToolUnavailable."""
         started_at = now()
         try:
             argument = _checked(name, arguments)
@@ -45,7 +91,7 @@ class Toolbox:
         if name == "search":
             return await self._search(argument, started_at)
         try:
-            result = await self._sandbox.run(argument)
+            result = await python(argument)
         except SandboxUnavailable as error:
             raise ToolUnavailable(f"python: {error}") from error
         status = {"ok": "ok", "timeout": "timeout"}.get(result.status, "error")
@@ -78,15 +124,27 @@ class Toolbox:
         return ToolResult(content, "ok", started_at, now(), retrieval=retrieval)
 
 
+class _OfAttempt:
+    """One attempt's tools, whose Python keeps its variables."""
+
+    schemas: Sequence[Mapping[str, Any]] = KEPT_SCHEMAS
+
+    def __init__(self, toolbox: Toolbox, sessions: SandboxSessions, attempt_id: str) -> None:
+        self._toolbox, self._sessions, self._attempt_id = toolbox, sessions, attempt_id
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """As `Toolbox.use`. Raises ToolUnavailable."""
+        return await self._toolbox.carry_out(name, arguments, self._python)
+
+    async def _python(self, code: str) -> SandboxResult:
+        return await self._sessions.run(self._attempt_id, code)
+
+
 def _checked(name: str, arguments: str) -> str:
     if name not in REQUIRED_ARGUMENT:
         raise ValueError(f"no tool {name!r}; there are: {', '.join(REQUIRED_ARGUMENT)}")
-    try:
-        decoded = json.loads(arguments)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"the arguments are not JSON: {error}") from error
     wanted = REQUIRED_ARGUMENT[name]
-    value = decoded.get(wanted) if isinstance(decoded, dict) else None
+    value = arguments_of(arguments).get(wanted)
     if not isinstance(value, str):
         raise ValueError(f"{name} needs the argument {wanted!r}, a string")
     try:

@@ -1,5 +1,6 @@
 """The agent's tools: what a set of tools is, and the schemas of the two that tutti brings."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,12 +30,32 @@ class ToolResult:
     """For a search: index_id, query, doc_ids, scores, latency_s."""
     cost_usd: float = 0.0
     """Of the models that the tool asked."""
+    retrievals: Sequence[Mapping[str, Any]] = ()
+    """For a search of several queries: each as `retrieval` has it."""
+    held_s: float = 0.0
+    """How long the gateway held the tool's own calls of models."""
+    final: str | None = None
+    """What the attempt ends with: it is said last, in the model's place."""
 
 
 def refused(reason: str) -> ToolResult:
     """A call that makes no sense, answered with why."""
     at = now()
     return ToolResult(f"error: {reason}", "error", at, at, MALFORMED)
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """A call's arguments, from the JSON text that the model wrote; no text is no arguments.
+
+    Raises ValueError, whose words are for the model.
+    """
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the arguments are not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError("the arguments must be a JSON object")
+    return found
 
 
 class Tools(Protocol):

@@ -1,6 +1,8 @@
 """A command as the agent: what it is told, what its output means, and that it ends."""
 
 import asyncio
+import json
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -8,8 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tasks.agents.command import Command, run_command
-from tasks.agents.loop import Trajectory
+from tasks.agents.command import Command, Commanded, run_command
+from tasks.scoring import Score
 
 TASK: dict[str, Any] = {
     "task_id": "task:1",
@@ -18,9 +20,9 @@ TASK: dict[str, Any] = {
 }
 
 
-def play(program: str, seconds: float = 20.0) -> Trajectory:
+def play(program: str, seconds: float = 20.0) -> Commanded:
     """Run a Python program as the harness."""
-    command = Command(f"{{python}} -c '{program}'", seconds)
+    command = Command(f"{{python}} -c {shlex.quote(program)}", seconds)
     return asyncio.run(run_command(command, TASK, "http://gw", "m", "a1", 7))
 
 
@@ -48,6 +50,58 @@ def test_no_output_is_no_answer(program: str) -> None:
     """The model's own fault, as far as anybody knows: the harness said it went well."""
     trajectory = play(program)
     assert (trajectory.status, trajectory.stop_reason) == ("model_error", "no_answer")
+
+
+def result(said: str) -> Commanded:
+    """What comes of a harness whose last line is `said`."""
+    return play(f"print({json.dumps(said)})")
+
+
+def test_a_score_of_the_harness_is_taken() -> None:
+    """With its name, its version and its reasons; an answer is not needed then."""
+    said = {"answer": "42", "score": 0.5, "scorer": "theirs", "version": "2", "detail": {"why": 1}}
+    trajectory = result(json.dumps(said))
+    assert trajectory.imported == Score("theirs", "2", 0.5, False, detail={"why": 1})
+    assert (trajectory.status, trajectory.answer) == ("ok", "42")
+    trajectory = result('{"answer": null, "score": true}')
+    assert trajectory.imported == Score("harness", "", 1.0, True)
+    assert (trajectory.status, trajectory.answer) == ("ok", None)
+    assert result('{"answer": "42", "score": 0.5, "correct": true}').imported == Score(
+        "harness", "", 0.5, True
+    )
+    assert result('{"answer": "42", "score": null}').imported is None
+    assert result('{"score": 1.0}').answer == '{"score": 1.0}', "no answer, no result: all is text"
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("score", {"score": "high"}),
+        ("score", {"score": float("nan")}),
+        ("score", {"score": 10**400}),
+        ("correct", {"score": 1, "correct": "yes"}),
+        ("detail", {"score": 1, "detail": "because"}),
+    ],
+)
+def test_a_score_that_is_none_is_no_wrong_answer(field: str, said: dict[str, Any]) -> None:
+    """It is the scorer that failed, and what was said is kept."""
+    trajectory = result(json.dumps({"answer": "42"} | said))
+    assert (trajectory.status, trajectory.answer) == ("scorer_error", "42")
+    assert trajectory.imported is None
+    assert trajectory.error_type is not None and f"harness's {field} is" in trajectory.error_type
+
+
+def test_files_are_named_as_seen_from_where_tutti_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command itself runs in a folder of its own, which is empty but for its task."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agent.py").write_text("import os, sys; print(sys.argv[1:], os.listdir())")
+    (tmp_path / "folder").mkdir()
+    command = Command("{python} agent.py agent.py folder other.py")
+    trajectory = asyncio.run(run_command(command, TASK, "http://gw", "m", "a1", 7))
+    own = str(tmp_path / "agent.py")
+    assert trajectory.answer == f"['{own}', 'folder', 'other.py'] ['task.json']"
 
 
 def test_it_is_told_where_to_call_and_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:

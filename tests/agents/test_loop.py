@@ -1,13 +1,14 @@
 """The loop: every way an attempt can end has a status and a stop reason."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
+from tasks.agents.loop import NO_CALL, Agent, Limits, Trajectory, run_attempt
 from tasks.agents.model import ContextExceeded, Message, ModelCallFailed, Reply
 from tasks.agents.tools import ToolResult, ToolUnavailable, refused
 
@@ -165,5 +166,121 @@ def test_a_long_conversation_is_cut_by_whole_turns() -> None:
     assert trajectory.status == "ok" and len(trajectory.messages) == 13
     assert script.positions[0] is None
     assert list(script.positions[-1] or ()) == [0, 1, 10, 11]
-    trajectory, _ = play(call("quick"), agent=Agent(context_tokens=10))
+
+
+def test_only_the_endpoint_says_that_a_prompt_is_too_long() -> None:
+    """What must stay is asked, whatever its estimate."""
+    replies = [call("quick"), ContextExceeded("too long")]
+    trajectory, script = play(*replies, agent=Agent(context_tokens=10))
     assert (trajectory.status, trajectory.stop_reason) == ("limit", "context")
+    assert [len(prompt) for prompt in script.seen] == [2, 4]
+
+
+class Partner:
+    """Says lines in turn, None when there are no more; an exception in the list is raised."""
+
+    def __init__(self, *lines: str | Exception | None, over_after: int = 99) -> None:
+        self.lines = list(lines)
+        self.heard: list[str] = []
+        self.turns, self.over_after = 0, over_after
+
+    async def begin(self) -> str | None:
+        return self._next()
+
+    async def reply(self, said: str) -> str | None:
+        self.heard.append(said)
+        return self._next()
+
+    def over(self) -> bool:
+        self.turns += 1
+        return self.turns >= self.over_after
+
+    def _next(self) -> str | None:
+        line = self.lines.pop(0) if self.lines else None
+        if isinstance(line, Exception):
+            raise line
+        return line
+
+
+def talk(
+    partner: Partner, *replies: Message | Exception, **limits: Any
+) -> tuple[Trajectory, Script]:
+    script = Script(*replies)
+    prompt = [{"role": "system", "content": "s"}]
+    agent = Agent(read_answer=lambda text: text or None)
+    work = run_attempt(prompt, script, Tools(), Limits(**limits), agent, partner)
+    return asyncio.run(work), script
+
+
+def test_a_message_without_calls_is_said_to_the_partner() -> None:
+    """Until it has no more to say; what the agent said last is its answer."""
+    partner = Partner("hello", "please", None)
+    done, script = talk(partner, say("how can I help?"), call("quick"), say("done"))
+    assert (done.status, done.stop_reason, done.answer) == ("ok", "answered", "done")
+    roles = [message["role"] for message in done.messages]
+    assert roles == ["system", "user", "assistant", "user", "assistant", "tool", "assistant"]
+    assert partner.heard == ["how can I help?", "done"]
+    assert script.seen[0][-1] == {"role": "user", "content": "hello"}
+
+
+@pytest.mark.parametrize(
+    ("partner", "status", "reason"),
+    [
+        (Partner("a", *["b"] * 9), "limit", "turns"),
+        (Partner("a", over_after=2), "ok", "answered"),
+        (Partner(ModelCallFailed("HTTP 502")), "infra_error", "ModelCallFailed"),
+        (Partner("a", ContextExceeded("long")), "infra_error", "ModelCallFailed"),
+        (Partner("a", ToolUnavailable("gone")), "infra_error", "ToolUnavailable"),
+    ],
+)
+def test_ways_a_dialogue_ends(partner: Partner, status: str, reason: str) -> None:
+    """A partner's own failure, a full context too, is never the agent's limit or wrong answer."""
+    done, _ = talk(partner, *[say("x")] * 9, turns=3)
+    assert (done.status, done.stop_reason) == (status, reason)
+
+
+def test_a_slow_partner_takes_none_of_the_agents_time() -> None:
+    """Its seconds are counted beside."""
+
+    class Slow(Partner):
+        async def reply(self, said: str) -> str | None:
+            await asyncio.sleep(0.3)
+            return await super().reply(said)
+
+    done, _ = talk(Slow("a", "b", None), say("x"), say("y"), working_s=0.5)
+    assert done.status == "ok" and 0.6 <= done.partner_s <= done.seconds
+
+
+def test_a_tool_may_have_the_last_word() -> None:
+    """Said in the model's place, by no call; the time its own calls were held is none of work."""
+
+    class Final(Tools):
+        async def use(self, name: str, arguments: str) -> ToolResult:
+            result = await super().use(name, arguments)
+            return replace(result, final=r"so \boxed{9}", held_s=2.0)
+
+    script, prompt = Script(call("quick", "quick")), [{"role": "user", "content": "q"}]
+    done = asyncio.run(run_attempt(prompt, script, Final(), Limits()))
+    assert (done.status, done.answer, done.held_s) == ("ok", "9", 2.5)
+    assert [m["role"] for m in done.messages] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert list(done.call_ids) == [1]
+
+
+def test_prompts_can_be_made_anew_each_turn() -> None:
+    """Each is the instructions and the newest text; a message without a call is told, not taken."""
+    told: list[list[str]] = []
+
+    def rebuild(tokens: Callable[[str], float], errors: Sequence[str]) -> str:
+        told.append(list(errors))
+        return f"turn {len(told)}, {tokens('abc') > 0}"
+
+    replies = [call("quick"), say("hm"), say("hm")]
+    done, script = play(*replies, agent=Agent(rebuild=rebuild), malformed=2)
+    assert (done.status, done.stop_reason) == ("model_error", "malformed")
+    assert told == [[], [NO_CALL], [NO_CALL]]
+    assert [[m["content"] for m in prompt] for prompt in script.seen] == [
+        ["s", "q"],
+        ["s", "turn 1, True"],
+        ["s", "turn 2, True"],
+    ]
+    assert script.positions == [None, [0, 4], [0, 6]]

@@ -6,7 +6,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from tasks.agents.sandbox import Sandbox, strongest_level
+from tasks.agents.sandbox import Sandbox, SandboxSessions, strongest_level
 from tasks.agents.toolbox import Toolbox
 
 
@@ -15,7 +15,8 @@ from tasks.agents.toolbox import Toolbox
     [
         ("serch", "{}", "no tool 'serch'; there are: search, python"),
         ("python", "{bad", "not JSON"),
-        ("python", "[1]", "needs the argument 'code'"),
+        ("python", "[1]", "must be a JSON object"),
+        ("python", "{}", "needs the argument 'code'"),
         ("search", '{"query": 3}', "needs the argument 'query'"),
     ],
 )
@@ -32,3 +33,42 @@ def test_python_runs_in_the_sandbox() -> None:
     bad = asyncio.run(toolbox.use("python", '{"code": "1 / 0"}'))
     assert (good.content, good.status) == ("42", "ok")
     assert bad.status == "error" and "ZeroDivisionError" in bad.content
+
+
+async def test_an_attempt_keeps_its_variables_until_it_ends() -> None:
+    """With sessions a variable stays from call to call of one attempt; another attempt, and the
+    same one made again, begin without it. The session is gone with the attempt, also when that is
+    cancelled in the middle of a cell."""
+    async with SandboxSessions(strongest_level(), most=2) as sessions:
+        toolbox = Toolbox(
+            cast(aiohttp.ClientSession, None), "", Sandbox(strongest_level()), sessions
+        )
+        async with toolbox.of("one") as one, toolbox.of("two") as two:
+            await one.use("python", '{"code": "x = 6"}')
+            kept = await one.use("python", '{"code": "x * 7"}')
+            other = await two.use("python", '{"code": "x"}')
+            assert (kept.content, kept.status) == ("42", "ok")
+            assert other.status == "error" and "NameError" in other.content
+            assert "its variables stay" in one.schemas[1]["function"]["description"]
+        assert sessions.held == 0
+        async with toolbox.of("one") as again:
+            assert "NameError" in (await again.use("python", '{"code": "x"}')).content
+
+        async def attempt() -> None:
+            async with toolbox.of("three") as three:
+                await three.use("python", '{"code": "while True: pass"}')
+
+        running = asyncio.create_task(attempt())
+        await asyncio.sleep(0.3)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert sessions.held == 0
+
+
+async def test_without_sessions_each_program_is_by_itself() -> None:
+    """The default: an attempt's tools are the toolbox's own, and no variable stays."""
+    toolbox = Toolbox(cast(aiohttp.ClientSession, None), "", Sandbox(strongest_level()))
+    async with toolbox.of("one") as tools:
+        assert tools is toolbox
+        await tools.use("python", '{"code": "x = 6"}')
+        assert "NameError" in (await tools.use("python", '{"code": "x"}')).content

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ def commands() -> list[tuple[str, str]]:
     return found
 
 
+@cache
+def help_of(*verb: str) -> str:
+    """What a verb says of itself; it is the same for every example."""
+    shown = CliRunner().invoke(app, [*verb, "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0, shown.output
+    return shown.output
+
+
 @pytest.mark.parametrize(("page", "command"), commands())
 def test_the_command_exists(page: str, command: str) -> None:
     """Its verb and every flag are in the verb's own help."""
@@ -38,11 +47,10 @@ def test_the_command_exists(page: str, command: str) -> None:
         verbs.append(word)
     groups = {"sweep", "train"}
     verb = verbs[: 2 if verbs and verbs[0] in groups else 1]
-    shown = CliRunner().invoke(app, [*verb, "--help"], env={"COLUMNS": "200"})
-    assert shown.exit_code == 0, shown.output
+    shown = help_of(*verb)
     for word in words:
         if word.startswith("--"):
-            assert word.split("=")[0] in shown.output, f"{page}: {command}: no flag {word}"
+            assert word.split("=")[0] in shown, f"{page}: {command}: no flag {word}"
 
 
 @pytest.mark.parametrize(

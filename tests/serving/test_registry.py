@@ -2,14 +2,16 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.agents.calls import Dialect
 from tasks.serving.errors import RegistryError
+from tasks.serving.providers import PROVIDERS
 from tasks.serving.registry import Model, Prices, checkpoint_id, pick_model, read_registry
 
 GOOD: dict[str, Any] = {"provider": "openai", "endpoint": "http://h/v1", "context_tokens": 1024}
@@ -85,7 +87,18 @@ def test_a_file_of_another_shape_is_refused(registry: Path, text: str) -> None:
         ({"provider": "abacus"}, "models.m.provider", "'abacus'"),
         ({"prices": {"prompt": -1}}, "models.m.prices.prompt", "-1"),
         ({"checkpoint": "weights"}, "models.m", "either `endpoint` or `checkpoint`"),
-        ({"endpoint": None}, "models.m", "either `endpoint` or `checkpoint`"),
+        ({"provider": "vllm", "endpoint": None}, "models.m", "either `endpoint` or `checkpoint`"),
+        ({"provider": "azure", "endpoint": None}, "models.m", "either `endpoint` or `checkpoint`"),
+        ({"provider": ["vllm"]}, "models.m.provider", "string"),
+        ({"dialect": "klingon"}, "models.m.dialect", "'klingon'"),
+        ({"api_path": "v1"}, "models.m.api_path", "'v1'"),
+        ({"request": {"tools": [], "model": "x"}}, "models.m.request", "model, tools: set by"),
+        (
+            {"thinking": True, "request": {"reasoning_effort": "low"}},
+            "models.m",
+            "`thinking` and `request` both set reasoning_effort",
+        ),
+        ({"max_tokens_field": "limit"}, "models.m.max_tokens_field", "'limit'"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value(
@@ -95,6 +108,89 @@ def test_a_wrong_field_is_named_with_its_value(
     message = refusal(write(registry, m=GOOD | change))
     assert f"{field}: " in message
     assert value in message
+
+
+@pytest.mark.parametrize(
+    ("change", "known"),
+    [
+        ({"provider": "opneai"}, sorted(PROVIDERS)),
+        ({"dialect": "xml"}, get_args(Dialect)),
+        ({"reasoning_field": "thoughts"}, ["reasoning_content", "reasoning"]),
+    ],
+)
+def test_an_unknown_name_lists_the_known(
+    registry: Path, change: dict[str, Any], known: list[str]
+) -> None:
+    """Providers, dialects and fields, as models."""
+    message = refusal(write(registry, m=GOOD | change))
+    assert all(name in message for name in known)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"api_key": "sk-secret"},
+        {"api_key_env": "sk-secret"},
+        {"headers": {"Authorization": "sk-secret"}},
+        {"endpoint": "http://user:sk-secret@h/v1"},
+        {"token": "sk-secret", "context_tokens": "many"},
+        {"key": "sk-secret", "checkpoint": "weights"},
+    ],
+)
+def test_a_key_that_somebody_wrote_into_the_file_is_not_shown(
+    registry: Path, change: dict[str, Any]
+) -> None:
+    """The message names the field; logs and terminals keep no key."""
+    message = refusal(write(registry, m=GOOD | change))
+    assert "sk-secret" not in message and f"models.m.{next(iter(change))}" in message
+
+
+@pytest.mark.parametrize(
+    ("said", "endpoint", "key"),
+    [
+        ({"provider": "openai"}, "https://api.openai.com/v1", "OPENAI_API_KEY"),
+        ({"provider": "anthropic"}, "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+        ({"provider": "azure", "endpoint": "https://r"}, "https://r", "AZURE_OPENAI_API_KEY"),
+        ({"provider": "together", "api_key_env": "OTHER"}, "https://api.together.ai/v1", "OTHER"),
+        ({"provider": "openai", "endpoint": "http://h/v1"}, "http://h/v1", None),
+        ({"provider": "anthropic", "endpoint": "http://h/v1"}, "http://h/v1", None),
+        ({"provider": "litellm"}, "http://127.0.0.1:4000/v1", None),
+    ],
+)
+def test_a_providers_key_goes_to_its_own_address_only(
+    registry: Path, said: dict[str, Any], endpoint: str, key: str | None
+) -> None:
+    """Who names another endpoint names its key too; OpenAI's goes to nobody else by itself."""
+    (model,) = read_registry(write(registry, m=said | {"context_tokens": 4096})).values()
+    assert (model.endpoint, model.api_key_env) == (endpoint, key)
+
+
+def test_an_endpoint_is_known_by_its_address_and_the_models_name(registry: Path) -> None:
+    """Two models of one endpoint are two; keys and limits make no difference."""
+    other = GOOD | {"api_key_env": "A_KEY", "max_calls": 3}
+    models = read_registry(write(registry, a=GOOD, b=GOOD, c=other | {"served_name": "a"}))
+    a, b, c = (checkpoint_id(models[name]) for name in "abc")
+    assert a == c != b
+    route = GOOD | {"api_path": "/openai/deployments/a", "served_name": "a"}
+    assert checkpoint_id(Model(**route)) != a
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dialect": "llama"},
+        {"context_tokens": 2048},
+        {"tools": False},
+        {"thinking": True},
+        {"request": {"top_p": 0.5}},
+        {"reasoning_field": "reasoning"},
+    ],
+)
+def test_what_decides_answers_is_in_what_cells_are_known_by(change: dict[str, Any]) -> None:
+    """A sweep after a change of the entry makes new cells; a new key or price makes none."""
+    assert Model(**GOOD | change).asked != Model(**GOOD).asked
+    same = {"api_key_env": "K", "max_calls": 9, "prices": {"prompt": 1}}
+    assert Model(**GOOD | same).asked == Model(**GOOD).asked
 
 
 def test_weights_need_engine_settings(registry: Path) -> None:

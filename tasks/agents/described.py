@@ -1,0 +1,83 @@
+"""Tools told as text, for endpoints whose requests may have none.
+
+In: a conversation in OpenAI's form, the tools on offer, a dialect. Out: the same conversation with
+the tools in its instructions, calls as the model wrote them, results as the user's messages. What
+is recorded stays in OpenAI's form. The dialect `openai` has no text: it is told of no tools.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tasks.agents.calls import Dialect
+from tasks.agents.context import Message
+
+HOW = {
+    "hermes": 'To call a tool, write <tool_call>{"name": NAME, "arguments": {...}}</tool_call>. '
+    "Several calls may follow each other.",
+    "llama": 'To call a tool, write {"name": NAME, "parameters": {...}} and nothing else. Put ";" '
+    "between several calls.",
+    "json": 'To call tools, write a JSON list of {"name": NAME, "arguments": {...}} and nothing '
+    "else.",
+}
+
+
+def as_text(
+    messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], dialect: Dialect
+) -> list[Message]:
+    """`messages` for an endpoint that knows no tools."""
+    told: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool":
+            _add_result(told, message)
+        elif message.get("tool_calls"):
+            told.append({"role": "assistant", "content": _with_calls(message, dialect)})
+        else:
+            told.append(message)
+    if not tools or dialect == "openai":
+        return told
+    text = _described(tools, dialect)
+    if told and told[0]["role"] == "system":
+        return [told[0] | {"content": f"{told[0]['content']}\n\n{text}"}, *told[1:]]
+    return [{"role": "system", "content": text}, *told]
+
+
+def _described(tools: Sequence[Mapping[str, Any]], dialect: Dialect) -> str:
+    lines = [json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools]
+    return "\n".join(["Tools, one a line:", *lines, HOW[dialect]])
+
+
+def _with_calls(message: Message, dialect: Dialect) -> str:
+    """An answer as the model wrote it: what it said, then its calls."""
+    wanted = "parameters" if dialect == "llama" else "arguments"
+    calls = [
+        json.dumps(
+            {"name": call["function"]["name"], wanted: _arguments(call["function"]["arguments"])},
+            ensure_ascii=False,
+        )
+        for call in message["tool_calls"]
+    ]
+    if dialect == "hermes":
+        written = "\n".join(f"<tool_call>{call}</tool_call>" for call in calls)
+    elif dialect == "llama":
+        written = "; ".join(calls)
+    else:
+        written = f"[{', '.join(calls)}]"
+    return "\n".join(filter(None, [message["content"], written]))
+
+
+def _arguments(text: str) -> Any:
+    """The object that the arguments are; text that is none stays text."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _add_result(told: list[Message], message: Message) -> None:
+    """Results of one turn are one message: templates want user and assistant by turns."""
+    text = f"<tool_response>\n{message['content']}\n</tool_response>"
+    if told and told[-1]["role"] == "user" and told[-1]["content"].startswith("<tool_response>"):
+        told[-1] = told[-1] | {"content": f"{told[-1]['content']}\n{text}"}
+    else:
+        told.append({"role": "user", "content": text})

@@ -1,0 +1,39 @@
+"""The orchestrator: a model that picks a tool and, for it, an expert; the expert does the work.
+
+In: an agent file (`deployments/agents/*.yaml`), a problem, and how to reach experts, a retrieval
+service and the sandbox. Out: an `Orchestrator` for questions (`search`, `enhance_reasoning`,
+`answer`), or `ExpertTurns` for dialogues (`call_expert`), both for the loop of `tasks.agents.loop`.
+The orchestrator never writes a query, a program or an answer; it knows experts by alias alone, so
+that models and prices can change behind them. Source of the design: Su et al., "ToolOrchestra:
+Elevating Intelligence via Efficient Model and Tool Orchestration", 2025.
+"""
+
+from tasks.agents.orchestrator.agent_file import (
+    AgentFile,
+    AgentFileError,
+    Caps,
+    Expert,
+    known_agents,
+    read_agent,
+)
+from tasks.agents.orchestrator.consult import Experts
+from tasks.agents.orchestrator.draw import drawn
+from tasks.agents.orchestrator.orchestrator import Orchestrator
+from tasks.agents.orchestrator.retrieve import Retrieved, Search, service_search
+from tasks.agents.orchestrator.turns import ExpertTurns
+
+__all__ = [
+    "AgentFile",
+    "AgentFileError",
+    "Caps",
+    "Expert",
+    "ExpertTurns",
+    "Experts",
+    "Orchestrator",
+    "Retrieved",
+    "Search",
+    "drawn",
+    "known_agents",
+    "read_agent",
+    "service_search",
+]

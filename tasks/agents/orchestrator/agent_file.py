@@ -1,0 +1,245 @@
+"""Agent files: which experts an orchestrator has, what it is told of them, how long prompts may be.
+
+In: a YAML file, or the name of one in `deployments/agents`. Out: an `AgentFile`, checked; an error
+names file, field and value. A file may begin with ``extends: NAME`` (a shipped name, or a path from
+the file's own folder): it then states only what differs, mapping by mapping; ``null`` takes a tool
+away.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from storage import artifact_id
+from tasks.agents.sandbox import SandboxLimits
+from tasks.serving.metering.prices import Usd
+from tasks.serving.registry import explain
+
+AGENTS = Path(__file__).resolve().parents[3] / "deployments" / "agents"
+MOST_PARENTS = 8  # files that extend one another; more is a circle
+CALL_EXPERT = "call_expert"
+
+
+class AgentFileError(ValueError):
+    """An agent file is wrong; the message names file, field and value."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Caps(_Strict):
+    """How much of what was found goes into a prompt; null is all. Beyond them the oldest and the
+    least relevant are left out, whole; tokens are counted by the ratio that the engine reports."""
+
+    document_chars: int | None = Field(None, ge=32, description="longest document")
+    answers_tokens: int | None = Field(None, ge=1, description="answers that were not taken")
+    work_tokens: int | None = Field(None, ge=1, description="programs, their output, and answers")
+    total_tokens: int | None = Field(None, ge=1, description="all that, problem and documents")
+
+
+class ShownPrices(_Strict):
+    """USD per million tokens, as the orchestrator is told; what is charged is the gateway's."""
+
+    prompt: Usd
+    completion: Usd
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "ShownPrices":
+        # A price for one token, or columns exchanged, would turn every decision round.
+        if self.prompt > self.completion:
+            raise ValueError("a prompt token costs at most what a completion token does")
+        return self
+
+    def cost_usd(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """Of one call."""
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
+
+
+def _several(given: Any) -> Any:
+    return (given,) if isinstance(given, str) else given
+
+
+class Expert(_Strict):
+    """A model behind an alias."""
+
+    model: str = Field(description="a model of models.yaml")
+    prices: ShownPrices
+    latency_s: float = Field(gt=0, description="of a call on average, as the orchestrator is told")
+    skills: Annotated[tuple[str, ...], BeforeValidator(_several)] = Field(
+        min_length=1, description="what it is good at, a text; of several one is drawn"
+    )
+    caps: Caps = Field(Caps(), description="of its prompts; in dialogues it reads all")
+    temperature: float = Field(0.0, ge=0.0)
+    max_tokens: int = Field(ge=1, description="most tokens of its reply")
+    alias: str = Field("", description="its name in the file, put in when it is read")
+
+
+class Tool(_Strict):
+    """A tool, and the experts that can be asked to do it."""
+
+    description: str = Field(min_length=1)
+    experts: dict[str, Expert] = Field(min_length=1)
+
+    @field_validator("experts")
+    @classmethod
+    def _named(cls, experts: dict[str, Expert]) -> dict[str, Expert]:
+        return {alias: e.model_copy(update={"alias": alias}) for alias, e in experts.items()}
+
+
+class SearchTool(Tool):
+    """`search`: the expert writes queries for the retrieval service."""
+
+    results: int = Field(ge=1, le=1000, description="documents asked for a query")
+    queries: int = Field(1, ge=1, le=16, description="most queries of one search")
+    query_chars: int = Field(390, ge=16, description="longest query")
+    least_chars: int = Field(5, ge=1, description="a shorter query is none")
+
+
+class Tools(_Strict):
+    """What the orchestrator can do."""
+
+    search: SearchTool | None = None
+    enhance_reasoning: Tool | None = None
+    answer: Tool | None = None
+    call_expert: Tool | None = None
+    """In dialogues: the expert writes the turn."""
+
+    def given(self) -> Iterator[tuple[str, Tool]]:
+        """The tools there are, with their names."""
+        for name in type(self).model_fields:
+            tool = getattr(self, name)
+            if tool is not None:
+                yield name, tool
+
+    @model_validator(mode="after")
+    def _usable(self) -> "Tools":
+        if self.answer is None and self.call_expert is None:
+            raise ValueError("needs `answer` (for questions) or `call_expert` (for dialogues)")
+        aliases = [alias for _, tool in self.given() for alias in tool.experts]
+        if twice := sorted({alias for alias in aliases if aliases.count(alias) > 1}):
+            raise ValueError(f"an alias names one expert of one tool; twice: {', '.join(twice)}")
+        return self
+
+
+Range = tuple[float, float]
+
+
+class Draw(_Strict):
+    """What is drawn anew for each sample, by seed and task."""
+
+    models: bool = Field(False, description="which expert of its tool is behind which alias")
+    least: int | None = Field(None, ge=1, description="so many experts a tool, or more, are there")
+    prices: Range = Field((1.0, 1.0), description="a factor for each model, from and to")
+    latency: Range = Field((1.0, 1.0), description="a factor for each model, from and to")
+
+    @model_validator(mode="after")
+    def _ranges(self) -> "Draw":
+        for name in ("prices", "latency"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high:
+                raise ValueError(f"{name} must be two factors above 0, the lower first")
+        return self
+
+
+class Escalate(_Strict):
+    """Have answers verified by another expert; one that is refused goes to the next dearer."""
+
+    budget_usd: float = Field(gt=0, description="most that verifying and asking again may add")
+
+
+class AgentFile(_Strict):
+    """An orchestrator as its file has it."""
+
+    system: str = Field(min_length=1, description="what the orchestrator is told first")
+    calls_a_turn: int | None = Field(1, ge=1, description="null carries out all at once")
+    must_call: bool = Field(False, description="of questions: the engine decodes valid calls only")
+    ledger: bool = Field(True, description="it sees what it has tried, spent and failed at")
+    prompt: Caps = Caps()
+    tools: Tools
+    python_s: float = Field(60.0, gt=0, description="longest that an expert's program may take")
+    output_chars: int = Field(4000, ge=64, description="longest output of a program")
+    escalate: Escalate | None = None
+    draw: Draw | None = None
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The models of its experts."""
+        return frozenset(
+            expert.model for _, tool in self.tools.given() for expert in tool.experts.values()
+        )
+
+    @property
+    def agent_id(self) -> str:
+        """Content hash: part of what a cell is."""
+        return artifact_id("agent", self.model_dump(mode="json"))
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """Further fields of the orchestrator's requests."""
+        return {"tool_choice": "required"} if self.must_call else {}
+
+    @property
+    def sandbox_limits(self) -> SandboxLimits:
+        """Of the programs that experts write."""
+        return SandboxLimits(seconds=self.python_s, output_chars=self.output_chars)
+
+
+def read_agent(name: str | Path) -> AgentFile:
+    """The agent `name` of those that come with tutti, or a YAML file by its path.
+
+    Raises AgentFileError with file, field and value; an unknown name is answered with the known.
+    """
+    file = _place(str(name), Path())
+    try:
+        return AgentFile.model_validate(_content(file, MOST_PARENTS))
+    except ValidationError as error:
+        raise AgentFileError(f"{file}: {explain(error)}") from error
+
+
+def known_agents() -> list[str]:
+    """The agents that come with tutti."""
+    return sorted(path.stem for path in AGENTS.glob("*.yaml"))
+
+
+def _place(name: str, folder: Path) -> Path:
+    return folder / name if name.endswith((".yaml", ".yml")) else AGENTS / f"{name}.yaml"
+
+
+def _content(file: Path, parents: int) -> dict[str, Any]:
+    """The file over those that it extends."""
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        known = ", ".join(known_agents())
+        raise AgentFileError(f"{file}: no such file; shipped agents: {known}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise AgentFileError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise AgentFileError(f"{file}: file: must be a mapping (given: {content!r:.80})")
+    parent = content.pop("extends", None)
+    if parent is None:
+        return content
+    if not isinstance(parent, str) or not parents:
+        why = "must be a name or a path" if parents else "the files extend one another in a circle"
+        raise AgentFileError(f"{file}: extends: {why} (given: {parent!r})")
+    whole: dict[str, Any] = _over(_content(_place(parent, file.parent), parents - 1), content)
+    return whole
+
+
+def _over(base: Any, given: Any) -> Any:
+    """`given` put over `base`, mapping by mapping."""
+    if not isinstance(base, dict) or not isinstance(given, dict):
+        return given
+    return {**base, **{name: _over(base.get(name), value) for name, value in given.items()}}

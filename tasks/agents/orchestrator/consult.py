@@ -1,0 +1,56 @@
+"""Calls of experts for one use of a tool, and what they took.
+
+In: an expert and its messages. Out: its text. Money and the time that the gateway held the calls
+are added up, for the attempt's own account. How long a token is, is learned for each model from
+what its engine counts.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tasks.agents.context import TEMPLATE_TOKENS, Message, Window
+from tasks.agents.model import ChatModel
+from tasks.agents.orchestrator.agent_file import Expert
+from tasks.agents.orchestrator.evidence import Tokens
+
+Experts = Callable[[Expert], ChatModel]
+"""The model of an expert, for calls of role ``expert`` in one attempt's program."""
+
+
+class Measures:
+    """How long a token is, by model; one attempt's."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, Window] = {}
+
+    def of(self, expert: Expert) -> Window:
+        """What is known of the expert's tokens."""
+        return self._windows.setdefault(expert.model, Window(None))
+
+    def tokens(self, expert: Expert) -> Tokens:
+        """About how many of the expert's tokens a text takes."""
+        window = self.of(expert)
+        return lambda text: window.tokens({"content": text}) - TEMPLATE_TOKENS
+
+    def most_usd(self, expert: Expert, messages: Sequence[Message]) -> float:
+        """The most that a call may cost, by the file's prices: every token of its reply used."""
+        prompt = sum(map(self.of(expert).tokens, messages))
+        return expert.prices.cost_usd(prompt, expert.max_tokens)
+
+
+class Consultation:
+    """The calls of one use of a tool."""
+
+    def __init__(self, experts: Experts, measures: Measures, step: int) -> None:
+        self._experts, self._measures, self._step = experts, measures, step
+        self.cost_usd = 0.0
+        self.held_s = 0.0
+
+    async def ask(self, expert: Expert, messages: Sequence[Message]) -> str:
+        """The expert's answer. Raises ModelCallFailed, ContextExceeded."""
+        reply = await self._experts(expert).complete(messages, (), self._step)
+        if all(isinstance(message["content"], str) for message in messages):
+            self._measures.of(expert).learn(messages, reply.prompt_tokens)  # images are no text
+        self.cost_usd += reply.cost_usd
+        self.held_s += reply.held_s
+        text: str = reply.message["content"] or ""
+        return text

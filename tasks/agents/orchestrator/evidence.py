@@ -1,0 +1,184 @@
+"""What an orchestrator has found out, and as much of it as a prompt has room for.
+
+In: notes of what tools came to, in the order of their calls. Out: a text under `Caps`. Of each kind
+the later piece is worth more, and stands nearer to the end: documents worst first, then programs
+with their output and errors, then answers that were not taken. Pieces are left out whole, the
+earliest first; a piece that is longer than all the room is shown with its middle left out and said
+to be, between words.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tasks.agents.orchestrator.agent_file import Caps
+from tasks.agents.orchestrator.retrieve import Hit
+
+Tokens = Callable[[str], float]
+"""About how many tokens a text takes."""
+LAST = 5
+"""Searches and failures that are named."""
+CUT = " […] "
+SEPARATOR = "\n\n"
+WORD_CHARS = 40
+LEAST_CHARS = 8  # of a piece that is cut; less says nothing
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A search, and what it found, best first."""
+
+    alias: str
+    queries: tuple[str, ...]
+    hits: tuple[Hit, ...]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A program that an expert wrote, and how it ended."""
+
+    alias: str
+    code: str
+    output: str
+    """What it printed, and its exception."""
+    status: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer that was not taken."""
+
+    alias: str
+    answer: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A call that came to nothing."""
+
+    call: str
+    why: str
+
+
+Note = Searched | Ran | Answered | Failed
+
+
+def documents(notes: Iterable[Note]) -> list[Hit]:
+    """Worst first, the last search's after those before; a text found again moves to where it was
+    found last."""
+    found: dict[str, Hit] = {}
+    for note in notes:
+        if isinstance(note, Searched):
+            for hit in reversed(note.hits):
+                found.pop(hit.text, None)
+                found[hit.text] = hit
+    return list(found.values())
+
+
+def evidence(notes: Sequence[Note], caps: Caps, problem: str, tokens: Tokens) -> str:
+    """The text for a prompt that holds `problem` too; empty where nothing was found, or fits."""
+    room = _limit(caps.total_tokens) - tokens(problem)
+    work = min(_limit(caps.work_tokens), room)
+    most = min(_limit(caps.answers_tokens), work)
+    answers = _fitted("Answers that were not taken:", _answers(notes), most, tokens)
+    left = work - _size(answers, tokens)
+    runs = _fitted("Programs that were run:", _runs(notes), left, tokens)
+    room -= _size(answers, tokens) + _size(runs, tokens)
+    failures = _fitted("Calls that came to nothing:", _failures(notes), room, tokens)
+    room -= _size(failures, tokens)
+    found = _fitted(_heading(notes), _documents(notes, caps.document_chars), room, tokens, 0.0)
+    return SEPARATOR.join(part for part in (found, runs, answers, failures) if part)
+
+
+def _limit(cap: int | None) -> float:
+    return math.inf if cap is None else cap
+
+
+def shortened(text: str, size: Callable[[str], float], room: float, tail: float = 0.5) -> str:
+    """`text` where it has room, else its start and its end (of what is kept, the part `tail`), cut
+    between words, with a mark; empty where hardly a word fits. `size` grows with the text."""
+    if size(text) <= room:
+        return text
+    keep, shown = len(text), text
+    while room > 0:
+        # Down by the proportion that is missing, and never by less than a twentieth.
+        keep = min(int(keep * room / size(shown)), int(keep * 0.95))
+        if keep < LEAST_CHARS:
+            break
+        shown = _ends(text, int(keep * (1 - tail)), int(keep * tail))
+        if size(shown) <= room:
+            return shown
+    return ""
+
+
+def _ends(text: str, head: int, tail: int) -> str:
+    """About so many characters of both ends."""
+    start, end = text[:head], text[len(text) - tail :]
+    words, rest = start.rsplit(None, 1), end.split(None, 1)
+    # Back to the last white space, unless that is so far off that there are no words.
+    start = words[0] if len(words) == 2 and len(words[1]) < WORD_CHARS else start
+    end = rest[1] if len(rest) == 2 and len(rest[0]) < WORD_CHARS else end
+    return f"{start}{CUT}{end}"
+
+
+def _fitted(
+    heading: str, pieces: Sequence[str], room: float, tokens: Tokens, tail: float = 0.5
+) -> str:
+    """The last of the pieces that fit into `room` with the heading; empty where none does."""
+    kept: list[str] = []
+    room -= tokens(heading)
+    for piece in reversed(pieces):
+        size = tokens(SEPARATOR + piece)
+        if size > room:
+            if not kept and (cut := shortened(piece, _after(tokens), room, tail)):
+                kept.append(cut)
+            break
+        kept.append(piece)
+        room -= size
+    return SEPARATOR.join([heading, *reversed(kept)]) if kept else ""
+
+
+def _after(tokens: Tokens) -> Tokens:
+    return lambda text: tokens(SEPARATOR + text)
+
+
+def _size(text: str, tokens: Tokens) -> float:
+    return tokens(SEPARATOR + text) if text else 0.0
+
+
+def _heading(notes: Sequence[Note]) -> str:
+    searches = [note for note in notes if isinstance(note, Searched)]
+    asked = "; ".join(
+        f"{note.alias} asked {', '.join(map(repr, note.queries))}" for note in searches[-LAST:]
+    )
+    return f"Documents, the best last ({asked}):"
+
+
+def _documents(notes: Sequence[Note], chars: int | None) -> list[str]:
+    texts = [hit.text for hit in documents(notes)]
+    if chars is not None:
+        texts = [shortened(text, len, chars, tail=0.0) for text in texts]
+    return [f"Document {place}: {text}" for place, text in enumerate(texts, 1)]
+
+
+def _runs(notes: Sequence[Note]) -> list[str]:
+    return [
+        f"```python\n{note.code}\n```\nby {note.alias}; it ended: {note.status}; output:\n"
+        f"```\n{note.output or '(nothing was printed)'}\n```"
+        for note in notes
+        if isinstance(note, Ran)
+    ]
+
+
+def _answers(notes: Sequence[Note]) -> list[str]:
+    return [
+        f"{note.alias}: {note.answer}\nnot taken: {note.why}"
+        for note in notes
+        if isinstance(note, Answered)
+    ]
+
+
+def _failures(notes: Sequence[Note]) -> list[str]:
+    failures = [note for note in notes if isinstance(note, Failed)]
+    return [f"{note.call}: {note.why}" for note in failures[-LAST:]]

@@ -1,0 +1,253 @@
+"""One attempt's orchestrator: its tools, what they found out, and the prompt of each turn.
+
+In: an agent file (as drawn for the sample), the problem, and how to reach experts, a search and a
+sandbox. Out: tools for the agent loop and an `Agent` that rebuilds the prompt each turn: the
+problem, what was found under the file's caps, what to do. Calls of one turn run at once and see
+what was known when the turn began; what they add is entered in the order of the calls, so that the
+same replies give the same prompts.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+import orjson
+
+from storage.clock import now
+from tasks.agents.context import Message
+from tasks.agents.loop import Agent
+from tasks.agents.model import ContextExceeded
+from tasks.agents.orchestrator.agent_file import AgentFile, Caps, Expert, SearchTool, Tool
+from tasks.agents.orchestrator.ask import (
+    merged,
+    problem_text,
+    program_messages,
+    query_of,
+    read_program,
+    read_queries,
+    search_messages,
+)
+from tasks.agents.orchestrator.consult import Consultation, Experts, Measures
+from tasks.agents.orchestrator.escalate import Answering
+from tasks.agents.orchestrator.evidence import (
+    Failed,
+    Note,
+    Ran,
+    Searched,
+    Tokens,
+    documents,
+    evidence,
+)
+from tasks.agents.orchestrator.offer import chosen, offered
+from tasks.agents.orchestrator.retrieve import Search
+from tasks.agents.sandbox import SandboxResult, SandboxUnavailable
+from tasks.agents.tools import ToolResult, ToolUnavailable, refused
+
+ARGUMENT = "model"  # as the released orchestrators were trained
+QUESTION_TOOLS = ("search", "enhance_reasoning", "answer")
+
+
+class Runs(Protocol):
+    """What runs programs (`tasks.agents.sandbox.Sandbox`)."""
+
+    async def run(self, code: str) -> SandboxResult:
+        """How a program ended. Raises SandboxUnavailable."""
+        ...
+
+
+@dataclass(frozen=True)
+class Done:
+    """What one use of a tool came to."""
+
+    told: str
+    """What `tool_runs` keeps; the model reads it from the next prompt."""
+    notes: tuple[Note, ...] = ()
+    status: str = "ok"
+    error_type: str | None = None
+    retrievals: tuple[Mapping[str, Any], ...] = ()
+    final: str | None = None
+
+
+class Orchestrator:
+    """The tools of one attempt."""
+
+    def __init__(
+        self,
+        file: AgentFile,
+        problem: Sequence[Message],
+        own: Agent,
+        experts: Experts,
+        search: Search,
+        sandbox: Runs,
+    ) -> None:
+        """`problem` are the messages that a plain agent would begin with; `own` is its `Agent`.
+
+        Raises ValueError for a problem that does not end with a question, or a file without the
+        tool ``answer``.
+        """
+        if not problem or problem[-1]["role"] != "user":
+            raise ValueError("an orchestrator needs a problem that ends with a user's question")
+        if file.tools.answer is None:
+            raise ValueError("the agent file has no tool `answer`, so no question can be answered")
+        self._file, self._problem, self._own = file, list(problem), own
+        self._experts, self._search, self._sandbox = experts, search, sandbox
+        self._measures = Measures()
+        self._tools = {n: tool for n, tool in file.tools.given() if n in QUESTION_TOOLS}
+        self._step, self._calls = 1, 0
+        self._known: list[Note] = []
+        self._new: dict[int, tuple[Note, ...]] = {}
+        self.schemas: Sequence[Mapping[str, Any]] = [
+            offered(name, tool, ARGUMENT, file.must_call) for name, tool in self._tools.items()
+        ]
+
+    @property
+    def opening(self) -> list[Message]:
+        """What the attempt begins with, in the place of the problem's own messages."""
+        system = {"role": "system", "content": self._file.system}
+        return [system, {"role": "user", "content": self._prompt("")}]
+
+    @property
+    def agent(self) -> Agent:
+        """How the attempt is made: the problem's `Agent`, its prompts rebuilt each turn."""
+        file = self._file
+        return replace(
+            self._own, rebuild=self.rebuild, calls_a_turn=file.calls_a_turn, ledger=file.ledger
+        )
+
+    def rebuild(self, tokens: Tokens, errors: Sequence[str]) -> str:
+        """The next turn's prompt. `tokens` counts as the orchestrator's engine does; `errors` are
+        of calls of the last turn that could not be read."""
+        for call in sorted(self._new):
+            self._known += self._new[call]
+        self._known += [Failed("a turn", error) for error in errors]
+        self._new.clear()
+        self._step += 1
+        caps, problem = self._caps(tokens), problem_text(self._problem)
+        return self._prompt(evidence(self._known, caps, problem, tokens))
+
+    def _caps(self, tokens: Tokens) -> Caps:
+        """The file's, and never more than the orchestrator's own context holds."""
+        caps, context = self._file.prompt, self._own.context_tokens
+        if context is None:
+            return caps
+        beside = tokens(self._file.system + orjson.dumps(self.schemas).decode())
+        room = max(1, int(context - beside))
+        least = room if caps.total_tokens is None else min(room, caps.total_tokens)
+        return caps.model_copy(update={"total_tokens": least})
+
+    def _prompt(self, found: str) -> str:
+        many = self._file.calls_a_turn != 1
+        names = ", ".join(self._tools)
+        do = f"Call {'one or more' if many else 'one'} of the tools {names}, each with an expert."
+        parts = [f"Problem:\n{problem_text(self._problem)}", found, do]
+        return "\n\n".join(part for part in parts if part)
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """Have an expert do what the call asks for. Raises ToolUnavailable, ModelCallFailed."""
+        self._calls += 1
+        call, started_at = self._calls, now()
+        try:
+            tool = self._tool(name)
+            expert = chosen(name, tool, ARGUMENT, arguments)
+        except ValueError as error:
+            self._new[call] = (Failed(f"{name} {arguments:.80}", str(error)),)
+            return refused(str(error))
+        consultation = Consultation(self._experts, self._measures, self._step)
+        try:
+            done = await self._carry_out(name, tool, expert, consultation)
+        except ContextExceeded as error:
+            done = _failed(f"{expert.alias} cannot read so much: {error}"[:300], "context")
+        if done.status != "ok" and not done.notes:
+            done = replace(done, notes=(Failed(f"{name} by {expert.alias}", done.told),))
+        self._new[call] = done.notes
+        return _result(done, consultation, started_at)
+
+    def _tool(self, name: str) -> Tool:
+        if name not in self._tools:
+            raise ValueError(f"no tool {name!r}; there are: {', '.join(self._tools)}")
+        return self._tools[name]
+
+    def _carry_out(
+        self, name: str, tool: Tool, expert: Expert, consultation: Consultation
+    ) -> Awaitable[Done]:
+        if isinstance(tool, SearchTool):
+            return self._find(tool, expert, consultation)
+        by_name: Mapping[str, Callable[[Tool, Expert, Consultation], Awaitable[Done]]] = {
+            "enhance_reasoning": self._reason,
+            "answer": self._answer,
+        }
+        return by_name[name](tool, expert, consultation)
+
+    async def _find(self, tool: SearchTool, expert: Expert, consultation: Consultation) -> Done:
+        problem = problem_text(self._problem)
+        asked = search_messages(tool, problem, self._found(expert))
+        queries = read_queries(await consultation.ask(expert, asked), tool)
+        # The question itself is a poor query, and better than a turn for nothing.
+        queries = queries or (query_of(problem, tool),)
+        found = await self._search(queries, tool.results)
+        hits = merged(found)
+        known = {hit.text for hit in documents(self._known)}
+        new = sum(hit.text not in known for hit in hits)
+        told = f"{len(hits)} documents, {new} of them new, for {', '.join(map(repr, queries))}"
+        rows = tuple(each.row for each in found)
+        return Done(told, (Searched(expert.alias, queries, hits),), retrievals=rows)
+
+    async def _reason(self, tool: Tool, expert: Expert, consultation: Consultation) -> Done:
+        asked = program_messages(problem_text(self._problem), self._found(expert))
+        code = read_program(await consultation.ask(expert, asked))
+        if code is None:
+            return _failed(f"{expert.alias} wrote no program", "no_program")
+        try:
+            result = await self._sandbox.run(code)
+        except SandboxUnavailable as error:
+            raise ToolUnavailable(f"enhance_reasoning: {error}") from error
+        output = result.output.rstrip("\n")
+        status = {"ok": "ok", "timeout": "timeout"}.get(result.status, "error")
+        kind = None if status == "ok" else result.status
+        told = f"```python\n{code}\n```\n{result.status}:\n{output}"
+        return Done(told, (Ran(expert.alias, code, output, result.status),), status, kind)
+
+    async def _answer(self, tool: Tool, expert: Expert, consultation: Consultation) -> Done:
+        answering = Answering(
+            tool,
+            self._problem,
+            tuple(self._known),
+            self._own.read_answer,
+            consultation,
+            self._measures,
+        )
+        budget = self._file.escalate.budget_usd if self._file.escalate else None
+        settled = await answering.settle(expert, budget)
+        refusals = [f"{each.alias}: {each.answer} ({each.why})" for each in settled.refused]
+        if settled.text is None:
+            why = f"{settled.alias} gave no final answer in the form that is asked for"
+            told = "; ".join([*refusals, why])
+            return replace(
+                _failed(told, "no_answer"),
+                notes=(*settled.refused, Failed(f"answer by {settled.alias}", why)),
+            )
+        told = "; ".join([*refusals, f"{settled.alias} answers"])
+        return Done(told, settled.refused, final=settled.text)
+
+    def _found(self, expert: Expert) -> str:
+        tokens = self._measures.tokens(expert)
+        return evidence(self._known, expert.caps, problem_text(self._problem), tokens)
+
+
+def _failed(why: str, kind: str) -> Done:
+    return Done(why, status="error", error_type=kind)
+
+
+def _result(done: Done, consultation: Consultation, started_at: datetime) -> ToolResult:
+    return ToolResult(
+        done.told,
+        done.status,
+        started_at,
+        now(),
+        done.error_type,
+        retrievals=done.retrievals,
+        cost_usd=consultation.cost_usd,
+        held_s=consultation.held_s,
+        final=done.final,
+    )

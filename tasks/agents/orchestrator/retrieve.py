@@ -1,0 +1,75 @@
+"""Ask the retrieval service: queries in, for each its documents and its row of `retrievals`."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from tasks.agents.tools import ToolUnavailable
+
+SEARCH_TIMEOUT_S = 60.0  # a service that falls back to the web takes its time
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that was found."""
+
+    id: str
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """What one query found."""
+
+    hits: tuple[Hit, ...]
+    """Best first."""
+    row: Mapping[str, Any]
+    """index_id, query, doc_ids, scores, latency_s: what `retrievals` keeps."""
+
+
+Search = Callable[[Sequence[str], int], Awaitable[Sequence[Retrieved]]]
+"""``await search(queries, results)``: one `Retrieved` a query. Raises ToolUnavailable."""
+
+
+def service_search(session: aiohttp.ClientSession, url: str) -> Search:
+    """The service at `url` (``POST /retrieve``). One that does not answer is a ToolUnavailable at
+    once: nobody's wrong answer, and nothing to wait for."""
+
+    async def search(queries: Sequence[str], results: int) -> Sequence[Retrieved]:
+        body = {"queries": list(queries), "topk": results}
+        timeout = aiohttp.ClientTimeout(total=SEARCH_TIMEOUT_S)
+        sent = time.monotonic()
+        try:
+            async with session.post(f"{url}/retrieve", json=body, timeout=timeout) as response:
+                answer = await response.json()
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise ToolUnavailable(f"search: {type(error).__name__}: {error}") from error
+        if response.status != 200:
+            raise ToolUnavailable(f"search: HTTP {response.status}: {answer}")
+        latency_s = time.monotonic() - sent
+        return [
+            _retrieved(query, found, answer["index_id"], latency_s)
+            for query, found in zip(queries, answer["result"], strict=True)
+        ]
+
+    return search
+
+
+def _retrieved(
+    query: str, found: Sequence[Mapping[str, Any]], index_id: str, latency_s: float
+) -> Retrieved:
+    hits = tuple(
+        Hit(each["document"]["id"], each["document"]["contents"], each["score"]) for each in found
+    )
+    row = {
+        "index_id": index_id,
+        "query": query,
+        "doc_ids": [hit.id for hit in hits],
+        "scores": [hit.score for hit in hits],
+        "latency_s": latency_s,
+    }
+    return Retrieved(hits, row)

@@ -1,0 +1,125 @@
+"""Experts in dialogues: the orchestrator talks and acts itself, or has an expert write the turn.
+
+In: the file's tool ``call_expert``, the orchestrator's model, the tools of the environment. Out: an
+`ExpertTurns`, a model and a set of tools for the agent loop. An expert is given the conversation as
+it is, without a word more, and the environment's tools; its message, calls included, is the turn.
+The orchestrator's own call is kept in `tool_runs`; other calls beside it are not carried out. What
+is wrong with a call is answered like any malformed call.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from storage.clock import now
+from tasks.agents.calls import Dialect, read_calls
+from tasks.agents.context import Message
+from tasks.agents.model import ChatModel, ContextExceeded, Reply
+from tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert
+from tasks.agents.orchestrator.consult import Experts
+from tasks.agents.orchestrator.offer import chosen, offered
+from tasks.agents.tools import ToolResult, Tools, refused
+
+ARGUMENT = "expert"
+
+
+class ExpertTurns:
+    """The model and the tools of one attempt at a dialogue."""
+
+    def __init__(
+        self,
+        file: AgentFile,
+        model: ChatModel,
+        tools: Tools,
+        experts: Experts,
+        dialect: Dialect = "openai",
+        dialect_of: Callable[[Expert], Dialect] = lambda expert: "openai",
+    ) -> None:
+        """`dialect` is how the orchestrator writes calls that nobody parses, `dialect_of` how an
+        expert does. Raises ValueError for a file without the tool ``call_expert``."""
+        if file.tools.call_expert is None:
+            raise ValueError(f"the agent file has no tool `{CALL_EXPERT}`, so none for dialogues")
+        self._tool = file.tools.call_expert
+        self._model, self._tools, self._experts = model, tools, experts
+        self._dialect, self._dialect_of = dialect, dialect_of
+        self._schema = offered(CALL_EXPERT, self._tool, ARGUMENT)
+        self._why = ""
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        """The environment's tools, which may grow, and `call_expert`."""
+        return [*self._tools.schemas, self._schema]
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """The environment's tools; a `call_expert` that comes here could not be followed, and is
+        answered with why. Raises ToolUnavailable."""
+        if name == CALL_EXPERT:
+            return refused(self._why)
+        return await self._tools.use(name, arguments)
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        step: int,
+        positions: Sequence[int] | None = None,
+    ) -> Reply:
+        """The orchestrator's message, or the one of the expert that it calls.
+
+        Raises ModelCallFailed; ContextExceeded where the orchestrator's own prompt is too long.
+        """
+        reply = await self._model.complete(messages, tools, step, positions)
+        call = self._call(reply)
+        if call is None:
+            return reply
+        try:
+            expert = chosen(CALL_EXPERT, self._tool, ARGUMENT, call["arguments"])
+            return await self._turn(expert, call["arguments"], reply, messages, step, positions)
+        except ValueError as error:
+            self._why = str(error)
+        except ContextExceeded as error:
+            self._why = f"the expert cannot read so much: {error}"[:300]
+        return reply
+
+    def _call(self, reply: Reply) -> Mapping[str, Any] | None:
+        """The first `call_expert` of the message."""
+        calls = (
+            reply.message.get("tool_calls")
+            or read_calls(reply.message["content"], self._dialect, reply.call_id).calls
+        )
+        functions = (call["function"] for call in calls)
+        return next((f for f in functions if f["name"] == CALL_EXPERT), None)
+
+    async def _turn(
+        self,
+        expert: Expert,
+        arguments: str,
+        own: Reply,
+        messages: Sequence[Message],
+        step: int,
+        positions: Sequence[int] | None,
+    ) -> Reply:
+        """The expert's turn, with the money and the held time of both calls. Its tokens stay the
+        orchestrator's own call's: by them the loop learns how long its prompts are."""
+        started_at = now()
+        turn = await self._experts(expert).complete(messages, self._tools.schemas, step, positions)
+        message = turn.message
+        read = read_calls(message["content"], self._dialect_of(expert), turn.call_id)
+        if read.calls and not message.get("tool_calls"):
+            message = message | {"content": read.content, "tool_calls": list(read.calls)}
+        run = ToolResult(
+            f"{expert.alias} writes the turn",
+            "ok",
+            started_at,
+            now(),
+            cost_usd=turn.cost_usd,
+            held_s=turn.held_s,
+        )
+        return replace(
+            own,
+            message=message,
+            call_id=turn.call_id,
+            held_s=own.held_s + turn.held_s,
+            cost_usd=own.cost_usd + turn.cost_usd,
+            runs=((CALL_EXPERT, arguments, run),),
+        )

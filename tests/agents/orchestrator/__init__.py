@@ -1,0 +1,1 @@
+"""The orchestrator, played with scripted models: no server, no clock."""

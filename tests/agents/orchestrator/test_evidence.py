@@ -1,0 +1,122 @@
+"""Evidence under caps: the best and the latest stay, whole, and no character is cut."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.agents.orchestrator.agent_file import Caps
+from tasks.agents.orchestrator.evidence import (
+    CUT,
+    Answered,
+    Failed,
+    Note,
+    Ran,
+    Searched,
+    documents,
+    evidence,
+    shortened,
+)
+from tasks.agents.orchestrator.retrieve import Hit
+
+
+def searched(*texts: str, query: str = "q") -> Searched:
+    """Best first."""
+    hits = tuple(Hit(f"d-{text[:5]}", text, 1 / place) for place, text in enumerate(texts, 1))
+    return Searched("search-1", (query,), hits)
+
+
+def tokens(text: str) -> float:
+    return len(text) / 4
+
+
+def test_documents_stand_worst_first() -> None:
+    """The best of the last search is nearest to the end; one found again moves to its new place."""
+    notes: list[Note] = [searched("best", "good", "poor"), searched("better", "poor")]
+    assert [hit.text for hit in documents(notes)] == ["good", "best", "poor", "better"]
+
+
+def test_code_stands_with_its_output_and_its_error() -> None:
+    """The reference threw stderr away, and a program that printed nothing left no trace."""
+    notes: list[Note] = [
+        Ran("reasoner-1", "1/0", "Traceback\nZeroDivisionError: division by zero", "error"),
+        Ran("reasoner-2", "x = 1", "", "ok"),
+        Answered("answer-2", "41", "answer-1: off by one"),
+        Failed("answer x", "no such expert"),
+    ]
+    text = evidence(notes, Caps(), "problem", tokens)
+    order = ["1/0", "it ended: error", "ZeroDivisionError", "x = 1", "(nothing was printed)"]
+    order += ["answer-2: 41", "off by one", "no such expert"]
+    places = [text.index(each) for each in order]
+    assert places == sorted(places)
+
+
+def test_programs_outlive_documents_and_the_best_document_outlives_the_worst() -> None:
+    notes: list[Note] = [
+        searched("best " * 20, "worst " * 20),
+        Ran("reasoner-1", "print(1)", "1", "ok"),
+    ]
+    whole = evidence(notes, Caps(), "", tokens)
+    assert "worst" in whole and whole.index("worst w") < whole.index("best b")
+    less = evidence(notes, Caps(total_tokens=75), "", tokens)
+    assert "worst" not in less and "best best" in less and "print(1)" in less
+    least = evidence(notes, Caps(total_tokens=35), "", tokens)
+    assert "best best" not in least and "print(1)" in least
+    assert evidence(notes, Caps(total_tokens=35), "x" * 400, tokens) == ""
+
+
+def test_each_cap_counts() -> None:
+    """Answers within theirs, answers and programs within work, documents by characters."""
+    answers = [Answered("answer-1", f"number {n}", "no") for n in range(20)]
+    text = evidence(answers, Caps(answers_tokens=30), "", tokens)
+    assert "number 19" in text and "number 5" not in text
+    runs = [Ran("r", f"print({n})", str(n), "ok") for n in range(20)]
+    both = evidence([*answers, *runs], Caps(answers_tokens=30, work_tokens=80), "", tokens)
+    assert "number 19" in both and "print(19)" in both and "print(10)" not in both
+    short = evidence([searched("word " * 100)], Caps(document_chars=50), "", tokens)
+    assert len(short) < 120 and CUT.strip() in short
+
+
+NOTES = st.lists(
+    st.one_of(
+        st.builds(searched, st.text(max_size=300), st.text(max_size=60)),
+        st.builds(Ran, st.just("r"), st.text(max_size=80), st.text(max_size=200), st.just("ok")),
+        st.builds(Answered, st.just("a"), st.text(max_size=80), st.text(max_size=80)),
+        st.builds(Failed, st.text(max_size=40), st.text(max_size=80)),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(NOTES, st.integers(1, 300), st.integers(1, 300), st.text(max_size=100))
+def test_the_text_never_takes_more_than_its_caps(
+    notes: list[Note], work: int, total: int, problem: str
+) -> None:
+    """Headings and separators included."""
+    text = evidence(notes, Caps(work_tokens=work, total_tokens=total), problem, tokens)
+    assert not text or tokens(text) + tokens(problem) <= total
+    assert evidence(notes, Caps(), problem, tokens).count("it ended: ok") >= text.count(
+        "it ended: ok"
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=400), st.integers(1, 200), st.sampled_from([0.0, 0.5]))
+def test_what_is_cut_is_cut_between_characters_and_says_so(
+    text: str, room: int, tail: float
+) -> None:
+    """The reference decoded token by token and joined, which can split a character."""
+    cut = shortened(text, len, room, tail)
+    assert len(cut) <= max(room, 0)
+    if cut != text:
+        assert cut == "" or CUT in cut
+        start, _, end = cut.partition(CUT)
+        assert text.startswith(start) and text.endswith(end)
+        assert cut.encode() or not cut  # no half of a pair
+
+
+@pytest.mark.parametrize("room", [20, 37, 55])
+def test_cuts_fall_between_words(room: int) -> None:
+    words = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu"
+    start, _, end = shortened(words, len, room).partition(CUT)
+    assert {*start.split(), *end.split()} <= set(words.split())

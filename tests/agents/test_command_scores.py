@@ -1,0 +1,51 @@
+"""A harness's own score on its way: to the scorer `imported`, and to the table `scores`."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.agents.command import Commanded
+from tasks.benchmarks import Source, benchmark_named
+from tasks.scoring import SCORERS, Attempted, Means, Score, ScorerFailed
+from tasks.sweeps.records import Finished, attempt_rows
+from tests.sweeps.conftest import plan_of
+
+OURS, THEIRS = Score("numeric", "1", 1.0, True), Score("theirs", "2", 0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "rows"),
+    [
+        (OURS, THEIRS, ["numeric", "theirs"]),
+        (OURS, None, ["numeric"]),
+        (None, THEIRS, ["theirs"]),
+        (THEIRS, THEIRS, ["theirs"]),
+    ],
+)
+def test_both_scores_are_rows(ours: Score | None, theirs: Score | None, rows: list[str]) -> None:
+    """Each under its own name, once; the attempt's columns are the scorer's."""
+    plan = plan_of(count=1)
+    cell = plan.cells[0]
+    trajectory = Commanded(status="ok", answer="42", imported=theirs)
+    finished = Finished(cell.samples[0], "a1", 1, trajectory, ours)
+    made = attempt_rows(plan, cell, finished, "run:1")
+    assert sorted(row["scorer"] for row in made.get("scores", [])) == rows
+    assert made["attempts"][0]["score"] == (ours.value if ours else None)
+
+
+async def test_imported_takes_the_harnesss_score() -> None:
+    """As it is; where there is none, the scorer failed, and the answer is not wrong."""
+    scorer = SCORERS["imported"]
+    assert await scorer.score({}, Attempted("42", imported=THEIRS), Means()) is THEIRS
+    with pytest.raises(ScorerFailed, match="gave no score"):
+        await scorer.score({}, Attempted("42"), Means())
+
+
+def test_tasks_that_only_a_harness_knows(tmp_path: Path) -> None:
+    """A row needs no more than its id; what else is text can be selected by."""
+    file = tmp_path / "test.jsonl"
+    file.write_text('{"id": 7}\n{"id": "b", "question": "q", "repo": "x", "n": 1}\n')
+    items = list(benchmark_named("harness").load(Source(file)))
+    assert [item.id for item in items] == ["7", "b"]
+    assert [item.fields["question"] for item in items] == ["7", "q"]
+    assert items[1].attributes == {"repo": "x"}

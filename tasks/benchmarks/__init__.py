@@ -1,7 +1,8 @@
 """Public benchmarks: their items, prompts and scorers. Adding one: a file here and a line below."""
 
 from tasks.benchmarks.aime import AIME_24, AIME_25
-from tasks.benchmarks.api_bank import API_BANK_1, API_BANK_2, API_BANK_3
+from tasks.benchmarks.api_bank import API_BANK_1, API_BANK_2
+from tasks.benchmarks.api_bank_session import API_BANK_SESSIONS
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.bfcl import BFCL
 from tasks.benchmarks.bird import BIRD
@@ -14,9 +15,11 @@ from tasks.benchmarks.errors import (
     UnknownBenchmark,
 )
 from tasks.benchmarks.flowbench import FLOWBENCH
+from tasks.benchmarks.flowbench_session import FLOWBENCH_SESSIONS
 from tasks.benchmarks.frames import FRAMES
 from tasks.benchmarks.gpqa import GPQA
 from tasks.benchmarks.gsm8k import GSM8K
+from tasks.benchmarks.harness import HARNESS
 from tasks.benchmarks.hle import HLE, HLE_IMAGES
 from tasks.benchmarks.humaneval import HUMANEVAL
 from tasks.benchmarks.ifeval import IFEVAL
@@ -28,8 +31,12 @@ from tasks.benchmarks.mmlu_pro import MMLU_PRO
 from tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
 from tasks.benchmarks.select import Asked, parse_asked, select
 from tasks.benchmarks.simpleqa import SIMPLEQA
+from tasks.benchmarks.sotopia import SOTOPIA
 from tasks.benchmarks.source import Hub, Source
 from tasks.benchmarks.tau2 import TAU2
+from tasks.benchmarks.text_games import TEXT_GAMES
+from tasks.benchmarks.webshop import WEBSHOP
+from tasks.benchmarks.world import World
 
 BENCHMARKS: dict[str, Benchmark] = {
     benchmark.name: benchmark
@@ -38,13 +45,15 @@ BENCHMARKS: dict[str, Benchmark] = {
         AIME_25,
         API_BANK_1,
         API_BANK_2,
-        API_BANK_3,
+        *API_BANK_SESSIONS,
         BFCL,
         BIRD,
         *FLOWBENCH,
+        *FLOWBENCH_SESSIONS,
         FRAMES,
         GPQA,
         GSM8K,
+        HARNESS,
         HLE,
         HLE_IMAGES,
         HUMANEVAL,
@@ -54,7 +63,10 @@ BENCHMARKS: dict[str, Benchmark] = {
         MBPP,
         MMLU_PRO,
         SIMPLEQA,
+        SOTOPIA,
         *TAU2,
+        *TEXT_GAMES,
+        WEBSHOP,
     )
 }
 """Every benchmark by the name that users write."""
@@ -82,6 +94,7 @@ __all__ = [
     "Source",
     "SourceMissing",
     "UnknownBenchmark",
+    "World",
     "benchmark_named",
     "first_prompt",
     "load_prompt",

@@ -1,4 +1,4 @@
-"""API-Bank, levels 1 to 3: dialogues in which an assistant calls APIs.
+"""API-Bank, levels 1 and 2: dialogues in which an assistant calls APIs.
 
 Levels 1 and 2 are the repository's dialogues, one file each: 214 (one of them empty) and 50, with
 389 and 119 calls. Each call is one item: the model gets the dialogue up to there, with the earlier
@@ -11,12 +11,10 @@ dialogue ends with the user or with a result. A dialogue without a call is left 
 
 Level 1 gives the documentation of the APIs that its dialogue calls; level 2 the tool searcher and
 what it has found so far (13 gold calls are to an API that the gold searches never found:
-``on_offer = 'no'``); level 3 a request and the tool searcher only (its file is on the hub, not
-in the repository; its calls are one target, in order, others allowed). `replay_note` in
-`api_bank_gold` says which gold calls their own APIs do not confirm.
+``on_offer = 'no'``). `replay_note` in `api_bank_gold` says which gold calls their own APIs do not
+confirm. Whole dialogues, and level 3, are in `api_bank_session`.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,11 +23,11 @@ from typing import Any
 
 from tasks.benchmarks.api_bank_gold import Databases, replay_note
 from tasks.benchmarks.api_bank_tools import SEARCHER, SEARCHER_TOOL, Descriptions
+from tasks.benchmarks.api_bank_world import text_of
 from tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
-from tasks.benchmarks.errors import BadRow
 from tasks.benchmarks.item import Item, LeftOut
 from tasks.benchmarks.rows import Row, read_rows
-from tasks.benchmarks.source import Files, Hub
+from tasks.benchmarks.source import Files
 
 ROLES = ("User", "AI", "API")
 
@@ -85,7 +83,7 @@ def read(files: Files, level: int) -> Iterator[Item | LeftOut]:
     """One item a call of level 1 or 2. Raises BadRow."""
     dialogues = [read_dialogue(path) for path in files.paths]
     calls = [turn for dialogue in dialogues for turn in dialogue.calls]
-    home = _repository(files.paths[0])
+    home = repository(files.paths[0])
     descriptions = Descriptions.of(home, [(call.name, call.arguments or {}) for call in calls])
     databases = Databases.of(home)
     for dialogue in dialogues:
@@ -96,7 +94,7 @@ def read(files: Files, level: int) -> Iterator[Item | LeftOut]:
             if turn.role != "API":
                 continue
             before = dialogue.turns[:place]
-            tools = _documented(dialogue, descriptions) if level == 1 else _found(dialogue, before)
+            tools = documented(dialogue, descriptions) if level == 1 else _found(dialogue, before)
             yield _item(dialogue, turn, before, tools, databases)
 
 
@@ -141,7 +139,7 @@ def messages_of(turns: Sequence[Turn]) -> list[dict[str, Any]]:
             text = "\n".join(said) or None
             messages.append({"role": "assistant", "content": text, "tool_calls": calls})
             messages.append(
-                {"role": "tool", "tool_call_id": call_id, "content": _shown(turn.result)}
+                {"role": "tool", "tool_call_id": call_id, "content": text_of(turn.result)}
             )
         else:
             if said:
@@ -151,11 +149,8 @@ def messages_of(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     return messages
 
 
-def _shown(result: Any) -> str:
-    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-
-
-def _documented(dialogue: Dialogue, descriptions: Descriptions) -> list[dict[str, Any]]:
+def documented(dialogue: Dialogue, descriptions: Descriptions) -> list[dict[str, Any]]:
+    """The tools that the dialogue calls."""
     return [descriptions.tool(name) for name in dict.fromkeys(t.name for t in dialogue.calls)]
 
 
@@ -163,42 +158,18 @@ def _found(dialogue: Dialogue, before: Sequence[Turn]) -> list[dict[str, Any]]:
     """The tool searcher, and what it has found in the dialogue so far."""
     tools = {SEARCHER: SEARCHER_TOOL}
     for turn in before:
-        if turn.name != SEARCHER:
-            continue
-        for found in turn.result if isinstance(turn.result, list) else [turn.result]:
-            if not isinstance(found, dict):
-                raise BadRow(dialogue.file, turn.line, "result.output", "is no description of APIs")
-            described = Descriptions.found(Row(dialogue.file, turn.line, found, "result.output"))
-            tools[described["function"]["name"]] = described
+        if turn.name == SEARCHER:
+            tools |= {one["function"]["name"]: one for one in found_by(dialogue, turn)}
     return list(tools.values())
 
 
-def read_level_3(files: Files) -> Iterator[Item]:
-    """One item a sample: its request, and its calls in order. Raises BadRow.
-
-    Where the field names of the published file are not certain, each that is known is taken.
-    """
-    for number, row in enumerate(files.rows()):
-        calls = [
-            {
-                "name": call.text("api_name", "name"),
-                "arguments": dict(call.object("input", "param_dict", "arguments").data),
-            }
-            for call in row.objects("apis", "api_calls")
-        ]
-        calls = [call for call in calls if call["name"] != SEARCHER]
-        if not calls:
-            row.bad(row.name_of("apis", "api_calls") or "apis", "holds no call")
-        yield Item(
-            id=row.name("sample_id", "id") if row.name_of("sample_id", "id") else str(number),
-            fields={"question": row.text("requirement", "first_utterance", "query")},
-            target={"calls": calls, "ordered": True, "extra": "allowed"},
-            attributes={"calls": str(len(calls))},
-            tools=[SEARCHER_TOOL],
-        )
+def found_by(dialogue: Dialogue, search: Turn) -> list[dict[str, Any]]:
+    """What a gold search of the dialogue found, as tools. Raises BadRow."""
+    row = Row(dialogue.file, search.line, {"output": search.result}, "result")
+    return Descriptions.found(row)
 
 
-def _repository(file: Path) -> Path:
+def repository(file: Path) -> Path:
     """The folder that holds ``data/`` and ``init_database/``: two above the dialogue's folder."""
     return file.resolve().parent.parent.parent
 
@@ -218,14 +189,3 @@ def _level(level: int, folder: str) -> Benchmark:
 LICENCE = "Apache-2.0; Li et al. 2023, arXiv 2304.08244"
 API_BANK_1 = _level(1, "level-1-given-desc")
 API_BANK_2 = _level(2, "level-2-toolsearcher")
-API_BANK_3 = Benchmark(
-    name="api-bank-3",
-    read=read_level_3,
-    splits={"test": ("test-data/level-3.json", "test_data/level-3.json", "level-3.json")},
-    scorer="tool_calls",
-    prompt="tools_request",
-    interactive=True,
-    hub=Hub("liminghao1630/API-Bank", "12e8158b7628c168f07e8f31fbbe3445e99f44cf"),
-    gold=calls_of,
-    licence="MIT; Li et al. 2023, arXiv 2304.08244",
-)

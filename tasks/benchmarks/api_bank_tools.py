@@ -9,6 +9,7 @@ documented type stands in the description.
 """
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,13 +43,15 @@ class Descriptions:
         return self.tools[name]
 
     @classmethod
-    def of(cls, home: Path, calls: Iterable[tuple[str, Mapping[str, Any]]]) -> "Descriptions":
+    def of(
+        cls, home: Path | None, calls: Iterable[tuple[str, Mapping[str, Any]]]
+    ) -> "Descriptions":
         """Describe every API in `calls` by the table under `home` (where it is there), or by the
         arguments of the calls. Raises BadRow for a table that cannot be read."""
         used: dict[str, dict[str, str]] = {}
         for name, arguments in calls:
             used.setdefault(name, {}).update(dict.fromkeys(arguments, ""))
-        table = _table(home / "data" / "all_apis.csv")
+        table = {} if home is None else _table(home / "data" / "all_apis.csv")
         tools, differing = {SEARCHER: SEARCHER_TOOL}, set()
         for name, arguments in used.items():
             if name == SEARCHER:
@@ -61,11 +64,22 @@ class Descriptions:
         return cls(tools, frozenset(differing))
 
     @staticmethod
-    def found(row: Row) -> dict[str, Any]:
-        """An API as the tool searcher's result describes it. Raises BadRow."""
+    def found(result: Row, field: str = "output") -> list[dict[str, Any]]:
+        """The APIs that a tool searcher's result describes, one or several. Raises BadRow."""
+        several = isinstance(result.value(field), list)
+        rows = result.objects(field) if several else [result.object(field)]
+        return [Descriptions._found(row) for row in rows]
+
+    @staticmethod
+    def _found(row: Row) -> dict[str, Any]:
         inputs = row.object("input_parameters")
         parameters = {name: _parameter(inputs.object(name)) for name in inputs.data}
         return _tool(row.text("name"), row.text("description"), parameters)
+
+
+def spaced(text: str) -> str:
+    """Names as words: ``QueryStock`` is "Query Stock"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
 
 
 def _tool(name: str, description: str, parameters: Mapping[str, str]) -> dict[str, Any]:

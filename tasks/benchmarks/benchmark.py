@@ -13,6 +13,7 @@ from typing import Any
 from tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
 from tasks.benchmarks.item import Item, LeftOut
 from tasks.benchmarks.source import Files, Hub, Source
+from tasks.benchmarks.world import MakeWorld
 from tasks.scoring import Attempted
 
 Read = Callable[[Files], Iterator[Item | LeftOut]]
@@ -55,7 +56,12 @@ class Benchmark:
     hub: Hub | None = None
     """None where the publisher does not offer the data there."""
     interactive: bool = False
-    """An attempt needs more than a model: a simulated user, or tools that carry calls out."""
+    """An attempt needs more than a model: a simulated user, or tools that carry calls out. Without
+    a `world` it is made by somebody's harness."""
+    world: MakeWorld | None = None
+    """What surrounds an attempt of an interactive benchmark, for each attempt anew."""
+    needs_user: bool = False
+    """`world` wants a model that plays the user, or whoever else takes part."""
     gold: Gold = answer_of
     """The answer text that must score 1.0; None where the benchmark comes without one."""
 

@@ -3,8 +3,7 @@
 One benchmark for each form that the workflow is written in: ``flowbench-text``,
 ``flowbench-code``, ``flowbench-flowchart``. The item is one turn: the dialogue so far, the APIs,
 and as the target the call that the gold thought makes, or none where the gold turn is a reply.
-Replies themselves are not scored here. Session level (a simulated user and simulated APIs) is not
-read: its results come from models and do not repeat.
+Replies themselves are not scored here. Whole sessions are `flowbench_session`'s.
 
 The data are on a drive of the authors' and were not at hand: rows are read as the published
 programs read them (``id``, ``messages``, ``apis``, ``gt_thought``, ``gt_response``), and the
@@ -31,7 +30,7 @@ KNOWLEDGE = "knowledge.json"
 def read(files: Files, form: str) -> Iterator[Item]:
     """One item a row. Raises BadRow, also where the workflow is missing in `form`."""
     for path in files.paths:
-        workflow = _workflow(path, form)
+        workflow = workflow_of(path, form)
         for row in read_rows(path):
             call = _call(row)
             response = row.text_or("", "gt_response")
@@ -47,11 +46,12 @@ def read(files: Files, form: str) -> Iterator[Item]:
                     "step": "reply" if call is None else "call",
                 },
                 messages=_messages(row),
-                tools=[_tool(api) for api in row.objects("apis")],
+                tools=[described(api) for api in row.objects("apis")],
             )
 
 
-def _workflow(path: Path, form: str) -> str:
+def workflow_of(path: Path, form: str) -> str:
+    """The workflow of the scenario whose turns or sessions are in `path`. Raises BadRow."""
     file = path.with_name(KNOWLEDGE)
     if not file.is_file():
         raise BadRow(file, None, "", f"is missing: it holds the workflow as {form}")
@@ -85,7 +85,7 @@ def _messages(row: Row) -> list[Mapping[str, Any]]:
     return messages
 
 
-def _tool(row: Row) -> dict[str, Any]:
+def described(row: Row) -> dict[str, Any]:
     """An API, as OpenAI describes it or as its inner object."""
     inner = row.object("function") if row.name_of("function") else row
     parameters: Any = inner.json("parameters") if inner.name_of("parameters") else {}

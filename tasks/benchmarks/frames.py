@@ -1,6 +1,5 @@
 """FRAMES: 824 questions that want facts of several Wikipedia pages put together."""
 
-import ast
 from collections.abc import Iterator
 
 from tasks.benchmarks.benchmark import Benchmark
@@ -25,13 +24,8 @@ def read(files: Files) -> Iterator[Item]:
 
 
 def _links(row: Row) -> list[str]:
-    """The pages that hold the answer; the publisher's table holds them as a Python list in text."""
-    found = row.value("wiki_links")
-    if isinstance(found, str):
-        try:
-            found = ast.literal_eval(found)
-        except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-            row.bad("wiki_links", f"neither a list nor a Python literal: {error}")
+    """The pages that hold the answer."""
+    found = row.literal("wiki_links")
     if not isinstance(found, list) or not all(isinstance(link, str) for link in found):
         row.wrong(("wiki_links",), found, "a list of texts")
     return found

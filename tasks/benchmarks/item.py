@@ -9,7 +9,7 @@ from storage.lineage import artifact_id
 IMAGE = "image"
 """The field that holds an image's URL (``data:`` or ``https:``), which prompts carry as a part."""
 
-PLACES = frozenset({"database"})
+PLACES = frozenset({"database", "game"})
 """Keys of a target that hold a path on this machine, which is no part of what the task is."""
 
 

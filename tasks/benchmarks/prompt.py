@@ -19,10 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from storage.lineage import artifact_id
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.bm25 import BM25
 from tasks.benchmarks.errors import BadPrompt
 from tasks.benchmarks.item import IMAGE, Item
 from tasks.benchmarks.rows import read_rows
+from tasks.retrieval.bm25 import WordIndex
 
 FOLDER = Path(__file__).parent / "prompts"
 _PART = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}|[{}]")
@@ -163,12 +163,12 @@ class Prompt:
             raise BadPrompt(f"no field {examples.by!r} to find examples by")
         rows, index = self._pool
         # One more than wanted: the nearest may be the item itself, which would give it away.
-        found = [rows[place] for place, _ in index.search(own, len(rows))]
+        found = [rows[place] for place, _ in index.best(own, len(rows))]
         others = [one for one in found if one[examples.by].split() != own.split()]
         return others[: examples.count][::-1]
 
     @cached_property
-    def _pool(self) -> tuple[list[dict[str, str]], BM25]:
+    def _pool(self) -> tuple[list[dict[str, str]], WordIndex]:
         examples = self.file.examples
         assert examples is not None and examples.source is not None, f"prompt {self.name}"
         assert self._user is not None and self._assistant is not None, f"prompt {self.name}"
@@ -180,7 +180,7 @@ class Prompt:
             ]
         except OSError as error:
             raise BadPrompt(f"the examples cannot be read: {error}") from error
-        return rows, BM25([row[examples.by] for row in rows])
+        return rows, WordIndex.of([row[examples.by] for row in rows])
 
 
 def _with_image(text: str, item: Item) -> str | list[dict[str, Any]]:

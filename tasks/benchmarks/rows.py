@@ -5,6 +5,7 @@ the wanted type or raise `BadRow` with file, line and field. No row is passed ov
 an error too. Lines count from 1; in a JSON list and in Parquet the row's number stands for it.
 """
 
+import ast
 import csv
 import json
 from collections.abc import Iterator, Mapping
@@ -121,6 +122,16 @@ class Row:
             return json.loads(found)
         except (ValueError, RecursionError) as error:
             self.bad(self.name_of(*names) or names[0], f"{shown(found)} is not JSON: {error}")
+
+    def literal(self, *names: str) -> Any:
+        """Any value; text is read as a Python literal, as tables hold lists and objects."""
+        found = self.value(*names)
+        if not isinstance(found, str):
+            return found
+        try:
+            return ast.literal_eval(found)
+        except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+            self.bad(self.name_of(*names) or names[0], f"{shown(found)} is no literal: {error}")
 
     def wrong(self, names: tuple[str, ...], found: Any, wanted: str) -> NoReturn:
         """Raise `BadRow` because the value of `names` is not what is `wanted`."""

@@ -1,7 +1,6 @@
 """SimpleQA: 4,326 short questions with one fact as the answer; a judge says correct, incorrect or
 not attempted."""
 
-import ast
 from collections.abc import Iterator
 
 from tasks.benchmarks.benchmark import Benchmark
@@ -23,15 +22,10 @@ def read(files: Files) -> Iterator[Item]:
 
 
 def _attributes(row: Row) -> dict[str, str]:
-    """Topic and type. The publisher's table holds them as a Python literal in a text."""
+    """Topic and type, in an object or beside the question."""
     if row.name_of("metadata") is None:
         return {name: row.text(name) for name in ("topic", "answer_type") if row.name_of(name)}
-    found = row.value("metadata")
-    if isinstance(found, str):
-        try:
-            found = ast.literal_eval(found)
-        except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-            row.bad("metadata", f"neither an object nor a Python literal: {error}")
+    found = row.literal("metadata")
     if not isinstance(found, dict):
         row.wrong(("metadata",), found, "an object")
     inner = row.inner("metadata", found)

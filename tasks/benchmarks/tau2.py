@@ -14,11 +14,13 @@ the data. Where they are at hand (`TOOLSETS`; here the mock domain's) the target
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
 from tasks.benchmarks.item import Item
 from tasks.benchmarks.source import Files
+from tasks.benchmarks.tau2_dialogue import tau2_world
 from tasks.benchmarks.tau2_domain import SIDES, TASKS, Domain, Task, read_domain
 from tasks.benchmarks.tau2_mock import MOCK
 from tasks.benchmarks.tau2_world import Toolset, gold_outcome
@@ -38,15 +40,17 @@ def read(files: Files, folder: str) -> Iterator[Item]:
                 "scenario": task.scenario,
                 "ticket": task.ticket,
             },
-            target=_target(task) | (_state(domain, toolset, task) if toolset else {}),
+            target=_target(task)
+            | (_acted(files.root / folder, domain, toolset, task) if toolset else {}),
             attributes=_attributes(task, domain),
             messages=_history(task),
             tools=toolset.schemas(SIDES[0]) if toolset else (),
         )
 
 
-def _state(domain: Domain, toolset: Toolset, task: Task) -> dict[str, Any]:
-    return {"state": gold_outcome(domain, toolset, task)}
+def _acted(folder: Path, domain: Domain, toolset: Toolset, task: Task) -> dict[str, Any]:
+    """What a task needs to be acted in here: its right outcome, and where its databases are."""
+    return {"state": gold_outcome(domain, toolset, task), "database": str(folder)}
 
 
 def _history(task: Task) -> list[dict[str, Any]]:
@@ -95,13 +99,16 @@ def _attributes(task: Task, domain: Domain) -> dict[str, str]:
 
 
 def _benchmark(name: str, folder: str) -> Benchmark:
+    toolset = TOOLSETS.get(folder)
     return Benchmark(
         name=name,
         read=partial(read, folder=folder),
         splits={"base": tuple(f"{folder}/{tasks}" for tasks in TASKS)},
-        scorer="state" if folder in TOOLSETS else "tool_calls",
+        scorer="state" if toolset else "tool_calls",
         prompt="policy",
         interactive=True,
+        world=partial(tau2_world, toolset) if toolset else None,
+        needs_user=toolset is not None,
         gold=calls_of,
         licence="MIT; Barres et al. 2025, arXiv 2506.07982; Yao et al. 2024, arXiv 2406.12045",
     )

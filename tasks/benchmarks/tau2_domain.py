@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.bm25 import BM25
 from tasks.benchmarks.errors import BadRow, SourceMissing
 from tasks.benchmarks.rows import Row, as_row, read_json
+from tasks.retrieval.bm25 import WordIndex
 
 TASKS = ("tasks.json", "tasks_small.json")
 POLICIES = ("policy.md", "main_policy.md")
@@ -73,11 +73,11 @@ class Domain:
     def search(self, query: str, limit: int = 10) -> list[tuple[Document, float]]:
         """The documents that fit `query` best by BM25, with their scores, best first."""
         pages = list(self.documents.values())
-        return [(pages[place], score) for place, score in self._index.search(query, limit)]
+        return [(pages[place], score) for place, score in self._index.best(query, limit)]
 
     @cached_property
-    def _index(self) -> BM25:
-        return BM25([f"{page.title}\n{page.content}" for page in self.documents.values()])
+    def _index(self) -> WordIndex:
+        return WordIndex.of([f"{page.title}\n{page.content}" for page in self.documents.values()])
 
 
 def read_domain(folder: Path) -> Domain:

@@ -1,6 +1,7 @@
 """BM25 over words: what dense vectors miss (names, numbers, rare words).
 
-In: texts. Out: a folder of posting lists that load by memory map, and the best rows of a query.
+In: texts. Out: a folder of posting lists that load by memory map (or, for a few thousand texts, an
+index in memory), and the best rows of a query.
 bm25s builds, stores and loads them, in its "lucene" form: for each word of the query
 ln(1 + (n - df + 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5,
 b 0.75. The lists are read here, not by its `retrieve`: only documents that share a word with the
@@ -31,27 +32,47 @@ def tokenize(text: str) -> list[str]:
 
 def write_bm25(texts: Iterable[str], folder: Path) -> None:
     """Build posting lists of `texts` (rows in their order) into `folder`."""
+    _built(texts).save(folder, show_progress=False)
+
+
+def _built(texts: Iterable[str]) -> Any:
     import bm25s
 
     words: dict[str, int] = {}
     tokens = [[words.setdefault(word, len(words)) for word in tokenize(text)] for text in texts]
     index = bm25s.BM25(method="lucene")
     if not words:  # the library divides by the mean length; nobody can ask for this word
-        tokens[0] = [words.setdefault("", 0)]
+        tokens[:1] = [[words.setdefault("", 0)]]
     index.index((tokens, words), show_progress=False)
-    index.save(folder, show_progress=False)
+    return index
 
 
 class WordIndex:
-    """Posting lists, loaded. Threads may share it."""
+    """Posting lists. Threads may share it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, index: Any) -> None:
+        """`index` is bm25s's; `loaded` and `of` make one."""
+        self._words: dict[str, int] = index.vocab_dict
+        self._scores, self._rows = index.scores["data"], index.scores["indices"]
+        self._starts = index.scores["indptr"]
+
+    @classmethod
+    def loaded(cls, folder: Path) -> "WordIndex":
+        """What `write_bm25` wrote into `folder`, by memory map."""
         import bm25s
 
-        loaded: Any = bm25s.BM25.load(folder, mmap=True, show_progress=False)
-        self._words: dict[str, int] = loaded.vocab_dict
-        self._scores, self._rows = loaded.scores["data"], loaded.scores["indices"]
-        self._starts = loaded.scores["indptr"]
+        return cls(bm25s.BM25.load(folder, mmap=True, show_progress=False))
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "WordIndex":
+        """An index in memory, of texts that need none on disk."""
+        return cls(_built(texts))
+
+    def best(self, query: str, k: int) -> list[tuple[int, float]]:
+        """The at most `k` texts that share a word with `query`: (row, score), best first."""
+        found = self.search([query], k)
+        rows, scores = found.rows[0].tolist(), found.scores[0].tolist()
+        return [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
 
     def search(self, queries: Sequence[str], k: int, rows: Rows | None = None) -> Found:
         """The `k` best rows of each query; `rows` (ascending) are the only ones looked at.

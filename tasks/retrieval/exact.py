@@ -7,8 +7,8 @@ by itself. Memory is bounded by a block of scores, whatever n is.
 
 After the first block only scores above a query's k-th best so far are looked at again, so it costs
 little more than BLAS's product alone. FAISS's Flat comes with BLAS off below 128,000 queries x
-dimensions, and then takes ten times as long; told to use it, it is about a sixth faster than this,
-but copies the vectors, and its scores depend on the batch.
+dimensions, and then takes ten times as long; told to use it, it is about as fast at 64 queries and
+faster at 256, but copies the vectors, and its scores depend on the batch.
 """
 
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from tasks.retrieval.embedder import Vectors
 
 Rows = NDArray[np.int64]
-BLOCK_ROWS = 16_384  # 25 MB at 384 dimensions: fewer cost calls, more cost cache
-BATCH_QUERIES = 256  # scores of a block: 16 MB
+BLOCK_ROWS = 8_192  # 13 MB at 384 dimensions: fewer cost calls, more cost cache
+BATCH_QUERIES = 256  # scores of a block: 8 MB
 RESCORED_PAIRS = 4_096  # candidates whose vectors are gathered at a time: 12 MB in float64
 ROUNDING = 2.0**-23  # of a float32 product of two unit vectors, a dimension, both ways
 
@@ -64,13 +64,14 @@ def _search_batch(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None)
     )
     slack = np.float32(ROUNDING * vectors.shape[1])
     for block_rows, block in _blocks(vectors, rows):
-        product = queries @ block.T
+        product = block @ queries.T  # this way round BLAS takes a fifth less time for few queries
         bar = best.scores[:, -1]
         if np.isneginf(bar).any() and len(block) > k:  # nothing known yet: the block's own k-th
-            bar = np.maximum(bar, np.partition(product, -k, axis=1)[:, -k])
+            by_query = np.ascontiguousarray(product.T)
+            bar = np.maximum(bar, np.partition(by_query, -k, axis=1)[:, -k])
         # One dimension: `nonzero` of two takes ten times as long.
-        flat = np.flatnonzero(product >= (bar - slack)[:, None])
-        query, column = np.divmod(flat, len(block))
+        flat = np.flatnonzero(product >= bar - slack)
+        column, query = np.divmod(flat, len(queries))
         if query.size:
             best = _merge(best, query, block_rows[column], _score(queries, query, block, column))
     return best

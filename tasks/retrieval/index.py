@@ -63,7 +63,7 @@ class Index:
         self.embedder = embedder or _load_embedder(folder, self.manifest["embedder"])
         self.vectors: Vectors = np.load(folder / VECTORS, mmap_mode="r")
         self._ann = Ann.load(folder, self.spec, self.vectors)
-        self._words = WordIndex(folder / bm25.FOLDER) if self.spec.words else None
+        self._words = WordIndex.loaded(folder / bm25.FOLDER) if self.spec.words else None
 
     @property
     def modes(self) -> tuple[Mode, ...]:

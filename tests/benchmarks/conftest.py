@@ -2,13 +2,15 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tasks.agents.model import Message, Reply
 from tasks.benchmarks import Item, LeftOut, Source, benchmark_named
+from tasks.benchmarks.benchmark import tool_call
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,3 +36,28 @@ def write_lines(path: Path, rows: Sequence[Any]) -> Path:
 def load(name: str, path: Path, left_out: list[LeftOut] | None = None, **asked: Any) -> list[Item]:
     """Every item of benchmark `name` under `path`."""
     return list(benchmark_named(name).load(Source(path, **asked), left_out))
+
+
+class Scripted:
+    """A model that says what it is told to, in order; a dict is a call of a tool."""
+
+    def __init__(self, *words: str | dict[str, Any]) -> None:
+        self.words = list(words)
+        self.prompts: list[list[Message]] = []
+        """What it was shown, call by call."""
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        step: int,
+        positions: Sequence[int] | None = None,
+    ) -> Reply:
+        """The next of its words."""
+        self.prompts.append([dict(message) for message in messages])
+        said = self.words.pop(0)
+        message: Message = {"role": "assistant", "content": said}
+        if isinstance(said, dict):
+            call = tool_call(f"call-{step}", said["name"], said["arguments"])
+            message = {"role": "assistant", "content": "", "tool_calls": [call]}
+        return Reply(message, f"id-{step}")

@@ -150,19 +150,3 @@ def test_a_bad_line_is_named(tmp_path: Path, row: dict[str, Any], field: str) ->
     """File, line and field of a line that is not the format's."""
     with pytest.raises(BadRow, match=rf"One-level-1-1\.jsonl:2: {field}: "):
         dialogue(tmp_path, [line("User", text="u"), row])
-
-
-def test_level_3_has_its_calls_in_order(tmp_path: Path) -> None:
-    """The request, the calls less the searches, and the searcher as the only tool."""
-    apis = [
-        {"api_name": "ToolSearcher", "input": {"keywords": "k"}, "output": {}},
-        {"api_name": "A", "input": {"x": "1"}, "output": "ok"},
-        {"api_name": "B", "input": {}, "output": "ok"},
-    ]
-    (tmp_path / "level-3.json").write_text(json.dumps([{"requirement": "do it", "apis": apis}]))
-    (item,) = load("api-bank-3", tmp_path)
-    assert [call["name"] for call in item.target["calls"]] == ["A", "B"]
-    assert item.target["ordered"] and item.fields["question"] == "do it"
-    (tmp_path / "level-3.json").write_text(json.dumps([{"requirement": "x", "apis": apis[:1]}]))
-    with pytest.raises(BadRow, match=r"level-3\.json:1: apis: holds no call"):
-        load("api-bank-3", tmp_path)

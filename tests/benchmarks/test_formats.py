@@ -130,7 +130,7 @@ def test_simpleqa_reads_its_metadata(tmp_path: Path) -> None:
     assert item.attributes == {"subject": "Art", "answer_type": "Date"}
     assert item.target == {"answer": "1999", "question": "q"}
     file.write_text("metadata,problem,answer\n\"__import__('os').abort()\",q,1\n")
-    with pytest.raises(BadRow, match=r"csv:2: metadata: neither"):
+    with pytest.raises(BadRow, match=r"csv:2: metadata: .* is no literal"):
         load("simpleqa", tmp_path)
 
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import bm25s
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tasks.retrieval.bm25 import WordIndex, tokenize, write_bm25
 from tests.retrieval.vectors import WORDS, passages
@@ -14,7 +16,7 @@ TEXTS = [passage.text for passage in passages(200)]
 def opened(texts: list[str], folder: Path) -> WordIndex:
     """Posting lists of `texts`, written and loaded."""
     write_bm25(texts, folder)
-    return WordIndex(folder)
+    return WordIndex.loaded(folder)
 
 
 def test_scores_are_the_librarys(tmp_path: Path) -> None:
@@ -50,3 +52,24 @@ def test_the_same_texts_give_the_same_bytes(tmp_path: Path) -> None:
     assert files
     for file in files:
         assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes(), file.name
+
+
+def test_in_memory_as_on_disk(tmp_path: Path) -> None:
+    """The same rows and scores either way; no texts, or none with a word, find nothing."""
+    kept, here = opened(TEXTS, tmp_path), WordIndex.of(TEXTS)
+    for query in ("amber birch", "number7 kelp", "nobody wrote this"):
+        found = kept.search([query], 5)
+        best = here.best(query, 5)
+        assert [row for row, _ in best] == [row for row in found.rows[0].tolist() if row >= 0]
+        np.testing.assert_allclose([score for _, score in best], found.scores[0][: len(best)])
+    assert WordIndex.of([]).best("x", 3) == WordIndex.of(["", "!"]).best("x", 3) == []
+
+
+@given(st.lists(st.text("ab cd", max_size=12), max_size=6), st.text("abcd ", max_size=8))
+def test_what_is_found_shares_a_word(texts: list[str], query: str) -> None:
+    """Exactly the texts that share a word are found, with positive scores, never rising."""
+    found = WordIndex.of(texts).best(query, max(1, len(texts)))
+    shared = {n for n, text in enumerate(texts) if set(tokenize(text)) & set(tokenize(query))}
+    assert {row for row, _ in found} == shared
+    scores = [score for _, score in found]
+    assert scores == sorted(scores, reverse=True) and all(score > 0 for score in scores)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from storage import Catalog, Home
-from tasks.retrieval import shards
+from tasks.retrieval import service, shards
 from tasks.retrieval.build import build_index, main
 from tasks.retrieval.errors import CorpusRefused
 from tasks.retrieval.index import Index, read_manifest
@@ -74,6 +74,7 @@ def test_a_build_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
+@pytest.mark.e2e  # three processes that import Dask: ten seconds
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_two_workers_make_what_one_makes(tmp_path: Path) -> None:
     """Under Dask the shards come in any order; the index is the same, byte for byte."""
@@ -145,12 +146,14 @@ def test_the_commands_of_the_docs_run(
     page = (PROJECT / "docs" / "retrieval.md").read_text().replace("\\\n", " ")
     lines = [line for line in page.splitlines() if line.startswith(".venv/bin/python -m tasks.")]
     assert len(lines) == 4
-    for module in ("build", "service"):
-        command = [sys.executable, "-m", f"tasks.retrieval.{module}", "--help"]
-        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    for module, its_main in (("build", main), ("service", service.main)):
+        monkeypatch.setattr(sys, "argv", [module, "--help"])
+        with pytest.raises(SystemExit, match="0"):
+            its_main()
+        shown = capsys.readouterr().out
         named = " ".join(line for line in lines if f"tasks.retrieval.{module} " in line)
         for flag in [word for word in named.split() if word.startswith("--")]:
-            assert flag in done.stdout, f"{module} has no {flag}"
+            assert flag in shown, f"{module} has no {flag}"
     rows = [json.dumps(passage.as_row()) for passage in passages(50)]
     (tmp_path / "corpus.jsonl").write_text("\n".join(rows))
     monkeypatch.chdir(tmp_path)

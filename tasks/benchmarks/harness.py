@@ -1,0 +1,35 @@
+"""Tasks that only a harness of your own knows: a row says which, the harness does the rest.
+
+Rows: ``id``, as the harness knows the task, and ``question``, where tutti shall show one. Whatever
+else in a row is text can be selected by (``--where``). The harness scores its own attempts.
+"""
+
+from collections.abc import Iterator
+
+from tasks.benchmarks.benchmark import Benchmark, no_gold
+from tasks.benchmarks.item import Item
+from tasks.benchmarks.source import Files
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row."""
+    for row in files.rows():
+        name = row.name("id")
+        attributes = {
+            key: value
+            for key, value in row.data.items()
+            if key not in ("id", "question") and isinstance(value, str)
+        }
+        yield Item(name, {"question": row.text_or(name, "question")}, {}, attributes)
+
+
+HARNESS = Benchmark(
+    name="harness",
+    read=read,
+    splits={"test": ("test.jsonl", "tasks.jsonl")},
+    scorer="imported",
+    prompt="plain",
+    interactive=True,
+    gold=no_gold,
+    licence="yours: the tasks are the harness's",
+)

@@ -1,0 +1,80 @@
+"""A model that plays the user: what the agent says in, what the user says back out.
+
+It has instructions of its own, sees the conversation from the other side, and may have tools (a
+device of its own), whose calls the agent never sees. It ends the conversation by saying `DONE`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tasks.benchmarks.errors import BenchmarkError
+from tasks.benchmarks.world import Act, carry_out
+
+if TYPE_CHECKING:
+    from tasks.agents.model import ChatModel
+
+DONE = "[DONE]"
+BEGIN = "(The conversation begins. Say the first thing.)"
+MAX_CALLS = 10  # turns of tool calls before it must speak; a user who never does has nothing to say
+
+
+class SimulatedUser:
+    """The other side of one conversation."""
+
+    def __init__(
+        self,
+        model: "ChatModel | None",
+        instructions: str,
+        past: Sequence[Mapping[str, Any]] = (),
+        schemas: Sequence[Mapping[str, Any]] = (),
+        act: Act | None = None,
+    ) -> None:
+        """`past`: messages that were there before, from the agent's side. `act` answers the calls
+        of `schemas`. Raises BenchmarkError without a model."""
+        if model is None:
+            raise BenchmarkError("a simulated user needs a model: the suite names none for it")
+        self._model = model
+        self._schemas, self._act = schemas, act
+        self._messages: list[dict[str, Any]] = [{"role": "system", "content": instructions}]
+        self._messages += _turned(past)
+        self._step = 0
+        self.done = False
+        """It has ended the conversation."""
+
+    async def say(self, heard: str | None) -> str | None:
+        """Its next words after `heard` (None: nothing yet); None when it is done.
+
+        Raises what the model raises, and ToolUnavailable.
+        """
+        if heard is not None:
+            self._messages.append({"role": "user", "content": heard})
+        elif self._messages[-1]["role"] != "user":
+            self._messages.append({"role": "user", "content": BEGIN})
+        for _ in range(MAX_CALLS):
+            self._step += 1
+            reply = await self._model.complete(self._messages, self._schemas, self._step)
+            self._messages.append(reply.message)
+            calls = reply.message.get("tool_calls") or ()
+            if not calls:
+                break
+            for call in calls:
+                self._messages.append(await self._called(call))
+        words = reply.message["content"] or ""
+        self.done = DONE in words or not words.strip()
+        return None if self.done else words
+
+    async def _called(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        function = call["function"]
+        assert self._act is not None, "a user who is offered tools has an `act`"
+        result = await carry_out(self._act, self._schemas, function["name"], function["arguments"])
+        return {"role": "tool", "tool_call_id": call["id"], "content": result.content}
+
+
+def _turned(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What was said, from the other side; calls and their results are left out."""
+    other = {"assistant": "user", "user": "assistant"}
+    return [
+        {"role": other[message["role"]], "content": message["content"]}
+        for message in messages
+        if message["role"] in other and message.get("content")
+    ]

@@ -1,0 +1,77 @@
+"""What surrounds an attempt of an interactive benchmark: tools that answer, someone who talks back.
+
+In: an item, and a model where someone is to be played. Out: a `World`, one for each attempt; it
+holds all that the attempt changes, and ends with it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from storage.clock import now
+from tasks.agents.tools import ToolResult, Tools, arguments_of, refused
+
+if TYPE_CHECKING:
+    from tasks.agents.model import ChatModel
+    from tasks.benchmarks.item import Item
+
+
+class World(Tools, Protocol):
+    """One attempt's surroundings. Its schemas may grow from turn to turn.
+
+    `use`, `begin` and `reply` raise ToolUnavailable where the world itself fails, and what the
+    model raises that they ask.
+    """
+
+    async def begin(self) -> str | None:
+        """What is said to the agent after the prompt; None where the prompt says it all."""
+        ...
+
+    async def reply(self, said: str) -> str | None:
+        """What is said back to a message without calls; None: that message was the last."""
+        ...
+
+    def over(self) -> bool:
+        """Whether it has ended by itself, so that there is nothing left to do."""
+        ...
+
+    def outcome(self) -> Mapping[str, Any] | None:
+        """The final state, for the scorer; None where the conversation is all that counts."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what it holds; called once, at the attempt's end."""
+        ...
+
+
+MakeWorld = Callable[["Item", "ChatModel | None"], World]
+"""One attempt's world. The model plays the user, where the benchmark needs one."""
+
+Act = Callable[[str, dict[str, Any]], Awaitable[str]]
+"""A world's answer to a call: (name, arguments) to what the caller is told. Raises CallRefused."""
+
+
+class CallRefused(Exception):
+    """The world's own no to a call that makes sense: the caller is told why."""
+
+    def __init__(self, reason: str, kind: str = "tool_error") -> None:
+        super().__init__(reason)
+        self.kind = kind
+        """The result's error type."""
+
+
+async def carry_out(
+    act: Act, schemas: Sequence[Mapping[str, Any]], name: str, arguments: str
+) -> ToolResult:
+    """One call of a world's tool: `act`'s answer, or what is wrong with the call."""
+    names = [each["function"]["name"] for each in schemas]
+    if name not in names:
+        return refused(f"there is no tool {name!r}; there are: {', '.join(names) or 'none'}")
+    try:
+        given = arguments_of(arguments)
+    except ValueError as error:
+        return refused(str(error))
+    started_at = now()
+    try:
+        return ToolResult(await act(name, given), "ok", started_at, now())
+    except CallRefused as no:
+        return ToolResult(f"error: {no}", "error", started_at, now(), no.kind)

@@ -1,0 +1,65 @@
+"""A simulated user sees the conversation from its side, has its own tools, and ends it."""
+
+from typing import Any
+
+import pytest
+
+from tasks.benchmarks import BenchmarkError
+from tasks.benchmarks.benchmark import tool
+from tasks.benchmarks.user import BEGIN, MAX_CALLS, SimulatedUser
+from tests.benchmarks.conftest import Scripted
+
+
+async def test_both_sides_in_turn() -> None:
+    """What the agent says is the user's "user"; instructions come first; DONE ends it."""
+    model = Scripted("hello", "a table", "thanks. [DONE]")
+    user = SimulatedUser(model, "be brief")
+    assert await user.say(None) == "hello" and not user.done
+    assert await user.say("what do you want?") == "a table"
+    assert await user.say("done") is None and user.done
+    assert [(one["role"], one["content"]) for one in model.prompts[-1]] == [
+        ("system", "be brief"),
+        ("user", BEGIN),
+        ("assistant", "hello"),
+        ("user", "what do you want?"),
+        ("assistant", "a table"),
+        ("user", "done"),
+    ]
+
+
+async def test_a_dialogue_that_was_there_before() -> None:
+    """It is shown from the user's side, without the agent's calls."""
+    past: list[dict[str, Any]] = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": None, "tool_calls": [{}]},
+        {"role": "tool", "content": "x"},
+        {"role": "assistant", "content": "yes?"},
+    ]
+    model = Scripted("help")
+    assert await SimulatedUser(model, "i", past).say(None) == "help"
+    assert [one["role"] for one in model.prompts[0]] == ["system", "assistant", "user"]
+
+
+async def test_its_tools_are_its_own() -> None:
+    """Its calls are carried out and answered to it, never told to the agent; one that only calls
+    and never speaks is done after so many turns, and not for ever."""
+    done: list[tuple[str, dict[str, Any]]] = []
+
+    async def act(name: str, arguments: dict[str, Any]) -> str:
+        done.append((name, arguments))
+        return "42 %"
+
+    schemas = [tool("battery", "", {"type": "object", "properties": {}})]
+    model = Scripted({"name": "battery", "arguments": {}}, "it says 42 %")
+    user = SimulatedUser(model, "i", (), schemas, act)
+    assert await user.say("how full is it?") == "it says 42 %"
+    assert done == [("battery", {})]
+    assert model.prompts[-1][-1] == {"role": "tool", "tool_call_id": "call-1", "content": "42 %"}
+    mute = Scripted(*[{"name": "battery", "arguments": {}}] * MAX_CALLS)
+    assert await SimulatedUser(mute, "i", (), schemas, act).say("?") is None
+
+
+def test_without_a_model() -> None:
+    """It says that a model is missing, at once."""
+    with pytest.raises(BenchmarkError, match="needs a model"):
+        SimulatedUser(None, "i")

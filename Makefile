@@ -9,8 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 # The CPU build of torch lives on PyTorch's own index; with a wheel folder it is not asked.
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
+HARNESSES := inspect lm-eval verifiers
 
-.PHONY: help setup demo test test-fast test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-retrieval bench-sandbox docs ui clean
+.PHONY: help setup harnesses demo test test-fast test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-retrieval bench-sandbox bench-statistics docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,13 +33,21 @@ $(MODELS)/.done: $(VENV)/.done deployments/models-requirements.txt deployments/c
 		--requirement deployments/models-requirements.txt
 	touch $@
 
+harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## Inspect, lm-eval and verifiers, each in an environment of its own
+
+# They do not agree on a version of the openai package.
+.venv-harnesses/%/.done: deployments/harnesses/requirements-%.txt $(VENV)/.done
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(@D)
+	$(BIN)/uv pip install --quiet --python $(@D)/bin/python $(LINKS) --requirement $<
+	touch $@
+
 demo: setup ## the whole chain on this machine, in under ten minutes
 	$(BIN)/tutti demo
 
 test: lint test-fast test-e2e ## everything CI checks
 
 test-fast: $(VENV)/.done ## tests that need no server
-	$(BIN)/pytest -m "not e2e" -n 2
+	$(BIN)/pytest -m "not e2e" -n 3 --dist worksteal
 
 test-e2e: setup ## the chain with the real vLLM, gateway, FAISS and Prefect
 	$(BIN)/pytest -m e2e
@@ -68,6 +77,9 @@ bench-harness: $(VENV)/.done ## samples a second against a slow endpoint, Inspec
 bench-retrieval: $(VENV)/.done ## search, its service and its builds, FAISS beside them (about five minutes)
 	$(BIN)/python -m bench.retrieval
 
+bench-statistics: $(VENV)/.done ## intervals and alarms against known truth (under a minute)
+	$(BIN)/python -m bench.statistics
+
 bench-sandbox: $(VENV)/.done ## hostile programs contained, and how fast one starts
 	$(BIN)/python -m bench.sandbox
 
@@ -78,4 +90,4 @@ ui: setup ## Prefect server, workers and deployments on this machine, until Ctrl
 	$(BIN)/python -m cli.ui
 
 clean: ## remove environments and caches; the store (.tutti) stays
-	rm -rf $(VENV) $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(MODELS) .venv-harnesses .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -14,7 +14,6 @@ from rich.table import Table
 from cli.failures import UsageError
 from flows.bench import open_bench
 from flows.library import make_tasks, open_library
-from flows.publish import publish_report
 from flows.stages import StageLog
 from storage import Catalog, open_catalog, query
 from storage import catalog as cat
@@ -123,19 +122,3 @@ def show_status(wanted: str, as_json: bool) -> None:
         counts = (f"{row['finished']} of {row['samples']}", row["infra_errors"])
         table.add_row(*map(str, (*names, row["status"], *counts)))
     Console().print(table)
-
-
-def write_report(wanted: str, out: Path | None, as_json: bool) -> None:
-    """Build and print the report of one sweep."""
-    with open_catalog() as catalog:
-        sweep_id = find_sweep(catalog, wanted)
-        log = StageLog()
-        report = asyncio.run(
-            publish_report([sweep_id], f"Sweep {wanted}".strip(), catalog, log, out=out)
-        )
-    if as_json:
-        print(
-            json.dumps(
-                {"page": str(report.page), "plots": {k: str(v) for k, v in report.plots.items()}}
-            )
-        )

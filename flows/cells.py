@@ -8,9 +8,10 @@ from flows.progress import StageProgress
 from flows.stages import StageLog
 from storage import Catalog, Lease, held
 from tasks.sweeps.plan import Cell, Plan, enter_plan, finished_samples, make_plan
+from tasks.sweeps.roles import roles_of
 from tasks.sweeps.runner import Progress, Services, run_cell
 from tasks.sweeps.suite import Suite
-from tasks.sweeps.task_set import problems_of
+from tasks.sweeps.task_set import TaskSet
 from tasks.training.serve_adapter import load_adapter
 
 
@@ -25,7 +26,7 @@ class Adapter:
 
 async def run_sweep(
     suite: Suite,
-    task_set_id: str,
+    task_set: TaskSet,
     bench: Bench,
     catalog: Catalog,
     run_id: str,
@@ -33,7 +34,6 @@ async def run_sweep(
     adapter: Adapter | None = None,
 ) -> Plan:
     """Run what is missing of a suite's cells; returns the plan."""
-    problems = problems_of(suite, task_set_id, catalog)
     name, model_id = (
         (bench.engine.address.served_name, bench.model_id)
         if adapter is None
@@ -41,7 +41,9 @@ async def run_sweep(
     )
     index_id = None if bench.library is None else bench.library.index_id
     engine_id = bench.engine.engine_id
-    plan = make_plan(suite, problems, task_set_id, index_id, engine_id, model_id, name)
+    ids = (task_set.task_set_id, index_id, engine_id, model_id, name)
+    roles = roles_of(suite, bench.served)
+    plan = make_plan(suite, task_set.problems, *ids, model=bench.model, roles=roles)
     enter_plan(plan, catalog)
     with held(catalog, plan.sweep_id) as lease:
         missing = [c for c in plan.cells if len(finished_samples(catalog, c)) < len(c.samples)]

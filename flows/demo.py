@@ -26,6 +26,7 @@ from flows.publish import publish_report
 from flows.stages import StageLog
 from storage import Catalog, open_catalog
 from tasks.runs import recorded_run
+from tasks.sweeps.task_set import made_tasks
 from tasks.synthesis.generate import read_conversations
 from tasks.training.stage import finetune, write_training_set
 
@@ -46,14 +47,15 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
     with open_catalog() as catalog:
         with recorded_run(catalog, "demo", parameters.model_dump(mode="json")) as run_id:
             async with open_library(catalog, log) as library:
-                load_set = await make_tasks(load.tasks, library, catalog, log)
-                lesson_set = await make_tasks(lesson.tasks, library, catalog, log, "lesson tasks")
+                load_id = await make_tasks(load.tasks, library, catalog, log)
+                lesson_id = await make_tasks(lesson.tasks, library, catalog, log, "lesson tasks")
+                load_set, lessons = (made_tasks(each, catalog) for each in (load_id, lesson_id))
                 async with open_bench(load.model, models, library, catalog, log) as bench:
                     sweep = await run_sweep(load, load_set, bench, catalog, run_id, log)
-                    before = await run_sweep(lesson, lesson_set, bench, catalog, run_id, log)
-                    tuned = await _teach(lesson_set, bench, parameters, catalog, run_id, log)
+                    before = await run_sweep(lesson, lessons, bench, catalog, run_id, log)
+                    tuned = await _teach(lesson_id, bench, parameters, catalog, run_id, log)
                     after = await run_sweep(
-                        lesson, lesson_set, bench, catalog, run_id, log, adapter=tuned
+                        lesson, lessons, bench, catalog, run_id, log, adapter=tuned
                     )
             sweeps = [sweep.sweep_id, before.sweep_id, after.sweep_id]
             notes = {"new family": NEW_FAMILY, "adapter": tuned.adapter_id}

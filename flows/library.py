@@ -16,7 +16,7 @@ from tasks.retrieval.corpus import load_stdlib_corpus
 from tasks.retrieval.index import build_index, read_manifest
 from tasks.serving import reap_stale, retrieval_service
 from tasks.sweeps.suite import STDLIB, Suite
-from tasks.sweeps.task_set import enter_items
+from tasks.sweeps.task_set import TaskSet, enter_items, made_tasks
 from tasks.synthesis.generate import TaskRequest, synthesize
 
 
@@ -73,12 +73,12 @@ async def library_of(
 
 async def task_set_of(
     suite: Suite, library: Library | None, catalog: Catalog, log: StageLog
-) -> str:
-    """Make, or read, what a suite measures; returns its id."""
+) -> TaskSet:
+    """Make, or read, what a suite measures."""
     if library is not None:
-        return await make_tasks(suite.tasks, library, catalog, log)
+        return made_tasks(await make_tasks(suite.tasks, library, catalog, log), catalog)
 
-    async def work(progress: StageProgress) -> str:
+    async def work(progress: StageProgress) -> TaskSet:
         return await asyncio.to_thread(enter_items, suite, catalog)
 
     return await log.run("tasks", work)

@@ -1,9 +1,10 @@
-"""Show a sweep's results: a table in the terminal, a page with plots, Prefect artifacts."""
+"""Show a sweep's results: tables in the terminal, a page with figures, Prefect artifacts."""
 
 import asyncio
 import base64
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -11,7 +12,13 @@ from rich.console import Console
 from flows.progress import StageProgress
 from flows.stages import StageLog, in_flow_run
 from storage import Catalog, connect
-from tasks.reporting import Report, build_report, family_table, markdown_table, terminal_table
+from tasks.reporting import (
+    Report,
+    build_comparison,
+    build_report,
+    markdown_table,
+    terminal_summary,
+)
 from tasks.runs import code_version, describe_machine
 
 
@@ -22,38 +29,64 @@ async def publish_report(
     log: StageLog,
     notes: Mapping[str, str] | None = None,
     out: Path | None = None,
+    files: bool = False,
 ) -> Report:
-    """Build the report of `sweep_ids`, print its table, leave Prefect artifacts in a flow run."""
+    """Build the report of `sweep_ids`, print its tables, leave Prefect artifacts in a flow run.
+
+    `files`: the figures as PNG and SVG beside the page too; in a flow run always.
+    """
     folder = out or catalog.home.artifact_folder(f"report:{sweep_ids[0].split(':')[1]}")
+    build = partial(build_report, sweep_ids=sweep_ids, out=folder, title=title)
+    return await _publish(build, sweep_ids, catalog, log, notes or {}, files)
 
-    async def work(progress: StageProgress) -> Report:
-        return await asyncio.to_thread(_build, sweep_ids, folder, title, catalog, notes or {})
 
-    report = await log.run("report", work)
-    console = Console()
-    console.print(terminal_table(report.cells))
-    if report.scores:
-        console.print(family_table(report.scores))
-    console.print(f"report: {report.page}")
-    if in_flow_run():
+async def publish_comparison(
+    sweep_a: str,
+    sweep_b: str,
+    title: str,
+    catalog: Catalog,
+    log: StageLog,
+    out: Path | None = None,
+    files: bool = False,
+) -> Report:
+    """Build the page that judges `sweep_b` against `sweep_a`; otherwise as `publish_report`."""
+    both = "-".join(each.split(":")[1] for each in (sweep_a, sweep_b))
+    folder = out or catalog.home.artifact_folder(f"report:{both}")
+    build = partial(build_comparison, sweep_a=sweep_a, sweep_b=sweep_b, out=folder, title=title)
+    sides = {"A": sweep_a, "B": sweep_b}
+    return await _publish(build, [sweep_a, sweep_b], catalog, log, sides, files)
+
+
+async def _publish(
+    build: Callable[..., Report],
+    sweep_ids: Sequence[str],
+    catalog: Catalog,
+    log: StageLog,
+    notes: Mapping[str, str],
+    files: bool,
+) -> Report:
+    def work() -> Report:
+        machine = describe_machine()
+        facts = {
+            "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**machine),
+            "code": code_version(),
+            "sweep": ", ".join(sweep_ids),
+        }
+        connection = connect(catalog.home)
+        try:
+            return build(connection, notes={**facts, **notes}, files=files or in_run)
+        finally:
+            connection.close()
+
+    async def stage(progress: StageProgress) -> Report:
+        return await asyncio.to_thread(work)
+
+    in_run = in_flow_run()
+    report = await log.run("report", stage)
+    terminal_summary(report, Console())
+    if in_run:
         await _leave_artifacts(report, _page_link(report.page, catalog.home.artifacts))
     return report
-
-
-def _build(
-    sweep_ids: Sequence[str], folder: Path, title: str, catalog: Catalog, notes: Mapping[str, str]
-) -> Report:
-    machine = describe_machine()
-    facts = {
-        "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**machine),
-        "code": code_version(),
-        "sweep": ", ".join(sweep_ids),
-    }
-    connection = connect(catalog.home)
-    try:
-        return build_report(connection, sweep_ids, folder, title, {**facts, **notes})
-    finally:
-        connection.close()
 
 
 def _page_link(page: Path, artifacts: Path) -> str:

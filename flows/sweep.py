@@ -14,6 +14,7 @@ from flows.publish import publish_report
 from flows.stages import StageLog
 from storage import open_catalog
 from tasks.runs import recorded_run
+from tasks.sweeps.roles import other_models
 from tasks.sweeps.suite import Suite
 
 DEFAULT_SUITE = Suite(name="eval", concurrency=(2, 8))
@@ -35,7 +36,10 @@ async def eval_sweep(suite: Suite = DEFAULT_SUITE, models: Path = MODELS) -> str
         with recorded_run(catalog, "eval-sweep", parameters) as run_id:
             async with library_of(suite, catalog, log) as library:
                 task_set = await task_set_of(suite, library, catalog, log)
-                async with open_bench(suite.model, models, library, catalog, log) as bench:
+                others = other_models(suite)
+                async with open_bench(
+                    suite.model, models, library, catalog, log, others=others
+                ) as bench:
                     plan = await run_sweep(suite, task_set, bench, catalog, run_id, log)
             await publish_report([plan.sweep_id], f"Sweep {suite.name}", catalog, log)
     return plan.sweep_id

@@ -19,10 +19,11 @@ from flows.progress import StageProgress
 from flows.stages import StageLog
 from storage import Catalog, connect, open_catalog
 from tasks.reporting import FamilyScore, family_scores, family_table
-from tasks.reporting.intervals import wilson
 from tasks.runs import code_version, describe_machine, recorded_run
+from tasks.scoring.statistics import wilson
 from tasks.serving import RegistryError, pick_model
 from tasks.sweeps.suite import Suite
+from tasks.sweeps.task_set import made_tasks
 from tasks.training.pocket.build import POCKET_TASKS, train_pocket
 
 POCKET = PROJECT / "assets" / "pocket"
@@ -73,7 +74,8 @@ async def train(
                     concurrency=(8,),
                 )
                 async with open_bench("pocket", models, library, catalog, log) as bench:
-                    plan = await run_sweep(suite, task_set, bench, catalog, run_id, log)
+                    held_out = made_tasks(task_set, catalog)
+                    plan = await run_sweep(suite, held_out, bench, catalog, run_id, log)
             card = card | _measured(plan.sweep_id, catalog, log)
             (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
     return card

@@ -45,6 +45,8 @@ class Attempted:
     """The conversation as OpenAI messages, for scorers of tool calls."""
     state: Mapping[str, Any] | None = None
     """The environment's final state, where there is one."""
+    imported: Score | None = None
+    """The score that the harness which made the attempt gave it."""
 
 
 class Runs(Protocol):

@@ -13,7 +13,7 @@ from typing import Any
 
 from tasks.scoring.score import Asks, Means, ScorerFailed
 
-_VERDICT = re.compile(r"verdict:\s*(?P<label>[A-Za-z_]+)\.?", re.IGNORECASE)
+_VERDICT = re.compile(r"verdict:\s*(?P<label>[A-Za-z_]+|-?[0-9]+)\.?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,13 @@ import sqlalchemy as sa
 
 from storage import Catalog, artifact_id
 from storage import catalog as cat
+from tasks.serving import Model
 from tasks.sweeps.problem import Problem
+from tasks.sweeps.roles import NO_ROLES, Roles, check_agent
 from tasks.sweeps.suite import Suite
 
-LOOP_VERSION = "3"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
+WORKING_S = Suite.model_fields["working_s"].default
+LOOP_VERSION = "4"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,15 @@ class Plan:
     index_id: str | None
     """None where the tasks have nothing to search."""
     cells: tuple[Cell, ...]
+    model: Model | None = None
+    """The registry's entry; None asks as `Model` does by default."""
+    roles: Roles = NO_ROLES
+
+    @property
+    def parents(self) -> list[str]:
+        """What its cells come from."""
+        own = (self.task_set_id, self.index_id, self.engine_id, self.model_id)
+        return _parents(*own, roles=self.roles)
 
 
 def make_plan(
@@ -59,16 +71,17 @@ def make_plan(
     engine_id: str,
     model_id: str,
     served_name: str,
+    model: Model | None = None,
+    roles: Roles = NO_ROLES,
 ) -> Plan:
     """The cells of `suite`. Policies alternate (ABBA) so that drift of the machine is no effect.
 
-    Each cell has the same tasks, in the same order, with the same seeds.
+    Each cell has the same tasks, in the same order, with the same seeds. Raises SuiteError where
+    the suite's agent is not made for such problems.
     """
-    parents = _parents(task_set_id, index_id, engine_id, model_id)
-    common = suite.model_dump(include={"temperature", "max_tokens"})
-    common |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
-    given = {"command": suite.command, "mcp": suite.mcp}
-    common |= {name: value for name, value in given.items() if value is not None}
+    check_agent(suite, roles, problems, searches=bool(index_id or suite.search_url))
+    parents = _parents(task_set_id, index_id, engine_id, model_id, roles=roles)
+    common = _common(suite, model, roles)
     common |= {"turns": suite.max_turns, "loop": LOOP_VERSION, "model": served_name}
     common |= {"tasks": [problem.task_id for problem in problems], "sweep": suite.name}
     order = list(problems)
@@ -90,14 +103,28 @@ def make_plan(
                 cells.append(Cell(cell_id, policy, concurrency, repeat, repeat, samples))
     # Without the axes: adding a concurrency level or a repeat later adds cells to the same sweep.
     sweep_id = artifact_id("sweep", common, parents)
-    return Plan(
-        sweep_id, suite, served_name, engine_id, model_id, task_set_id, index_id, tuple(cells)
-    )
+    ids = (engine_id, model_id, task_set_id, index_id)
+    return Plan(sweep_id, suite, served_name, *ids, tuple(cells), model, roles)
+
+
+def _common(suite: Suite, model: Model | None, roles: Roles) -> dict[str, Any]:
+    """What all cells of a suite share that decides an answer or its score.
+
+    What a suite does not name is no part of it, so that what was measured before there was such a
+    key is found again.
+    """
+    common = suite.model_dump(include={"temperature", "max_tokens"})
+    common |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
+    given: dict[str, Any] = {"command": suite.command, "mcp": suite.mcp}
+    given["working_s"] = None if suite.working_s == WORKING_S else suite.working_s
+    given |= {"search_url": suite.search_url, "attempt_usd": suite.attempt_usd}
+    given["python"] = None if suite.python == "once" else suite.python
+    given["asked"] = model.asked if model is not None and model.asked else None
+    return common | {k: v for k, v in given.items() if v is not None} | roles.content
 
 
 def enter_plan(plan: Plan, catalog: Catalog) -> None:
     """Enter the sweep and its cells; those already there keep their state."""
-    parents = _parents(plan.task_set_id, plan.index_id, plan.engine_id, plan.model_id)
     known = {row["cell_id"] for row in catalog.rows(sa.select(cat.cells.c.cell_id))}
     with catalog.transaction() as connection:
         sweep = {"sweep_id": plan.sweep_id, "name": plan.suite.name, "created_at": cat.now()}
@@ -108,14 +135,15 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
                 connection.execute(sa.insert(cat.samples), _sample_rows(cell))
     for cell in plan.cells:
         detail = {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
-        catalog.enter_artifact(cell.cell_id, detail, parents)
+        catalog.enter_artifact(cell.cell_id, detail, plan.parents)
     catalog.enter_artifact(
         plan.sweep_id, {"name": plan.suite.name}, [cell.cell_id for cell in plan.cells]
     )
 
 
-def _parents(*ids: str | None) -> list[str]:
-    return [each for each in ids if each is not None]
+def _parents(*ids: str | None, roles: Roles) -> list[str]:
+    known = [each for each in ids if each is not None]
+    return known + [each for each in roles.engine_ids if each not in known]
 
 
 def finished_samples(catalog: Catalog, cell: Cell) -> set[str]:

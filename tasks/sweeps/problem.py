@@ -4,14 +4,18 @@ One form for tasks that tutti made and for items of public benchmarks, so that o
 both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from tasks.agents.command import Commanded
 from tasks.agents.context import Message
 from tasks.agents.loop import Agent, Trajectory
+from tasks.agents.model import ChatModel
 from tasks.agents.prompts import opening
 from tasks.benchmarks import Benchmark, Item, Prompt
+from tasks.benchmarks.world import World
 from tasks.scoring import EXACT, Attempted
 from tasks.synthesis.task import Task
 
@@ -31,6 +35,10 @@ class Problem:
     """It has tutti's own tools, search and python."""
     offered: tuple[Mapping[str, Any], ...] = ()
     """Tools that are described to the model; to call them is its answer."""
+    item_id: str = ""
+    """The item's own id in its benchmark."""
+    world: Callable[[ChatModel | None], World] | None = None
+    """Makes what surrounds one attempt; it gets the model that plays the user, where one does."""
 
 
 def problem_of_task(task: Task) -> Problem:
@@ -40,18 +48,32 @@ def problem_of_task(task: Task) -> Problem:
 
 
 def problem_of_item(benchmark: Benchmark, prompt: Prompt, item: Item) -> Problem:
-    """A benchmark's item: its scorer reads the last message. Raises BadPrompt."""
-    agent = Agent(read_answer=_whole, calls_answer=bool(item.tools))
-    messages = tuple(prompt.render(item))
+    """A benchmark's item: its scorer reads the last message, or what became of its world. Raises
+    BadPrompt."""
+    world = None if benchmark.world is None else partial(benchmark.world, item)
+    agent = Agent(read_answer=_whole, calls_answer=bool(item.tools) and world is None)
     return Problem(
-        item.task_id, messages, benchmark.scorer, item.target, agent, offered=tuple(item.tools)
+        item.task_id,
+        tuple(prompt.render(item)),
+        benchmark.scorer,
+        item.target,
+        agent,
+        offered=tuple(item.tools),
+        item_id=item.id,
+        world=world,
     )
 
 
-def attempted(problem: Problem, trajectory: Trajectory) -> Attempted:
-    """What a scorer sees of a trajectory: not the prompt, whose calls are not the attempt's."""
-    made = trajectory.messages[len(problem.messages) :]
-    return Attempted(trajectory.answer, trajectory.text, made)
+def attempted(
+    trajectory: Trajectory, begun: int, state: Mapping[str, Any] | None = None
+) -> Attempted:
+    """What a scorer sees of a trajectory: not the prompt, whose calls are not the attempt's.
+
+    The prompt was `begun` messages; `state` is what became of the attempt's world.
+    """
+    imported = trajectory.imported if isinstance(trajectory, Commanded) else None
+    made = trajectory.messages[begun:]
+    return Attempted(trajectory.answer, trajectory.text, made, state, imported)
 
 
 def _whole(text: str) -> str | None:

@@ -7,6 +7,7 @@ import orjson
 
 from storage import catalog as cat
 from storage.encode import storable
+from tasks.agents.command import Commanded
 from tasks.agents.loop import Trajectory
 from tasks.scoring import Score
 from tasks.sweeps.plan import Cell, Plan, Sample
@@ -42,10 +43,10 @@ def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Row
         "error_type": trajectory.error_type,
         "started_at": trajectory.started_at,
         "ended_at": trajectory.ended_at,
-        "working_s": trajectory.seconds - trajectory.held_s,
+        "working_s": trajectory.seconds - trajectory.held_s - trajectory.partner_s,
         "held_s": trajectory.held_s,
         "steps": trajectory.steps,
-        "calls": len(trajectory.call_ids) or trajectory.steps,  # a harness's are the gateway's
+        "calls": _own_calls(trajectory) or trajectory.steps,  # a harness's are the gateway's
         "tool_calls": len(trajectory.tool_runs),
         "prompt_tokens": trajectory.prompt_tokens,
         "cached_tokens": trajectory.cached_tokens,
@@ -58,9 +59,17 @@ def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Row
     key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id, "attempt_id": attempt_id}
     rows: Rows = {"attempts": [attempt], "messages": _messages(key, trajectory)}
     rows |= _tool_rows(key, trajectory)
-    if score is not None:
-        rows["scores"] = [key | score_columns(score, trajectory.answer)]
+    if given := _scores(finished):
+        rows["scores"] = [key | score_columns(each, trajectory.answer) for each in given]
     return {table: [storable(row) for row in given] for table, given in rows.items()}
+
+
+def _scores(finished: Finished) -> list[Score]:
+    """A harness's own, unless the scorer took that one, and the scorer's, which is the newest."""
+    trajectory = finished.trajectory
+    own = trajectory.imported if isinstance(trajectory, Commanded) else None
+    both = (None if own is finished.score else own, finished.score)
+    return [score for score in both if score is not None]
 
 
 def score_columns(score: Score, answer: str | None) -> dict[str, Any]:
@@ -99,6 +108,12 @@ def _common(plan: Plan, cell: Cell) -> dict[str, Any]:
     }
 
 
+def _own_calls(trajectory: Trajectory) -> int:
+    """Calls of the model that is measured: not those of who played the user."""
+    messages = trajectory.messages
+    return sum(messages[position]["role"] == "assistant" for position in trajectory.call_ids)
+
+
 def _messages(key: dict[str, Any], trajectory: Trajectory) -> list[dict[str, Any]]:
     return [
         key
@@ -106,6 +121,7 @@ def _messages(key: dict[str, Any], trajectory: Trajectory) -> list[dict[str, Any
             "position": position,
             "role": message["role"],
             "content": message["content"],
+            "reasoning": message.get("reasoning"),
             "tool_calls": [
                 {"id": call["id"], **call["function"]} for call in message.get("tool_calls", [])
             ],
@@ -131,9 +147,9 @@ def _tool_rows(key: dict[str, Any], trajectory: Trajectory) -> Rows:
                 "ended_at": result.ended_at,
                 "status": result.status,
                 "error_type": result.error_type,
-                "cost_usd": 0.0,
+                "cost_usd": result.cost_usd,
             }
         )
-        if result.retrieval:
-            retrievals.append(key | {"step": step} | dict(result.retrieval))
+        found = [result.retrieval] if result.retrieval else []
+        retrievals += [key | {"step": step} | dict(each) for each in (*found, *result.retrievals)]
     return {"tool_runs": runs, "retrievals": retrievals}

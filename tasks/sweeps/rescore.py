@@ -1,7 +1,8 @@
-"""Score a stored sweep again, without asking any model: new rows of `scores`, and what flipped.
+"""Score a stored sweep again, without asking the model: new rows of `scores`, and what flipped.
 
-What an attempt said is in the store; so is what its task's scorer wants to know. The old rows stay,
-and so does what `attempts` says: a score belongs to the version of the scorer that gave it.
+What an attempt said is in the store; so is what its task's scorer wants to know, but for a judge,
+which may be asked. The old rows stay, and so does what `attempts` says: a score belongs to the
+version of the scorer that gave it, and to its judge.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any
 from storage import Catalog, commit, query
 from tasks.agents.sandbox import Sandbox, strongest_level
 from tasks.scoring import EXACT, SCORERS, Attempted, Means, Score, ScorerFailed
+from tasks.scoring.score import Asks
 from tasks.sweeps.records import score_columns
 from tasks.sweeps.suite import SuiteError
 
@@ -22,7 +24,7 @@ ROWS = 2_000  # scores of one commit
 
 ATTEMPTS = """
 select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer, a.correct, t.family,
-       t.answer as target, c.task_set_id
+       t.answer as target, t.question, c.task_set_id
 from attempts a join cells c using (cell_id)
 join tasks t on t.task_id = a.task_id and t.task_set_id = c.task_set_id
 where a.sweep_id = $sweep and a.status in ('ok', 'limit', 'model_error', 'scorer_error')
@@ -32,6 +34,10 @@ MESSAGES = """
 select attempt_id, role, content, tool_calls, call_id from messages
 where sweep_id = $sweep order by attempt_id, position
 """
+
+
+JudgeOf = Callable[[str], Asks]
+"""By an attempt's id the judge, whose calls are then that attempt's."""
 
 
 @dataclass
@@ -50,20 +56,26 @@ async def rescore(
     catalog: Catalog,
     scorer: str | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    judge_of: JudgeOf | None = None,
+    before_commit: Callable[[], None] = lambda: None,
 ) -> Rescored:
-    """Score every counted attempt of a sweep, by `scorer` or by its benchmark's.
+    """Score every counted attempt of a sweep, by `scorer` or by its benchmark's; with a judge and
+    no `scorer`, by ``judge`` where the benchmark's asks none.
 
-    Raises SuiteError for a scorer that is not known or needs a judge.
+    `before_commit` is called before scores are committed: to have their judge's calls committed
+    first. Raises SuiteError for a scorer that is not known or needs a judge that is not given.
     """
     attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id})
     details = {
         task_set: _detail(catalog, task_set) for task_set in {r["task_set_id"] for r in attempts}
     }
-    chosen = {each: scorer or found.get("scorer", EXACT) for each, found in details.items()}
+    judged = judge_of is not None
+    chosen = {
+        task_set: scorer or _scorer(found.get("scorer", EXACT), judged)
+        for task_set, found in details.items()
+    }
     for name in chosen.values():
-        if name not in SCORERS or SCORERS[name].needs == "judge":
-            known = ", ".join(n for n, each in SCORERS.items() if each.needs != "judge")
-            raise SuiteError(f"no scorer {name!r} that needs no judge; known: {known}")
+        _check(name, judged)
     sandbox = Sandbox(strongest_level())
     messages = dict(_conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
     done, slots = Rescored(), asyncio.Semaphore(AT_ONCE)
@@ -72,10 +84,11 @@ async def rescore(
     async def one(row: Mapping[str, Any]) -> None:
         async with slots:
             name = chosen[row["task_set_id"]]
-            target = _target(row["target"], "benchmark" in details[row["task_set_id"]])
+            target = _target(row, "benchmark" in details[row["task_set_id"]])
+            means = Means(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
             said = _attempted(row, messages.get(row["attempt_id"], []))
             try:
-                score = await SCORERS[name].score(target, said, Means(sandbox))
+                score = await SCORERS[name].score(target, said, means)
             except ScorerFailed as error:
                 done.failed[row["attempt_id"]] = str(error)
                 return
@@ -85,9 +98,22 @@ async def rescore(
 
     for start in range(0, len(attempts), ROWS):
         await asyncio.gather(*(one(row) for row in attempts[start : start + ROWS]))
+        await asyncio.to_thread(before_commit)
         commit(catalog, {"scores": rows})
         rows.clear()
     return done
+
+
+def _scorer(own: str, judged: bool) -> str:
+    return "judge" if judged and SCORERS[own].needs != "judge" else own
+
+
+def _check(name: str, judged: bool) -> None:
+    fit = {each: scorer.needs != "judge" or judged for each, scorer in SCORERS.items()}
+    if not fit.get(name):
+        known = ", ".join(each for each, fits in fit.items() if fits)
+        judge = "" if judged else " that needs no judge"
+        raise SuiteError(f"no scorer {name!r}{judge}; known: {known}")
 
 
 def _detail(catalog: Catalog, task_set_id: str) -> dict[str, Any]:
@@ -124,10 +150,12 @@ def _attempted(row: Mapping[str, Any], messages: list[dict[str, Any]]) -> Attemp
     return Attempted(row["answer"], next(said, "") or "", messages)
 
 
-def _target(text: str, of_benchmark: bool) -> dict[str, Any]:
-    """A benchmark's target is stored as JSON; a task of tutti's own has its answer as it is."""
+def _target(row: Mapping[str, Any], of_benchmark: bool) -> dict[str, Any]:
+    """A benchmark's target is stored as JSON; a task of tutti's own has its answer as it is. The
+    question, which judges want, is the task's where the target has none of its own."""
+    text = row["target"]
     target: dict[str, Any] = json.loads(text) if of_benchmark else {"answer": text}
-    return target
+    return {"question": row["question"], **target}
 
 
 def _row(row: Mapping[str, Any], score: Score) -> dict[str, Any]:

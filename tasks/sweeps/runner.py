@@ -7,39 +7,29 @@ a new attempt. All of it under the sweep's lease: a process that was thought dea
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
 import sqlalchemy as sa
 
 from storage import BufferedWriter, Catalog, Lease, StoreError, commit
 from storage import catalog as cat
 from storage.writer import end_attempts
-from tasks.agents.command import Command, run_command
-from tasks.agents.loop import Limits, Trajectory, run_attempt
-from tasks.agents.mcp import Server, open_mcp
-from tasks.agents.model import GatewayModel, ModelCallFailed, Sampling
-from tasks.agents.sandbox import Sandbox, strongest_level
-from tasks.agents.toolbox import Toolbox
-from tasks.agents.tools import Offered, Tools
-from tasks.scoring import SCORERS, Means, Score, ScorerFailed
+from tasks.agents.loop import Trajectory
+from tasks.scoring import Score
 from tasks.serving.engine import Engine
 from tasks.serving.errors import ServingError
 from tasks.serving.outside import Outside
 from tasks.serving.services import GatewayClient
+from tasks.sweeps.attempt import COUNTED, Attempts
 from tasks.sweeps.entry import Entry
 from tasks.sweeps.plan import Cell, Plan, Sample, finished_samples
-from tasks.sweeps.problem import Problem, attempted
 from tasks.sweeps.records import Finished, attempt_rows, lost_attempt_row
 
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
 WATCH_S = 0.5
 RETRY_WAIT_S = 2.0
-SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
-COUNTED = ("ok", "limit", "model_error")
 
 
 @dataclass(frozen=True)
@@ -50,6 +40,8 @@ class Services:
     gateway: GatewayClient
     search_url: str | None
     """None where the tasks have nothing to search."""
+    others: tuple[Engine | Outside, ...] = ()
+    """What serves the other models: judge, user, experts."""
 
 
 @dataclass
@@ -112,7 +104,6 @@ class _CellRun:
         self.plan, self.cell, self.services = plan, cell, services
         self.catalog, self.run_id, self.lease = catalog, run_id, lease
         self.progress, self.on_progress = progress, on_progress
-        self.limits = Limits(turns=plan.suite.max_turns)
         self.entry = Entry(cell, catalog, run_id, lease)
 
     async def run(self, missing: list[Sample]) -> None:
@@ -126,27 +117,23 @@ class _CellRun:
         await asyncio.to_thread(
             gateway.begin_cell, cell.cell_id, cell.policy, limit, cell.concurrency
         )
-        queue = iter(missing)
-        timeout = aiohttp.ClientTimeout(total=None)
-        connector = aiohttp.TCPConnector(limit=0)
-        async with (
-            aiohttp.ClientSession(connector=connector, timeout=timeout) as http,
-            _tools_of(self.plan.suite.mcp) as self.mcp,
-        ):
-            self.http = http
-            self.sandbox = Sandbox(strongest_level())
-            self.toolbox = Toolbox(http, self.services.search_url or "", self.sandbox)
+        queue, services = iter(missing), self.services
+        attempts = Attempts(
+            self.plan, cell, gateway.url, services.search_url or self.plan.suite.search_url
+        )
+        async with attempts as self.attempts:
             sessions = [
                 asyncio.create_task(self._session(queue)) for _ in range(self.cell.concurrency)
             ]
-            watch = asyncio.create_task(self.services.engine.watch())
-            store = asyncio.create_task(self._watch_store())
+            engines = (services.engine, *services.others)
+            guards = [asyncio.create_task(engine.watch()) for engine in engines]
+            guards.append(asyncio.create_task(self._watch_store()))
             try:
-                await _all_or_first_failure(sessions, [watch, store])
+                await _all_or_first_failure(sessions, guards)
             finally:
-                for task in [*sessions, watch, store]:
+                for task in [*sessions, *guards]:
                     task.cancel()
-                await asyncio.gather(*sessions, watch, store, return_exceptions=True)
+                await asyncio.gather(*sessions, *guards, return_exceptions=True)
                 await asyncio.to_thread(self.writer.close)
         await asyncio.to_thread(gateway.end_cell)
 
@@ -161,75 +148,11 @@ class _CellRun:
 
     async def _attempt(self, sample: Sample) -> Trajectory:
         attempt, attempt_id = await self.entry.enter(sample)
-        model = self._model(sample, attempt_id)
-        problem, command = sample.problem, self.plan.suite.command
-        if command is None:
-            tools = self._tools(problem)
-            trajectory = await run_attempt(
-                problem.messages, model, tools, self.limits, problem.agent
-            )
-        else:
-            trajectory = await self._run_command(command, sample, attempt_id, model)
-        score = await self._score(problem, trajectory)
+        trajectory, score = await self.attempts.make(sample, attempt_id)
         await self._keep(Finished(sample, attempt_id, attempt, trajectory, score))
         self._count(trajectory, score)
-        if command is None:
-            with contextlib.suppress(ModelCallFailed):  # its idle lease frees the place too
-                await model.release()
+        await self.attempts.release(sample, attempt_id)
         return trajectory
-
-    def _tools(self, problem: Problem) -> Tools:
-        if problem.searches:
-            return self.toolbox
-        return Offered(problem.offered) if self.mcp is None else self.mcp
-
-    def _model(self, sample: Sample, attempt_id: str) -> GatewayModel:
-        suite, seed = self.plan.suite, self._seed(sample)
-        return GatewayModel(
-            self.http,
-            self.services.gateway.url,
-            self.plan.served_name,
-            attempt_id,
-            self.cell.cell_id,
-            Sampling(suite.temperature, suite.max_tokens, seed),
-        )
-
-    def _seed(self, sample: Sample) -> int:
-        return self.cell.seed + SEED_STEP * sample.trial
-
-    async def _run_command(
-        self, text: str, sample: Sample, attempt_id: str, model: GatewayModel
-    ) -> Trajectory:
-        """Somebody's harness makes the attempt; what its calls took is told by the gateway."""
-        problem = sample.problem
-        task = {"task_id": problem.task_id, "messages": problem.messages, "tools": problem.offered}
-        command = Command(text, self.plan.suite.command_s)
-        url, name = self.services.gateway.url, self.plan.served_name
-        done = await run_command(command, task, url, name, attempt_id, self._seed(sample))
-        try:
-            spent = await model.release()
-        except ModelCallFailed as error:
-            done.status, done.error_type = "infra_error", str(error)[:200]
-            return done
-        done.steps = int(spent.get("calls", 0))
-        done.prompt_tokens = int(spent.get("prompt_tokens", 0))
-        done.cached_tokens = int(spent.get("cached_tokens", 0))
-        done.completion_tokens = int(spent.get("completion_tokens", 0))
-        done.held_s, done.cost_usd = spent.get("held_s", 0.0), spent.get("cost_usd", 0.0)
-        return done
-
-    async def _score(self, problem: Problem, trajectory: Trajectory) -> Score | None:
-        if trajectory.status not in COUNTED:
-            return None
-        scorer = SCORERS[problem.scorer]
-        try:
-            return await scorer.score(
-                problem.target, attempted(problem, trajectory), Means(self.sandbox)
-            )
-        except ScorerFailed as error:
-            trajectory.status = "scorer_error"
-            trajectory.error_type = f"{scorer.name}: {error}"[:200]
-            return None
 
     def _count(self, trajectory: Trajectory, score: Score | None) -> None:
         progress = self.progress
@@ -258,16 +181,6 @@ class _CellRun:
         while self.writer.failing_s < STORE_GRACE_S:
             await asyncio.sleep(WATCH_S)
         await asyncio.to_thread(self.writer.flush)  # raises why
-
-
-@contextlib.asynccontextmanager
-async def _tools_of(server: str | None) -> AsyncIterator[Tools | None]:
-    """The tools of an MCP server, if one is named; all sessions of a cell share it."""
-    if server is None:
-        yield None
-        return
-    async with open_mcp(Server(server)) as tools:
-        yield tools
 
 
 def _record_lost(plan: Plan, cell: Cell, catalog: Catalog, lease: Lease) -> None:

@@ -44,6 +44,17 @@ class Suite(BaseModel):
     where: str | None = Field(None, description="SQL over the items' attributes: subject = 'x'")
     prompt: str | None = Field(None, description="a prompt of tutti's, or a .yaml file")
     model: str = Field("pocket", description="a model of models.yaml")
+    judge: str | None = Field(None, description="a model of models.yaml that scores answers")
+    user: str | None = Field(None, description="a model of models.yaml that plays the user")
+    agent: str | None = Field(
+        None, description="an orchestrator of deployments/agents, or a .yaml file; else one model"
+    )
+    experts: dict[str, str] = Field(
+        {}, description="other models for those that the agent's file names: name to name"
+    )
+    search_url: str | None = Field(
+        None, description="of a public benchmark: a retrieval service that the agent searches"
+    )
     policies: tuple[PolicyName, ...] = Field(
         ("passthrough", "cap"), description="the gateway's scheduling rules to compare"
     )
@@ -56,18 +67,32 @@ class Suite(BaseModel):
     temperature: float = Field(0.0, ge=0.0, description="0 is greedy")
     max_tokens: int = Field(96, ge=1, description="most tokens of one reply")
     max_turns: int = Field(8, ge=1, description="most calls of one attempt")
+    working_s: float = Field(
+        120.0, gt=0, description="longest an attempt may work, seconds; what others take is not"
+    )
+    attempt_usd: float | None = Field(
+        None, gt=0, description="most that one attempt's calls and tools may cost"
+    )
     command: str | None = Field(
         None, description="of a public benchmark: a harness to run for each sample, as a shell line"
     )
     mcp: str | None = Field(
         None, description="of a public benchmark: an MCP server (URL or shell line) as its tools"
     )
+    python: Literal["once", "session"] = Field(
+        "once", description="whether the tool python keeps an attempt's variables"
+    )
     command_s: float = Field(600.0, gt=0, description="longest that `command` may take, seconds")
     max_attempts: int = Field(3, ge=1, description="attempts at a sample that infra errors void")
 
     @model_validator(mode="after")
     def _known_benchmark(self) -> "Suite":
-        chosen = ("source", "split", "limit", "ids", "where", "prompt", "command", "mcp")
+        chosen = ["source", "split", "limit", "ids", "where", "prompt", "command", "mcp"]
+        chosen += ["judge", "user", "search_url"]
+        if self.experts and self.agent is None:
+            raise ValueError("`experts` are an agent's: name it with `agent`")
+        if self.agent is not None and (self.command is not None or self.mcp is not None):
+            raise ValueError("`agent` is tutti's own: it takes neither `command` nor `mcp`")
         if self.benchmark == STDLIB:
             if given := [name for name in chosen if getattr(self, name) is not None]:
                 raise ValueError(f"stdlib has no {', '.join(given)}; its tasks say what is made")

@@ -4,6 +4,7 @@ A benchmark's items are read and selected each time, and entered in `tasks` once
 the content of its tasks, of the prompt that they are rendered with, and of how they are scored.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -27,25 +28,21 @@ from tasks.sweeps.suite import STDLIB, Suite, SuiteError
 from tasks.synthesis.generate import read_tasks
 
 
+@dataclass(frozen=True)
+class TaskSet:
+    """What a suite measures."""
+
+    task_set_id: str
+    problems: tuple[Problem, ...]
+
+
 def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
     """The suite's benchmark, its prompt, and the items it selects.
 
-    Raises BenchmarkError (no such data, a bad row, a bad selection), SuiteError for a scorer that
-    needs what a sweep does not have.
+    Raises BenchmarkError (no such data, a bad row, a bad selection), SuiteError where none fits.
     """
     asked = parse_asked(suite.benchmark)
     benchmark = benchmark_named(asked.name)
-    scorer = SCORERS.get(benchmark.scorer)
-    if scorer is None or scorer.needs == "judge":
-        raise SuiteError(
-            f"benchmark: {benchmark.name} is scored by {benchmark.scorer!r}, which a sweep has no "
-            "judge for yet"
-        )
-    if benchmark.interactive and suite.command is None:
-        raise SuiteError(
-            f"benchmark: {benchmark.name} needs a user or tools that answer, which a sweep lacks; "
-            "bring them with a harness of your own: `command`"
-        )
     source = Source(suite.source, suite.split, asked.revision)
     items = select(benchmark.load(source), suite.limit, suite.ids, suite.where)
     if not items:
@@ -53,10 +50,33 @@ def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
     return benchmark, load_prompt(suite.prompt or benchmark.prompt), items
 
 
-def enter_items(suite: Suite, catalog: Catalog) -> str:
-    """Enter a benchmark's task set; returns its id. Raises as `read_items`."""
+def check_roles(suite: Suite) -> None:
+    """See that a public benchmark has the models that it needs, and no others.
+
+    Raises SuiteError, UnknownBenchmark.
+    """
+    benchmark, harness = benchmark_named(parse_asked(suite.benchmark).name), suite.command
+    scorer = SCORERS[benchmark.scorer]
+    if scorer.needs == "judge" and suite.judge is None and harness is None:
+        raise SuiteError(f"judge: {benchmark.name} is scored by one; name a model of models.yaml")
+    if scorer.needs != "judge" and suite.judge is not None:
+        raise SuiteError(f"judge: {benchmark.name} is scored by {scorer.name!r}, which asks none")
+    if harness is None and benchmark.interactive and benchmark.world is None:
+        raise SuiteError(
+            f"benchmark: {benchmark.name} needs tools that answer, which are no part of its data; "
+            "bring them with a harness of your own: `command`"
+        )
+    if harness is None and benchmark.needs_user and suite.user is None:
+        raise SuiteError(f"user: {benchmark.name} needs one; name a model of models.yaml")
+    if suite.user is not None and (harness is not None or not benchmark.needs_user):
+        raise SuiteError(f"user: nobody would ask it: {harness or benchmark.name} has no such part")
+
+
+def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
+    """Enter a benchmark's task set. Raises as `read_items` and `check_roles`."""
+    check_roles(suite)
     benchmark, prompt, items = read_items(suite)
-    problems = [problem_of_item(benchmark, prompt, item) for item in items]
+    problems = tuple(problem_of_item(benchmark, prompt, item) for item in items)
     said = [[each.task_id, content_hash(list(each.messages))] for each in problems]
     task_set_id = artifact_id("task_set", [benchmark.name, benchmark.scorer, said])
     if catalog.artifact(task_set_id) is None:
@@ -68,15 +88,13 @@ def enter_items(suite: Suite, catalog: Catalog) -> str:
         detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(items)}
         detail |= {"request": None, "licence": benchmark.licence, "scorer": benchmark.scorer}
         catalog.enter_artifact(task_set_id, detail, [])
-    return task_set_id
+    return TaskSet(task_set_id, problems)
 
 
-def problems_of(suite: Suite, task_set_id: str, catalog: Catalog) -> list[Problem]:
-    """The problems of a suite's task set. Raises as `read_items`."""
-    if suite.benchmark == STDLIB:
-        return [problem_of_task(task) for task in read_tasks(catalog, task_set_id, "test")]
-    benchmark, prompt, items = read_items(suite)
-    return [problem_of_item(benchmark, prompt, item) for item in items]
+def made_tasks(task_set_id: str, catalog: Catalog) -> TaskSet:
+    """The test split of a task set that tutti made."""
+    tasks = read_tasks(catalog, task_set_id, "test")
+    return TaskSet(task_set_id, tuple(problem_of_task(task) for task in tasks))
 
 
 def dry_run(suite: Suite) -> str:

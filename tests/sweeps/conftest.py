@@ -1,4 +1,7 @@
-"""A sweep on loopback: the real runner and gateway, an engine that plays a scripted agent."""
+"""A sweep on loopback: the real runner and gateway, an engine that plays a scripted agent.
+
+The engine is two of the gateway's: of the model `pocket`, and, dearer, of `other`.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +18,7 @@ from tasks.serving import EngineFailed, GatewayClient
 from tasks.serving.gateway.endpoint import EndpointConfig
 from tasks.serving.gateway.settings import Settings
 from tasks.serving.registry import Prices
-from tasks.sweeps import runner
+from tasks.sweeps import attempt, runner
 from tasks.sweeps.plan import Cell, Plan, enter_plan, make_plan
 from tasks.sweeps.problem import problem_of_task
 from tasks.sweeps.runner import Progress, Services, run_cell
@@ -130,7 +133,7 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage
 async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sweep]:
     """Gateway and scripted engine, running; retries without their waits."""
     monkeypatch.setattr(runner, "RETRY_WAIT_S", 0.01)
-    monkeypatch.setattr(runner, "strongest_level", lambda: "limits")  # quickest to probe
+    monkeypatch.setattr(attempt, "strongest_level", lambda: "limits")  # quickest to probe
     double, agent = EngineDouble(), Agent()
     double.reply = agent
     application = double.application()
@@ -140,8 +143,16 @@ async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> As
         endpoint = EndpointConfig(
             url=url, id="engine:1", models=("pocket",), prices=Prices(completion=10)
         )
+        others = EndpointConfig(
+            url=url,
+            id="engine:2",
+            pool="other",
+            models=("other",),
+            prices=Prices(completion=1000),
+            metrics=False,
+        )
         settings = Settings(policy="passthrough")
-        async with running(catalog, settings, [endpoint]) as (gateway, _):
+        async with running(catalog, settings, [endpoint, others]) as (gateway, _):
             client = GatewayClient(f"http://127.0.0.1:{gateway.server.port}")
             services = Services(WatchedEngine(), client, url)  # type: ignore[arg-type]
             yield Sweep(catalog, services, agent)

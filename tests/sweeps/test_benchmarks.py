@@ -13,7 +13,7 @@ from pydantic import ValidationError
 import storage
 from tasks.sweeps.plan import Plan, make_plan
 from tasks.sweeps.suite import Suite, with_fields
-from tasks.sweeps.task_set import dry_run, enter_items, problems_of
+from tasks.sweeps.task_set import dry_run, enter_items
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep
 
@@ -40,9 +40,9 @@ def suite_of(data: Path, **fields: Any) -> Suite:
 
 def plan_of(suite: Suite, catalog: storage.Catalog) -> Plan:
     """Its plan; nothing to search, so no index."""
-    task_set = enter_items(suite, catalog)
-    problems = problems_of(suite, task_set, catalog)
-    return make_plan(suite, problems, task_set, None, "engine:1", "checkpoint:1", "pocket")
+    entered = enter_items(suite, catalog)
+    ids = (entered.task_set_id, None, "engine:1", "checkpoint:1", "pocket")
+    return make_plan(suite, entered.problems, *ids)
 
 
 async def test_a_public_benchmark_is_measured(
@@ -73,7 +73,8 @@ def test_the_same_items_are_the_same_task_set(catalog: storage.Catalog, data: Pa
     assert enter_items(suite, catalog) == enter_items(suite, catalog)
     some = with_fields(suite, {"limit": 2})
     other = with_fields(suite, {"prompt": "plain"})
-    assert len({enter_items(each, catalog) for each in (suite, some, other)}) == 3
+    entered = [enter_items(each, catalog) for each in (suite, some, other)]
+    assert len({each.task_set_id for each in entered}) == 3
     assert storage.query("select count(*) as n from tasks", catalog.home) == [{"n": 10}]
 
 
@@ -142,6 +143,30 @@ async def test_any_harness_is_measured_by_its_base_url(
     assert found == [("infra_error", 0, False, 0, 0), ("ok", 1, True, 3, 2)]
     (broken,) = sweep.sql("select error_type from attempts where status = 'infra_error'")
     assert broken == ("the harness is broken",)
+
+
+SCORED = """
+import json, os
+task = json.load(open(os.environ["TUTTI_TASK"]))
+assert {"id", "max_tokens", "temperature"} <= task.keys()
+print(json.dumps({"answer": "#### " + str(2 * int(task["id"])), "score": 0.5, "scorer": "mine"}))
+"""
+
+
+async def test_a_harnesss_own_score_stands_beside_the_scorers(
+    sweep: Sweep, data: Path, tmp_path: Path
+) -> None:
+    """A row under its own name; the attempt's score is the benchmark's scorer's, the newest."""
+    script = tmp_path / "harness.py"
+    script.write_text(SCORED)
+    suite = suite_of(data, command=f"{{python}} {script}", limit=1)
+    plan = plan_of(suite, sweep.catalog)
+    progress = await sweep.run(plan, sweep.enter(plan))
+    assert (progress.counted, progress.correct) == (1, 1)
+    assert sweep.sql("select scorer, value from scores order by scored_at") == [
+        ("mine", 0.5),
+        ("numeric", 1.0),
+    ]
 
 
 async def test_an_mcp_servers_tools_are_the_agents(

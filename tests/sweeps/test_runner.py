@@ -1,6 +1,7 @@
 """Running cells: every sample counts once, through crashes, dead engines and bad answers."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -75,9 +76,9 @@ async def test_wrong_answers_count_as_wrong(sweep: Sweep) -> None:
 
 
 async def test_infra_errors_are_tried_again_and_never_counted_wrong(sweep: Sweep) -> None:
-    """A 500 voids the attempt; its rows stay, without a score, and a new attempt counts."""
+    """A 501 voids the attempt; its rows stay, without a score, and a new attempt counts."""
     plan = plan_of(count=3)
-    sweep.agent.odd = {"what is 1 + 1": [500, 500]}
+    sweep.agent.odd = {"what is 1 + 1": [501, 501]}
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.infra, progress.done, progress.correct) == (2, 3, 3)
     assert_counted_once(sweep, 3)
@@ -98,7 +99,7 @@ async def test_a_sample_that_only_fails_stays_missing(sweep: Sweep) -> None:
     """After the last attempt the cell is incomplete; the next run tries again."""
     plan = plan_of(count=2)
     cell = sweep.enter(plan)
-    sweep.agent.odd = {"what is 1 + 1": [500] * 3}
+    sweep.agent.odd = {"what is 1 + 1": [501] * 3}
     progress = await sweep.run(plan, cell)
     assert (progress.done, progress.infra) == (1, 3)
     assert sweep.sql("select status from cells") == [("incomplete",)]
@@ -135,6 +136,25 @@ async def test_a_tool_call_with_half_a_character_does_not_stop_the_sweep(
     assert (progress.done, progress.infra) == (2, 0)
     assert_counted_once(sweep, 2)
     assert sweep.sql("select count(*) from tool_runs") == [(1,)]
+
+
+async def test_python_may_keep_an_attempts_variables(sweep: Sweep) -> None:
+    """With `python: session`, from call to call and never into another attempt; another cell."""
+
+    def cell_of(code: str) -> dict[str, Any]:
+        function = {"name": "python", "arguments": json.dumps({"code": code})}
+        message = {"role": "assistant", "content": None}
+        message["tool_calls"] = [{"id": "t", "type": "function", "function": function}]
+        return {"choices": [{"message": message}], "usage": USAGE}
+
+    suite = SUITE.model_copy(update={"python": "session"})
+    plan = plan_of(suite, count=2)
+    for question in ("what is 0 + 1", "what is 1 + 1"):
+        sweep.agent.odd[question] = [cell_of("print('x' in dir())\nx = 41"), cell_of("x + 1")]
+    await sweep.run(plan, sweep.enter(plan))
+    results = sweep.sql("select step, result from tool_runs order by step, started_at")
+    assert results == [(1, "False"), (1, "False"), (2, "42"), (2, "42")]
+    assert plan.cells[0].cell_id != plan_of(SUITE, 2).cells[0].cell_id
 
 
 async def test_a_second_run_does_nothing(sweep: Sweep) -> None:

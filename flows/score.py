@@ -1,0 +1,35 @@
+"""Score a stored sweep again, by a judge of the registry where one is named.
+
+Run: ``tutti score SWEEP --judge NAME``.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from flows.bench import MODELS, open_bench
+from flows.stages import StageLog
+from storage import Catalog
+from tasks.sweeps.rescore import Rescored, rescore
+from tasks.sweeps.roles import open_judge
+
+
+async def score_sweep(
+    sweep_id: str,
+    catalog: Catalog,
+    scorer: str | None = None,
+    judge: str | None = None,
+    models: Path = MODELS,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    log: StageLog | None = None,
+) -> Rescored:
+    """Score a sweep again; what serves the judge is started for it.
+
+    Its calls have the attempts' ids and no cell: what a cell's calls took stays what was measured.
+    Raises as `open_bench` and `rescore`.
+    """
+    if judge is None:
+        return await rescore(sweep_id, catalog, scorer, on_progress)
+    async with open_bench(judge, models, None, catalog, log or StageLog()) as bench:
+        gateway = (await bench.services()).gateway
+        async with open_judge(gateway.url, bench.served[judge]) as judge_of:
+            return await rescore(sweep_id, catalog, scorer, on_progress, judge_of, gateway.flush)

@@ -1,0 +1,33 @@
+"""What an environment pays: a game's points, a shop's fit.
+
+Target: ``{"pass": 1.0}``. The attempt's final state has ``reward``, 0 to 1; that is the value, and
+correct from ``pass`` on. To have come to an end is worth nothing by itself.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+
+
+class Reward:
+    """The environment's own reward."""
+
+    name: str = "reward"
+    version: str = "1"
+    needs: Needs = "pure"
+
+    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+        """The reward; the detail has the rest of the final state.
+
+        Raises ScorerFailed where the attempt carries no reward, or one that is not 0 to 1.
+        """
+        state = dict(attempted.state or {})
+        value = state.pop("reward", None)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ScorerFailed("reward: the attempt's final state has no reward")
+        if not (math.isfinite(value) and 0.0 <= value <= 1.0):
+            raise ScorerFailed(f"reward: {value} is not between 0 and 1")
+        correct = value >= float(target.get("pass", 1.0))
+        return Score(self.name, self.version, float(value), correct, detail=state)

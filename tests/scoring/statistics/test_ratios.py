@@ -1,0 +1,146 @@
+"""Ratios of sums, goodput, batch means, bootstrap and the Pareto front."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tasks.scoring.statistics import (
+    Placed,
+    Point,
+    batch_interval,
+    bootstrap_mean,
+    goodput,
+    pareto_front,
+    ratio_of_sums,
+    spread,
+)
+
+
+@settings(deadline=None)
+@given(st.integers(4, 40), st.integers(0, 1000))
+def test_fiellers_ends_are_where_the_test_turns(n: int, seed: int) -> None:
+    """At each end the mean of top - R bottom differs from 0 with p = 0.05 exactly."""
+    random = np.random.default_rng(seed)
+    bottom = random.uniform(0.5, 1.5, n)
+    top = bottom * random.uniform(1, 3, n)
+    found = ratio_of_sums(top, bottom)
+    assert found.value == pytest.approx(top.sum() / bottom.sum())
+    assert found.low is not None and found.high is not None
+    for end in (found.low, found.high):
+        assert stats.ttest_1samp(top - end * bottom, 0).pvalue == pytest.approx(0.05, rel=1e-6)
+    assert found.low < found.value < found.high
+
+
+def test_cost_of_nothing_solved_is_not_known() -> None:
+    """None solved: no value. One of three: a value, but no end, for it could as well be none."""
+    assert ratio_of_sums([1.0, 2.0], [0.0, 0.0])[:3] == (None, None, None)
+    assert ratio_of_sums([1.0, 1.0, 1.0], [0.0, 0.0, 1.0])[:3] == (3.0, None, None)
+    assert ratio_of_sums([1.0], [1.0])[:3] == (1.0, None, None)
+    with pytest.raises(ValueError, match="top has 1 values, bottom 2"):
+        ratio_of_sums([1.0], [1.0, 2.0])
+
+
+def test_goodput_counts_what_is_solved_in_time() -> None:
+    """One good task a second, each third too slow, each fifth wrong, some outside the window."""
+    ends = np.arange(1000) + 0.5
+    solved = (np.arange(1000) % 5 != 0).astype(float)
+    took = np.where(np.arange(1000) % 3 == 0, 9.0, 1.0)
+    found = goodput(ends, solved, took, 5.0, 100, 900, engines=2)
+    good = int(np.sum((solved > 0) & (took < 5) & (ends >= 100) & (ends < 900)))
+    assert (found.tasks, found.per_engine_hour) == (good, pytest.approx(good * 3600 / 800 / 2))
+    assert found.low is not None and found.high is not None
+    assert found.low < found.per_engine_hour < found.high
+    few = goodput(ends[:40], solved[:40], took[:40], 5.0, 0, 40)
+    assert (few.low, few.high) == (None, None) and few.tasks > 0
+    assert goodput([], [], [], 5.0, 0, 40) == (0.0, None, None, 0)
+    with pytest.raises(ValueError, match="empty window"):
+        goodput(ends, solved, took, 5.0, 10, 10)
+
+
+def test_batch_means_by_hand() -> None:
+    """Ten batches of two bins: mean 5, s of the batch means, t(9) = 2.26216; alternating batches
+    are not correlated upwards, so that nothing is added."""
+    means = np.array([4, 6] * 5, dtype=float)
+    found = batch_interval(np.repeat(means, 2))
+    half = 2.262157 * means.std(ddof=1) / math.sqrt(10)
+    assert found == pytest.approx((5, 5 - half, 5 + half, 0), abs=1e-5)
+    with pytest.raises(ValueError, match="at least 20"):
+        batch_interval(means)
+
+
+def test_memory_widens_the_interval() -> None:
+    """200 windows whose bins depend on each other: 90 to 99 % hold the truth, where an interval
+    that takes the bins as independent holds it in two of three."""
+    held = naive = 0
+    for run in range(200):
+        x = np.random.default_rng(run).normal(0, 1, 240)
+        for place in range(1, 240):
+            x[place] += 0.7 * x[place - 1]
+        found = batch_interval(x)
+        held += found.low <= 0 <= found.high
+        naive += abs(x.mean()) <= 1.96 * x.std() / math.sqrt(240)
+    assert 180 <= held <= 198 and naive < 150
+
+
+def test_a_percentile_by_its_sections() -> None:
+    """The value is that of the whole series."""
+    x = np.random.default_rng(0).exponential(1, 2000)
+    found = batch_interval(x, lambda values: float(np.quantile(values, 0.95)))
+    assert found.value == np.quantile(x, 0.95)
+    assert found.low < -math.log(0.05) < found.high
+
+
+def test_the_bootstrap_follows_the_skew_and_the_seed() -> None:
+    """For skewed costs it reaches further up; the same seed gives the same; alike or few none."""
+    cost = np.random.default_rng(0).lognormal(0, 1, 40)
+    found = bootstrap_mean(cost, seed=1)
+    assert found is not None and found == bootstrap_mean(cost, seed=1)
+    assert found != bootstrap_mean(cost, seed=2)
+    assert found[1] - cost.mean() > cost.mean() - found[0]
+    assert bootstrap_mean([1.0] * 10) is None
+    assert bootstrap_mean([1.0, 2.0, 3.0, 4.0]) is None
+    assert bootstrap_mean(cost, ["a", "b"] * 20) is None
+
+
+def test_the_bootstrap_of_many_is_students() -> None:
+    """400 normal values, in clusters of two: within 6 % of the t interval's ends."""
+    x = np.random.default_rng(3).normal(10, 1, 400)
+    labels = [place // 2 for place in range(400)]
+    found, known = bootstrap_mean(x, labels, draws=4000), spread(x, labels)
+    assert found is not None and known.se is not None
+    half = stats.t.ppf(0.975, known.df) * known.se
+    assert (known.mean - found[0], found[1] - known.mean) == pytest.approx((half, half), rel=0.06)
+
+
+def point(cost: float, accuracy: float, wide: float = 0.0) -> Point:
+    return Point(cost, cost - wide, cost + wide, accuracy, accuracy - wide, accuracy + wide)
+
+
+def test_the_front_without_doubt() -> None:
+    """Cheap and bad, dear and good are on it; dear and bad is off."""
+    found = pareto_front([point(1, 0.5), point(2, 0.8), point(3, 0.6)])
+    assert found == [Placed(True, "on"), Placed(True, "on"), Placed(False, "off")]
+
+
+def test_wide_intervals_leave_it_open() -> None:
+    """Neither on nor off is sure; an end that is not known excludes nothing; twins are both on."""
+    found = pareto_front([point(1, 0.5, 0.2), point(1.1, 0.45, 0.2)])
+    assert found == [Placed(True, "maybe"), Placed(False, "maybe")]
+    unknown = Point(3, None, None, 0.6, 0.5, 0.7)
+    assert pareto_front([point(1, 0.9), unknown])[1] == Placed(False, "maybe")
+    assert [each.on_front for each in pareto_front([point(1, 0.5), point(1, 0.5)])] == [True, True]
+    with pytest.raises(ValueError, match="point 1"):
+        pareto_front([point(1, 0.5), Point(math.nan, None, None, 0.5, None, None)])
+
+
+@given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 1), st.floats(0, 1)), min_size=1))
+def test_someone_is_on_the_front(given_points: list[tuple[float, float, float]]) -> None:
+    """Property: the front is never empty, and who is surely off is not on it."""
+    found = pareto_front([point(*each) for each in given_points])
+    assert any(each.on_front for each in found)
+    assert not any(each.on_front and each.standing == "off" for each in found)
+    assert all(each.on_front for each in found if each.standing == "on")

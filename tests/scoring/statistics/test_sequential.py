@@ -1,0 +1,88 @@
+"""Watching after every task: the sequence by hand, no more false alarms than stated, four ends."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.scoring.statistics import confidence_sequence, look
+
+
+def fortune(differences: list[float], planned: int, mean: float, sign: int) -> list[float]:
+    """One gambler's capital after each task, multiplied out."""
+    x = [(d + 1) / 2 for d in differences]
+    m = (mean + 1) / 2
+    capital, held, total, squares, found = 1.0, [], 0.5, 0.25, []
+    for t, value in enumerate(x, start=1):
+        stake = math.sqrt(2 * math.log(2 / 0.05) / (planned * squares / t))
+        stake = min(stake, 0.5 / (m if sign > 0 else 1 - m))
+        capital *= 1 + sign * stake * (value - m)
+        total += value
+        squares += (value - total / (t + 1)) ** 2
+        held.append(value)
+        found.append(capital)
+    return found
+
+
+def test_the_sequence_by_hand() -> None:
+    """Candidates are out from the task on at which a gambler has 40 times the stake."""
+    random = np.random.default_rng(0)
+    d = np.clip(random.normal(0.3, 0.3, 60), -1, 1)
+    low, high = confidence_sequence(d, 60)
+    for t in (20, 40, 59):
+        for mean in (-0.2, 0.0, 0.2, 0.5, 0.8):
+            is_out = max(fortune(list(d), 60, mean, 1)[: t + 1]) >= 40
+            assert is_out == (mean <= low[t])
+            is_out = max(fortune(list(d), 60, mean, -1)[: t + 1]) >= 40
+            assert is_out == (mean >= high[t])
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.integers(1, 100))
+def test_the_interval_only_shrinks(differences: list[float], planned: int) -> None:
+    """And what comes later changes nothing that was said before."""
+    low, high = confidence_sequence(differences, planned)
+    assert (np.diff(low) >= 0).all() and (np.diff(high) <= 0).all()
+    assert (low >= -1).all() and (high <= 1).all()
+    half = len(differences) // 2 + 1
+    first = confidence_sequence(differences[:half], planned)
+    assert (first[0] == low[:half]).all() and (first[1] == high[:half]).all()
+    turned = confidence_sequence([-d for d in differences], planned)
+    assert turned[1] == pytest.approx(-low) and turned[0] == pytest.approx(-high)
+
+
+def test_watching_raises_no_false_alarms() -> None:
+    """250 A/A runs watched after every task: at most 5 % ever alarm, where a t-test would have
+    alarmed in a third of them."""
+    alarms = 0
+    for run in range(250):
+        random = np.random.default_rng(run)
+        chances = random.beta(0.8, 0.8, 100)
+        d = (random.binomial(2, chances) - random.binomial(2, chances)) / 2
+        low, high = confidence_sequence(d, 100)
+        alarms += bool((low >= 0).any() or (high <= 0).any())
+    assert alarms <= 250 * 0.05
+
+
+def test_four_ends_of_a_watched_run() -> None:
+    """Better and worse early, same when the margin is reached, inconclusive at the end."""
+    random = np.random.default_rng(2)
+    noise = random.normal(0, 0.1, 400)
+    assert look(np.clip(0.5 + noise[:40], -1, 1), 400, 0.05).verdict == "better"
+    assert look(np.clip(-0.5 + noise[:40], -1, 1), 400, 0.05).verdict == "worse"
+    assert look(noise[:20], 400, 0.05).verdict is None
+    assert look(noise, 400, 0.05).verdict == "same"
+    assert look(noise[:20], 20, 0.05).verdict == "inconclusive"
+
+
+def test_refusals() -> None:
+    """Outside -1 to 1, nothing planned, no margin."""
+    for d, planned in (([1.5], 10), ([0.1], 0)):
+        with pytest.raises(ValueError, match="-1 to 1"):
+            confidence_sequence(d, planned)
+    with pytest.raises(ValueError, match="at least 1 are needed"):
+        confidence_sequence([], 10)
+    with pytest.raises(ValueError, match="margin"):
+        look([0.1], 10, -1)

@@ -3,18 +3,31 @@
 Quick to import: matplotlib, scipy and rich load when something is drawn, computed or printed.
 """
 
+from tasks.reporting.compared import build_comparison
+from tasks.reporting.console import terminal_summary
+from tasks.reporting.families import FamilyScore, family_scores
 from tasks.reporting.page import Report, build_report
-from tasks.reporting.summary import CellSummary, FamilyScore, family_scores, summarise
-from tasks.reporting.terminal import family_table, markdown_table, terminal_table
+from tasks.reporting.summary import CellSummary, summarise
+from tasks.reporting.terminal import (
+    comparison_table,
+    failure_table,
+    family_table,
+    markdown_table,
+    terminal_table,
+)
 
 __all__ = [
     "CellSummary",
     "FamilyScore",
     "Report",
+    "build_comparison",
     "build_report",
+    "comparison_table",
+    "failure_table",
     "family_scores",
     "family_table",
     "markdown_table",
     "summarise",
+    "terminal_summary",
     "terminal_table",
 ]

@@ -1,12 +1,14 @@
 """How figures look and how they become bytes: one style for all, legible on light and on dark.
 
-In: a matplotlib figure. Out: SVG text and PNG bytes; the same data gives the same bytes. matplotlib
-is imported only when something is drawn.
+In: a matplotlib figure. Out: SVG text and PNG bytes; the same data gives the same bytes. Colours
+are drawn for white paper; a page replaces each by the variable of `THEME`, which has another value
+on dark. matplotlib is imported only when something is drawn.
 """
 
 import io
+import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,21 +17,73 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK = "#737b84"  # 4.2:1 on white and on near black: axes and text stay legible on both
-PALETTE = ("#3b82c4", "#d2691e", "#2a9070", "#a866c4", "#c9506a", "#8a8a2a")  # 3.6:1 or more
+INK = "#59616b"  # axes and text
+STRONG = "#1b1f24"
+TINT = "#e3e6ea"
+# By policy, so that it looks the same in every figure of every report; after Okabe and Ito, whose
+# hues are told apart with any colour vision, darker on light and lighter on dark (3:1 or more).
+POLICIES = {
+    "passthrough": STRONG,
+    "cap": "#0072b2",
+    "adaptive": "#c75200",
+    "thunderagent": "#008a63",
+    "continuum": "#a3478a",
+}
+OTHERS = ("#7a6a00", "#5b5bd6", "#b3123f")
+# Parts of a step, after Tol's "muted"; none is a policy's colour.
+PARTS = {
+    "held": "#c9ced5",
+    "prefill": "#6fb7dc",
+    "decode": "#3b3a9c",
+    "model, not split": "#7f8fc9",
+    "tool": "#c9b44a",
+    "retrieval": "#1f7a3f",
+    "expert": "#8c2f5d",
+    "user": "#8f8f2f",
+    "judge": "#c0537f",
+}
+THEME: Mapping[str, str] = {
+    INK: "#a3acb7",
+    STRONG: "#e4e7eb",
+    TINT: "#2b3138",
+    "#0072b2": "#56b4e9",
+    "#c75200": "#f28e4b",
+    "#008a63": "#2fc79a",
+    "#a3478a": "#dd8fc4",
+    "#7a6a00": "#d9c04a",
+    "#5b5bd6": "#a5a5f5",
+    "#b3123f": "#f2708f",
+    "#c9ced5": "#4b535d",
+    "#6fb7dc": "#8fd0ef",
+    "#3b3a9c": "#7f7ff0",
+    "#7f8fc9": "#5f6db5",
+    "#c9b44a": "#dccb73",
+    "#1f7a3f": "#3fae68",
+    "#8c2f5d": "#b5527f",
+    "#8f8f2f": "#b5b54a",
+    "#c0537f": "#e58bb0",
+}
+"""Colour on light to colour on dark."""
+
+MARKERS = "osD^vP*X"
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 RC: Any = {
     "axes.edgecolor": INK,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
     "axes.labelcolor": INK,
     "axes.spines.right": False,
     "axes.spines.top": False,
+    "axes.titlecolor": STRONG,
     "axes.titlesize": 10,
     "font.size": 10,
-    "grid.alpha": 0.25,
-    "grid.color": INK,
+    "grid.color": TINT,
+    "hatch.color": INK,
+    "hatch.linewidth": 0.6,
     "legend.frameon": False,
-    "legend.labelcolor": INK,
+    "legend.labelcolor": STRONG,
     "svg.fonttype": "none",  # text stays text: the page's font, searchable, small
-    "text.color": INK,
+    "text.color": STRONG,
     "text.parse_math": False,  # a dollar sign in a model's name is a dollar sign
     "xtick.color": INK,
     "ytick.color": INK,
@@ -49,18 +103,43 @@ class Plot:
 
 
 def svg(plot: Plot) -> str:
-    """The figure as SVG text. Raises ValueError when it is not drawn."""
-    return _render(plot, "svg").decode()
+    """The figure as SVG text, transparent. Raises ValueError when it is not drawn."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    buffer = io.BytesIO()
+    with _ready(plot) as figure:
+        # No date, creator or format: the same data must give the same bytes. Not by `savefig`,
+        # which draws everything twice.
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)  # type: ignore[no-untyped-call]
+    return re.sub(r'(?<= d=")[^"]*', _shorter, buffer.getvalue().decode())
 
 
 def png(plot: Plot) -> bytes:
     """The figure as PNG on white. Raises ValueError when it is not drawn."""
-    return _render(plot, "png")
+    buffer = io.BytesIO()
+    with _ready(plot) as figure:
+        figure.savefig(buffer, format="png", dpi=150, facecolor="white")
+    return buffer.getvalue()
 
 
-def colour(i: int) -> str:
-    """The i-th series' colour; they repeat after the last."""
-    return PALETTE[i % len(PALETTE)]
+def variable(colour: str) -> str:
+    """The name of the page's variable for a colour of THEME."""
+    return f"--c{list(THEME).index(colour)}"
+
+
+def policy_styles(policies: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """(colour, marker) of each policy; what is not tutti's own gets one by the order given."""
+    known = list(POLICIES)
+    styles, others = {}, 0
+    for policy in dict.fromkeys(policies):
+        if policy in POLICIES:
+            styles[policy] = POLICIES[policy], MARKERS[known.index(policy)]
+        else:
+            marker = MARKERS[(len(known) + others) % len(MARKERS)]
+            styles[policy] = OTHERS[others % len(OTHERS)], marker
+            others += 1
+    return styles
 
 
 def percent() -> Callable[[float, float], str]:
@@ -71,7 +150,7 @@ def percent() -> Callable[[float, float], str]:
 def legend_above(figure: "Figure", ax: "Axes", columns: int) -> None:
     """Put the legend of `ax` above it, where it hides no data."""
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=min(columns, 3), fontsize=9)
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns, fontsize=9)
 
 
 def log_seconds(ax: "Axes") -> None:
@@ -96,18 +175,23 @@ def drawing(width: float, height: float) -> Iterator["Figure"]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def _render(plot: Plot, kind: str) -> bytes:
+def _shorter(path: re.Match[str]) -> str:
+    """A path's numbers to a tenth of a pixel: more is not seen, and is half of the file."""
+    return re.sub(r"(\.\d)\d+", r"\1", path[0])
+
+
+@contextmanager
+def _ready(plot: Plot) -> Iterator["Figure"]:
+    """The figure with its layout found, once: that takes as long as drawing it."""
     if plot.figure is None:
         raise ValueError(f"{plot.name} is not drawn: {plot.missing}")
     from matplotlib import rc_context
 
-    buffer = io.BytesIO()
-    options: dict[str, Any] = {"dpi": 150, "facecolor": "white"}
-    if kind == "svg":
-        # No date, creator or format: the same data must give the same bytes.
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        options = {"transparent": True, "metadata": nothing}
+    figure, dpi = plot.figure, plot.figure.dpi
     with rc_context(RC | {"svg.hashsalt": plot.name}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a script DejaVu lacks: a box, not an error
-        plot.figure.savefig(buffer, format=kind, **options)
-    return buffer.getvalue()
+        if engine := figure.get_layout_engine():
+            engine.execute(figure)
+            figure.set_layout_engine("none")
+        yield figure
+        figure.dpi = dpi  # SVG's is its own

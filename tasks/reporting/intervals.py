@@ -1,64 +1,98 @@
-"""Intervals by formula: proportions, means of a few values, ratios, distribution bands.
+"""Intervals from a cell's aggregates: rates, means, ratios, distribution bands.
 
-In: counts and numbers. Out: (low, high) at 95 %, or None where the data cannot give one.
+In: counts and numbers that SQL summed up. Out: (low, high) at 95 %, or None where the data cannot
+give one. What works on whole samples is in `tasks.scoring.statistics`.
 """
 
 import math
 from collections.abc import Sequence
 from statistics import NormalDist, fmean, stdev
+from typing import TYPE_CHECKING
 
-Interval = tuple[float, float]
+from tasks.scoring.statistics import CONFIDENCE, Interval, batch_interval
 
-CONFIDENCE = 0.95
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
-BATCHES = 8  # few enough that a batch outlasts the load's correlation, enough for a t-interval
-MIN_STEPS_PER_BATCH = 5  # below this a batch's count is far from normal
+BINS = 20  # of a window: two for each of `batch_interval`'s ten batches
+MIN_STEPS = 50  # five a batch: below this a batch's count is far from normal
+TAIL = 0.95  # the quantile of step latency whose interval is given
+MIN_TAIL_STEPS = 200  # twenty a batch: fewer have no 95th percentile of their own
 
 
-def wilson(successes: int, n: int) -> Interval | None:
-    """Wilson's score interval of a proportion; None when `n` is 0.
+def effective_n(correct: int, n: int, clusters: int, spread: float | None) -> float:
+    """How many independent attempts `n` attempts at `clusters` tasks are worth, at most `n`.
 
-    Source: Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22
-    (1927) 209. Takes the `n` trials as independent.
+    `spread` is the sum over tasks of (right answers - accuracy x attempts)², None when there are no
+    tasks. n over the design effect: the variance of the accuracy between tasks against that of
+    independent attempts. Source: Kish, "Survey Sampling" (1965), 8.2. Where every answer is right,
+    or every one wrong, there is no variance, and each task counts once.
     """
-    if n == 0:
-        return None
-    share, z2 = successes / n, Z * Z
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    # At 0 and n successes the formula gives exactly 0 and 1; rounding must not leave that range.
-    return max(0.0, centre - half), min(1.0, centre + half)
+    if spread is None or clusters < 2 or correct in (0, n):
+        return float(clusters)
+    share = correct / n
+    clustered = spread / n**2 * clusters / (clusters - 1)
+    return n / max(1.0, clustered / (share * (1 - share) / (n - 1)))
 
 
 def t_interval(values: Sequence[float]) -> Interval | None:
-    """Student's t-interval of the mean: mean ± t(n - 1) s / √n; None for fewer than two values.
+    """`mean_interval` of the values themselves; None for fewer than two."""
+    return mean_interval(fmean(values), stdev(values), len(values)) if len(values) > 1 else None
+
+
+def mean_interval(mean: float, deviation: float, n: int) -> Interval | None:
+    """Student's t-interval of a mean: mean ± t(n - 1) s / √n; None for fewer than two values.
 
     Source: Student, "The probable error of a mean", Biometrika 6 (1908) 1.
     """
     from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
-    n = len(values)
     if n < 2:
         return None
-    half = float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * stdev(values) / math.sqrt(n)
-    return fmean(values) - half, fmean(values) + half
+    half = float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * deviation / math.sqrt(n)
+    return mean - half, mean + half
 
 
-def rate_per_min(ends_s: Sequence[float], start_s: float, end_s: float) -> Interval | None:
-    """Interval of events per minute in [start_s, end_s) by batch means over equal batches.
+def rate_per_min(counts: Sequence[int], seconds: float) -> Interval | None:
+    """Interval of events per minute from `counts` in BINS equal bins of `seconds` in all.
 
-    Neighbouring steps depend on each other; batches long against that dependence hardly do. None
-    where the window is too short: fewer than MIN_STEPS_PER_BATCH events a batch on average.
-    Source: batch means as in Law, "Simulation Modeling and Analysis", chapter 9.
+    By batch means, since neighbouring steps depend on each other. None where the window is too
+    short: fewer than MIN_STEPS events.
     """
-    if end_s <= start_s or len(ends_s) < BATCHES * MIN_STEPS_PER_BATCH:
+    if seconds <= 0 or sum(counts) < MIN_STEPS:
         return None
-    batch_s = (end_s - start_s) / BATCHES
-    counts = [0] * BATCHES
-    for second in ends_s:
-        counts[min(BATCHES - 1, max(0, int((second - start_s) / batch_s)))] += 1
-    interval = t_interval([count * 60 / batch_s for count in counts])
-    return interval and (max(0.0, interval[0]), interval[1])
+    found = batch_interval([count * 60 * len(counts) / seconds for count in counts])
+    return max(0.0, found.low), found.high
+
+
+def tail_interval(latencies_s: "NDArray[np.float64]") -> Interval | None:
+    """Interval of the TAIL quantile of latencies in order of time, shape (steps,), by sectioning.
+
+    None for fewer than MIN_TAIL_STEPS.
+    """
+    import numpy as np
+
+    if len(latencies_s) < MIN_TAIL_STEPS:
+        return None
+    found = batch_interval(latencies_s, lambda batch: float(np.quantile(batch, TAIL)))
+    return max(0.0, found.low), found.high
+
+
+def from_interval(estimate: float, interval: Interval, at: float) -> tuple[float, Interval]:
+    """(p of no effect, interval at confidence `at`) of a ratio, by its 95 % `interval`.
+
+    Normal on the log scale with the spread that the interval shows. Raises ValueError where the
+    interval reaches 0.
+    """
+    low, high = interval
+    if low <= 0:
+        raise ValueError(f"a ratio's interval from {low}")
+    spread = (math.log(high) - math.log(low)) / (2 * Z)
+    half = NormalDist().inv_cdf(0.5 + at / 2) * spread
+    p = 2 * NormalDist().cdf(-abs(math.log(estimate)) / spread) if spread else float(estimate == 1)
+    return p, (estimate * math.exp(-half), estimate * math.exp(half))
 
 
 def ratio(top: float, of_top: Interval, bottom: float, of_bottom: Interval) -> Interval | None:
@@ -78,25 +112,6 @@ def ratio(top: float, of_top: Interval, bottom: float, of_bottom: Interval) -> I
         return None
     low = (product - math.sqrt(below)) / (high2 * (2 * bottom - high2))
     return low, (product + math.sqrt(above)) / (low2 * (2 * bottom - low2))
-
-
-def difference(first: tuple[int, int], second: tuple[int, int]) -> Interval | None:
-    """Interval of a difference of two independent shares, each (successes, n).
-
-    Source: Newcombe, "Interval estimation for the difference between independent proportions",
-    Statistics in Medicine 17 (1998) 873, method 10 (from Wilson's limits). None when an n is 0.
-    """
-    of_first, of_second = wilson(*first), wilson(*second)
-    if of_first is None or of_second is None:
-        return None
-    p1, p2 = first[0] / first[1], second[0] / second[1]
-    below = math.hypot(p1 - of_first[0], of_second[1] - p2)
-    return p1 - p2 - below, p1 - p2 + math.hypot(of_first[1] - p1, p2 - of_second[0])
-
-
-def overlap(first: Interval, second: Interval) -> bool:
-    """Whether two intervals share a point."""
-    return first[0] <= second[1] and second[0] <= first[1]
 
 
 def band_half_width(n: int) -> float:

@@ -1,53 +1,123 @@
 """The report: one static page with tables and figures inside it, and the figures as files.
 
-In: a store's connection and sweep ids. Out: `index.html`, `*.svg` and `*.png` in a folder. The page
-loads nothing from anywhere, so it can be mailed, archived and opened without a network.
+In: a store's connection and sweep ids. Out: `index.html` in a folder, and on request `*.svg` and
+`*.png` beside it. The page loads nothing from anywhere, so it can be mailed, archived and opened
+without a network.
 """
 
 import os
-import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from tasks.reporting import plots as figures
-from tasks.reporting.drawing import INK, Plot, png, svg
-from tasks.reporting.summary import (
-    CellSummary,
-    FamilyScore,
-    pooled_family_scores,
-    summarise,
+from tasks.reporting import html, plots, timelines, words
+from tasks.reporting.anatomy import Anatomy, anatomies
+from tasks.reporting.drawing import Plot, png, svg
+from tasks.reporting.failures import (
+    Failure,
+    Fault,
+    Transcript,
+    failures,
+    faults,
+    transcripts,
 )
+from tasks.reporting.families import FamilyScore, pooled_family_scores
+from tasks.reporting.focus import focus
+from tasks.reporting.paired import (
+    SCORE,
+    Compared,
+    compare_pairs,
+    compare_rates,
+    model_pairs,
+    policy_pairs,
+)
+from tasks.reporting.summary import CellSummary, cells_of, in_order
 from tasks.reporting.terminal import (
+    COMPARISONS,
     FAMILIES,
+    FAULTS,
+    ORIGIN,
     OUTCOME,
     SERVER,
-    WORDS,
+    anatomy_columns,
     family_rows,
     identity,
 )
-from tasks.reporting.words import findings, gaps
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-Row = TypeVar("Row")
+OUTCOME_NOTE = (
+    "n: attempts that count in accuracy (ok, limit, model_error); infrastructure errors are never "
+    "wrong answers and stand beside it. Steps, rates and latencies are of the cell's window; "
+    "accuracy, errors and cost are of the whole cell. Percentiles are of the steps counted; "
+    "intervals of rates and of p95 are by batches of steps, since neighbouring steps are alike."
+)
+SERVER_NOTE = (
+    "Means over the window. Prefix hits: tokens found in the cache over tokens looked up, by the "
+    "server's counters. The window is in seconds since the cell's first request."
+)
+COMPARED_NOTE = (
+    "Scores, seconds and cost: paired by task, repeats of a task averaged first; n: tasks tried on "
+    "both sides. steps/min: a ratio of independent rates; n: steps. p is Holm's over the "
+    "comparisons of one figure; intervals are of each comparison alone. same: the interval lies "
+    "within 5 points of score, or 5 % of the value before; inconclusive: the data does not tell, "
+    "or a window is too short for an interval."
+)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `build_report` wrote, and the rows behind it."""
+    """What was written, and the rows behind it."""
 
     page: Path
     plots: dict[str, Path]
-    """PNG files by name; a figure without data has none."""
+    """PNG files by name, where they were asked for; a figure without data has none."""
     cells: list[CellSummary]
     scores: list[FamilyScore]
+    compared: list[Compared]
+    failed: list[Failure]
+    findings: list[str]
+    """The report in words."""
+    gaps: list[str]
+    """What is missing."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Everything a report shows of its sweeps, before it is words, figures and tables."""
+
+    cells: list[CellSummary]
+    scores: list[FamilyScore]
+    policies: list[Compared]
+    """Each policy against the baseline, at each load."""
+    models: list[Compared]
+    """Each model of the comparison sweeps against the first."""
+    steps: list[Anatomy]
+    failed: list[Failure]
+    faults: list[Fault]
+    shown: dict[str, Transcript]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The report's figures."""
+
+    load: list[Plot]
+    anatomy: Plot
+    time: list[Plot]
+    latency: Plot
+    families: Plot
+
+    @property
+    def all(self) -> list[Plot]:
+        """In the order of the page."""
+        return [*self.load, self.anatomy, self.latency, *self.time, self.families]
 
 
 def build_report(
@@ -56,109 +126,148 @@ def build_report(
     out: Path,
     title: str,
     notes: Mapping[str, str],
+    files: bool = True,
 ) -> Report:
     """Write the report of a load sweep (the first id) and of model comparisons (the others).
 
     Without comparisons the load sweep's own scores are shown by family. `notes` are facts for the
-    header: machine, model, task set, code version. Each file is renamed into place whole, the page
-    last. Raises OSError when `out` cannot be written.
+    header: machine, model, task set, code version. With `files` each figure is also an SVG and a
+    PNG file. Each file is renamed into place whole, the page last. Raises OSError when `out` cannot
+    be written.
     """
-    cells = summarise(connection, sweep_ids[0]) if sweep_ids else []
-    scores = pooled_family_scores(connection, sweep_ids[1:] or sweep_ids)
-    load = figures.load_plots(cells)
-    server = figures.timeline_plots(connection, cells)
-    latency = figures.latency_plot(connection, cells)
-    families = figures.family_plot(scores)
-    drawn = {p.name: p for p in [*load, *server, latency, families] if p.figure is not None}
-    svgs = {name: svg(plot) for name, plot in drawn.items()}
-    page = _template().substitute(
+    with focus(connection, sweep_ids) as focused:
+        found = _found(connection, focused, sweep_ids)
+        drawn = Drawn(
+            plots.load_plots(found.cells),
+            timelines.anatomy_plot(found.steps, found.cells),
+            timelines.timeline_plots(focused, found.cells),
+            plots.latency_plot(focused, found.cells),
+            plots.family_plot(found.scores),
+        )
+    svgs = draw(drawn.all)
+    pngs = write_figures(out, drawn.all, svgs) if files else {}
+    said = [
+        *words.load_findings(found.cells, found.policies),
+        *words.model_findings(found.scores, found.models),
+        *words.failure_findings(found.cells, found.failed),
+    ]
+    gaps = words.gaps(found.cells)
+    page = write_page(out, title, notes, said, gaps, _sections(found, drawn, svgs))
+    compared = [*found.policies, *found.models]
+    return Report(page, pngs, found.cells, found.scores, compared, found.failed, said, gaps)
+
+
+def draw(all_plots: Sequence[Plot]) -> dict[str, str]:
+    """SVG text by name of those plots that have data."""
+    return {plot.name: svg(plot) for plot in all_plots if plot.figure is not None}
+
+
+def write_figures(out: Path, all_plots: Sequence[Plot], svgs: Mapping[str, str]) -> dict[str, Path]:
+    """Each drawn figure as `name.svg` and `name.png` in `out`; returns the PNG files by name."""
+    out.mkdir(parents=True, exist_ok=True)
+    pngs = {}
+    for plot in all_plots:
+        if plot.figure is not None:
+            pngs[plot.name] = out / f"{plot.name}.png"
+            _write(out / f"{plot.name}.svg", svgs[plot.name].encode())
+            _write(pngs[plot.name], png(plot))
+    return pngs
+
+
+def write_page(
+    out: Path,
+    title: str,
+    notes: Mapping[str, str],
+    findings: Sequence[str],
+    gaps: Sequence[str],
+    sections: Sequence[str],
+) -> Path:
+    """Write `index.html` in `out`, which is made; returns its path."""
+    light, dark = html.theme()
+    text = resources.files("tasks.reporting").joinpath("page.html").read_text("utf-8")
+    page = Template(text).substitute(
         title=escape(title),
-        notes=_notes(notes),
-        findings=_items(findings(cells, scores), "No measurements to summarise."),
-        gaps=_items(gaps(cells), "Nothing is missing."),
-        load=_figures(load, svgs),
-        outcome=_table({**identity(cells), **OUTCOME}, cells),
-        server=_figures(server, svgs),
-        server_table=_table({**identity(cells), **SERVER}, cells),
-        latency=_figures([latency], svgs),
-        families=_figures([families], svgs),
-        family_table=_table(FAMILIES, family_rows(scores)),
+        light=light,
+        dark=dark,
+        notes=html.notes(notes),
+        findings=html.items(findings, "No measurements to summarise."),
+        gaps=html.items(gaps, "Nothing is missing."),
+        sections="\n".join(sections),
     )
     out.mkdir(parents=True, exist_ok=True)
-    pngs = {name: out / f"{name}.png" for name in drawn}
-    for name, plot in drawn.items():
-        _write(out / f"{name}.svg", svgs[name].encode())
-        _write(pngs[name], png(plot))
     _write(out / "index.html", page.encode())
-    return Report(out / "index.html", pngs, cells, scores)
+    return out / "index.html"
 
 
-def inline_svg(name: str, title: str, text: str) -> str:
-    """An SVG file's text as an element of a page: themed, with ids no other figure has."""
-    text = text[text.index("<svg") :]  # what is before is for files: XML declaration and doctype
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(
-        r'\sxmlns(:xlink)?="[^"]*"', "", text
-    )  # in HTML an svg element needs no namespace
-    text = text.replace("xlink:href=", "href=")
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r'href="#', f'href="#{name}-', text)
-    text = re.sub(r"url\(#", f"url(#{name}-", text)
-    text = text.replace(INK, "var(--ink-soft)")  # the theme's own grey, stronger than the mid tone
-    text = text.replace("'DejaVu Sans', ", "")  # fall through to the page's own sans serif
-    size = re.search(r'<svg[^>]*?\swidth="([\d.]+)pt"', text)
-    width = float(size[1]) * 4 / 3 if size else 0.0  # a point is 4/3 of a pixel
-    text = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", text, count=1)
-    # Below 0.6 of its size the text is too small to read; the figure scrolls instead.
-    style = f"max-width: {width:.0f}px; min-width: {width * 0.6:.0f}px"
-    label = f'<svg role="img" aria-label="{escape(title)}" style="{style}"'
-    return text.replace("<svg", label, 1).strip()
+def _found(
+    connection: "DuckDBPyConnection", focused: "DuckDBPyConnection", sweep_ids: Sequence[str]
+) -> Found:
+    cells = in_order(cells_of(focused, sweep_ids[0])) if sweep_ids else []
+    others = [cell for each in sweep_ids[1:] for cell in cells_of(focused, each)]
+    pairs = policy_pairs(cells)
+    failed = failures(focused, sweep_ids)
+    return Found(
+        cells=cells,
+        scores=pooled_family_scores(focused, sweep_ids[1:] or sweep_ids),
+        policies=[*compare_pairs(connection, pairs), *compare_rates(pairs, cells)],
+        models=compare_pairs(connection, model_pairs(others), [SCORE]),
+        steps=anatomies(focused, cells),
+        failed=failed,
+        faults=faults(focused),
+        shown=transcripts(focused, failed),
+    )
 
 
-def _figures(plots: Sequence[Plot], svgs: Mapping[str, str]) -> str:
-    return "\n".join(_figure(plot, svgs.get(plot.name)) for plot in plots)
-
-
-def _figure(plot: Plot, text: str | None) -> str:
-    title = f"<h3>{escape(plot.title)}</h3>"
-    if text is None:
-        return f'<figure>{title}<p class="missing">{escape(plot.missing)}</p></figure>'
-    caption = f"<figcaption>{escape(plot.caption)}</figcaption>"
-    drawing = inline_svg(plot.name, plot.title, text)
-    return f'<figure>{title}<div class="wide">{drawing}</div>{caption}</figure>'
-
-
-def _table(columns: Mapping[str, Callable[[Row], str]], rows: Sequence[Row]) -> str:
-    if not rows:
-        return '<p class="missing">No rows.</p>'
-    kinds = {name: ' class="words"' if name in WORDS else "" for name in columns}
-    head = "".join(f'<th scope="col"{kinds[name]}>{escape(name)}</th>' for name in columns)
-    lines = [
-        "".join(f"<td{kinds[name]}>{escape(show(row))}</td>" for name, show in columns.items())
-        for row in rows
+def _sections(found: Found, drawn: Drawn, svgs: Mapping[str, str]) -> list[str]:
+    which = identity(found.cells)
+    return [
+        html.section(
+            "Speed, accuracy, latency and cost under load",
+            html.figures(drawn.load, svgs, beside=True),
+            html.table({**which, **OUTCOME}, found.cells),
+            note=OUTCOME_NOTE,
+        ),
+        html.section(
+            "Inside a step",
+            html.figures([drawn.anatomy], svgs),
+            html.table(anatomy_columns(found.steps), found.steps),
+            html.figures([drawn.latency], svgs),
+        ),
+        html.section(
+            "Over time",
+            html.figures(drawn.time, svgs),
+            html.table({**which, **SERVER}, found.cells),
+            note=SERVER_NOTE,
+        ),
+        html.section(
+            "Accuracy by family and model",
+            html.figures([drawn.families], svgs),
+            html.table(FAMILIES, family_rows(found.scores)),
+        ),
+        _what_failed(found),
+        _what_was_compared(found),
     ]
-    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-    return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody>'
-        "</table></div>"
+
+
+def _what_failed(found: Found) -> str:
+    return html.section(
+        "What went wrong",
+        html.failure_table(found.failed, found.shown),
+        html.subsection("Calls and tools that failed", html.table(FAULTS, found.faults))
+        if found.faults
+        else "",
+        html.subsection("Transcripts", html.transcript_list(found.shown)) if found.shown else "",
     )
 
 
-def _notes(notes: Mapping[str, str]) -> str:
-    pairs = (
-        f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in notes.items()
+def _what_was_compared(found: Found) -> str:
+    compared = [*found.policies, *found.models]
+    return html.section(
+        "What was compared with what",
+        html.table(COMPARISONS, compared) if compared else "",
+        html.subsection("The cells", html.table({**identity(found.cells), **ORIGIN}, found.cells)),
+        note=COMPARED_NOTE,
     )
-    return f"<dl>{''.join(pairs)}</dl>" if notes else ""
-
-
-def _items(sentences: Sequence[str], otherwise: str) -> str:
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences or [otherwise])
-    return f"<ul>{items.replace('n = ', 'n&nbsp;=&nbsp;')}</ul>"
-
-
-def _template() -> Template:
-    return Template(resources.files("tasks.reporting").joinpath("page.html").read_text("utf-8"))
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -1,69 +1,72 @@
-"""What a sweep's cells and families came to: one frozen row each, from SQL over the store.
+"""What a sweep's cells came to: one frozen row each, from SQL over the store.
 
-In: a connection from `storage.connect()` and a sweep id. Out: `CellSummary`, `FamilyScore` and
-`LoadPoint` rows. Rates, latencies and server figures are of the cell's window; accuracy, counts of
-errors and cost are of the whole cell, since the score of a task does not depend on the window.
+In: a connection of `focus`, or one from `storage.connect()`, and a sweep id. Out: `CellSummary` and
+`LoadPoint` rows. Rates, latencies and server figures are of the cell's window;
+accuracy, counts of errors and cost are of the whole cell, since the score of a task does not depend
+on the window.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tasks.reporting.intervals import Interval, rate_per_min, t_interval, wilson
+from tasks.reporting.focus import focus, rows
+from tasks.reporting.intervals import (
+    BINS,
+    effective_n,
+    mean_interval,
+    rate_per_min,
+    t_interval,
+    tail_interval,
+)
+from tasks.scoring.statistics import Interval, wilson
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-END_S = 1e-6  # windows are half open; one microsecond more takes in what ends last
+BASELINE = "passthrough"  # what the other policies are judged against
 
-STEPS_SQL = """
-with cell_steps as (
-    select min(c.sent_at) as sent_at,
-           greatest(max(c.ended_at), coalesce(max(t.ended_at), max(c.ended_at))) as ended_at
-    from calls c left join tool_runs t using (attempt_id, step)
-    where c.cell_id = $cell and c.role = 'orchestrator' and c.status = 'ok'
-    group by c.attempt_id, c.step
-),
-zero as (select min(sent_at) as t0 from calls where cell_id = $cell)
-select (epoch_us(ended_at) - epoch_us(t0)) / 1e6 as end_s,
-       (epoch_us(ended_at) - epoch_us(sent_at)) / 1e6 as latency_s
-from cell_steps, zero where ended_at is not null order by end_s, latency_s
-"""
-WHOLE_CELL_SQL = """
-with ends as (
-    select ended_at from calls where cell_id = $cell
-    union all select ended_at from tool_runs where cell_id = $cell
-    union all select ended_at from attempts where cell_id = $cell
-)
-select (epoch_us(max(ended_at)) - epoch_us((select min(sent_at) from calls where cell_id = $cell)))
-       / 1e6 as end_s
-from ends
-"""
 # Coalesce: a limit or model error without a score is a wrong answer, not an absent one.
-SCORED_SQL = """
-select count(*) filter (status in ('ok', 'limit', 'model_error')) as n,
-       count(*) filter (status in ('ok', 'limit', 'model_error') and coalesce(correct, false))
-           as correct,
-       count(*) filter (status = 'infra_error') as n_infra, sum(cost_usd) as cost_usd
-from attempts where cell_id = $cell
-"""
-# One task may be in several task sets, so its family is looked up once a task id.
-FAMILY_SQL = """
-with families as (
-    select task_id, min(family) as family from tasks where family is not null group by task_id
+COUNTED = "status in ('ok', 'limit', 'model_error')"
+SCORED_SQL = f"""
+with by_task as (
+    select cell_id, task_id, count(*) as n,
+           count(*) filter (coalesce(correct, false)) as correct
+    from attempts where {COUNTED} group by all
 ),
 scored as (
-    select *, list_position($sweeps, sweep_id) as nth from attempts
-    where list_contains($sweeps, sweep_id) and status in ('ok', 'limit', 'model_error')
+    select cell_id, sum(n)::bigint as n, sum(correct)::bigint as correct, count(*) as tasks
+    from by_task group by cell_id
 ),
-models as (
-    select model, min(nth) as nth, min(started_at) as began from scored group by model
+spreads as (
+    select cell_id, sum(power(b.correct - s.correct / s.n * b.n, 2)) as spread
+    from by_task b join scored s using (cell_id) group by cell_id
+),
+paid as (
+    select cell_id, count(*) filter (status = 'infra_error') as n_infra,
+           sum(cost_usd) as cost_usd, avg(cost_usd) filter ({COUNTED}) as cost_mean,
+           stddev_samp(cost_usd) filter ({COUNTED}) as cost_deviation,
+           count(cost_usd) filter ({COUNTED}) as costs
+    from attempts group by cell_id
 )
-select s.model, coalesce(f.family, 'unknown') as family, count(*) as n,
-       count(*) filter (coalesce(s.correct, false)) as correct
-from scored s left join families f using (task_id) join models m on m.model = s.model
-group by s.model, f.family, m.nth, m.began order by m.nth, m.began, s.model, f.family
+select cells.*, w.start_s as window_start_s, w.end_s as window_end_s, w.last_s, w.steady,
+       w.reason as window_reason, coalesce(n, 0) as n, coalesce(correct, 0) as correct,
+       coalesce(tasks, 0) as tasks, spread, coalesce(n_infra, 0) as n_infra, cost_usd, cost_mean,
+       cost_deviation, coalesce(costs, 0) as costs
+from cells left join cell_windows w using (cell_id) left join paid using (cell_id)
+     left join scored using (cell_id) left join spreads using (cell_id)
+where sweep_id = $sweep order by position, cell_id
+"""
+BINS_SQL = f"""
+select cell_id, floor((ended_s - start_s) / (w.end_s - start_s) * {BINS})::bigint as bin,
+       count(*) as n
+from (select cell_id, end_s as ended_s from steps) s join cell_windows w using (cell_id)
+where ended_s >= start_s and ended_s < w.end_s group by all
+"""
+LATENCIES_SQL = """
+select latency_s from steps s join cell_windows w using (cell_id)
+where cell_id = $cell and s.end_s >= w.start_s and s.end_s < w.end_s order by s.end_s
 """
 
 
@@ -72,14 +75,24 @@ class CellSummary:
     """One cell. Shares are 0 to 1, times seconds; None is "not known", never 0."""
 
     cell_id: str
+    sweep_id: str
     benchmark: str
     model: str
     policy: str
     concurrency: int
     repeat: int
     status: str
+    reason: str | None
+    """Why the cell ended as it did, where that is no matter of course."""
+    task_set_id: str
+    index_id: str
+    engine_id: str | None
     n: int
     """Attempts that count in accuracy: ok, limit and model_error."""
+    tasks: int
+    """Different tasks among them."""
+    n_effective: float
+    """Independent attempts that they are worth: trials of one task are alike."""
     correct: int
     accuracy: float | None
     accuracy_low: float | None
@@ -95,10 +108,19 @@ class CellSummary:
     """Since the cell's first request; None when the cell made none."""
     window_end_s: float | None
     window_reason: str
+    steady: bool
+    """Whether the window is the steady one; else it is the whole cell."""
+    last_s: float | None
+    """When the last call, tool run or attempt ended."""
     step_latency_p50: float | None
     step_latency_p95: float | None
+    p95_low: float | None
+    """Bounds of step_latency_p95 by batches of steps; None for fewer than 200."""
+    p95_high: float | None
     step_latency_p99: float | None
     held_p95: float | None
+    prefill_s_mean: float | None
+    decode_s_mean: float | None
     server_hit_ratio: float | None
     kv_usage_mean: float | None
     running_mean: float | None
@@ -106,13 +128,31 @@ class CellSummary:
     preemptions_per_s: float | None
     sessions_mean: float | None
     cost_usd: float | None
+    """Of all attempts."""
+    cost_mean: float | None
+    """Of an attempt that counts, where costs are known."""
+    cost_low: float | None
+    cost_high: float | None
 
     @property
     def rate_interval(self) -> Interval | None:
         """Interval of steps_per_min, where there is one."""
-        if self.steps_per_min_low is None or self.steps_per_min_high is None:
-            return None
-        return self.steps_per_min_low, self.steps_per_min_high
+        return _both(self.steps_per_min_low, self.steps_per_min_high)
+
+    @property
+    def latency_interval(self) -> Interval | None:
+        """Interval of step_latency_p95, where there is one."""
+        return _both(self.p95_low, self.p95_high)
+
+    @property
+    def cost_interval(self) -> Interval | None:
+        """Interval of cost_mean, where there is one."""
+        return _both(self.cost_low, self.cost_high)
+
+    @property
+    def cost_per_solved(self) -> float | None:
+        """What all attempts cost over the right answers; None without costs or right answers."""
+        return self.cost_usd / self.correct if self.cost_usd is not None and self.correct else None
 
 
 WINDOW_FIGURES = (
@@ -120,6 +160,8 @@ WINDOW_FIGURES = (
     "step_latency_p95",
     "step_latency_p99",
     "held_p95",
+    "prefill_s_mean",
+    "decode_s_mean",
     "server_hit_ratio",
     "kv_usage_mean",
     "running_mean",
@@ -127,25 +169,20 @@ WINDOW_FIGURES = (
     "preemptions_per_s",
     "sessions_mean",
 )
-CELL_KEYS = ("cell_id", "benchmark", "model", "policy", "concurrency", "repeat", "status")
-
-
-@dataclass(frozen=True)
-class FamilyScore:
-    """A model's accuracy (0 to 1) on one family of tasks, with Wilson's 95 % interval."""
-
-    model: str
-    family: str
-    n: int
-    correct: int
-    accuracy: float
-    low: float
-    high: float
+OF_CELL = (
+    *("cell_id", "sweep_id", "benchmark", "model", "policy", "concurrency", "repeat", "status"),
+    *("reason", "task_set_id", "index_id", "engine_id", "n", "tasks", "correct", "n_infra"),
+    *("cost_usd", "cost_mean", "window_start_s", "window_end_s", "last_s"),
+)
 
 
 @dataclass(frozen=True)
 class LoadPoint:
-    """The repeats of one (benchmark, model, policy, concurrency), pooled."""
+    """The repeats of one (benchmark, model, policy, concurrency), pooled.
+
+    Intervals of rate, latency and cost: of one cell its own; of several, t over the repeats, which
+    differ more than the parts of one run do.
+    """
 
     benchmark: str
     model: str
@@ -155,51 +192,60 @@ class LoadPoint:
     rate: float | None
     """Steps per minute, the mean over the repeats."""
     rate_interval: Interval | None
-    """Of one cell: its batch means. Of several: t over the repeats, which differ more than the
-    batches of one run do."""
+    latency: float | None
+    """p95 of step latency in seconds, the mean over the repeats."""
+    latency_interval: Interval | None
+    cost: float | None
+    """USD an attempt, the mean over the repeats."""
+    cost_interval: Interval | None
     n: int
     correct: int
 
     @property
     def steps(self) -> int:
-        """Steps behind `rate`."""
+        """Steps behind `rate` and `latency`."""
         return sum(cell.steps for cell in self.cells)
 
     @property
+    def n_infra(self) -> int:
+        """Attempts void by an infrastructure error: in no score."""
+        return sum(cell.n_infra for cell in self.cells)
+
+    @property
     def accuracy_interval(self) -> Interval | None:
-        """Wilson's interval of correct / n; None when nothing was scored."""
-        return wilson(self.correct, self.n)
+        """Wilson's interval of correct / n, each repeat of a task taken as the same observation.
+
+        None when nothing was scored.
+        """
+        scored = [cell.n_effective for cell in self.cells if cell.n]
+        return wilson(self.correct / self.n * fmean(scored), fmean(scored)) if scored else None
 
 
 def summarise(connection: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
     """One row a cell of the sweep, in the order they were planned; empty for an unknown id."""
-    sql = "select * from cells where sweep_id = $sweep order by position, cell_id"
-    return [_summary(connection, row) for row in rows(connection, sql, sweep=sweep_id)]
+    with focus(connection, [sweep_id]) as focused:
+        return cells_of(focused, sweep_id)
 
 
-def family_scores(connection: "DuckDBPyConnection", sweep_id: str) -> list[FamilyScore]:
-    """Accuracy by model, in the order they ran, and family.
-
-    The family of a task that the `tasks` table does not have is `unknown`.
-    """
-    return pooled_family_scores(connection, [sweep_id])
-
-
-def pooled_family_scores(
-    connection: "DuckDBPyConnection", sweep_ids: Sequence[str]
-) -> list[FamilyScore]:
-    """Like `family_scores` over several sweeps; a model in two of them has one row a family."""
-    found = rows(connection, FAMILY_SQL, sweeps=list(sweep_ids))
-    return [_score(row["model"], row["family"], row["n"], row["correct"]) for row in found]
+def cells_of(focused: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
+    """`summarise` on a connection of `focus`."""
+    found = rows(focused, SCORED_SQL, sweep=sweep_id)
+    bins: dict[str, list[int]] = {}
+    for row in rows(focused, BINS_SQL):
+        counts = bins.setdefault(row["cell_id"], [0] * BINS)
+        counts[min(BINS - 1, row["bin"])] += row["n"]
+    return [_summary(focused, row, bins.get(row["cell_id"], [0])) for row in found]
 
 
-def all_families(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
-    """One row a model, over all of its families."""
-    totals: dict[str, tuple[int, int]] = {}
-    for score in scores:
-        n, correct = totals.get(score.model, (0, 0))
-        totals[score.model] = n + score.n, correct + score.correct
-    return [_score(model, "all families", *counts) for model, counts in totals.items()]
+def in_order(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """By benchmark, model, load and policy, the baseline first: not by when they ran."""
+    return sorted(
+        cells,
+        key=lambda c: (
+            *(c.benchmark, c.model, c.concurrency),
+            *(c.policy != BASELINE, c.policy, c.repeat),
+        ),
+    )
 
 
 def load_points(cells: Sequence[CellSummary]) -> list[LoadPoint]:
@@ -215,89 +261,56 @@ def load_points(cells: Sequence[CellSummary]) -> list[LoadPoint]:
     ]
 
 
-def steps_of(connection: "DuckDBPyConnection", cell: CellSummary) -> list[tuple[float, float]]:
-    """(end, latency) in seconds of each step that ended in the cell's window, by end."""
-    if cell.window_start_s is None or cell.window_end_s is None:
-        return []
-    return _steps(connection, cell.cell_id, cell.window_start_s, cell.window_end_s)
-
-
-def rows(connection: "DuckDBPyConnection", sql: str, **values: Any) -> list[dict[str, Any]]:
-    """The rows of one statement with `$name` parameters, as dictionaries."""
-    cursor = connection.execute(sql, values)
-    names = [column[0] for column in cursor.description or []]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-
-def _summary(connection: "DuckDBPyConnection", row: dict[str, Any]) -> CellSummary:
-    cell_id = row["cell_id"]
-    scored = rows(connection, SCORED_SQL, cell=cell_id)[0]
-    accuracy = scored["correct"] / scored["n"] if scored["n"] else None
-    low, high = wilson(scored["correct"], scored["n"]) or (None, None)
+def _summary(
+    focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int]
+) -> CellSummary:
+    n, correct, alike = row["n"], row["correct"], worth(row)
+    accuracy = wilson(correct / n * alike, alike) if n else None
+    cost = None
+    if row["costs"] > 1:
+        cost = mean_interval(row["cost_mean"], row["cost_deviation"], row["costs"])
+    figures = _window_figures(focused, row, bins) | _bounds("accuracy", accuracy)
     return CellSummary(
-        **{key: row[key] for key in CELL_KEYS},
-        **scored,
-        accuracy=accuracy,
-        accuracy_low=low,
-        accuracy_high=high,
-        **_window_figures(connection, cell_id),
+        **{key: row[key] for key in OF_CELL},
+        **figures | _bounds("cost", cost and (max(0.0, cost[0]), cost[1])),
+        n_effective=alike,
+        accuracy=correct / n if n else None,
+        window_reason=row["window_reason"],
+        steady=bool(row["steady"]),
     )
 
 
-def _window_figures(connection: "DuckDBPyConnection", cell_id: str) -> dict[str, Any]:
-    start_s, end_s, reason = _window(connection, cell_id)
+def _window_figures(
+    focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int]
+) -> dict[str, Any]:
+    start_s, end_s, cell_id = row["window_start_s"], row["window_end_s"], row["cell_id"]
     figures: dict[str, Any] = dict.fromkeys(WINDOW_FIGURES) | {"steps": 0, "steps_per_min": None}
-    interval: Interval | None = None
+    speed, tail = None, None
     if start_s is not None and end_s is not None:
         sql = "select * from window_summary($cell, $start, $end)"
-        found = rows(connection, sql, cell=cell_id, start=start_s, end=end_s)[0]
+        found = rows(focused, sql, cell=cell_id, start=start_s, end=end_s)[0]
         figures = {name: found[name] for name in figures}
-        ends = [end for end, _ in _steps(connection, cell_id, start_s, end_s)]
-        interval = rate_per_min(ends, start_s, end_s)
+        speed = rate_per_min(bins, end_s - start_s)
+        latencies = focused.execute(LATENCIES_SQL, {"cell": cell_id}).fetchnumpy()["latency_s"]
+        tail = tail_interval(latencies)
+    return figures | _bounds("steps_per_min", speed) | _bounds("p95", tail)
+
+
+def worth(row: dict[str, Any]) -> float:
+    """Independent attempts that a row of `correct`, `n`, `tasks` and `spread` stands for."""
+    return effective_n(row["correct"], row["n"], row["tasks"], row["spread"])
+
+
+def _both(low: float | None, high: float | None) -> Interval | None:
+    return None if low is None or high is None else (low, high)
+
+
+def _bounds(name: str, interval: Interval | None) -> dict[str, float | None]:
     low, high = interval or (None, None)
-    return figures | {
-        "steps_per_min_low": low,
-        "steps_per_min_high": high,
-        "window_start_s": start_s,
-        "window_end_s": end_s,
-        "window_reason": reason,
-    }
-
-
-def _window(
-    connection: "DuckDBPyConnection", cell_id: str
-) -> tuple[float | None, float | None, str]:
-    """The steady window, else the whole cell with the reason, else none."""
-    found = rows(connection, "select * from steady_window($cell)", cell=cell_id)[0]
-    start_s, end_s, reason = found["start_s"], found["end_s"], found["reason"]
-    if start_s is not None and end_s is not None and start_s < end_s:
-        return start_s, end_s, reason
-    last_s = rows(connection, WHOLE_CELL_SQL, cell=cell_id)[0]["end_s"]
-    if last_s is None or last_s <= 0:
-        return None, None, "no requests"
-    if start_s is not None:
-        reason = "the steady window is empty"
-    return 0.0, last_s + END_S, f"whole cell: {reason}"
-
-
-def _steps(
-    connection: "DuckDBPyConnection", cell_id: str, start_s: float, end_s: float
-) -> list[tuple[float, float]]:
-    found = connection.execute(STEPS_SQL, {"cell": cell_id}).fetchall()
-    return [(end, latency) for end, latency in found if start_s <= end < end_s]
-
-
-def _score(model: str, family: str, n: int, correct: int) -> FamilyScore:
-    interval = wilson(correct, n)
-    assert interval is not None, f"a group without rows: {model} {family}"
-    return FamilyScore(model, family, n, correct, correct / n, *interval)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def _pooled(cells: tuple[CellSummary, ...]) -> LoadPoint:
-    rates = [cell.steps_per_min for cell in cells if cell.steps_per_min is not None]
-    interval = cells[0].rate_interval if len(cells) == 1 else t_interval(rates)
-    if interval is not None:
-        interval = max(0.0, interval[0]), interval[1]
     first = cells[0]
     return LoadPoint(
         first.benchmark,
@@ -305,8 +318,21 @@ def _pooled(cells: tuple[CellSummary, ...]) -> LoadPoint:
         first.policy,
         first.concurrency,
         cells,
-        fmean(rates) if rates else None,
-        interval,
+        *_over_repeats(cells, lambda c: c.steps_per_min, lambda c: c.rate_interval),
+        *_over_repeats(cells, lambda c: c.step_latency_p95, lambda c: c.latency_interval),
+        *_over_repeats(cells, lambda c: c.cost_mean, lambda c: c.cost_interval),
         sum(cell.n for cell in cells),
         sum(cell.correct for cell in cells),
     )
+
+
+def _over_repeats(
+    cells: Sequence[CellSummary],
+    value_of: Callable[[CellSummary], float | None],
+    interval_of: Callable[[CellSummary], Interval | None],
+) -> tuple[float | None, Interval | None]:
+    values = [value for cell in cells if (value := value_of(cell)) is not None]
+    interval = interval_of(cells[0]) if len(cells) == 1 else t_interval(values)
+    if interval is not None:
+        interval = max(0.0, interval[0]), interval[1]
+    return (fmean(values) if values else None), interval

@@ -1,55 +1,99 @@
 """What the numbers say, in sentences, and what is missing from them.
 
-In: summaries. Out: plain text. A difference whose intervals overlap is called inconclusive.
+In: summaries and comparisons. Out: plain text. Every verdict is one of better, worse, same within
+the margin, and inconclusive.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
-from tasks.reporting.intervals import difference, overlap, ratio, wilson
-from tasks.reporting.summary import (
-    CellSummary,
-    FamilyScore,
-    LoadPoint,
-    all_families,
-    load_points,
+from tasks.reporting.failures import Failure
+from tasks.reporting.families import FamilyScore, all_families
+from tasks.reporting.numbers import (
+    count,
+    p_value,
+    rate,
+    rate_range,
+    share,
+    share_range,
+    signed_range,
 )
-from tasks.reporting.terminal import rate, rate_range, share, share_range
+from tasks.reporting.paired import RATE, SCORE, Compared, setting
+from tasks.reporting.summary import CellSummary, LoadPoint, load_points
 
-BASELINE = "passthrough"
 DONE = "finished"
+NAMED = 6  # cells named in one sentence; of more, how many
 
 
-def findings(cells: Sequence[CellSummary], scores: Sequence[FamilyScore]) -> list[str]:
-    """The report's summary: policies at the highest load, then models."""
-    return [*load_findings(cells), *model_findings(scores)]
-
-
-def load_findings(cells: Sequence[CellSummary]) -> list[str]:
-    """For each benchmark and model: the fastest policy at the highest load, against passthrough."""
+def load_findings(cells: Sequence[CellSummary], compared: Sequence[Compared]) -> list[str]:
+    """Each benchmark and model's policies at the highest load; the verdicts over all loads."""
     sentences = []
     points = load_points(cells)
     for benchmark, model in dict.fromkeys((p.benchmark, p.model) for p in points):
         mine = [p for p in points if (p.benchmark, p.model) == (benchmark, model)]
         highest = max(p.concurrency for p in mine)
-        sentences += _at_load(model, [p for p in mine if p.concurrency == highest])
+        sentences += _at_load([p for p in mine if p.concurrency == highest], cells, compared)
+    return sentences + tally(compared)
+
+
+def model_findings(scores: Sequence[FamilyScore], compared: Sequence[Compared]) -> list[str]:
+    """Each model's accuracy over all families, and the models against the first of them."""
+    totals = sorted(all_families(scores), key=lambda s: -s.accuracy)
+    sentences = [
+        f"{s.model}: {share(s.accuracy)} [{share_range(s.low, s.high)}] (n = {count(s.n)}) over "
+        "all families."
+        for s in totals
+    ]
+    return sentences + [against(c) for c in compared if c.figure == SCORE.name]
+
+
+def failure_findings(cells: Sequence[CellSummary], found: Sequence[Failure]) -> list[str]:
+    """Attempts that count nowhere, and the most frequent failure."""
+    void = [each for each in found if each.status == "infra_error"]
+    sentences = []
+    if void:
+        n, scored = sum(each.n for each in void), sum(cell.n for cell in cells)
+        sentences.append(
+            f"{count(n)} attempts ended in infrastructure errors and are in no score "
+            f"(n = {count(scored)} count)."
+        )
+    failed = [each for each in found if each.status not in ("ok", "infra_error", "")]
+    if failed:
+        most = max(failed, key=lambda each: each.n)
+        words = " · ".join(part for part in (most.status, most.stop_reason, most.error) if part)
+        sentences.append(f"Most frequent failure: {words} (n = {count(most.n)}).")
     return sentences
 
 
-def model_findings(scores: Sequence[FamilyScore]) -> list[str]:
-    """Each model's accuracy over all families, and the best against the next."""
-    totals = sorted(all_families(scores), key=lambda s: -s.accuracy)
-    sentences = [f"{s.model}: {_accuracy(s.correct, s.n)} over all families." for s in totals]
-    if len(totals) < 2:
-        return sentences
-    best, second = totals[:2]
-    interval = difference((best.correct, best.n), (second.correct, second.n))
-    gap = f"{(best.accuracy - second.accuracy) * 100:.1f} points"
-    if interval is not None:
-        gap += f" [{share_range(*interval)}]"
-    if overlap((best.low, best.high), (second.low, second.high)):
-        verdict = f"Inconclusive: {best.model} and {second.model} differ by {gap}, but their "
-        return [*sentences, verdict + "95 % intervals overlap."]
-    return [*sentences, f"{best.model} is more accurate than {second.model} by {gap}."]
+def against(compared: Compared) -> str:
+    """One comparison as a sentence with its verdict."""
+    c = compared
+    who = f"{c.name_b} against {c.name_a}"
+    if c.figure == RATE:
+        both = f"{rate(c.mean_b)} against {rate(c.mean_a)} steps/min"
+        times = "" if c.change is None else f", {c.change:.2f} times"
+        interval = "" if c.low is None else f" [{c.low:.2f} to {c.high:.2f}]"
+        return f"{who}: {c.verdict}. {both}{times}{interval}."
+    both = f"score {share(c.mean_b)} against {share(c.mean_a)}"
+    if c.change is None or c.low is None or c.high is None:
+        return f"{who}: {c.verdict}. {both}; {c.reason}."
+    gap = f"{c.change * 100:+.1f} points [{signed_range(c.low * 100, c.high * 100)}]"
+    p = "" if c.p is None else f", p {p_value(c.p)}" if c.p < 0.0001 else f", p = {p_value(c.p)}"
+    left = f", {c.left_out} tried on one side only" if c.left_out else ""
+    return f"{who}: {c.verdict}. {both}, {gap}{p}, paired by task (n = {count(c.n)}{left})."
+
+
+def tally(compared: Sequence[Compared]) -> list[str]:
+    """How many comparisons of each figure ended in each verdict; nothing for a single one."""
+    sentences = []
+    for figure in dict.fromkeys(c.figure for c in compared):
+        verdicts = Counter(c.verdict for c in compared if c.figure == figure)
+        if verdicts.total() < 2:
+            continue
+        # What is most often so, first; the rarest verdicts are the ones to look at in the table.
+        counts = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.most_common())
+        sentences.append(f"Over all loads, {figure} against {_first(compared)}: {counts}.")
+    return sentences
 
 
 def gaps(cells: Sequence[CellSummary]) -> list[str]:
@@ -61,6 +105,7 @@ def gaps(cells: Sequence[CellSummary]) -> list[str]:
     checks |= {
         "no requests, so no rates and no latencies": [c for c in cells if c.window_end_s is None],
         "no scored attempts, so no accuracy": [c for c in cells if not c.n],
+        "no prices, so no cost": [c for c in cells if c.n and not c.cost_usd],
         "no server_metrics in the window": [
             c for c in cells if c.window_end_s is not None and c.running_mean is None
         ],
@@ -68,63 +113,45 @@ def gaps(cells: Sequence[CellSummary]) -> list[str]:
             c for c in cells if c.steps_per_min is not None and c.rate_interval is None
         ],
         "no steady window, so figures are of the whole cell": [
-            c for c in cells if c.window_reason.startswith("whole cell")
+            c for c in cells if c.window_end_s is not None and not c.steady
         ],
     }
     return [f"{what}: {_names(found, cells)}." for what, found in checks.items() if found]
 
 
-def _at_load(model: str, points: Sequence[LoadPoint]) -> list[str]:
-    where = f"{model}, {points[0].concurrency} at once"
-    measured = sorted((p for p in points if p.rate is not None), key=lambda p: -(p.rate or 0))
-    baseline = next((p for p in measured if p.policy == BASELINE), None)
-    others = [p for p in measured if p.policy != BASELINE]
+def _first(compared: Sequence[Compared]) -> str:
+    names = {c.name_a for c in compared}
+    return names.pop() if len(names) == 1 else "the first"
+
+
+def _at_load(
+    points: Sequence[LoadPoint], cells: Sequence[CellSummary], compared: Sequence[Compared]
+) -> list[str]:
+    where = setting(points[0], cells)
+    found = [c for c in compared if c.where == where and c.figure in (RATE, SCORE.name)]
+    measured = [p for p in points if p.rate is not None]
     if not measured:
         return [f"{where}: no steps per minute were measured."]
-    if baseline is None or not others:
-        lack = f"{BASELINE} was not measured" if baseline is None else "no other policy was"
-        return [f"{where}: {_rate(measured[0])}; {lack}, so there is nothing to compare."]
-    best = others[0]
-    accuracies = "; ".join(f"{p.policy} {_accuracy(p.correct, p.n)}" for p in (best, baseline))
-    return [f"{where}: {_comparison(best, baseline)}", f"Accuracy there: {accuracies}."]
-
-
-def _comparison(best: LoadPoint, baseline: LoadPoint) -> str:
-    assert best.rate is not None and baseline.rate is not None, f"unmeasured {best} {baseline}"
-    both = f"{_rate(best)} against {_rate(baseline)}"
-    if best.rate_interval is None or baseline.rate_interval is None:
-        return f"inconclusive. {both}; without both intervals no ratio is judged."
-    if not baseline.rate:
-        return f"inconclusive. {both}; no ratio to zero."
-    times = f"{best.rate / baseline.rate:.2f} times"
-    interval = ratio(best.rate, best.rate_interval, baseline.rate, baseline.rate_interval)
-    times += f" [{interval[0]:.2f} to {interval[1]:.2f}]" if interval else " [no interval]"
-    # The best of several is picked after the fact; asking for disjoint intervals, which is
-    # stricter than a ratio's interval without 1, pays for that choice.
-    if overlap(best.rate_interval, baseline.rate_interval):
-        return f"inconclusive. {both}: {times}, but the 95 % intervals overlap."
-    if best.rate > baseline.rate:
-        return f"{best.policy} is fastest, {times} {BASELINE}: {both}."
-    return f"{BASELINE} is fastest; the next, {best.policy}, makes {times} its rate: {both}."
+    if not found:
+        rates = "; ".join(_rate(p) for p in measured)
+        return [f"{where}: {rates}; there is no other policy to compare with."]
+    return [f"{where}: {against(c)}" for c in sorted(found, key=lambda c: c.figure != RATE)]
 
 
 def _rate(point: LoadPoint) -> str:
     interval = "no interval" if point.rate_interval is None else rate_range(*point.rate_interval)
-    return f"{point.policy} {rate(point.rate)} steps/min [{interval}] (n = {point.steps} steps)"
-
-
-def _accuracy(correct: int, n: int) -> str:
-    interval = wilson(correct, n)
-    if interval is None:
-        return "no scored attempts"
-    return f"{share(correct / n)} [{share_range(*interval)}] (n = {n})"
+    return (
+        f"{point.policy} {rate(point.rate)} steps/min [{interval}] (n = {count(point.steps)} steps)"
+    )
 
 
 def _names(found: Sequence[CellSummary], cells: Sequence[CellSummary]) -> str:
     if len(found) == len(cells):
         return f"all {len(cells)} cells"
-    names = [f"{c.policy} at {c.concurrency}" for c in found]
     repeats = len({c.repeat for c in cells}) > 1
-    if repeats:
-        names = [f"{name} (repeat {c.repeat})" for name, c in zip(names, found, strict=True)]
-    return ", ".join(names)
+    names = [
+        f"{c.policy} at {c.concurrency}" + (f" (repeat {c.repeat})" if repeats else "")
+        for c in found[:NAMED]
+    ]
+    more = f" and {len(found) - NAMED} more of {len(cells)}" if len(found) > NAMED else ""
+    return ", ".join(names) + more

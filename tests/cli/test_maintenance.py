@@ -80,14 +80,6 @@ def test_expire_shows_before_it_does() -> None:
     assert storage.query("select count(*) as n from attempts") == [{"n": 0}]
 
 
-def test_compare_gives_the_verdict_and_its_exit_code() -> None:
-    """0 for a verdict, 3 for none."""
-    row = as_json("compare", "a", "b")
-    assert (row["verdict"], row["n"], row["test"]) == ("better", 12, "exact McNemar")
-    code, text = tutti("compare", "a", "nowhere")
-    assert code == 3 and "inconclusive" in text
-
-
 async def test_the_maintenance_flow_runs_with_no_arguments() -> None:
     """As a plain function; what it found is its result."""
     from flows.maintenance import maintenance

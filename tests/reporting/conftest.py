@@ -12,6 +12,7 @@ import pytest
 
 import storage
 from storage import catalog as cat
+from tests.reporting.role_rows import build_roles
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STEPS = 4  # of each attempt
@@ -169,6 +170,13 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.Duck
     """The whole store: the load sweep `load` and the comparison `models`."""
     home = build_store(tmp_path_factory.mktemp("store"), LOAD + COMPARISON)
     with storage.connect(home) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A store with the sweep `roles`: judges, experts, users, and failures of every kind."""
+    with storage.connect(build_roles(tmp_path_factory.mktemp("roles"))) as connection:
         yield connection
 
 

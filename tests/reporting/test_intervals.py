@@ -1,52 +1,77 @@
-"""Intervals against values computed by hand or printed in tables."""
+"""Intervals from aggregates, against values computed by hand or printed in tables."""
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tasks.reporting.intervals import (
+    BINS,
     band_half_width,
-    difference,
-    overlap,
+    effective_n,
+    from_interval,
+    mean_interval,
     rate_per_min,
     ratio,
     t_interval,
-    wilson,
+    tail_interval,
 )
-
-
-def test_wilson_by_hand() -> None:
-    # p = 0.75, n = 40, z² = 3.8415: centre 0.798018 / 1.096037, half width 0.130034.
-    assert wilson(30, 40) == pytest.approx((0.598060, 0.858128), abs=1e-5)
-
-
-@pytest.mark.parametrize(("correct", "n", "edge"), [(0, 10, 0), (10, 10, 1)])
-def test_wilson_stays_a_share(correct: int, n: int, edge: int) -> None:
-    interval = wilson(correct, n)
-    assert interval is not None
-    assert interval[edge] == pytest.approx(float(edge), abs=1e-12)
-    assert 0 <= interval[0] < interval[1] <= 1
-
-
-def test_nothing_gives_no_interval() -> None:
-    assert wilson(0, 0) is None
-    assert t_interval([1.0]) is None
 
 
 def test_t_interval_by_hand() -> None:
     # Mean 2, s = 1, t(2) = 4.30265: half width 4.30265 / √3.
     assert t_interval([1, 2, 3]) == pytest.approx((2 - 2.48414, 2 + 2.48414), abs=1e-4)
+    assert t_interval([1.0]) is None
+    assert mean_interval(2, 1, 3) == t_interval([1, 2, 3])
 
 
-def test_batch_means_by_hand() -> None:
-    # Eight batches of 10 s with 4 to 6 steps: mean 30 a minute, s = 6 √(4/7), t(7) = 2.36462.
-    counts = [4, 6, 5, 5, 4, 6, 5, 5]
-    ends = [10.0 * batch + i for batch, count in enumerate(counts) for i in range(count)]
-    half = 2.36462 * 6 * (4 / 7) ** 0.5 / 8**0.5
-    assert rate_per_min(ends, 0, 80) == pytest.approx((30 - half, 30 + half), abs=1e-4)
+def test_attempts_at_different_tasks_are_each_worth_one() -> None:
+    # 30 of 40 right, each task once: the tasks' deviations are the attempts' own.
+    assert effective_n(30, 40, 40, 30 * 0.25**2 + 10 * 0.75**2) == pytest.approx(40)
+
+
+def test_copies_of_a_task_are_worth_one_attempt() -> None:
+    # 4 of 6 tasks right, each tried ten times with the same result every time.
+    spread = 4 * (10 / 3) ** 2 + 2 * (20 / 3) ** 2
+    assert effective_n(40, 60, 6, spread) == pytest.approx(5 * 60 / 59)
+    assert effective_n(60, 60, 6, 0.0) == 6  # no variance: each task once
+    assert effective_n(0, 0, 0, None) == 0
+
+
+@given(
+    st.lists(
+        st.integers(1, 9).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1
+    )
+)
+def test_attempts_are_never_worth_more_than_they_are(tasks: list[tuple[int, int]]) -> None:
+    correct, n = sum(right for right, _ in tasks), sum(of for _, of in tasks)
+    spread = sum((right - correct / n * of) ** 2 for right, of in tasks)
+    assert 0 < effective_n(correct, n, len(tasks), spread) <= n + 1e-9
+
+
+def test_a_steady_stream_has_a_narrow_rate() -> None:
+    interval = rate_per_min([10] * BINS, 100.0)
+    assert interval == pytest.approx((120, 120))
+
+
+def test_the_rate_lies_in_its_interval() -> None:
+    counts = [8, 12] * (BINS // 2)
+    low, high = rate_per_min(counts, 100.0) or (0, 0)
+    assert low <= 120 <= high
+    uneven = rate_per_min([4] * (BINS // 2) + [16] * (BINS // 2), 100.0)
+    assert uneven is not None and uneven[1] - uneven[0] > high - low  # a drift widens it
 
 
 def test_short_windows_have_no_rate_interval() -> None:
-    assert rate_per_min([float(i) for i in range(39)], 0, 40) is None
-    assert rate_per_min([1.0] * 100, 1, 1) is None
+    assert rate_per_min([2] * BINS, 40) is None
+    assert rate_per_min([100] * BINS, 0) is None
+
+
+def test_tail_of_many_steps_and_of_few() -> None:
+    latencies = np.random.default_rng(0).exponential(1.0, 5000)
+    low, high = tail_interval(latencies) or (0.0, 0.0)
+    assert low < -np.log(0.05) < high < 2 * low
+    assert tail_interval(latencies[:199]) is None
 
 
 def test_ratio_holds_the_estimate_and_shrinks_to_it() -> None:
@@ -58,15 +83,14 @@ def test_ratio_holds_the_estimate_and_shrinks_to_it() -> None:
     assert ratio(60, (50, 70), 30, (0, 60)) is None
 
 
-def test_difference_by_newcombes_example() -> None:
-    # Newcombe (1998), table II, example (a): 56/70 against 48/80, method 10.
-    assert difference((56, 70), (48, 80)) == pytest.approx((0.0524, 0.3339), abs=1e-4)
-    assert difference((1, 2), (0, 0)) is None
-
-
-def test_overlap() -> None:
-    assert overlap((0, 2), (1, 3)) and overlap((1, 3), (0, 2)) and overlap((0, 9), (1, 2))
-    assert not overlap((0, 1), (1.1, 2))
+def test_p_and_width_from_an_interval() -> None:
+    # An end at 1 is a p of 0.05, and at 95 % the interval is itself.
+    p, same = from_interval(2.0, (1.0, 4.0), 0.95)
+    assert p == pytest.approx(0.05, abs=1e-6) and same == pytest.approx((1, 4))
+    _, wider = from_interval(2.0, (1.0, 4.0), 0.99)
+    assert wider[0] < 1 and wider[1] > 4
+    with pytest.raises(ValueError, match="ratio's interval"):
+        from_interval(1.0, (0.0, 2.0), 0.95)
 
 
 def test_band_by_hand() -> None:

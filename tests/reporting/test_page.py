@@ -29,7 +29,8 @@ def page(report: Report) -> str:
 
 
 def test_files(report: Report) -> None:
-    names = {"throughput", "accuracy", "timeline-2", "timeline-8", "latency", "families"}
+    names = {"throughput", "accuracy", "step_latency", "cost", "anatomy", "latency", "families"}
+    names |= {"timeline-2", "timeline-8"}
     assert set(report.plots) == names
     written = {"index.html"} | {f"{n}.{kind}" for n in names for kind in ("svg", "png")}
     assert set(os.listdir(report.page.parent)) == written
@@ -37,10 +38,19 @@ def test_files(report: Report) -> None:
 
 
 def test_numbers(page: str) -> None:
-    for number in ("75.0 %", "59.8 to 85.8", "59.6", "0.1 to 152.1", "60.0 %", "all families"):
+    for number in (
+        "75.0 %",
+        "59.8 to 85.8",
+        "59.6",
+        "0.1 to 152.1",
+        "60.0 %",
+        "all families",
+        "0.40",
+    ):
         assert number in page
     assert "(n = 151, " in page  # steps behind the first policy's points
-    assert "cap is fastest, " in page and "after $1 &amp; $2 is more accurate" in page
+    assert "8 at once: cap against passthrough: <strong>better</strong>." in page
+    assert "after $1 &amp; $2 against before &lt;b&gt;: <strong>better</strong>." in page
     assert "Nothing is missing." in page
 
 
@@ -100,12 +110,12 @@ def test_no_sweeps_and_no_cells(connect_to: Connect, tmp_path: Path) -> None:
 def test_no_calls(connect_to: Connect, tmp_path: Path) -> None:
     connection = connect_to({"called": False, "sampled": False})
     report = build_report(connection, ["s"], tmp_path / "out", "No calls", {})
-    assert set(report.plots) == {"accuracy", "families"}
+    assert set(report.plots) == {"accuracy", "cost", "families"}
     assert {s.model for s in report.scores} == {"pocket"}  # no comparison: the load sweep's own
     page = report.page.read_text()
     assert "no requests, so no rates and no latencies: all 1 cells." in page
     assert "No finished steps: no latencies." in page
-    assert "The server was not sampled" in page
+    assert "There are no calls to count the seconds from." in page
 
 
 def test_one_cell_of_two_was_not_sampled(connect_to: Connect, tmp_path: Path) -> None:
@@ -113,6 +123,6 @@ def test_one_cell_of_two_was_not_sampled(connect_to: Connect, tmp_path: Path) ->
     report = build_report(connect_to(*cells), ["s"], tmp_path / "out", "Half", {})
     page = report.page.read_text()
     assert "no server_metrics in the window: cap at 2." in page
-    assert "Not sampled, so not shown: cap." in page
-    assert "inconclusive." in page
+    assert "The server was not sampled: cap." in page
+    assert "<strong>inconclusive</strong>." in page
     assert "no steady window, so figures are of the whole cell: cap at 2." in page

@@ -6,8 +6,10 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tasks.reporting import CellSummary, family_scores, summarise
-from tasks.reporting.series import HIT_RATIO, RUNNING, server_series
-from tasks.reporting.summary import all_families, load_points, pooled_family_scores, steps_of
+from tasks.reporting.families import all_families, pooled_family_scores
+from tasks.reporting.focus import focus
+from tasks.reporting.series import HIT_RATIO, RUNNING, rate_series, server_series
+from tasks.reporting.summary import load_points
 
 Connect = Callable[..., DuckDBPyConnection]
 
@@ -58,8 +60,25 @@ def test_server_figures(cells: list[CellSummary]) -> None:
 def test_steps_agree_with_the_macro(
     connection: DuckDBPyConnection, cells: list[CellSummary]
 ) -> None:
-    for cell in cells:
-        assert len(steps_of(connection, cell)) == cell.steps > 0
+    sql = (
+        "select cell_id, count(*) from steps s join cell_windows w using (cell_id) "
+        "where s.end_s >= w.start_s and s.end_s < w.end_s group by all"
+    )
+    with focus(connection, ["load"]) as focused:
+        counted = dict(focused.execute(sql).fetchall())
+    assert counted == {cell.cell_id: cell.steps for cell in cells}
+
+
+def test_a_focus_leaves_the_connection_as_it_was(connection: DuckDBPyConnection) -> None:
+    """Its copies shadow the tables on its own connection alone."""
+    every = connection.execute("select count(*) from attempts").fetchone()
+    with focus(connection, ["load"]) as focused:
+        mine = focused.execute("select count(*) from attempts").fetchone()
+        assert connection.execute("select count(*) from attempts").fetchone() == every
+    assert mine == (40 + 40 + 64 + 64 + 4,)
+    assert not connection.execute(
+        "select 1 from duckdb_tables() where table_name = 'steps'"
+    ).fetchall()
 
 
 def test_a_short_cell_falls_back_to_the_whole(connect_to: Connect) -> None:
@@ -107,7 +126,11 @@ def test_repeats_are_pooled_by_their_spread(cells: list[CellSummary]) -> None:
 
 
 def test_series_of_the_server(connection: DuckDBPyConnection) -> None:
-    (series,) = server_series(connection, "load-pocket-cap-2")
+    with focus(connection, ["load"]) as focused:
+        (series,) = server_series(focused, "load-pocket-cap-2")
+        seconds, per_min = rate_series(focused, "load-pocket-cap-2")
+    width = seconds[1] - seconds[0]
+    assert sum(per_min) * width / 60 == pytest.approx(40 * 4)  # every step is in one bin
     assert series.seconds[0] == pytest.approx(-1)
     assert len(series.seconds) <= 241
     assert set(series.values[RUNNING]) == {2.0}

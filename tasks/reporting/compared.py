@@ -1,0 +1,166 @@
+"""Two sweeps side by side: each point of one against the same point of the other.
+
+In: a store's connection and two sweep ids. Out: `index.html` in a folder, and on request the
+figures beside it. Points are matched by benchmark, model, policy and concurrency; what has one
+value in each sweep (two models, say) is what is compared, and not matched.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.reporting import html, plots, words
+from tasks.reporting.failures import failures, transcripts
+from tasks.reporting.focus import focus, rows
+from tasks.reporting.page import COMPARED_NOTE, Report, draw, write_figures, write_page
+from tasks.reporting.paired import RATE, SCORE, Pair, compare_pairs, compare_rates, ids_of
+from tasks.reporting.summary import CellSummary, LoadPoint, cells_of, in_order, load_points
+from tasks.reporting.terminal import COMPARISONS, ORIGIN, OUTCOME, identity
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+AXES = ("benchmark", "model", "policy", "concurrency")
+A, B = "A", "B"
+Key = tuple[Any, ...]
+"""A point's values on the axes that it is matched by."""
+Differing = tuple[str, str, str]
+"""A field of the suites, and what each says."""
+
+
+def build_comparison(
+    connection: "DuckDBPyConnection",
+    sweep_a: str,
+    sweep_b: str,
+    out: Path,
+    title: str,
+    notes: Mapping[str, str],
+    files: bool = True,
+) -> Report:
+    """Write the page that judges `sweep_b` against `sweep_a`; otherwise as `build_report`.
+
+    A point that only one of them has is named under what is missing. `Report.cells` are those of
+    both, `sweep_a`'s first, their models named after the side.
+    """
+    with focus(connection, [sweep_a, sweep_b]) as focused:
+        cells_a, cells_b = (in_order(cells_of(focused, each)) for each in (sweep_a, sweep_b))
+        failed = {A: failures(focused, [sweep_a]), B: failures(focused, [sweep_b])}
+        shown = transcripts(focused, [*failed[A], *failed[B]])
+        specs = [_spec(focused, each) for each in (sweep_a, sweep_b)]
+    pairs, unmatched = match(cells_a, cells_b)
+    cells = [*cells_a, *cells_b]
+    compared = [*compare_pairs(connection, pairs), *compare_rates(pairs, cells)]
+    labelled = [_labelled(cell, A) for cell in cells_a] + [_labelled(cell, B) for cell in cells_b]
+    load = plots.load_plots(labelled)
+    svgs = draw(load)
+    sections = [
+        html.section(
+            "Point by point",
+            html.table(COMPARISONS, compared) if compared else "",
+            html.figures(load, svgs, beside=True),
+            note=COMPARED_NOTE,
+        ),
+        html.section(
+            "The cells",
+            html.table({**identity(labelled), **OUTCOME}, labelled),
+            html.subsection(
+                "What they were", html.table({**identity(labelled), **ORIGIN}, labelled)
+            ),
+            html.subsection("How their suites differ", html.table(DIFFERS, _diff(*specs))),
+        ),
+        html.section(
+            "What went wrong",
+            *(
+                html.subsection(f"{side}", html.failure_table(failed[side], shown))
+                for side in (A, B)
+            ),
+            html.subsection("Transcripts", html.transcript_list(shown)) if shown else "",
+        ),
+    ]
+    pngs = write_figures(out, load, svgs) if files else {}
+    said = [
+        *words.tally(compared),
+        *(f"{c.where}: {words.against(c)}" for c in compared if c.figure in (SCORE.name, RATE)),
+    ]
+    gaps = [*unmatched, *words.gaps(labelled)]
+    page = write_page(out, title, notes, said, gaps, sections)
+    return Report(page, pngs, labelled, [], compared, [*failed[A], *failed[B]], said, gaps)
+
+
+def match(
+    cells_a: Sequence[CellSummary], cells_b: Sequence[CellSummary]
+) -> tuple[list[Pair], list[str]]:
+    """Points that both have, as pairs, and a sentence for each that one of them lacks."""
+    axes = [axis for axis in AXES if not _is_compared(axis, cells_a, cells_b)]
+    of_a, of_b = ({_key(p, axes): p for p in load_points(cells)} for cells in (cells_a, cells_b))
+    names = _names(axes, [*of_a, *of_b])
+    pairs = [
+        Pair(names[key], A, ids_of(of_a[key]), B, ids_of(of_b[key])) for key in of_a if key in of_b
+    ]
+    unmatched = [
+        f"only {side} has {names[key]}."
+        for side, mine, other in ((A, of_a, of_b), (B, of_b, of_a))
+        for key in mine
+        if key not in other
+    ]
+    return pairs, unmatched
+
+
+DIFFERS: Mapping[str, Callable[[Differing], str]] = {
+    "field": lambda row: row[0],
+    A: lambda row: row[1],
+    B: lambda row: row[2],
+}
+
+
+def _is_compared(axis: str, cells_a: Sequence[CellSummary], cells_b: Sequence[CellSummary]) -> bool:
+    """Whether each sweep has one value of the axis, and they differ."""
+    of_a, of_b = ({getattr(cell, axis) for cell in cells} for cells in (cells_a, cells_b))
+    return len(of_a) == len(of_b) == 1 and of_a != of_b
+
+
+def _key(point: LoadPoint, axes: Sequence[str]) -> Key:
+    return tuple(getattr(point, axis) for axis in axes)
+
+
+def _names(axes: Sequence[str], keys: Sequence[Key]) -> dict[Key, str]:
+    """Each point by what it differs from others in, and by its load."""
+    telling = [
+        place
+        for place, axis in enumerate(axes)
+        if axis == "concurrency" or len({key[place] for key in keys}) > 1
+    ]
+    return {
+        key: ", ".join(
+            f"{key[place]} at once" if axes[place] == "concurrency" else str(key[place])
+            for place in telling
+        )
+        or "the one point"
+        for key in keys
+    }
+
+
+def _labelled(cell: CellSummary, side: str) -> CellSummary:
+    """The cell under its side's name, for tables and figures of both."""
+    return replace(cell, model=f"{side} {cell.model}")
+
+
+def _spec(focused: "DuckDBPyConnection", sweep_id: str) -> dict[str, Any]:
+    found = rows(focused, "select name, spec from sweeps where sweep_id = $id", id=sweep_id)
+    return {"sweep": sweep_id, **json.loads(found[0]["spec"])} if found else {"sweep": sweep_id}
+
+
+def _diff(spec_a: Mapping[str, Any], spec_b: Mapping[str, Any]) -> list[Differing]:
+    """Fields of the suites with other values: (field, A's, B's)."""
+    return [
+        (name, _short(spec_a.get(name)), _short(spec_b.get(name)))
+        for name in dict.fromkeys([*spec_a, *spec_b])
+        if spec_a.get(name) != spec_b.get(name)
+    ]
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"

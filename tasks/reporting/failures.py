@@ -1,0 +1,150 @@
+"""What went wrong: attempts by status and reason, calls and tools that failed, some transcripts.
+
+In: a connection of `focus` and its sweeps. Out: `Failure`, `Fault` and `Transcript` rows. Only the
+transcripts chosen are read, each message up to a bound, so that a page of them stays small.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.reporting.focus import rows
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+KINDS = 30  # rows of each table; the rarer ones are one row
+EXAMPLES = 3  # transcripts of each kind
+TRANSCRIPTS = 24
+MESSAGE_CHARACTERS = 2000
+FIRST_MESSAGES, LAST_MESSAGES = 4, 12  # of a long transcript: the task, and how it ended
+WRONG = "wrong answer"
+"""In place of an error type: nothing failed, the answer was scored as wrong."""
+
+FAILURES_SQL = f"""
+with failed as (
+    select *, if(status = 'ok', '{WRONG}', coalesce(error_type, '')) as error
+    from attempts where list_contains($sweeps, sweep_id)
+        and (status != 'ok' or coalesce(not correct, false))
+)
+select status, coalesce(stop_reason, '') as stop_reason, error, count(*) as n,
+       count(distinct cell_id) as cells,
+       arg_max(attempt_id, coalesce(epoch_us(ended_at), 0), {EXAMPLES}) as examples
+from failed group by status, coalesce(stop_reason, ''), error
+order by any_value(status = 'ok'), n desc, failed.status, stop_reason, error
+"""
+FAULTS_SQL = f"""
+with ended as (
+    select 'call' as kind, role as name, status, cast(http_status as varchar) as detail from calls
+    union all select 'tool', name, status, error_type from tool_runs
+),
+counted as (
+    select kind, coalesce(name, '') as name, coalesce(status, '') as status,
+           coalesce(detail, '') as detail, count(*) as n
+    from ended group by all
+),
+totals as (
+    select kind, name, sum(n)::bigint as of_all from counted group by all
+)
+select kind, name, status, detail, n, of_all from counted join totals using (kind, name)
+where status not in ('ok', '') order by n desc, kind, name, status, detail limit {KINDS}
+"""
+TRANSCRIPT_SQL = """
+select attempt_id, position, role, name, left(content, {cut}) as content,
+       length(content) as characters, left(reasoning, {cut}) as reasoning, tool_calls, nth, n
+from (
+    select *, row_number() over (partition by attempt_id order by position) as nth,
+           count(*) over (partition by attempt_id) as n
+    from messages where attempt_id in ({ids})
+)
+where nth <= {first} or nth > n - {last} order by attempt_id, position
+"""
+SHOWN_SQL = """
+select attempt_id, task_id, trial, model, policy, concurrency, status, stop_reason, error_type
+from attempts where list_contains($ids, attempt_id)
+"""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Attempts that ended alike."""
+
+    status: str
+    stop_reason: str
+    error: str
+    """`error_type`; WRONG for an attempt that ended well with a wrong answer."""
+    n: int
+    cells: int
+    """How many cells they are in."""
+    examples: Sequence[str]
+    """Attempt ids, the latest first; empty where transcripts are not shown."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Calls of one role, or runs of one tool, that failed alike."""
+
+    kind: str
+    """`call` or `tool`."""
+    name: str
+    status: str
+    detail: str
+    """The HTTP status of a call, the error type of a tool run."""
+    n: int
+    of_all: int
+    """All calls of that role, or runs of that tool."""
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One attempt and its messages, the middle of a long one left out."""
+
+    attempt: Mapping[str, Any]
+    """Columns of `attempts`."""
+    messages: Sequence[Mapping[str, Any]]
+    """`role`, `name`, `content` (cut), `characters` (of it all), `reasoning`, `tool_calls`,
+    `nth` (from 1) and `n` (of all messages)."""
+
+
+def failures(focused: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> list[Failure]:
+    """By count, wrong answers last; the rarest kinds beyond KINDS are one row of their own."""
+    found = rows(focused, FAILURES_SQL, sweeps=list(sweep_ids))
+    kept = [Failure(**row) for row in found[:KINDS]]
+    rest = found[KINDS:]
+    if rest:
+        words = f"{len(rest)} rarer kinds"
+        cells = max(row["cells"] for row in rest)
+        kept.append(Failure("", "", words, sum(row["n"] for row in rest), cells, ()))
+    return kept
+
+
+def faults(focused: "DuckDBPyConnection") -> list[Fault]:
+    """Failed calls by role and tool runs by tool, the most frequent first."""
+    return [Fault(**row) for row in rows(focused, FAULTS_SQL)]
+
+
+def transcripts(focused: "DuckDBPyConnection", shown: Sequence[Failure]) -> dict[str, Transcript]:
+    """By attempt id: of each kind the latest attempt, then each kind's second, up to TRANSCRIPTS.
+
+    An attempt without messages (one whose process died) has none.
+    """
+    ids = [
+        failure.examples[turn]
+        for turn in range(EXAMPLES)
+        for failure in shown
+        if turn < len(failure.examples)
+    ][:TRANSCRIPTS]
+    if not ids:
+        return {}
+    values = {f"id{i}": attempt_id for i, attempt_id in enumerate(ids)}
+    sql = TRANSCRIPT_SQL.format(
+        cut=MESSAGE_CHARACTERS,
+        first=FIRST_MESSAGES,
+        last=LAST_MESSAGES,
+        ids=", ".join(f"${name}" for name in values),  # constants: files are skipped by them
+    )
+    messages: dict[str, list[dict[str, Any]]] = {}
+    for row in rows(focused, sql, **values):
+        messages.setdefault(row["attempt_id"], []).append(row)
+    attempts = {row["attempt_id"]: row for row in rows(focused, SHOWN_SQL, ids=ids)}
+    return {each: Transcript(attempts[each], messages[each]) for each in ids if each in messages}

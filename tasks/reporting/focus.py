@@ -1,0 +1,132 @@
+"""The rows a report is about, at hand: its sweeps' tables in memory, sorted by cell, without texts.
+
+In: a store's connection and sweep ids. Out: a connection of its own, in which the tables' names
+mean those copies: the contract's macros then read one cell's rows and not the store's. It also has
+`origins`, `cell_windows` and `steps`, so that every figure comes from a GROUP BY.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+END_S = 1e-6  # windows are half open; one microsecond more takes in what ends last
+
+# Table to the columns that a report and the macros it asks read, and the order of its copy.
+COPIED = {
+    "attempts": ("* exclude (answer)", "cell_id"),
+    "calls": (
+        "cell_id, attempt_id, step, role, status, http_status, sent_at, admitted_at, ended_at, "
+        "held_s, ttft_s, latency_s, prompt_tokens, cached_tokens, completion_tokens",
+        "cell_id",
+    ),
+    "tool_runs": (
+        "cell_id, attempt_id, step, name, started_at, ended_at, status, error_type",
+        "cell_id",
+    ),
+    "retrievals": ("cell_id, attempt_id, step, latency_s", "cell_id"),
+    "server_metrics": ('cell_id, engine_id, name, "at", value', "cell_id, name"),
+}
+# Histograms' buckets are most of a server's samples and in no figure of a report.
+ROWS_LEFT_OUT = {"server_metrics": "and not contains(name, '_bucket')"}
+
+# As in window_summary: a log of another tool may not say when its calls were sent.
+ORIGINS_SQL = """
+create temp table origins as
+with ends as (
+    select cell_id, ended_at from calls
+    union all select cell_id, ended_at from tool_runs
+    union all select cell_id, ended_at from attempts
+),
+starts as (
+    select cell_id, coalesce(min(sent_at), min(ended_at)) as t0 from calls group by cell_id
+)
+select cell_id, any_value(t0) as t0, (epoch_us(max(ended_at)) - epoch_us(any_value(t0))) / 1e6
+           as last_s
+from ends join starts using (cell_id) group by cell_id
+"""
+# A step is an orchestrator's call plus the tool runs that follow it, as in window_summary.
+STEPS_SQL = """
+create temp table steps as
+with answered as (
+    select cell_id, attempt_id, step, min(sent_at) as sent_at, max(ended_at) as ended_at
+    from calls where role = 'orchestrator' and status = 'ok' group by all
+),
+tooled as (
+    select cell_id, attempt_id, step, max(ended_at) as ended_at from tool_runs group by all
+)
+select a.cell_id, a.attempt_id, a.step,
+       (epoch_us(greatest(a.ended_at, coalesce(t.ended_at, a.ended_at))) - epoch_us(o.t0)) / 1e6
+           as end_s,
+       (epoch_us(greatest(a.ended_at, coalesce(t.ended_at, a.ended_at))) - epoch_us(a.sent_at))
+           / 1e6 as latency_s
+from answered a left join tooled t using (cell_id, attempt_id, step)
+     join origins o on o.cell_id = a.cell_id
+where a.ended_at is not null order by a.cell_id, end_s
+"""
+WINDOWS_SQL = """
+create temp table cell_windows
+(cell_id varchar, start_s double, end_s double, last_s double, reason varchar, steady boolean)
+"""
+
+
+@contextmanager
+def focus(
+    connection: "DuckDBPyConnection", sweep_ids: Sequence[str]
+) -> Iterator["DuckDBPyConnection"]:
+    """A connection to the same store that sees those sweeps alone; closed at the end."""
+    focused = connection.cursor()
+    try:
+        focused.execute("set timezone = 'UTC'")
+        for table, (columns, order) in COPIED.items():
+            # By sweep, so that other sweeps' parts are not opened; by cell, for rows without one.
+            focused.execute(
+                f"create temp table {table} as select {columns} from {table} "
+                "where (list_contains($sweeps, sweep_id) or sweep_id is null) and cell_id in "
+                "(select cell_id from cells where list_contains($sweeps, sweep_id)) "
+                f"{ROWS_LEFT_OUT.get(table, '')} order by {order}",
+                {"sweeps": list(sweep_ids)},
+            )
+        for statement in (ORIGINS_SQL, STEPS_SQL, WINDOWS_SQL):
+            focused.execute(statement)
+        _find_windows(focused, sweep_ids)
+        yield focused
+    finally:
+        focused.close()
+
+
+def rows(connection: "DuckDBPyConnection", sql: str, **values: Any) -> list[dict[str, Any]]:
+    """The rows of one statement with `$name` parameters, as dictionaries."""
+    cursor = connection.execute(sql, values)
+    names = [column[0] for column in cursor.description or []]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _find_windows(focused: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> None:
+    sql = (
+        "select c.cell_id, o.last_s from cells c left join origins o using (cell_id) "
+        "where list_contains($sweeps, c.sweep_id)"
+    )
+    for cell in rows(focused, sql, sweeps=list(sweep_ids)):
+        found = rows(focused, "from steady_window($cell)", cell=cell["cell_id"])[0]
+        window = _window(found["start_s"], found["end_s"], found["reason"], cell["last_s"])
+        focused.execute(
+            "insert into cell_windows values ($cell, $start, $end, $last, $reason, $steady)",
+            dict(window, cell=cell["cell_id"], last=cell["last_s"]),
+        )
+
+
+def _window(
+    start_s: float | None, end_s: float | None, reason: str, last_s: float | None
+) -> dict[str, Any]:
+    """The steady window, else the whole cell with the reason, else none."""
+    if start_s is not None and end_s is not None and start_s < end_s:
+        return {"start": start_s, "end": end_s, "reason": reason, "steady": True}
+    if last_s is None or last_s <= 0:
+        return {"start": None, "end": None, "reason": "no requests", "steady": False}
+    if start_s is not None:
+        reason = "the steady window is empty"
+    whole = f"whole cell: {reason}"
+    return {"start": 0.0, "end": last_s + END_S, "reason": whole, "steady": False}

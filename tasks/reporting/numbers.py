@@ -1,0 +1,76 @@
+"""Numbers as text: as many digits as are worth reading. An absent value is a dash."""
+
+import math
+
+ABSENT = "–"  # noqa: RUF001
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """`value` with thousands separated, or a dash."""
+    return ABSENT if value is None else f"{value:,.{digits}f}"
+
+
+def count(value: int) -> str:
+    """A whole number with thousands separated."""
+    return f"{value:,}"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds to three digits below 0.1, two below 10, one below 100, else whole; or a dash."""
+    if value is None:
+        return ABSENT
+    size = abs(value)
+    if size < 0.0005:
+        return "0"
+    return number(value, 3 if size < 0.1 else 2 if size < 10 else 1 if size < 100 else 0)
+
+
+def usd(value: float | None) -> str:
+    """USD to cents, or to two significant digits below one; or a dash."""
+    if value is None:
+        return ABSENT
+    if value == 0 or abs(value) >= 1:
+        return number(value, 2)
+    return f"{value:.{min(8, 1 - math.floor(math.log10(abs(value))))}f}"
+
+
+def share(value: float | None) -> str:
+    """A share of 0 to 1 as a percentage with one digit, or a dash."""
+    return ABSENT if value is None else f"{value * 100:.1f} %"
+
+
+def share_range(low: float | None, high: float | None) -> str:
+    """An interval of shares, as percentages."""
+    return ABSENT if low is None or high is None else f"{low * 100:.1f} to {high * 100:.1f}"
+
+
+def number_range(low: float | None, high: float | None) -> str:
+    """An interval of numbers."""
+    return ABSENT if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
+def seconds_range(low: float | None, high: float | None) -> str:
+    """An interval of seconds."""
+    return ABSENT if low is None or high is None else f"{seconds(low)} to {seconds(high)}"
+
+
+def signed_range(low: float, high: float) -> str:
+    """An interval of differences, with their signs."""
+    return f"{low:+.1f} to {high:+.1f}"
+
+
+def p_value(value: float | None) -> str:
+    """A p-value to two digits, or that it is tiny; or a dash."""
+    if value is None:
+        return ABSENT
+    return "<0.0001" if value < 0.0001 else f"{value:.2g}"
+
+
+def rate(value: float | None) -> str:
+    """A rate to three digits or the whole number, or a dash."""
+    return number(value, 1 if value is not None and value < 100 else 0)
+
+
+def rate_range(low: float | None, high: float | None) -> str:
+    """An interval of rates."""
+    return ABSENT if low is None or high is None else f"{rate(low)} to {rate(high)}"

@@ -1,0 +1,104 @@
+"""What went wrong, in the sweep of roles: counts, faults, and transcripts of a bounded number."""
+
+from pathlib import Path
+
+import pytest
+from duckdb import DuckDBPyConnection
+
+from tasks.reporting import build_report
+from tasks.reporting import failures as bounds
+from tasks.reporting.failures import (
+    FIRST_MESSAGES,
+    LAST_MESSAGES,
+    MESSAGE_CHARACTERS,
+    WRONG,
+    Failure,
+    Transcript,
+    failures,
+    faults,
+    transcripts,
+)
+from tasks.reporting.focus import focus
+from tests.reporting.role_rows import LONG
+
+
+@pytest.fixture(scope="module")
+def failed(roles: DuckDBPyConnection) -> list[Failure]:
+    with focus(roles, ["roles"]) as focused:
+        return failures(focused, ["roles"])
+
+
+@pytest.fixture(scope="module")
+def shown(roles: DuckDBPyConnection, failed: list[Failure]) -> dict[str, Transcript]:
+    with focus(roles, ["roles"]) as focused:
+        return transcripts(focused, failed)
+
+
+def test_every_attempt_that_was_not_right_is_counted_once(failed: list[Failure]) -> None:
+    counted = {(f.status, f.stop_reason, f.error): (f.n, f.cells) for f in failed}
+    assert counted == {
+        ("limit", "max_turns", ""): (4, 2),
+        ("model_error", "no_valid_call", "<BadArguments>"): (2, 2),
+        ("infra_error", "model_call_failed", "HTTP 503"): (2, 2),
+        ("scorer_error", "answered", "JudgeSilent"): (2, 2),
+        ("cancelled", "cancelled", ""): (2, 2),
+        ("ok", "answered", WRONG): (8, 2),
+    }
+    assert failed[0].n == 4 and failed[-1].error == WRONG  # by count, wrong answers last
+
+
+def test_faults_of_calls_and_tools(roles: DuckDBPyConnection) -> None:
+    with focus(roles, ["roles"]) as focused:
+        found = {(f.kind, f.name, f.status, f.detail): (f.n, f.of_all) for f in faults(focused)}
+    # One of three runs of each of 48 attempts; attempts 6 and 16 of each cell have a failed call.
+    assert found[("tool", "ask <all>", "error", "Timeout")] == (48, 144)
+    assert found[("call", "orchestrator", "error", "503")] == (4, 148)
+
+
+def test_each_kind_has_the_latest_attempts_and_none_is_shown_twice(
+    failed: list[Failure], shown: dict[str, Transcript]
+) -> None:
+    for failure in failed:
+        assert any(each in shown for each in failure.examples)
+    limits = next(f for f in failed if f.status == "limit")
+    assert {each.rsplit("-", 1)[1] for each in limits.examples[:2]} == {"4"}
+    assert len(shown) == sum(min(3, f.n) for f in failed) <= bounds.TRANSCRIPTS
+
+
+def test_a_transcript_is_cut_and_says_so(shown: dict[str, Transcript]) -> None:
+    messages = shown["adaptive-5"].messages
+    assert len(messages) == FIRST_MESSAGES + LAST_MESSAGES
+    assert [m["nth"] for m in messages][:5] == [1, 2, 3, 4, 43 - LAST_MESSAGES + 1]
+    assert messages[1]["characters"] == len(LONG) > len(messages[1]["content"])
+    assert len(messages[1]["content"]) == MESSAGE_CHARACTERS
+
+
+def test_the_number_of_transcripts_and_of_kinds_is_bounded(
+    roles: DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "TRANSCRIPTS", 2)
+    monkeypatch.setattr(bounds, "KINDS", 3)
+    with focus(roles, ["roles"]) as focused:
+        failed = failures(focused, ["roles"])
+        assert len(transcripts(focused, failed)) == 2
+    assert len(failed) == 4 and failed[-1].error == "3 rarer kinds"
+    assert sum(each.n for each in failed) == 20
+
+
+def test_the_page_links_to_what_it_holds(roles: DuckDBPyConnection, tmp_path: Path) -> None:
+    page = build_report(roles, ["roles"], tmp_path, "Roles", {}, files=False).page.read_text()
+    links = {text.split('"')[0] for text in page.split('href="#transcript-')[1:]}
+    held = {text.split('"')[0] for text in page.split('id="transcript-')[1:]}
+    assert links == held and len(held) == 14
+    assert "<script" not in page and "Question 5 &lt;script&gt;" in page
+    assert "cut: 5,000 characters in all" in page and "27 messages left out" in page
+    assert "→ ask" in page and "hm &amp; hm" in page and "&lt;BadArguments&gt;" in page
+    assert LONG not in page
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html"]
+    assert "2 attempts ended in infrastructure errors and are in no score" in page
+
+
+def test_nothing_failed_and_no_attempts(roles: DuckDBPyConnection) -> None:
+    with focus(roles, ["nowhere"]) as focused:
+        assert failures(focused, ["nowhere"]) == []
+        assert faults(focused) == [] and transcripts(focused, []) == {}

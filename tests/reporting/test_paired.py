@@ -1,0 +1,94 @@
+"""Comparisons: what is paired with what, verdicts of known data, Holm over a figure's pairs."""
+
+import pytest
+from duckdb import DuckDBPyConnection
+
+from tasks.reporting import CellSummary, summarise
+from tasks.reporting.paired import (
+    RATE,
+    SCORE,
+    Compared,
+    Pair,
+    compare_pairs,
+    compare_rates,
+    model_pairs,
+    policy_pairs,
+)
+
+
+@pytest.fixture(scope="module")
+def cells(connection: DuckDBPyConnection) -> list[CellSummary]:
+    return summarise(connection, "load")
+
+
+@pytest.fixture(scope="module")
+def found(connection: DuckDBPyConnection, cells: list[CellSummary]) -> list[Compared]:
+    return compare_pairs(connection, policy_pairs(cells))
+
+
+def test_policies_are_judged_against_passthrough_at_each_load(cells: list[CellSummary]) -> None:
+    pairs = policy_pairs(cells)
+    assert [(p.where, p.name_a, p.name_b) for p in pairs] == [
+        ("2 at once", "passthrough", "cap"),
+        ("8 at once", "passthrough", "cap"),
+    ]
+    assert policy_pairs([c for c in cells if c.policy == "cap"]) == []
+
+
+def test_scores_are_paired_by_task(found: list[Compared]) -> None:
+    scores = [each for each in found if each.figure == SCORE.name]
+    assert [each.n for each in scores] == [10, 10]  # tasks, not attempts
+    # Attempt i of 40 is at task i % 10 and right below 30 or 31: one task's mean is 1/4 better.
+    assert scores[0].change == pytest.approx(1 / 40)
+    assert scores[0].mean_a == pytest.approx(0.75)
+
+
+def test_the_void_attempt_is_at_a_task_of_its_own(found: list[Compared]) -> None:
+    """An infra_error counts on no side: it is not even a task left out."""
+    assert all(each.left_out == 0 for each in found if each.figure == SCORE.name)
+
+
+def test_faster_is_better(found: list[Compared], cells: list[CellSummary]) -> None:
+    seconds = {each.where: each for each in found if each.figure == "seconds an attempt"}
+    eight = seconds["8 at once"]
+    assert eight.verdict == "better" and eight.change is not None and eight.change < 0
+    rates = {each.where: each for each in compare_rates(policy_pairs(cells), cells)}
+    assert rates["8 at once"].verdict == "better" and (rates["8 at once"].change or 0) > 1
+    assert rates["8 at once"].figure == RATE
+    assert rates["2 at once"].n == cells[0].steps + cells[1].steps
+
+
+def test_costs_that_are_all_alike_are_the_same(found: list[Compared]) -> None:
+    for each in (c for c in found if c.figure == "USD an attempt"):
+        assert each.change == 0
+
+
+def test_models_over_all_of_their_cells(connection: DuckDBPyConnection) -> None:
+    (pair,) = model_pairs(summarise(connection, "models"))
+    assert (pair.name_a, pair.name_b) == ("before <b>", "after $1 & $2")
+    (score,) = compare_pairs(connection, [pair], [SCORE])
+    assert score.verdict == "better" and score.n == 10
+
+
+def test_a_cell_against_itself_is_never_better(
+    connection: DuckDBPyConnection, cells: list[CellSummary]
+) -> None:
+    side = (cells[0].cell_id,)
+    for each in compare_pairs(connection, [Pair("here", "a", side, "b", side)]):
+        assert each.change == 0 and each.verdict in ("same", "inconclusive")
+
+
+def test_holm_over_the_pairs_of_a_figure(
+    connection: DuckDBPyConnection, cells: list[CellSummary]
+) -> None:
+    """The more is compared, the larger each p."""
+    (_, eight) = policy_pairs(cells)
+    (alone,) = compare_rates([eight], cells)
+    among = compare_rates([eight] * 5, cells)
+    assert alone.p is not None and among[0].p == pytest.approx(min(1, 5 * alone.p))
+
+
+def test_nothing_to_compare(connection: DuckDBPyConnection) -> None:
+    assert compare_pairs(connection, []) == []
+    nowhere = Pair("nowhere", "a", ("no cell",), "b", ("none",))
+    assert compare_pairs(connection, [nowhere]) == []

@@ -44,6 +44,7 @@ BUILD_DOCUMENTS = 10_000
 CONCURRENCY = 64
 LOAD_S = 4.0
 RATE_PER_S = 1_000.0
+LIGHT_RATES_PER_S = (200, 500)
 SPEC = IndexSpec(kind="ivf", template="{text}", shard_documents=65_536)
 
 
@@ -150,6 +151,7 @@ def measure_service(report: Report, folder: Path, root: Path, repeats: int) -> N
     port = free_port()
     everywhere = sorted(os.sched_getaffinity(0))
     found, spent = [], []
+    light: dict[int, list[float]] = {rate: [] for rate in LIGHT_RATES_PER_S}
     with Server([*command, str(port)], root / "service.log", everywhere) as server:
         server.wait_ready(f"http://127.0.0.1:{port}/health")
         run_job(Job(port, CONCURRENCY, 1.0))
@@ -160,10 +162,15 @@ def measure_service(report: Report, folder: Path, root: Path, repeats: int) -> N
             spent.append((cpu_s(server.owner) - before) / many.asked * 1e6)
             paced = run_job(Job(port, CONCURRENCY, LOAD_S, RATE_PER_S))
             found.append((one, many, paced))
+            for rate, p95_ms in light.items():
+                p95_ms.append(run_job(Job(port, CONCURRENCY, LOAD_S / 2, rate)).p95_ms)
     target = Target(RATE_PER_S, least=True)
     report.figure("service_requests_per_s", [many.per_s for _, many, _ in found], target)
     report.figure("service_cpu_us_per_request", spent)
     report.figure("service_one_p50_ms", [one.p50_ms for one, _, _ in found])
+    report.figure("service_one_p95_ms", [one.p95_ms for one, _, _ in found])
+    for rate, p95_ms in light.items():
+        report.figure(f"service_at_{rate}_p95_ms", p95_ms)
     report.figure("service_64_p95_ms", [many.p95_ms for _, many, _ in found])
     report.figure("service_paced_per_s", [paced.per_s for _, _, paced in found])
     report.figure("service_paced_p95_ms", [paced.p95_ms for _, _, paced in found])
@@ -175,7 +182,8 @@ def measure_service(report: Report, folder: Path, root: Path, repeats: int) -> N
         "start_s: from the process to its first answer, imports included, files in the page cache. "
         f"service_64: {CONCURRENCY} clients that each ask again when answered; their latency is "
         f"{CONCURRENCY} divided by their rate, whatever the service does. paced: "
-        f"{RATE_PER_S:,.0f} requests a second over {CONCURRENCY} connections. one: a client alone."
+        f"{RATE_PER_S:,.0f} requests a second over {CONCURRENCY} connections; at_N: N a second. "
+        "one: a client alone."
     )
 
 

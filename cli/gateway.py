@@ -169,16 +169,8 @@ def _endpoint(name: str, model: "Model", url: str, identity: str) -> "EndpointCo
     from tasks.serving.gateway.endpoint import EndpointConfig
 
     outside = model.checkpoint is None  # what tutti starts is served under the registry's name
-    return EndpointConfig(
-        url=url,
-        id=identity,
-        pool=name,
-        models=((model.served_name if outside else None) or name,),
-        max_calls=model.max_calls,
-        api_key_env=model.api_key_env,
-        prices=model.prices,
-        metrics=model.provider == "vllm",
-    )
+    served = (model.served_name if outside else None) or name
+    return EndpointConfig.of_model(model, url, identity, served, pool=name)
 
 
 def _settings(

@@ -12,8 +12,19 @@ from typing import Annotated, Any
 
 import typer
 
-from cli import exchange, gateway, lineage, maintenance, score, simulate
-from cli.failures import guarded
+from cli import (
+    compare,
+    exchange,
+    gate,
+    gateway,
+    lineage,
+    maintenance,
+    models,
+    report,
+    score,
+    simulate,
+)
+from cli.failures import UsageError, guarded
 
 PROJECT = Path(__file__).resolve().parents[1]
 MODELS = PROJECT / "deployments" / "models.yaml"
@@ -36,8 +47,12 @@ lineage.register(app)
 gateway.register(app)
 simulate.register(app)
 score.register(app)
+report.register(app)
+compare.register(app)
+gate.register(app)
 exchange.register(app)
 maintenance.register(app)
+models.register(app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 ModelsFile = Annotated[Path, typer.Option("--models", help="the model registry file")]
@@ -169,6 +184,13 @@ def sweep_run(
     where: Annotated[
         str | None, typer.Option(help="SQL over the items' attributes: subject = 'physics'")
     ] = None,
+    judge: Annotated[str | None, typer.Option(help="a model that scores answers")] = None,
+    user: Annotated[str | None, typer.Option(help="a model that plays the user")] = None,
+    agent: Annotated[str | None, typer.Option(help="an orchestrator, by name or file")] = None,
+    expert: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=MODEL: another model for one of the agent's; may be repeated"),
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="print the first prompt and end")] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
     as_json: AsJson = False,
@@ -179,6 +201,8 @@ def sweep_run(
         from tasks.sweeps.suite import read_suite, with_fields
 
         chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
+        chosen |= {"judge": judge, "user": user, "agent": agent}
+        chosen["experts"] = None if expert is None else dict(map(_named, expert))
         chosen["ids"] = tuple(each.strip() for each in ids.split(",")) if ids else None
         wanted = with_fields(read_suite(_suite_path(suite)), chosen)
         if dry_run:
@@ -204,24 +228,6 @@ def sweep_status(
         from cli.local import show_status
 
         show_status(sweep, as_json)
-
-    guarded(work)
-
-
-@app.command()
-def report(
-    sweep: Annotated[
-        str, typer.Argument(help="a sweep's id or name; the last one if left out")
-    ] = "",
-    out: Annotated[Path | None, typer.Option(help="folder for the page and plots")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write the report of a sweep: a table here, a page with plots."""
-
-    def work() -> None:
-        from cli.local import write_report
-
-        write_report(sweep, out, as_json)
 
     guarded(work)
 
@@ -276,6 +282,13 @@ def train_pocket(
         run_flow(flow, prefect, as_json, parameters, out, models)
 
     guarded(work)
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, model = text.partition("=")
+    if not (name and equals and model):
+        raise UsageError(f"--expert must be NAME=MODEL, not {text!r}")
+    return name, model
 
 
 def _suite_path(name: str) -> Path:

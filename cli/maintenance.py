@@ -1,4 +1,4 @@
-"""The verbs that keep a store in order: compact, verify, expire; and compare, a macro by name.
+"""The verbs that keep a store in order: compact, verify, expire.
 
 In: the store of TUTTI_HOME. Out: what was done, as a line or a table, or as JSON.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +24,7 @@ OnProgress = Callable[[int, int], None]
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    for verb in (compact, verify, expire, compare):
+    for verb in (compact, verify, expire):
         app.command()(verb)
 
 
@@ -103,34 +103,6 @@ def expire(
     guarded(work)
 
 
-def compare(
-    cell_a: Annotated[str, typer.Argument(help="the cell compared with")],
-    cell_b: Annotated[str, typer.Argument(help="the cell in question")],
-    margin: Annotated[
-        float, typer.Option(min=0.0, help="a difference within it either way is the same")
-    ] = 0.05,
-    as_json: AsJson = False,
-) -> None:
-    """Compare two cells by task: difference, 95 % interval, p, verdict.
-
-    Exit code 3 when the verdict is inconclusive.
-    """
-
-    def work() -> None:
-        from storage import query
-
-        given = {"a": cell_a, "b": cell_b, "margin": margin}
-        (row,) = query("select * from compare($a, $b, margin := $margin)", parameters=given)
-        if as_json:
-            typer.echo(json.dumps(row))
-        else:
-            _show_row(row)
-        if row["verdict"] == "inconclusive":
-            raise typer.Exit(3)
-
-    guarded(work)
-
-
 @contextmanager
 def _progress(title: str) -> Iterator[OnProgress]:
     """A bar on the terminal's standard error; nothing where that is no terminal."""
@@ -177,13 +149,3 @@ def _show_expired(found: Sequence["Expired"], dry_run: bool) -> None:
         outcome = each.kept or ("would go" if dry_run else "let go")
         table.add_row(each.sweep_id, escape(each.name), last, *size, escape(outcome))
     Console().print(table if found else "no sweep is meant")
-
-
-def _show_row(row: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(show_header=False)
-    for name, value in row.items():
-        table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
-    Console().print(table)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+from tasks.scoring.statistics.spread import spread
+
 Groups = Sequence[Sequence[float]]
 
 
@@ -43,12 +45,9 @@ def mean(groups: Groups, clusters: Sequence[Hashable] | None = None) -> Estimate
     """Mean over tasks of each task's mean, and its standard error at the level of questions.
 
     Without clusters: sd of the task means / √n. With `clusters` (one label a task: tasks that share
-    a document or a template): √(G/(G-1) Σ_g (Σ_{i in g} (x_i - mean))²) / n, which for clusters of
-    one task is the former. Repeated trials lower the error by what they lower the task's own noise,
-    and never count as more questions.
-
-    Source: Miller, "Adding error bars to evals", 2024; with the correction
-    G/(G-1) for few clusters.
+    a document or a template) as `statistics.spread`. Repeated trials lower the error by what they
+    lower the task's own noise, and never count as more questions. For an interval:
+    `statistics.mean_interval`.
     """
     return _over_tasks([fmean(_filled(group)) for group in groups], clusters)
 
@@ -118,21 +117,8 @@ def bounds(scores: Sequence[float], n_infra: int) -> Bounds:
 
 
 def _over_tasks(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> Estimate:
-    n = len(values)
-    if n == 0:
-        raise ValueError("no tasks")
-    labels = range(n) if clusters is None else clusters
-    if len(labels) != n:
-        raise ValueError(f"{len(labels)} clusters for {n} tasks")
-    centre = fmean(values)
-    sums: dict[Hashable, list[float]] = {}
-    for label, value in zip(labels, values, strict=True):
-        sums.setdefault(label, []).append(value - centre)
-    g = len(sums)
-    if g < 2:
-        return Estimate(centre, None, n)
-    squares = math.fsum(math.fsum(residuals) ** 2 for residuals in sums.values())
-    return Estimate(centre, math.sqrt(g / (g - 1) * squares) / n, n)
+    known = spread(values, clusters)
+    return Estimate(known.mean, known.se, known.n)
 
 
 def _filled(group: Sequence[float]) -> Sequence[float]:

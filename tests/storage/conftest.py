@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 import storage
+from tests.conftest import NewCatalog
 from tests.storage import postgres
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -36,17 +37,32 @@ def postgres_url() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="session")
+def empty_database(postgres_url: str) -> sa.URL:
+    """A catalog without rows on that server, which tests take copies of."""
+    server = sa.make_url(postgres_url)
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text("create database empty"))
+    engine.dispose()
+    url = server.set(database="empty").render_as_string(hide_password=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TUTTI_CATALOG_URL", url)
+        storage.open_catalog(storage.Home(Path(tempfile.gettempdir()))).close()
+    return server
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Which database keeps the catalog; every test that opens a store runs on both."""
     if request.param == "sqlite":
         yield "sqlite"
         return
-    server = sa.make_url(request.getfixturevalue("postgres_url"))
+    server = request.getfixturevalue("empty_database")
     name = f"t{uuid.uuid4().hex}"
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.execute(sa.text(f"create database {name}"))
+        connection.execute(sa.text(f"create database {name} template empty"))
         url = server.set(database=name).render_as_string(hide_password=False)
         monkeypatch.setenv("TUTTI_CATALOG_URL", url)
         yield "postgresql"
@@ -61,9 +77,12 @@ def home(tmp_path: Path) -> storage.Home:
 
 
 @pytest.fixture
-def catalog(home: storage.Home, database: str) -> Iterator[storage.Catalog]:
+def catalog(
+    home: storage.Home, database: str, new_catalog: NewCatalog
+) -> Iterator[storage.Catalog]:
     """The test's store, open."""
-    with storage.open_catalog(home) as catalog:
+    new = new_catalog if database == "sqlite" else storage.open_catalog
+    with new(home) as catalog:
         yield catalog
 
 

@@ -42,7 +42,8 @@ def cluster(folder: Path) -> Iterator[str]:
         )
 
     run(str(found / "initdb"), "-D", str(data), "-U", "tutti", "--auth=trust", "--no-sync")
-    settings = f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=50"
+    settings = f"-k {folder} -c listen_addresses='' -c max_connections=50"
+    settings += " -c fsync=off -c full_page_writes=off -c autovacuum=off"  # it need not last
     log = str(folder / "server.log")
     run(str(found / "pg_ctl"), "-D", str(data), "-o", settings, "-l", log, "-w", "start")
     try:

@@ -17,12 +17,12 @@ from tests.storage.kill_history import History, Nursery
 from tests.storage.kill_scenarios import SCENARIOS, place_for
 
 FEW = {
-    "one writer": 4,
-    "writers and compactor": 6,
-    "no grace": 2,
-    "contended lease": 2,
+    "one writer": 2,
+    "writers and compactor": 4,
+    "no grace": 1,
+    "contended lease": 1,
     "disk full": 3,
-    "read only": 3,
+    "read only": 1,
     "no answer": 2,
 }
 MANY = {

@@ -159,7 +159,7 @@ def small_runs(draw: st.DrawFn) -> dict[str, str]:
     }
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=settings().max_examples // 4)
 @given(run=small_runs(), start_s=instants, length_s=instants)
 def test_any_small_run_has_their_numbers(
     connection: duckdb.DuckDBPyConnection, run: dict[str, str], start_s: float, length_s: float

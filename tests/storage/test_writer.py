@@ -123,6 +123,7 @@ def test_rows_that_do_not_fit_are_refused_whole(
     assert part_files(catalog.home) == []
 
 
+@only_sqlite  # none of it goes through the catalog
 def test_odd_text_is_stored_as_it_is(catalog: storage.Catalog) -> None:
     """NUL, the end of Unicode, 50 MB, an infinite log probability: what went in comes out."""
     texts = ["a\0b", "\U0010ffff\ufeff", "", "'\"\\", "x" * 50_000_000]

@@ -1,0 +1,56 @@
+"""Statistics of measurements: how far a figure is known, and what two figures say together.
+
+Pure functions on plain numbers; the same input, and the same seed where one is drawn by, gives the
+same result. Each formula's source is in its docstring. docs/statistics.md says which is used when.
+"""
+
+from tasks.scoring.statistics.batches import BatchInterval, Goodput, batch_interval, goodput
+from tasks.scoring.statistics.bootstrap import bootstrap_mean
+from tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
+from tasks.scoring.statistics.means import Mean, mean_interval
+from tasks.scoring.statistics.paired import Comparison, compare_paired, sign_flip
+from tasks.scoring.statistics.pareto import Placed, Point, pareto_front
+from tasks.scoring.statistics.power import expected_sd, minimum_detectable
+from tasks.scoring.statistics.ratios import Ratio, ratio_of_sums
+from tasks.scoring.statistics.sequential import Look, confidence_sequence, look
+from tasks.scoring.statistics.spread import Spread, spread
+from tasks.scoring.statistics.verdicts import (
+    Finding,
+    Verdict,
+    holm,
+    judge,
+    simultaneous_confidence,
+)
+
+__all__ = [
+    "CONFIDENCE",
+    "BatchInterval",
+    "Comparison",
+    "Finding",
+    "Goodput",
+    "Interval",
+    "Look",
+    "Mean",
+    "Placed",
+    "Point",
+    "Ratio",
+    "Spread",
+    "Verdict",
+    "batch_interval",
+    "bootstrap_mean",
+    "compare_paired",
+    "confidence_sequence",
+    "expected_sd",
+    "goodput",
+    "holm",
+    "judge",
+    "look",
+    "mean_interval",
+    "minimum_detectable",
+    "pareto_front",
+    "ratio_of_sums",
+    "sign_flip",
+    "simultaneous_confidence",
+    "spread",
+    "wilson",
+]

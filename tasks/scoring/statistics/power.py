@@ -1,0 +1,43 @@
+"""What a comparison could show, before it is run."""
+
+import math
+
+from tasks.scoring.statistics.intervals import CONFIDENCE
+from tasks.scoring.statistics.quantiles import noncentral_shift, t_quantile
+
+POWER = 0.8
+ALIKE = 0.5
+"""Correlation of two trials of one task where nothing is known of it: halfway between tasks that
+are all equally hard and tasks that are always or never solved."""
+
+
+def minimum_detectable(
+    n: int, sd: float, confidence: float = CONFIDENCE, power: float = POWER
+) -> float:
+    """The smallest true difference that a paired t-test of `n` tasks finds with chance `power`.
+
+    `sd`: of the differences by task, in the score's own unit; the result has that unit too. Solved
+    with the noncentral t, the far tail neglected.
+    Source: Cohen, "Statistical power analysis", 1988; Bloom, "Minimum detectable effects",
+    Evaluation Review 19 (1995) 547. ValueError for n < 2, sd < 0, shares outside 0 to 1.
+    """
+    if n < 2 or not 0 <= sd < math.inf:
+        raise ValueError(f"two tasks and a finite spread are needed, not {n} and {sd}")
+    if not (0 < confidence < 1 and 0 < power < 1):
+        raise ValueError(f"confidence and power are between 0 and 1, not {confidence} and {power}")
+    critical = t_quantile(0.5 + confidence / 2, n - 1)
+    return noncentral_shift(power, critical, n - 1) * sd / math.sqrt(n)
+
+
+def expected_sd(accuracy: float, trials: int = 1, alike: float = ALIKE) -> float:
+    """The spread of differences by task to expect of two sides of about this accuracy, 0 to 1.
+
+    √(2 p (1 - p) (1 - alike) / trials): both sides find the same tasks hard, and `alike` of the
+    spread of right and wrong lies between tasks. A side that is better at other tasks spreads more,
+    so this is the least; with past cells use the spread they show.
+    Source: the variance of a difference of two means of `trials` draws each within a task; Miller,
+    "Adding error bars to evals", 2024, section 4. ValueError for shares outside 0 to 1, no trials.
+    """
+    if not (0 <= accuracy <= 1 and 0 <= alike <= 1) or trials < 1:
+        raise ValueError(f"not shares and trials: {accuracy}, {alike}, {trials}")
+    return math.sqrt(2 * accuracy * (1 - accuracy) * (1 - alike) / trials)

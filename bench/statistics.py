@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report.figure("false_alarm_rate", [seen.alarms], Target(STATED))
     report.figure("stated_alarm_rate", [STATED])
     report.figure("peeking_alarm_rate", [seen.peeking])
-    surfaces = surface_alarms(given.runs // 4, given.seed)
+    surfaces = surface_alarms(given.runs // 2, given.seed)
     report.figure("surface_alarm_rate", [surfaces], Target(STATED))
     for name, share in found.items():
         report.note(f"  {name:34} {share:.1%} of {given.runs:,} intervals hold the truth")

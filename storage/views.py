@@ -5,7 +5,7 @@ that is half written; and what a connection saw when it was made it sees until i
 while others write and compact.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any
 
@@ -56,13 +56,16 @@ def connect(home: Home | None = None) -> duckdb.DuckDBPyConnection:
     are defined. Parts entered later are not seen: connect again. Raises StoreError when the
     catalog cannot be read or is of a newer tutti, PartDamaged when a part is missing or changed.
     """
-    home = home or current_home()
+    return _open(home or current_home(), MACROS)
+
+
+def _open(home: Home, macros: Iterable[str]) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     try:
         connection.execute("set timezone = 'UTC'")
         connection.execute("set parquet_metadata_cache = true")
         with cat.open_catalog(home) as catalog:
-            _register(connection, catalog)
+            _register(connection, catalog, macros)
     except BaseException:
         connection.close()
         raise
@@ -74,9 +77,10 @@ def query(
 ) -> list[dict[str, Any]]:
     """Run one statement on a fresh connection; returns its rows as dictionaries.
 
-    `parameters` are the statement's ``$name``s.
+    `parameters` are the statement's ``$name``s. Raises as `connect`.
     """
-    connection = connect(home)
+    # Defining all macros takes as long as everything else together.
+    connection = _open(home or current_home(), [name for name in MACROS if name in sql.lower()])
     try:
         cursor = connection.execute(sql, dict(parameters) if parameters else None)
         names = [column[0] for column in cursor.description or []]
@@ -85,7 +89,9 @@ def query(
         connection.close()
 
 
-def _register(connection: duckdb.DuckDBPyConnection, catalog: cat.Catalog) -> None:
+def _register(
+    connection: duckdb.DuckDBPyConnection, catalog: cat.Catalog, macros: Iterable[str]
+) -> None:
     files = files_of(catalog.home)
     if isinstance(files, RemoteFiles):
         connection.register_filesystem(files.fs)
@@ -110,7 +116,7 @@ def _register(connection: duckdb.DuckDBPyConnection, catalog: cat.Catalog) -> No
         "create view task_sets as select artifact_id as task_set_id, detail, created_at "
         "from artifacts where kind = 'task_set'"
     )
-    for macro in MACROS:
+    for macro in macros:
         source = resources.files("storage").joinpath("sql", f"{macro}.sql").read_text()
         connection.execute(source)
 

@@ -53,6 +53,9 @@ class EndpointConfig(BaseModel):
     query: dict[str, str] = Field({}, description="sent with each request: Azure's api-version")
     prices: Prices | None = None
     metrics: bool = Field(True, description="whether it has /metrics and /health, as engines do")
+    measure: bool = Field(
+        True, description="whether an idle engine is sent a few prompts, for what a token costs"
+    )
 
     @field_validator("api_path")
     @classmethod

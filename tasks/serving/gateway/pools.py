@@ -240,7 +240,7 @@ class Pools:
                 capacity = capacity_of_sglang(orjson.loads(answer.body))
         if sample.block_tokens is not None:
             endpoint.engine.block_tokens = sample.block_tokens
-        if sample.running == 0 and sample.waiting == 0:
+        if endpoint.config.measure and sample.running == 0 and sample.waiting == 0:
             endpoint.engine.prefill = await self._prefill(endpoint, capacity)
         # Whether it was started anew since, and so its cache is empty, its counters say (`_take`).
         pool.scheduler.change_engine(endpoint.engine, time.monotonic(), capacity_tokens=capacity)

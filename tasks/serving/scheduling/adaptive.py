@@ -4,8 +4,8 @@
 * It is let in where its forecast demand fits beside that of those who have a place, at every
   horizon of calls to come (`forecast`); on its own engine first while its prefix is still there.
 * An idle program's place is kept for as long as it is worth it by the break-even rule
-  (`breakeven`). Where a prefix is worth no room at all, or finding it saves little of a call's
-  time, nothing is held: the engine alone decides.
+  (`breakeven`). Where a prefix is not clearly worth its room, or finding it saves little of a
+  call's time, nothing is held: the engine alone decides.
 * The share of the cache given out follows what the engine shows: kept prefixes that were lost,
   and preemptions, bring it down; a turn of all places without either brings it up.
 * It acts on arrivals, ends and releases, not on a tick, and never holds a call while an engine

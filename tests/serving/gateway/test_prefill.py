@@ -89,6 +89,13 @@ async def test_an_idle_engine_is_measured_before_its_first_call(make_raw: MakeRa
         assert await bench.calls() == []
 
 
+async def test_who_does_not_want_it_is_not_measured(make_raw: MakeRaw) -> None:
+    """No request but calls."""
+    async with raw_engine(idle=True) as engine:
+        await make_raw(engine, endpoint={"measure": False})
+        assert engine.asked == []
+
+
 async def test_an_engine_that_refuses_is_used_all_the_same(make_raw: MakeRaw) -> None:
     """What its prompts cost is not known then, and said so."""
     refusing = answering(whole({"error": "no completions here"}, 404))

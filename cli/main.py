@@ -20,15 +20,16 @@ from cli import (
     lineage,
     maintenance,
     models,
+    plan,
     report,
     score,
     simulate,
+    suites,
 )
-from cli.failures import UsageError, guarded
+from cli.failures import guarded
 
 PROJECT = Path(__file__).resolve().parents[1]
 MODELS = PROJECT / "deployments" / "models.yaml"
-SUITES = PROJECT / "deployments" / "suites"
 
 # Prefect reads this when it is imported: its own progress lines would break up ours.
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
@@ -53,6 +54,7 @@ gate.register(app)
 exchange.register(app)
 maintenance.register(app)
 models.register(app)
+plan.register(sweep_app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 ModelsFile = Annotated[Path, typer.Option("--models", help="the model registry file")]
@@ -174,23 +176,16 @@ def serve(
 
 @sweep_app.command("run")
 def sweep_run(
-    suite: Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")],
+    suite: suites.SuiteName,
     models: ModelsFile = MODELS,
-    source: Annotated[
-        Path | None, typer.Option(help="the benchmark's data: a file or folder")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="the first so many items")] = None,
-    ids: Annotated[str, typer.Option(help="these items, with commas")] = "",
-    where: Annotated[
-        str | None, typer.Option(help="SQL over the items' attributes: subject = 'physics'")
-    ] = None,
-    judge: Annotated[str | None, typer.Option(help="a model that scores answers")] = None,
-    user: Annotated[str | None, typer.Option(help="a model that plays the user")] = None,
-    agent: Annotated[str | None, typer.Option(help="an orchestrator, by name or file")] = None,
-    expert: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=MODEL: another model for one of the agent's; may be repeated"),
-    ] = None,
+    source: suites.Source = None,
+    limit: suites.Limit = None,
+    ids: suites.Ids = "",
+    where: suites.Where = None,
+    judge: suites.Judge = None,
+    user: suites.User = None,
+    agent: suites.Agent = None,
+    expert: suites.Experts = None,
     dry_run: Annotated[bool, typer.Option(help="print the first prompt and end")] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
     as_json: AsJson = False,
@@ -198,13 +193,9 @@ def sweep_run(
     """Measure what is missing of a suite's cells and report them."""
 
     def work() -> None:
-        from tasks.sweeps.suite import read_suite, with_fields
-
         chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
         chosen |= {"judge": judge, "user": user, "agent": agent}
-        chosen["experts"] = None if expert is None else dict(map(_named, expert))
-        chosen["ids"] = tuple(each.strip() for each in ids.split(",")) if ids else None
-        wanted = with_fields(read_suite(_suite_path(suite)), chosen)
+        wanted = suites.suite_of(suite, ids, expert, **chosen)
         if dry_run:
             from tasks.sweeps.task_set import dry_run as shown
 
@@ -282,18 +273,6 @@ def train_pocket(
         run_flow(flow, prefect, as_json, parameters, out, models)
 
     guarded(work)
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, model = text.partition("=")
-    if not (name and equals and model):
-        raise UsageError(f"--expert must be NAME=MODEL, not {text!r}")
-    return name, model
-
-
-def _suite_path(name: str) -> Path:
-    path = Path(name)
-    return path if path.suffix in (".yaml", ".yml") else SUITES / f"{name}.yaml"
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ A benchmark's items are read and selected each time, and entered in `tasks` once
 the content of its tasks, of the prompt that they are rendered with, and of how they are scored.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,13 +73,19 @@ def check_roles(suite: Suite) -> None:
         raise SuiteError(f"user: nobody would ask it: {harness or benchmark.name} has no such part")
 
 
+def read_set(suite: Suite) -> TaskSet:
+    """A benchmark's task set; nothing is entered. Raises as `read_items` and `check_roles`."""
+    check_roles(suite)
+    benchmark, prompt, items = read_items(suite)
+    return _task_set(benchmark, prompt, items)
+
+
 def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
     """Enter a benchmark's task set. Raises as `read_items` and `check_roles`."""
     check_roles(suite)
     benchmark, prompt, items = read_items(suite)
-    problems = tuple(problem_of_item(benchmark, prompt, item) for item in items)
-    said = [[each.task_id, content_hash(list(each.messages))] for each in problems]
-    task_set_id = artifact_id("task_set", [benchmark.name, benchmark.scorer, said])
+    made = _task_set(benchmark, prompt, items)
+    task_set_id, problems = made.task_set_id, made.problems
     if catalog.artifact(task_set_id) is None:
         rows = [
             _row(task_set_id, benchmark, item, each)
@@ -88,7 +95,13 @@ def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
         detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(items)}
         detail |= {"request": None, "licence": benchmark.licence, "scorer": benchmark.scorer}
         catalog.enter_artifact(task_set_id, detail, [])
-    return TaskSet(task_set_id, problems)
+    return made
+
+
+def _task_set(benchmark: Benchmark, prompt: Prompt, items: Sequence[Item]) -> TaskSet:
+    problems = tuple(problem_of_item(benchmark, prompt, item) for item in items)
+    said = [[each.task_id, content_hash(list(each.messages))] for each in problems]
+    return TaskSet(artifact_id("task_set", [benchmark.name, benchmark.scorer, said]), problems)
 
 
 def made_tasks(task_set_id: str, catalog: Catalog) -> TaskSet:

@@ -75,7 +75,7 @@ async def synthesize(
 
     Raises ToolUnavailable when a gate's tool fails, StoreError when the store does.
     """
-    request_hash = content_hash([GENERATOR_VERSION, request.model_dump(), index_id])
+    request_hash = _request_hash(request, index_id)
     known = find_task_set(catalog, request_hash)
     if known is not None:
         return known
@@ -123,6 +123,25 @@ def find_task_set(catalog: Catalog, request_hash: str) -> str | None:
         if json.loads(row["detail"])["request"] == request_hash:
             return str(row["artifact_id"])
     return None
+
+
+def find_made(catalog: Catalog, request: TaskRequest) -> tuple[str, str] | None:
+    """The newest task set that was made for `request`, and the index it was made with."""
+    sets = sa.select(cat.artifacts, cat.artifact_parents.c.parent_id).join(
+        cat.artifact_parents, cat.artifacts.c.artifact_id == cat.artifact_parents.c.artifact_id
+    )
+    rows = catalog.rows(
+        sets.where(cat.artifacts.c.kind == "task_set").order_by(cat.artifacts.c.created_at.desc())
+    )
+    for row in rows:
+        wanted = _request_hash(request, row["parent_id"])
+        if json.loads(row["detail"])["request"] == wanted:
+            return str(row["artifact_id"]), str(row["parent_id"])
+    return None
+
+
+def _request_hash(request: TaskRequest, index_id: str) -> str:
+    return content_hash([GENERATOR_VERSION, request.model_dump(), index_id])
 
 
 def read_tasks(catalog: Catalog, task_set_id: str, split: str) -> list[Task]:

@@ -1,0 +1,49 @@
+"""What the verbs of sweeps share: which suite is meant, and the fields that flags change."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.failures import UsageError
+
+if TYPE_CHECKING:
+    from tasks.sweeps.suite import Suite
+
+SUITES = Path(__file__).resolve().parents[1] / "deployments" / "suites"
+
+SuiteName = Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")]
+Source = Annotated[Path | None, typer.Option(help="the benchmark's data: a file or folder")]
+Limit = Annotated[int | None, typer.Option(min=1, help="the first so many items")]
+Ids = Annotated[str, typer.Option(help="these items, with commas")]
+Where = Annotated[
+    str | None, typer.Option(help="SQL over the items' attributes: subject = 'physics'")
+]
+Judge = Annotated[str | None, typer.Option(help="a model that scores answers")]
+User = Annotated[str | None, typer.Option(help="a model that plays the user")]
+Agent = Annotated[str | None, typer.Option(help="an orchestrator, by name or file")]
+Experts = Annotated[
+    list[str] | None,
+    typer.Option("--expert", help="NAME=MODEL: another model for one of the agent's; repeatable"),
+]
+
+
+def suite_of(name: str, ids: str = "", experts: list[str] | None = None, **fields: Any) -> "Suite":
+    """The suite `name` with the fields that are not None. Raises SuiteError, UsageError."""
+    from tasks.sweeps.suite import read_suite, with_fields
+
+    fields["experts"] = None if experts is None else dict(map(_named, experts))
+    fields["ids"] = tuple(each.strip() for each in ids.split(",")) if ids else None
+    return with_fields(read_suite(_path(name)), fields)
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, model = text.partition("=")
+    if not (name and equals and model):
+        raise UsageError(f"--expert must be NAME=MODEL, not {text!r}")
+    return name, model
+
+
+def _path(name: str) -> Path:
+    path = Path(name)
+    return path if path.suffix in (".yaml", ".yml") else SUITES / f"{name}.yaml"

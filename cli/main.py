@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import (
+    cancel,
     compare,
     exchange,
     gate,
@@ -55,6 +56,7 @@ exchange.register(app)
 maintenance.register(app)
 models.register(app)
 plan.register(sweep_app)
+cancel.register(sweep_app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 ModelsFile = Annotated[Path, typer.Option("--models", help="the model registry file")]

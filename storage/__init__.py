@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         StoreFull,
     )
     from storage.home import Home, current_home, home_at
-    from storage.leases import Lease, held
+    from storage.leases import Holder, Lease, held, holder_of
     from storage.lineage import artifact_id, content_hash
     from storage.views import connect, query
     from storage.writer import commit
@@ -37,7 +37,7 @@ _HOMES = {
         "StoreFull",
     ),
     "home": ("Home", "current_home", "home_at"),
-    "leases": ("Lease", "held"),
+    "leases": ("Holder", "Lease", "held", "holder_of"),
     "lineage": ("artifact_id", "content_hash"),
     "views": ("connect", "query"),
     "writer": ("commit",),
@@ -47,6 +47,7 @@ _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names
 __all__ = [
     "BufferedWriter",
     "Catalog",
+    "Holder",
     "Home",
     "Lease",
     "LeaseLost",
@@ -61,6 +62,7 @@ __all__ = [
     "content_hash",
     "current_home",
     "held",
+    "holder_of",
     "home_at",
     "open_catalog",
     "query",

@@ -36,6 +36,16 @@ class Lease:
     token: int
 
 
+@dataclass(frozen=True)
+class Holder:
+    """The process that holds a lease."""
+
+    host: str
+    pid: int
+    here: bool
+    """On this machine, since its last boot: its number is a process of ours."""
+
+
 _OURS: set[tuple[Home, Lease]] = set()
 """Leases this process knows it holds."""
 
@@ -130,6 +140,18 @@ def held(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Iterator[Leas
         over.set()
         thread.join()
         release(catalog, lease)
+
+
+def holder_of(catalog: Catalog, name: str) -> Holder | None:
+    """Who holds the lease on `name` now; None if nobody does, or its process is gone."""
+    found = catalog.rows(sa.select(leases).where(leases.c.name == name))
+    if not found or not found[0]["holder"]:
+        return None
+    lease = Lease(name, found[0]["token"])
+    if _gone(found[0]["holder"], catalog.home, lease):
+        return None
+    who = json.loads(found[0]["holder"])
+    return Holder(who["host"].split("/")[0], who["pid"], who["host"] == this_host())
 
 
 def start_ticks(pid: int) -> int | None:

@@ -14,8 +14,9 @@ with bounds as (
     from (select coalesce(min(sent_at), min(ended_at)) as t0 from calls where cell_id = cell)
 ),
 cell_calls as (
+    -- The attempts' own: who judges them or plays their user is not what is measured.
     select c.*, b.begins, b.ends from calls c join bounds b on c.cell_id = b.key
-    where c.cell_id = cell
+    where c.cell_id = cell and coalesce(c.role, '') not in ('judge', 'user')
 ),
 ended_calls as (
     select * from cell_calls where ended_at >= begins and ended_at < ends and status = 'ok'

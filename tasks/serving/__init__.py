@@ -11,7 +11,14 @@ from tasks.serving.errors import (
 )
 from tasks.serving.outside import Outside, engine_of
 from tasks.serving.process import Child, claim_port, reap_stale
-from tasks.serving.registry import Model, checkpoint_id, explain, pick_model, read_registry
+from tasks.serving.registry import (
+    Model,
+    checkpoint_id,
+    explain,
+    pick_model,
+    pick_models,
+    read_registry,
+)
 from tasks.serving.services import GatewayClient, open_gateway, retrieval_service
 
 __all__ = [
@@ -34,6 +41,7 @@ __all__ = [
     "models_python",
     "open_gateway",
     "pick_model",
+    "pick_models",
     "read_registry",
     "reap_stale",
     "retrieval_service",

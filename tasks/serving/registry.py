@@ -4,7 +4,7 @@ In: the file. Out: a `Model` for each entry, with what its provider has in commo
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -204,20 +204,31 @@ def read_registry(path: Path) -> dict[str, Model]:
     return {name: _resolved(name, model, root) for name, model in registry.models.items()}
 
 
+def pick_models(path: Path, names: Iterable[str]) -> dict[str, Model]:
+    """The entries named. Raises RegistryError that lists the unknown and the known names."""
+    models, wanted = read_registry(path), list(names)
+    if unknown := [name for name in wanted if name not in models]:
+        missing = " or ".join(map(repr, unknown))
+        raise RegistryError(f"{path}: no model {missing}; known: {', '.join(sorted(models))}")
+    return {name: models[name] for name in wanted}
+
+
 def pick_model(path: Path, name: str) -> Model:
     """One entry. Raises RegistryError that lists the known names."""
-    models = read_registry(path)
-    if name not in models:
-        raise RegistryError(f"{path}: no model {name!r}; known: {', '.join(sorted(models))}")
-    return models[name]
+    return pick_models(path, [name])[name]
 
 
 def explain(error: ValidationError) -> str:
     """A validation error in one line: each field, what is wrong, and the value given."""
-    return "; ".join(
-        f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']} (given: {_shown(e)})"
-        for e in error.errors()
-    )
+    return "; ".join(map(_fault, error.errors()))
+
+
+def _fault(error: Mapping[str, Any]) -> str:
+    said: str = error["msg"].removeprefix("Value error, ")
+    if not error["loc"] and error["type"] == "value_error":
+        return said  # of several fields, which it names itself
+    place = ".".join(map(str, error["loc"])) or "file"
+    return f"{place}: {said} (given: {_shown(error)})"
 
 
 def _shown(error: Mapping[str, Any]) -> str:

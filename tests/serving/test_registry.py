@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from tasks.agents.calls import Dialect
 from tasks.serving.errors import RegistryError
 from tasks.serving.providers import PROVIDERS
-from tasks.serving.registry import Model, Prices, checkpoint_id, pick_model, read_registry
+from tasks.serving.registry import (
+    Model,
+    Prices,
+    checkpoint_id,
+    pick_model,
+    pick_models,
+    read_registry,
+)
 
 GOOD: dict[str, Any] = {"provider": "openai", "endpoint": "http://h/v1", "context_tokens": 1024}
 SERVED: dict[str, Any] = {
@@ -206,6 +213,8 @@ def test_an_unknown_model_lists_the_known(registry: Path) -> None:
     write(registry, zebra=GOOD, ant=GOOD)
     with pytest.raises(RegistryError, match=re.escape("no model 'ent'; known: ant, zebra")):
         pick_model(registry, "ent")
+    with pytest.raises(RegistryError, match="no model 'bee' or 'cow'; known: ant, zebra"):
+        pick_models(registry, ["bee", "ant", "cow"])
     assert pick_model(registry, "ant").endpoint == "http://h/v1"
 
 

@@ -198,13 +198,15 @@ class Pools:
     async def _round(self, pool: Pool, endpoint: Endpoint) -> None:
         try:
             if endpoint.config.metrics:
-                page = await self._page(endpoint)
-                async with endpoint.finding:  # rounds at the same time find it once
+                # One round at a time: it is found once, and a cell's first sample, which may come
+                # meanwhile, has the prompts behind it that it was measured with.
+                async with endpoint.finding:
+                    page = await self._page(endpoint)
                     if not endpoint.reachable:
                         await self._discover(pool, endpoint, page)
                         page = await self._page(endpoint)
                         endpoint.reachable = True
-                self._take(pool, endpoint, page)
+                    self._take(pool, endpoint, page)
             elif not endpoint.models:
                 await endpoint.read_models()
             endpoint.reachable = True

@@ -16,6 +16,10 @@ from tests.serving.gateway.raw_engine import (
 )
 
 TOKEN_S = 2e-5
+IDLE = b"""vllm:num_requests_running 0.0
+vllm:num_requests_waiting 0.0
+vllm:cache_config_info{block_size="16",kv_cache_size_tokens="4096"} 1.0
+"""
 
 
 class Clock:
@@ -87,6 +91,24 @@ async def test_an_idle_engine_is_measured_before_its_first_call(make_raw: MakeRa
         (shown,) = await (await bench.client.get("/engines")).json()
         assert shown["prefill_us_per_token"] == pytest.approx(TOKEN_S * 1e6, rel=0.9)
         assert await bench.calls() == []
+
+
+async def test_a_cell_that_begins_meanwhile_counts_none_of_it(
+    make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first sample is taken when the measuring is over."""
+    async with raw_engine(reply=slowly, idle=True) as engine:
+        monkeypatch.setattr(
+            engine, "page", lambda: b"vllm:prompt_tokens_total %d\n" % len(engine.asked) + IDLE
+        )
+        bench = await make_raw(engine)
+        (endpoint,) = bench.gateway.pools.all_endpoints()
+        endpoint.reachable = False
+        before = len(engine.asked)
+        await bench.begin()
+        assert len(engine.asked) == before + 2 + 2 * PAIRS_MOST
+        sampled = "select min(value) as least from server_metrics where name like '%prompt_tokens%'"
+        assert await bench.rows(sampled) == [{"least": len(engine.asked)}]
 
 
 async def test_who_does_not_want_it_is_not_measured(make_raw: MakeRaw) -> None:

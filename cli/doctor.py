@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Status = Literal["ok", "warning", "missing"]
 
 PACKAGES = ("prefect", "duckdb", "pyarrow", "sqlalchemy", "faiss", "aiohttp", "starlette")
-PROVIDERS = ("OPENAI", "ANTHROPIC", "TOGETHER", "NEBIUS", "TAVILY")
+PROVIDERS = ("OPENAI", "AZURE_OPENAI", "ANTHROPIC", "TOGETHER", "NEBIUS", "TAVILY")
 PROVIDER_KEYS = tuple(f"{provider}_API_KEY" for provider in PROVIDERS)
 PREFECT_PORT = 4200
 PYTHON = (3, 11)

@@ -138,7 +138,7 @@ def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen
     """Raises RegistryError, UsageError."""
     from pydantic import ValidationError
 
-    from tasks.serving import pick_model
+    from tasks.serving import pick_models
     from tasks.serving.gateway.command import read_engines
 
     if not urls and not names:
@@ -147,7 +147,7 @@ def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen
         endpoints = read_engines(urls)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    picked = {name: pick_model(registry, name) for name in names}
+    picked = pick_models(registry, names)
     kept = {name for name, model in picked.items() if model.record_tokens}
     if kept and (urls or len(kept) < len(picked)):
         raise UsageError(

@@ -86,7 +86,7 @@ def _show(found: "Outlook") -> None:
         )
     for each in found.cells:
         cell = each.cell
-        point = (cell.policy, cell.concurrency, cell.repeat + 1, len(cell.samples))
+        point = (cell.policy, cell.concurrency, cell.repeat, len(cell.samples))
         takes, usd = _time(each.seconds), _money(each.cost_usd)
         table.add_row(*map(str, point), each.decision, each.reason, takes, usd, each.basis)
     console.print(table)
@@ -97,7 +97,9 @@ def _show(found: "Outlook") -> None:
     console.print(
         f"{len(running)} of {len(found.cells)} cells run, {samples} samples: {takes}{usd}"
     )
-    if found.detectable is not None:
+    if found.detectable is not None and found.detectable > 1:
+        console.print("so few tasks would show no difference between two cells")
+    elif found.detectable is not None:
         at = "an assumed 50 %" if found.accuracy is None else f"{found.accuracy:.0%} as before"
         console.print(
             f"two cells show a difference of {100 * found.detectable:.1f} points or more with a "

@@ -22,7 +22,7 @@ from tasks.serving import (
     claim_port,
     engine_of,
     open_gateway,
-    pick_model,
+    pick_models,
 )
 from tasks.sweeps.roles import Served
 from tasks.sweeps.runner import Services
@@ -118,7 +118,7 @@ async def open_bench(
     RegistryError here, and when the services start EngineFailed, ModelsEnvironmentMissing,
     PortTaken or GatewayFailed.
     """
-    entries = {name: pick_model(models, name) for name in (model_name, *others)}
+    entries = pick_models(models, (model_name, *others))
     bench = Bench(entries, library, catalog, log, port)
     try:
         yield bench

@@ -20,7 +20,6 @@ async def score_sweep(
     judge: str | None = None,
     models: Path = MODELS,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-    log: StageLog | None = None,
 ) -> Rescored:
     """Score a sweep again; what serves the judge is started for it.
 
@@ -29,7 +28,7 @@ async def score_sweep(
     """
     if judge is None:
         return await rescore(sweep_id, catalog, scorer, on_progress)
-    async with open_bench(judge, models, None, catalog, log or StageLog()) as bench:
+    async with open_bench(judge, models, None, catalog, StageLog()) as bench:
         gateway = (await bench.services()).gateway
         async with open_judge(gateway.url, bench.served[judge]) as judge_of:
             return await rescore(sweep_id, catalog, scorer, on_progress, judge_of, gateway.flush)

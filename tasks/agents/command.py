@@ -3,7 +3,8 @@
 The command finds in its environment where to call (`OPENAI_BASE_URL`, a URL of its own, so that its
 calls are scheduled and recorded as this attempt's without its help), the model's name and the task:
 
-* ``OPENAI_BASE_URL``, ``OPENAI_API_BASE``, ``ANTHROPIC_BASE_URL``; ``OPENAI_API_KEY`` = ``none``
+* ``OPENAI_BASE_URL``, ``OPENAI_API_BASE``, ``ANTHROPIC_BASE_URL``; ``OPENAI_API_KEY`` and
+  ``ANTHROPIC_API_KEY`` = ``none`` (the clients want one, the gateway none)
 * ``TUTTI_MODEL``; ``TUTTI_PROGRAM``: the attempt's id; ``TUTTI_SEED``
 * ``TUTTI_TASK``: a JSON file, ``{"task_id", "id", "messages", "tools", "max_tokens",
   "temperature"}`` (``id`` is the item's own in its benchmark); it runs in that file's folder, which
@@ -47,8 +48,6 @@ class Command:
     """Split as a shell would; ``{python}`` is this Python. A word that names a file, seen from
     where tutti runs, is that file: the command itself runs elsewhere."""
     seconds: float = 600.0
-    environment: Mapping[str, str] | None = None
-    """More variables."""
 
 
 @dataclass
@@ -76,7 +75,7 @@ async def run_command(
         file = Path(folder) / "task.json"
         file.write_text(json.dumps(task))
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
-        environment |= _where(url, model, program) | dict(command.environment or {})
+        environment |= _where(url, model, program)
         environment |= {"TUTTI_TASK": str(file), "TUTTI_SEED": str(seed)}
         code, out, err = await _run(_words(command.text), environment, folder, command.seconds)
     trajectory.ended_at = now()
@@ -109,6 +108,7 @@ def _where(url: str, model: str, program: str) -> dict[str, str]:
         "OPENAI_API_BASE": f"{own}/v1",
         "ANTHROPIC_BASE_URL": own,
         "OPENAI_API_KEY": "none",
+        "ANTHROPIC_API_KEY": "none",
         "TUTTI_MODEL": model,
         "TUTTI_PROGRAM": program,
     }
@@ -135,6 +135,9 @@ async def _run(
             code = await process.wait()
     except TimeoutError:
         code = None
+    except asyncio.CancelledError:
+        reading.cancel()  # what left its session may hold the pipes for ever
+        raise
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

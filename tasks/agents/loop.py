@@ -220,6 +220,7 @@ class _Attempt:
         if answer is None:
             self._end()
         self._hear(answer)
+        self._malformed = 0  # to talk is no malformed turn
         return answer is not None
 
     async def _partners(self, saying: Awaitable[str | None]) -> str | None:
@@ -306,12 +307,15 @@ class _Attempt:
         """Carry out a turn's calls; what the first that ends the attempt ends it with."""
         done, most = self.trajectory, self.agent.calls_a_turn
         functions = [call["function"] for call in calls]
-        results = await _all_of(
-            self.tools.use(f["name"], f["arguments"])
-            if most is None or place < most
-            else _one_too_many(most)
-            for place, f in enumerate(functions)
-        )
+        try:
+            results = await _all_of(
+                self.tools.use(f["name"], f["arguments"])
+                if most is None or place < most
+                else _one_too_many(most)
+                for place, f in enumerate(functions)
+            )
+        except ContextExceeded as error:  # of a model that the tool asked: no limit of the agent's
+            raise ModelCallFailed(f"the context of a tool's model is full: {error}") from error
         for call, function, result in zip(calls, functions, results, strict=True):
             run = (done.steps, function["name"], function["arguments"], result)
             done.tool_runs.append(run)

@@ -27,7 +27,6 @@ Message = dict[str, Any]
 TOO_LONG_STATUS = frozenset((400, 413, 422))
 # OpenAI, vLLM, SGLang and llama.cpp name the context; Anthropic and Together do not.
 TOO_LONG = re.compile("context|prompt is too long|max_new_tokens")
-CALL_TIMEOUT_S = 900.0  # beyond the gateway's longest hold plus the engine's longest answer
 ORCHESTRATOR = "orchestrator"
 ELSEWHERE = "999999-999999"  # a prompt that is no part of the attempt's own conversation
 

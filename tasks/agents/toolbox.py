@@ -4,7 +4,6 @@ Python runs each program by itself, or (given sessions) keeps an attempt's varia
 call, until the attempt ends.
 """
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -13,6 +12,7 @@ from typing import Any
 import aiohttp
 
 from storage.clock import now
+from tasks.agents.retrieve import service_search
 from tasks.agents.sandbox import Sandbox, SandboxResult, SandboxSessions, SandboxUnavailable
 from tasks.agents.tools import (
     REQUIRED_ARGUMENT,
@@ -25,7 +25,6 @@ from tasks.agents.tools import (
     schema,
 )
 
-SEARCH_TIMEOUT_S = 30.0
 RESULTS_PER_SEARCH = 2  # what a context of a thousand tokens can hold beside the conversation
 
 
@@ -55,8 +54,7 @@ class Toolbox:
         sessions: SandboxSessions | None = None,
     ) -> None:
         """`sessions`: where attempts keep their variables; None runs each program by itself."""
-        self._session = session
-        self._search_url = search_url
+        self._search = service_search(session, search_url)
         self._sandbox = sandbox
         self._sessions = sessions
 
@@ -89,7 +87,7 @@ class Toolbox:
         except ValueError as error:
             return refused(str(error))
         if name == "search":
-            return await self._search(argument, started_at)
+            return await self._find(argument, started_at)
         try:
             result = await python(argument)
         except SandboxUnavailable as error:
@@ -99,29 +97,10 @@ class Toolbox:
         content = result.output.rstrip("\n")
         return ToolResult(content, status, started_at, now(), kind)
 
-    async def _search(self, query: str, started_at: datetime) -> ToolResult:
-        body = {"queries": [query], "topk": RESULTS_PER_SEARCH}
-        timeout = aiohttp.ClientTimeout(total=SEARCH_TIMEOUT_S)
-        sent = time.monotonic()
-        try:
-            async with self._session.post(
-                f"{self._search_url}/retrieve", json=body, timeout=timeout
-            ) as response:
-                answer = await response.json()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise ToolUnavailable(f"search: {type(error).__name__}: {error}") from error
-        if response.status != 200:
-            raise ToolUnavailable(f"search: HTTP {response.status}: {answer}")
-        hits = answer["result"][0]
-        retrieval = {
-            "index_id": answer["index_id"],
-            "query": query,
-            "doc_ids": [hit["document"]["id"] for hit in hits],
-            "scores": [hit["score"] for hit in hits],
-            "latency_s": time.monotonic() - sent,
-        }
-        content = "\n\n".join(hit["document"]["contents"] for hit in hits)
-        return ToolResult(content, "ok", started_at, now(), retrieval=retrieval)
+    async def _find(self, query: str, started_at: datetime) -> ToolResult:
+        (found,) = await self._search([query], RESULTS_PER_SEARCH)
+        content = "\n\n".join(hit.text for hit in found.hits)
+        return ToolResult(content, "ok", started_at, now(), retrievals=(found.row,))
 
 
 class _OfAttempt:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -26,12 +26,10 @@ class ToolResult:
     started_at: datetime
     ended_at: datetime
     error_type: str | None = None
-    retrieval: Mapping[str, Any] = field(default_factory=dict)
-    """For a search: index_id, query, doc_ids, scores, latency_s."""
     cost_usd: float = 0.0
     """Of the models that the tool asked."""
     retrievals: Sequence[Mapping[str, Any]] = ()
-    """For a search of several queries: each as `retrieval` has it."""
+    """Of a search, for each query: index_id, query, doc_ids, scores, latency_s."""
     held_s: float = 0.0
     """How long the gateway held the tool's own calls of models."""
     final: str | None = None

@@ -6,8 +6,9 @@ state. The packages are not tutti's: `package` imports one, or says what to inst
 
 import asyncio
 import importlib
-import threading
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -17,7 +18,10 @@ from tasks.benchmarks.world import CallRefused, carry_out
 
 REMINDER = "Nothing happens: the world is acted in with tools, not with words."
 T = TypeVar("T")
-_ONE_AT_A_TIME = threading.Lock()  # TextWorld's parser is not safe between threads
+log = logging.getLogger(__name__)
+# TextWorld's parser is not safe between threads. A thread of their own, so that games that wait for
+# each other (a shop loads for minutes) leave the store and the gateway theirs.
+_ONE_AT_A_TIME = ThreadPoolExecutor(1, "games")
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,11 @@ class GameWorld:
         return {"reward": last.reward, "ended": last.done, **last.detail}
 
     async def close(self) -> None:
-        """End the game."""
-        await _threaded(self._game.close)
+        """End the game; one that does not end well is logged, for the attempt is over."""
+        try:
+            await _threaded(self._game.close)
+        except ToolUnavailable as error:
+            log.warning("%s", error)
 
     async def _act(self, name: str, arguments: dict[str, Any]) -> str:
         if not self._last.done:  # another call of the same turn may have ended it
@@ -96,16 +103,15 @@ class GameWorld:
 
 async def _threaded(work: Callable[[], T]) -> T:
     def alone() -> T:
-        with _ONE_AT_A_TIME:
-            try:
-                return work()
-            except CallRefused:
-                raise
-            except Exception as error:  # whatever a package raises, it is nobody's wrong answer
-                what = f"{type(error).__name__}: {error}"
-                raise ToolUnavailable(f"the game failed: {what}") from error
+        try:
+            return work()
+        except CallRefused:
+            raise
+        except Exception as error:  # whatever a package raises, it is nobody's wrong answer
+            what = f"{type(error).__name__}: {error}"
+            raise ToolUnavailable(f"the game failed: {what}") from error
 
-    return await asyncio.to_thread(alone)
+    return await asyncio.get_running_loop().run_in_executor(_ONE_AT_A_TIME, alone)
 
 
 def package(name: str, install: str) -> Any:

@@ -91,7 +91,7 @@ def _fitting(items: list[Item], where: str) -> list[Item]:
             fitting = connection.from_arrow(table).filter(duckdb.SQLExpression(where))
             places = [place for (place,) in fitting.project('"\x01place"').fetchall()]
         except duckdb.Error as error:
-            first = str(error).splitlines()[0]
+            first = str(error).splitlines()[0].rstrip(".!")
             known = ", ".join(["id", *names])
             raise BadSelection(f"--where {where!r}: {first}. The attributes are {known}") from error
     return [items[place] for place in sorted(places)]

@@ -111,7 +111,7 @@ def find_files(path: Path, patterns: Sequence[str]) -> Files:
     if path.is_file():
         return Files(path.parent, (path,))
     if not path.is_dir():
-        raise SourceMissing(f"{path} does not exist")
+        raise SourceMissing(f"source: {path} does not exist")
     for pattern in patterns:
         found = tuple(sorted(found for found in path.glob(pattern) if found.is_file()))
         if found:

@@ -7,8 +7,9 @@ device of its own), whose calls the agent never sees. It ends the conversation b
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tasks.agents.tools import ToolUnavailable
 from tasks.benchmarks.errors import BenchmarkError
-from tasks.benchmarks.world import Act, carry_out
+from tasks.benchmarks.world import Act, CallRefused, carry_out
 
 if TYPE_CHECKING:
     from tasks.agents.model import ChatModel
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 DONE = "[DONE]"
 BEGIN = "(The conversation begins. Say the first thing.)"
 MAX_CALLS = 10  # turns of tool calls before it must speak; a user who never does has nothing to say
+
+
+async def _nothing(name: str, arguments: dict[str, Any]) -> str:
+    """A user without tools; some models call them all the same."""
+    raise CallRefused(f"there is no tool {name!r}")
 
 
 class SimulatedUser:
@@ -27,7 +33,7 @@ class SimulatedUser:
         instructions: str,
         past: Sequence[Mapping[str, Any]] = (),
         schemas: Sequence[Mapping[str, Any]] = (),
-        act: Act | None = None,
+        act: Act = _nothing,
     ) -> None:
         """`past`: messages that were there before, from the agent's side. `act` answers the calls
         of `schemas`. Raises BenchmarkError without a model."""
@@ -44,7 +50,8 @@ class SimulatedUser:
     async def say(self, heard: str | None) -> str | None:
         """Its next words after `heard` (None: nothing yet); None when it is done.
 
-        Raises what the model raises, and ToolUnavailable.
+        Raises what the model raises, and ToolUnavailable where it does not even begin: a
+        conversation that never was is nobody's wrong answer.
         """
         if heard is not None:
             self._messages.append({"role": "user", "content": heard})
@@ -61,11 +68,12 @@ class SimulatedUser:
                 self._messages.append(await self._called(call))
         words = reply.message["content"] or ""
         self.done = DONE in words or not words.strip()
+        if self.done and heard is None:
+            raise ToolUnavailable(f"the simulated user did not begin, it said {words[:80]!r}")
         return None if self.done else words
 
     async def _called(self, call: Mapping[str, Any]) -> dict[str, Any]:
         function = call["function"]
-        assert self._act is not None, "a user who is offered tools has an `act`"
         result = await carry_out(self._act, self._schemas, function["name"], function["arguments"])
         return {"role": "tool", "tool_call_id": call["id"], "content": result.content}
 

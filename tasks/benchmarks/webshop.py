@@ -10,6 +10,7 @@ is.
 """
 
 import functools
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,11 @@ class Shop:
     def start(self) -> str:
         """Open the shop; its first page, which has the instruction."""
         environment = package(PACKAGE, INSTALL).WebAgentTextEnv
-        self._environment = environment(observation_mode="text", server=_server())
+        # Its own prefix: the shop keeps a visit's page and cart by prefix and goal.
+        own = uuid.uuid4().hex
+        self._environment = environment(
+            observation_mode="text", server=_server(), session_prefix=own
+        )
         page, _ = self._environment.reset(session=self._goal)
         return str(page)
 

@@ -147,7 +147,7 @@ def _rate(point: LoadPoint) -> str:
 
 def _names(found: Sequence[CellSummary], cells: Sequence[CellSummary]) -> str:
     if len(found) == len(cells):
-        return f"all {len(cells)} cells"
+        return "the only cell" if len(cells) == 1 else f"all {len(cells)} cells"
     repeats = len({c.repeat for c in cells}) > 1
     names = [
         f"{c.policy} at {c.concurrency}" + (f" (repeat {c.repeat})" if repeats else "")

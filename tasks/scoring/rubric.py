@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.scoring.score import Asks, Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import needed, said
+from tasks.scoring.target import conversation, needed, said
 from tasks.scoring.votes import Vote, ask, fenced, judge_of, majority, verdict_line
 
 VOTES = 1
@@ -90,7 +90,7 @@ class Rubric:
 
 def _conversation(attempted: Attempted) -> str:
     """What was said, a paragraph a message; empty where the assistant said nothing."""
-    spoken = [one for one in attempted.messages if isinstance(one.get("content"), str)]
+    spoken = [one for one in conversation(attempted) if isinstance(one.get("content"), str)]
     if not any(one["role"] == "assistant" and one["content"].strip() for one in spoken):
         return ""
     return "\n\n".join(f"{one['role']}: {one['content']}" for one in spoken)

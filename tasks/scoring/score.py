@@ -41,8 +41,8 @@ class Attempted:
     """The final answer that the agent gave; None where it gave none."""
     text: str = ""
     """Its last message, whole."""
-    messages: Sequence[Mapping[str, Any]] = ()
-    """The conversation as OpenAI messages, for scorers of tool calls."""
+    messages: Sequence[Mapping[str, Any]] | None = ()
+    """The conversation as OpenAI messages, for scorers of tool calls; None: not known yet."""
     state: Mapping[str, Any] | None = None
     """The environment's final state, where there is one."""
     imported: Score | None = None

@@ -1,6 +1,6 @@
 """What scorers read: from a target its keys, from an attempt the text that holds its answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from tasks.scoring.score import Attempted, ScorerFailed
@@ -24,6 +24,16 @@ def texts(target: Mapping[str, Any], key: str) -> list[str]:
     if not isinstance(found, list) or not found or not all(isinstance(x, str) for x in found):
         raise ScorerFailed(f"the target needs {key!r} as a text or a list of texts")
     return found
+
+
+def conversation(attempted: Attempted) -> Sequence[Mapping[str, Any]]:
+    """The attempt's messages. Raises ScorerFailed where they are not known: none is not wrong."""
+    if attempted.messages is None:
+        raise ScorerFailed(
+            "a harness made the attempt, and what it called is known once that is stored: "
+            "`tutti score` reads it there"
+        )
+    return attempted.messages
 
 
 def said(attempted: Attempted) -> str:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from tasks.scoring.json_values import same
 from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import needed
+from tasks.scoring.target import conversation, needed
 
 
 class Call(NamedTuple):
@@ -125,7 +125,7 @@ class ToolCalls:
     async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
         """Share of calls that match; the detail has precision, recall, and what did not match.
 
-        Raises ScorerFailed where the target's calls have no names.
+        Raises ScorerFailed where the target's calls have no names, or the attempt's are not known.
         """
         expected = needed(target, "calls", list)
         if not all(
@@ -135,7 +135,7 @@ class ToolCalls:
         extra = target.get("extra", "wrong")
         if extra not in ("wrong", "allowed"):
             raise ScorerFailed(f"tool_calls: extra is {extra!r}, not 'wrong' or 'allowed'")
-        made = calls_made(attempted.messages)
+        made = calls_made(conversation(attempted))
         pairs = match(made, expected, bool(target.get("ordered", False)))
         of = max(len(expected), len(made)) if extra == "wrong" else len(expected)
         value = len(pairs) / of if of else 1.0

@@ -15,8 +15,9 @@ from tasks.agents.command import Command, run_command
 from tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
 from tasks.agents.mcp import Server, open_mcp
 from tasks.agents.model import ChatModel, GatewayModel, ModelCallFailed, Sampling
-from tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn, service_search
+from tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
 from tasks.agents.registered import agent_of, sampling_of
+from tasks.agents.retrieve import service_search
 from tasks.agents.sandbox import Sandbox, SandboxSessions, strongest_level
 from tasks.agents.toolbox import Toolbox
 from tasks.agents.tools import Offered, Tools

@@ -9,7 +9,7 @@ counts is what the macro `compare` counts.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tasks.scoring.statistics import (
     Comparison,
@@ -86,7 +86,6 @@ METRICS: Mapping[str, Metric] = {
     "cost_usd": Metric(False, True),
     "working_s": Metric(False, True),
 }
-MetricName = Literal["score", "cost_usd", "working_s"]
 
 
 @dataclass(frozen=True)

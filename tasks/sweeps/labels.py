@@ -74,6 +74,8 @@ def _label(
     if len(named) != 1:
         raise ValueError("a label names either `attempt_id` or `task_id`")
     wanted = given[named[0]]
+    if not isinstance(wanted, str):
+        raise ValueError(f"{named[0]} is no text: {wanted!r}")
     found = by_task.get(wanted, []) if named[0] == "task_id" else [wanted] * (wanted in by_id)
     if len(found) != 1:
         raise ValueError(

@@ -14,7 +14,7 @@ from tasks.sweeps.problem import Problem
 from tasks.sweeps.roles import NO_ROLES, Roles, check_agent
 from tasks.sweeps.suite import Suite
 
-WORKING_S = Suite.model_fields["working_s"].default
+NAMED = ("working_s", "command_s", "python")  # part of a cell where they are not the default
 LOOP_VERSION = "4"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
 
 
@@ -116,9 +116,9 @@ def _common(suite: Suite, model: Model | None, roles: Roles) -> dict[str, Any]:
     common = suite.model_dump(include={"temperature", "max_tokens"})
     common |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
     given: dict[str, Any] = {"command": suite.command, "mcp": suite.mcp}
-    given["working_s"] = None if suite.working_s == WORKING_S else suite.working_s
     given |= {"search_url": suite.search_url, "attempt_usd": suite.attempt_usd}
-    given["python"] = None if suite.python == "once" else suite.python
+    fields = Suite.model_fields
+    given |= {name: v for name in NAMED if (v := getattr(suite, name)) != fields[name].default}
     given["asked"] = model.asked if model is not None and model.asked else None
     return common | {k: v for k, v in given.items() if v is not None} | roles.content
 

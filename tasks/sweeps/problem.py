@@ -71,9 +71,10 @@ def attempted(
 
     The prompt was `begun` messages; `state` is what became of the attempt's world.
     """
-    imported = trajectory.imported if isinstance(trajectory, Commanded) else None
+    if isinstance(trajectory, Commanded):  # its messages are with the gateway
+        return Attempted(trajectory.answer, messages=None, imported=trajectory.imported)
     made = trajectory.messages[begun:]
-    return Attempted(trajectory.answer, trajectory.text, made, state, imported)
+    return Attempted(trajectory.answer, trajectory.text, made, state)
 
 
 def _whole(text: str) -> str | None:

@@ -150,6 +150,5 @@ def _tool_rows(key: dict[str, Any], trajectory: Trajectory) -> Rows:
                 "cost_usd": result.cost_usd,
             }
         )
-        found = [result.retrieval] if result.retrieval else []
-        retrievals += [key | {"step": step} | dict(each) for each in (*found, *result.retrievals)]
+        retrievals += [key | {"step": step} | dict(each) for each in result.retrievals]
     return {"tool_runs": runs, "retrievals": retrievals}

@@ -91,10 +91,10 @@ async def rescore(
                 score = await SCORERS[name].score(target, said, means)
             except ScorerFailed as error:
                 done.failed[row["attempt_id"]] = str(error)
-                return
-            rows.append(_row(row, score))
-            _count(done, row, score)
-            on_progress(done.scored, len(attempts))
+            else:
+                rows.append(_row(row, score))
+                _count(done, row, score)
+            on_progress(done.scored + len(done.failed), len(attempts))
 
     for start in range(0, len(attempts), ROWS):
         await asyncio.gather(*(one(row) for row in attempts[start : start + ROWS]))
@@ -110,10 +110,11 @@ def _scorer(own: str, judged: bool) -> str:
 
 def _check(name: str, judged: bool) -> None:
     fit = {each: scorer.needs != "judge" or judged for each, scorer in SCORERS.items()}
-    if not fit.get(name):
-        known = ", ".join(each for each, fits in fit.items() if fits)
-        judge = "" if judged else " that needs no judge"
-        raise SuiteError(f"no scorer {name!r}{judge}; known: {known}")
+    known = f"known: {', '.join(each for each, fits in fit.items() if fits)}"
+    if name not in fit:
+        raise SuiteError(f"no scorer {name!r}; {known}")
+    if not fit[name]:
+        raise SuiteError(f"scorer {name!r} asks a judge: name one with --judge. Without, {known}")
 
 
 def _detail(catalog: Catalog, task_set_id: str) -> dict[str, Any]:

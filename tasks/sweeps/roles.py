@@ -242,7 +242,7 @@ class Heard:
 
 def _same(message: Message, text: str) -> bool:
     content = message["content"]
-    return bool(content) and isinstance(content, str) and content.strip() in text
+    return bool(content) and content == text
 
 
 def _room(model: Model, wanted: int) -> int:

@@ -53,7 +53,7 @@ class Suite(BaseModel):
         {}, description="other models for those that the agent's file names: name to name"
     )
     search_url: str | None = Field(
-        None, description="of a public benchmark: a retrieval service that the agent searches"
+        None, description="of a public benchmark: a retrieval service that `agent` searches"
     )
     policies: tuple[PolicyName, ...] = Field(
         ("passthrough", "cap"), description="the gateway's scheduling rules to compare"
@@ -80,29 +80,28 @@ class Suite(BaseModel):
         None, description="of a public benchmark: an MCP server (URL or shell line) as its tools"
     )
     python: Literal["once", "session"] = Field(
-        "once", description="whether the tool python keeps an attempt's variables"
+        "once", description="of stdlib: whether the tool python keeps an attempt's variables"
     )
     command_s: float = Field(600.0, gt=0, description="longest that `command` may take, seconds")
     max_attempts: int = Field(3, ge=1, description="attempts at a sample that infra errors void")
 
     @model_validator(mode="after")
-    def _known_benchmark(self) -> "Suite":
+    def _fields_agree(self) -> "Suite":
         chosen = ["source", "split", "limit", "ids", "where", "prompt", "command", "mcp"]
         chosen += ["judge", "user", "search_url"]
         if self.experts and self.agent is None:
             raise ValueError("`experts` are an agent's: name it with `agent`")
+        if self.search_url is not None and self.agent is None:
+            raise ValueError("`search_url` is what an agent searches: name it with `agent`")
+        if self.python == "session" and (self.benchmark != STDLIB or self.agent is not None):
+            raise ValueError("`python: session` is stdlib's: nobody else is given the tool python")
         if self.agent is not None and (self.command is not None or self.mcp is not None):
             raise ValueError("`agent` is tutti's own: it takes neither `command` nor `mcp`")
         if self.benchmark == STDLIB:
             if given := [name for name in chosen if getattr(self, name) is not None]:
                 raise ValueError(f"stdlib has no {', '.join(given)}; its tasks say what is made")
             return self
-        try:
-            asked = parse_asked(self.benchmark)
-            benchmark_named(asked.name)
-        except BenchmarkError as error:
-            raise ValueError(f"{error}, and stdlib") from None
-        if asked.trials > 1 and self.trials > 1:
+        if parse_asked(self.benchmark).trials > 1 and self.trials > 1:
             raise ValueError("trials are given twice, by `benchmark` and by `trials`")
         return self
 
@@ -117,6 +116,16 @@ class Suite(BaseModel):
         return max(
             self.trials, 1 if self.benchmark == STDLIB else parse_asked(self.benchmark).trials
         )
+
+    @field_validator("benchmark")
+    @classmethod
+    def _known_benchmark(cls, name: str) -> str:
+        try:
+            if name != STDLIB:
+                benchmark_named(parse_asked(name).name)
+        except BenchmarkError as error:
+            raise ValueError(f"{error}, and stdlib") from None
+        return name
 
     @field_validator("concurrency", "policies")
     @classmethod

@@ -37,13 +37,16 @@ class Script:
 
 
 class Tools:
-    """Tools that echo, slowly for "slow"; "away" does not answer, "unknown" is none of them."""
+    """Tools that echo, slowly for "slow"; "away" does not answer, "unknown" is none of them, "full"
+    asks a model whose context is full."""
 
     schemas: Sequence[dict[str, Any]] = ()
 
     async def use(self, name: str, arguments: str) -> ToolResult:
         if name == "away":
             raise ToolUnavailable("search: refused")
+        if name == "full":
+            raise ContextExceeded("too long")
         if name == "unknown":
             return refused("there is no such tool")
         await asyncio.sleep(0.05 if name == "slow" else 0)
@@ -94,6 +97,7 @@ def test_tools_then_an_answer() -> None:
         ([ContextExceeded("too long")], "limit", "context"),
         ([call("quick"), ModelCallFailed("HTTP 502")], "infra_error", "ModelCallFailed"),
         ([call("away")], "infra_error", "ToolUnavailable"),
+        ([call("full")], "infra_error", "ModelCallFailed"),
         ([call("unknown")] * 4, "model_error", "malformed"),
     ],
 )
@@ -237,6 +241,13 @@ def test_ways_a_dialogue_ends(partner: Partner, status: str, reason: str) -> Non
     """A partner's own failure, a full context too, is never the agent's limit or wrong answer."""
     done, _ = talk(partner, *[say("x")] * 9, turns=3)
     assert (done.status, done.stop_reason) == (status, reason)
+
+
+def test_to_talk_is_no_malformed_turn() -> None:
+    """Only malformed turns in a row end a dialogue."""
+    replies = [call("unknown"), say("hm"), call("unknown"), say("done")]
+    done, _ = talk(Partner("a", "b", None), *replies, malformed=2)
+    assert (done.status, done.stop_reason) == ("ok", "answered")
 
 
 def test_a_slow_partner_takes_none_of_the_agents_time() -> None:

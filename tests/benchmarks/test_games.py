@@ -241,12 +241,27 @@ async def test_shopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     score = await scored(world)
     assert world.over() and score.value == 0.5 and not score.correct
     await world_of("webshop", items[1]).begin()
-    assert [each.get("server") for each in FakeShop.made] == [None, "the shop", "the shop"]
+    await world_of("webshop", items[1]).begin()
+    assert [each.get("server") for each in FakeShop.made] == [None, *["the shop"] * 3]
+    prefixes = {each["session_prefix"] for each in FakeShop.made[1:]}
+    assert len(prefixes) == 3, "two visits for one goal share no cart"
     await world.close()
     (tmp_path / "test_indices.json").write_text('["a"]')
     with pytest.raises(BadRow, match="whole numbers"):
         load("webshop", tmp_path)
     webshop._server.cache_clear()
+
+
+async def test_a_game_that_does_not_end_well(
+    tmp_path: Path, fake: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged: the attempt is over, and its sweep goes on."""
+    (item,) = load("textworld", games(tmp_path, "one.z8"))
+    world = world_of("textworld", item)
+    await world.begin()
+    fake[0][3].close = lambda: 1 / 0
+    await world.close()
+    assert "ZeroDivisionError" in caplog.text
 
 
 @pytest.mark.parametrize("state", [None, {}, {"reward": True}, {"reward": 2}, {"reward": "1"}])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tasks.agents.tools import ToolUnavailable
 from tasks.benchmarks import BenchmarkError
 from tasks.benchmarks.benchmark import tool
 from tasks.benchmarks.user import BEGIN, MAX_CALLS, SimulatedUser
@@ -57,6 +58,20 @@ async def test_its_tools_are_its_own() -> None:
     assert model.prompts[-1][-1] == {"role": "tool", "tool_call_id": "call-1", "content": "42 %"}
     mute = Scripted(*[{"name": "battery", "arguments": {}}] * MAX_CALLS)
     assert await SimulatedUser(mute, "i", (), schemas, act).say("?") is None
+
+
+@pytest.mark.parametrize("words", ["", "[DONE]"])
+async def test_a_user_that_does_not_begin(words: str) -> None:
+    """A conversation that never was is an infra error, not the agent's wrong answer."""
+    with pytest.raises(ToolUnavailable, match="did not begin"):
+        await SimulatedUser(Scripted(words), "i").say(None)
+
+
+async def test_a_call_of_a_tool_that_it_was_not_given() -> None:
+    """It is told that there is none, and goes on."""
+    model = Scripted({"name": "battery", "arguments": {}}, "hello")
+    assert await SimulatedUser(model, "i").say(None) == "hello"
+    assert "there is no tool" in model.prompts[-1][-1]["content"]
 
 
 def test_without_a_model() -> None:

@@ -279,7 +279,7 @@ def test_no_keys_is_a_warning_and_an_empty_key_is_not_set(
     monkeypatch.setenv("TAVILY_API_KEY", SECRET)
     found = doctor.look_keys(_place(tmp_path))
     assert found.status == "ok"
-    assert "TAVILY_API_KEY set" in found.found and "OPENAI_API_KEY not set" in found.found
+    assert "TAVILY_API_KEY set" in found.found and "AZURE_OPENAI_API_KEY not set" in found.found
 
 
 def test_the_value_of_a_key_is_nowhere_in_the_report(
@@ -292,7 +292,8 @@ def test_the_value_of_a_key_is_nowhere_in_the_report(
     checks = examine(tmp_path / ".tutti", tmp_path, talkative)
     assert [check.name for check in checks] == [probe.name for probe in doctor.PROBES]
     assert SECRET not in _shown(checks) + json.dumps(as_json(checks)) + repr(checks)
-    assert subprocess.run(["env"], capture_output=True, text=True).stdout.count(SECRET) == 5
+    environment = subprocess.run(["env"], capture_output=True, text=True).stdout
+    assert environment.count(SECRET) == len(doctor.PROVIDER_KEYS) > 0
     assert SECRET not in "".join(doctor._ask(["env"], 5.0)[0])
 
 

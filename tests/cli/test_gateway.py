@@ -50,7 +50,7 @@ def test_the_help_names_every_policy(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ([], "--engine URL, or --model NAME"),
-        (["--engine", "nope"], "--engine number 1: url: Value error, not an http(s) URL"),
+        (["--engine", "nope"], "--engine number 1: url: not an http(s) URL"),
         (["--engine", "a=http://h:1", "--engine", '{"url": "http://h", "x": 1}'], "number 2: x:"),
         (["--engine", "http://h:1", "--engine", "http://h:1/v1/"], "given twice: http://h:1"),
         (["--engine", "http://h", "--policy", "fifo"], "no policy 'fifo'; known: adaptive"),
@@ -74,7 +74,7 @@ def test_bad_usage_is_one_message_and_exit_2(
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (OUTSIDE | {"endpoint": "h:1"}, "models.m: url: Value error, not an http(s) URL"),
+        (OUTSIDE | {"endpoint": "h:1"}, "models.m: url: not an http(s) URL"),
         (OUTSIDE | {"api_key_env": "NO_SUCH_KEY"}, "m: NO_SUCH_KEY is not set"),
         (OUTSIDE | {"max_calls": 0}, "models.m.max_calls: "),
     ],

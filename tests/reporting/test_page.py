@@ -113,7 +113,7 @@ def test_no_calls(connect_to: Connect, tmp_path: Path) -> None:
     assert set(report.plots) == {"accuracy", "cost", "families"}
     assert {s.model for s in report.scores} == {"pocket"}  # no comparison: the load sweep's own
     page = report.page.read_text()
-    assert "no requests, so no rates and no latencies: all 1 cells." in page
+    assert "no requests, so no rates and no latencies: the only cell." in page
     assert "No finished steps: no latencies." in page
     assert "There are no calls to count the seconds from." in page
 

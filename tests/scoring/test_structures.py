@@ -84,6 +84,14 @@ async def test_no_calls_at_all() -> None:
     assert (await scored(calling(("pay", "{}")), extra="allowed")).value == 1.0
 
 
+async def test_calls_that_are_not_known_are_not_wrong() -> None:
+    """A harness's are with the gateway when its attempt is scored: that is the scorer's error."""
+    unknown = Attempted("done", messages=None)
+    for expected in ([], [{"name": "a", "arguments": {}}]):
+        with pytest.raises(ScorerFailed, match="tutti score"):
+            await scored(unknown, *expected)
+
+
 async def test_unreadable_arguments_match_nothing() -> None:
     score = await scored(calling(("pay", "{not json")), PAY)
     assert score.value == 0.0 and score.detail["unreadable"] == 1

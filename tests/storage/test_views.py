@@ -75,6 +75,9 @@ STREAM: Rows = {
         call("a3", 1, 8, 8, 12, **tokens(100, 100)),
         call("a3", 1, 25, 25, 30, role="expert", **tokens(100, 25)),
         call("a3", 2, 35, 35, 40, status="infra_error"),
+        # Other models' own time and cache: in no figure of the one that is measured.
+        call("a1", 2, 17, 30, 60, role="judge", ttft_s=9.0, **tokens(900, 900)),
+        call("a2", 1, 21, 30, 60, role="user", ttft_s=9.0, **tokens(900, 900)),
     ],
     "tool_runs": [tool("a1", 1, 5, 8), tool("a1", 2, 14, 16), tool("a2", 2, 65, 75)],
     "attempts": [

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 import storage
 from tasks.sweeps.plan import Plan, make_plan
-from tasks.sweeps.suite import Suite, with_fields
+from tasks.sweeps.suite import Suite, SuiteError, read_suite, with_fields
 from tasks.sweeps.task_set import dry_run, enter_items
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep
@@ -87,6 +87,10 @@ def test_a_dry_run_shows_the_first_prompt(data: Path) -> None:
     ("fields", "words"),
     [
         ({"benchmark": "gsm9k"}, "no benchmark 'gsm9k'"),
+        ({"benchmark": "gsm8k", "experts": {"a": "b"}}, "name it with `agent`"),
+        ({"benchmark": "gsm8k", "search_url": "http://h"}, "`search_url` is what an agent"),
+        ({"benchmark": "gsm8k", "python": "session"}, "`python: session` is stdlib's"),
+        ({"agent": "pocket", "python": "session"}, "`python: session` is stdlib's"),
         ({"benchmark": "gsm8k:0"}, "trials"),
         ({"benchmark": "gsm8k:2", "trials": 2}, "twice"),
         ({"benchmark": "stdlib", "limit": 3}, "stdlib has no limit"),
@@ -97,6 +101,20 @@ def test_what_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> N
     """Before anything starts, with the field."""
     with pytest.raises(ValidationError, match=words):
         Suite(**fields)
+
+
+def test_a_wrong_suite_is_told_by_field_and_value(tmp_path: Path) -> None:
+    """A wrong field stands with its value; a fault of several fields without the whole suite."""
+    file = tmp_path / "suite.yaml"
+    file.write_text("benchmark: gsm9k\n")
+    with pytest.raises(SuiteError) as caught:
+        read_suite(file)
+    assert str(caught.value).startswith(f"{file}: benchmark: no benchmark 'gsm9k'; there are ")
+    assert str(caught.value).endswith("(given: 'gsm9k')")
+    file.write_text("experts: {a: b}\n")
+    with pytest.raises(SuiteError) as caught:
+        read_suite(file)
+    assert str(caught.value) == f"{file}: `experts` are an agent's: name it with `agent`"
 
 
 HARNESS = """

@@ -95,7 +95,8 @@ def test_another_concurrency_is_another_cell_of_the_same_sweep() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"temperature": 0.5}, {"max_tokens": 32}, {"max_turns": 3}, {"trials": 2}]
+    "change",
+    [{"temperature": 0.5}, {"max_tokens": 32}, {"max_turns": 3}, {"trials": 2}, {"command_s": 9.0}],
 )
 def test_what_decides_an_answer_changes_every_id(change: dict[str, Any]) -> None:
     """Results under other settings are never taken for these."""

@@ -173,7 +173,7 @@ async def test_a_stored_sweep_is_judged_again_and_compared_with_labels(
     await sweep.run(plan, sweep.enter(plan))
     in_cell = "select count(*) from calls where cell_id = " + f"'{plan.cells[0].cell_id}'"
     before = sweep.sql(in_cell)
-    with pytest.raises(SuiteError, match="needs no judge"):
+    with pytest.raises(SuiteError, match="name one with --judge"):
         await rescore(plan.sweep_id, sweep.catalog)
     says(monkeypatch, {"0": "correct", "1": "correct", "2": "correct"})
     gateway = sweep.services.gateway
@@ -204,6 +204,7 @@ async def test_a_stored_sweep_is_judged_again_and_compared_with_labels(
         ('{"attempt_id": "no", "correct": true}', ":1: attempt_id 'no' has 0 attempts"),
         ('{"attempt_id": "x"}', "true or false"),
         ('{"correct": true}', "either"),
+        ('{"task_id": [1], "correct": true}', "is no text"),
         ("no", ":1: "),
         ("", "no labels"),
     ],

@@ -19,7 +19,6 @@ from tasks.agents.orchestrator.agent_file import (
 from tasks.agents.orchestrator.consult import Experts
 from tasks.agents.orchestrator.draw import drawn
 from tasks.agents.orchestrator.orchestrator import Orchestrator
-from tasks.agents.orchestrator.retrieve import Retrieved, Search, service_search
 from tasks.agents.orchestrator.turns import ExpertTurns
 
 __all__ = [
@@ -30,10 +29,7 @@ __all__ = [
     "ExpertTurns",
     "Experts",
     "Orchestrator",
-    "Retrieved",
-    "Search",
     "drawn",
     "known_agents",
     "read_agent",
-    "service_search",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tasks.agents.context import Message
 from tasks.agents.orchestrator.agent_file import SearchTool
-from tasks.agents.orchestrator.retrieve import Hit, Retrieved
+from tasks.agents.retrieve import Hit, Retrieved
 from tasks.scoring.votes import fenced, read_verdict, verdict_line
 
 LABELS = ("right", "wrong")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks.agents.orchestrator.agent_file import Caps
-from tasks.agents.orchestrator.retrieve import Hit
+from tasks.agents.retrieve import Hit
 
 Tokens = Callable[[str], float]
 """About how many tokens a text takes."""

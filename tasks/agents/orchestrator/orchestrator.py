@@ -40,7 +40,7 @@ from tasks.agents.orchestrator.evidence import (
     evidence,
 )
 from tasks.agents.orchestrator.offer import chosen, offered
-from tasks.agents.orchestrator.retrieve import Search
+from tasks.agents.retrieve import Search
 from tasks.agents.sandbox import SandboxResult, SandboxUnavailable
 from tasks.agents.tools import ToolResult, ToolUnavailable, refused
 

@@ -73,6 +73,9 @@ class Adaptive(Policy):
         self._blocked = False
         if engine.prefill is not None:
             self.price.measured = engine.prefill[0]
+            if self.keep_s == UNKNOWN_S and engine.capacity_tokens:
+                # Before any gap is known: no prefix is worth more than the time to fill the cache.
+                self.keep_s = engine.prefill[0] * engine.capacity_tokens
         account = engine.note
         if isinstance(account, Account):
             if engine.engine_id in self.ledger.engines and engine.accepting:

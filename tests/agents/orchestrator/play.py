@@ -8,8 +8,8 @@ from typing import Any
 
 from tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
 from tasks.agents.model import Message, Reply
-from tasks.agents.orchestrator import AgentFile, Expert, Orchestrator, Retrieved
-from tasks.agents.orchestrator.retrieve import Hit
+from tasks.agents.orchestrator import AgentFile, Expert, Orchestrator
+from tasks.agents.retrieve import Hit, Retrieved
 from tasks.agents.sandbox import SandboxResult
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -77,7 +77,7 @@ def test_the_presets_have_the_reference_caps(
     [
         ({"calls_a_turn": 0}, "calls_a_turn: Input should be greater than or equal to 1 (given: 0"),
         ({"sytem": "x"}, "sytem: Extra inputs are not permitted (given: 'x')"),
-        ({"tools": {}}, "tools: Value error, needs `answer`"),
+        ({"tools": {}}, "tools: needs `answer`"),
         ({"draw": {"prices": [2, 1]}}, "prices must be two factors above 0, the lower first"),
         ({"escalate": {"budget_usd": 0}}, "escalate.budget_usd"),
     ],

@@ -16,7 +16,7 @@ from tasks.agents.orchestrator.ask import (
     search_messages,
     verify_messages,
 )
-from tasks.agents.orchestrator.retrieve import Hit, Retrieved
+from tasks.agents.retrieve import Hit, Retrieved
 from tests.agents.orchestrator.play import PROBLEM, expert
 
 EXPERTS = {"search-1": expert("m")}

@@ -16,7 +16,7 @@ from tasks.agents.orchestrator.evidence import (
     evidence,
     shortened,
 )
-from tasks.agents.orchestrator.retrieve import Hit
+from tasks.agents.retrieve import Hit
 
 
 def searched(*texts: str, query: str = "q") -> Searched:

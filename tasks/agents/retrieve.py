@@ -36,8 +36,8 @@ Search = Callable[[Sequence[str], int], Awaitable[Sequence[Retrieved]]]
 
 
 def service_search(session: aiohttp.ClientSession, url: str) -> Search:
-    """The service at `url` (``POST /retrieve``). One that does not answer is a ToolUnavailable at
-    once: nobody's wrong answer, and nothing to wait for."""
+    """The service at `url` (``POST /retrieve``). One that does not answer, or not in its form, is a
+    ToolUnavailable at once: nobody's wrong answer, and nothing to wait for."""
 
     async def search(queries: Sequence[str], results: int) -> Sequence[Retrieved]:
         body = {"queries": list(queries), "topk": results}
@@ -51,10 +51,14 @@ def service_search(session: aiohttp.ClientSession, url: str) -> Search:
         if response.status != 200:
             raise ToolUnavailable(f"search: HTTP {response.status}: {answer}")
         latency_s = time.monotonic() - sent
-        return [
-            _retrieved(query, found, answer["index_id"], latency_s)
-            for query, found in zip(queries, answer["result"], strict=True)
-        ]
+        try:
+            return [
+                _retrieved(query, found, answer["index_id"], latency_s)
+                for query, found in zip(queries, answer["result"], strict=True)
+            ]
+        except (LookupError, TypeError, ValueError) as error:
+            text = str(answer)[:200]
+            raise ToolUnavailable(f"search: an answer in no known form: {text}") from error
 
     return search
 

@@ -1,11 +1,11 @@
-"""The retrieval service as the orchestrator asks it: answered at once, or unavailable at once."""
+"""The retrieval service as agents ask it: answered at once, or unavailable at once."""
 
 import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tasks.agents.orchestrator import service_search
+from tasks.agents.retrieve import service_search
 from tasks.agents.tools import ToolUnavailable
 
 
@@ -15,6 +15,8 @@ async def answer(request: web.Request) -> web.Response:
         return web.json_response({"error": "no index"}, status=503)
     if body["queries"] == ["text"]:
         return web.Response(text="not JSON", content_type="application/json")
+    if body["queries"] == ["half"]:
+        return web.json_response({"result": [], "index_id": "index:1"})
     found = [
         [{"document": {"id": f"{query}-{n}", "contents": f"About {query}."}, "score": 1.0 - n}]
         for n, query in enumerate(body["queries"])
@@ -31,7 +33,7 @@ async def test_each_query_has_its_documents_and_its_row() -> None:
         assert one.hits[0].text == "About K2." and two.hits[0].id == "K3-1"
         assert one.row["index_id"] == "index:7" and one.row["query"] == "K2"
         assert two.row["doc_ids"] == ["K3-1"] and two.row["scores"] == [0.0]
-        for query, said in (("broken", "HTTP 503"), ("text", "JSON")):
+        for query, said in (("broken", "HTTP 503"), ("text", "JSON"), ("half", "no known form")):
             with pytest.raises(ToolUnavailable, match=said):
                 await search([query], 7)
 

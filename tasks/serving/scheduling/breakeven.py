@@ -20,9 +20,10 @@ from tasks.serving.scheduling.forecast import Quantiles
 ENOUGH_CALLS = 24
 ENOUGH_GAPS = 8
 SURE = 2.0  # standard errors
-CLEAR = 0.5
+CLEAR = 1.5
 """What keeping must earn beyond its cost, as a share of it: of a cache that is given out to
-programs more lies unused than what the idle ones hold."""
+programs more lies unused than what the idle ones hold. Anything from 0.25 to 2 does as well for
+contexts of thousands of tokens; below 1 small models lose."""
 NOISE_MEMORY = 32
 MEMORY = 4096  # calls: what a token costs is the engine's property, and hardly changes
 

@@ -51,9 +51,9 @@ for each in range(64):
 
 
 @pytest.mark.parametrize(
-    ("refill_s", "kept"), [(0.01, False), (0.11, False), (0.2, True), (10.0, True)]
+    ("refill_s", "kept"), [(0.01, False), (0.2, False), (0.3, True), (10.0, True)]
 )
 def test_a_prefix_is_kept_where_that_clearly_pays(refill_s: float, kept: bool) -> None:
-    """Gaps of a tenth of a second: a cache that fills again in as long is not kept for them, for
+    """Gaps of a tenth of a second: a cache that fills again in twice that is not kept for them, for
     keeping wastes more of it than the idle prefixes take."""
     assert (seconds_to_keep(GAPS, 0, refill_s) > 0) == kept

@@ -123,10 +123,10 @@ def _cpu(gateway_pid: int) -> float:
 
 def inspect_run(python: Path, count: int) -> tuple[float, float]:
     """Inspect's samples a second, and its CPU milliseconds a sample, against the endpoint alone."""
-    script = PROJECT / "bench" / "harness_inspect.py"
     with endpoint() as (url, _):
         ran = subprocess.run(
-            [str(python), str(script), url, str(count)],
+            # Not as a file: beside it lies a `statistics` that is not the standard library's.
+            [str(python), "-P", "-m", "bench.harness_inspect", url, str(count)],
             capture_output=True, text=True, timeout=PEER_S,
             env=os.environ | {"PYTHONPATH": str(PROJECT)},
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Inspect on the same tasks and endpoint: ``PYTHON bench/harness_inspect.py URL SAMPLES``.
+"""Inspect on the same tasks and endpoint: ``PYTHON -m bench.harness_inspect URL SAMPLES``.
 
 Run by a peer's Python. Prints one JSON object: seconds, and CPU seconds of this process.
 """

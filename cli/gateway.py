@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.failures import UsageError, guarded, message_of
+from cli.paths import MODELS
 
 if TYPE_CHECKING:
     from storage import Catalog
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from tasks.serving.gateway.endpoint import EndpointConfig
     from tasks.serving.gateway.settings import Settings
 
-PROJECT = Path(__file__).resolve().parents[1]
-MODELS = PROJECT / "deployments" / "models.yaml"
 PORT = 8300
 GUIDE = """\
 gateway on {url}: policy {policy}; {engines}

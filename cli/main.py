@@ -28,9 +28,7 @@ from cli import (
     suites,
 )
 from cli.failures import guarded
-
-PROJECT = Path(__file__).resolve().parents[1]
-MODELS = PROJECT / "deployments" / "models.yaml"
+from cli.paths import MODELS, PROJECT
 
 # Prefect reads this when it is imported: its own progress lines would break up ours.
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.failures import FAILED, guarded
+from cli.paths import MODELS
 
 if TYPE_CHECKING:
     from tasks.serving import Model
     from tasks.serving.gateway.endpoint import Answer
 
-MODELS = Path(__file__).resolve().parents[1] / "deployments" / "models.yaml"
 ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # its own routes want one named
 
 

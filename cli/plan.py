@@ -9,11 +9,10 @@ import typer
 
 from cli import suites
 from cli.failures import guarded
+from cli.paths import MODELS
 
 if TYPE_CHECKING:
     from tasks.sweeps.outlook import Outlook
-
-MODELS = Path(__file__).resolve().parents[1] / "deployments" / "models.yaml"
 
 
 def register(sweep_app: typer.Typer) -> None:

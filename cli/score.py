@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.failures import guarded
+from cli.paths import MODELS
 
 if TYPE_CHECKING:
     from tasks.scoring.statistics.intervals import Interval
     from tasks.sweeps.labels import Labelled
     from tasks.sweeps.rescore import Rescored
 
-MODELS = Path(__file__).resolve().parents[1] / "deployments" / "models.yaml"
 SHOWN = 20  # flips that are printed
 
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.failures import UsageError
+from cli.paths import SUITES
 
 if TYPE_CHECKING:
     from tasks.sweeps.suite import Suite
-
-SUITES = Path(__file__).resolve().parents[1] / "deployments" / "suites"
 
 SuiteName = Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")]
 Source = Annotated[Path | None, typer.Option(help="the benchmark's data: a file or folder")]

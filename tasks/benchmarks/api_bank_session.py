@@ -13,11 +13,13 @@ dialogue's calls that their own APIs do not confirm.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from tasks.benchmarks.api_bank import (
-    LICENCE,
+    API_BANK_1,
+    API_BANK_2,
     Dialogue,
     documented,
     found_by,
@@ -147,23 +149,15 @@ def _library(rows: Sequence[Row], scripts: Sequence[Sequence[Step]]) -> list[dic
     return list(library.values())
 
 
-def _level(level: int, folder: str) -> Benchmark:
-    return Benchmark(
-        name=f"api-bank-{level}-session",
-        read=partial(read, level=level),
-        splits={"test": (f"lv1-lv2-samples/{folder}/*.jsonl", f"{folder}/*.jsonl")},
-        scorer="tool_calls",
-        prompt="tools",
-        interactive=True,
-        world=RecordedWorld,
-        gold=calls_of,
-        licence=LICENCE,
-    )
+def _session(single: Benchmark, level: int) -> Benchmark:
+    """The level's files and scorer, each dialogue as one attempt."""
+    name, whole = f"{single.name}-session", partial(read, level=level)
+    return replace(single, name=name, read=whole, interactive=True, world=RecordedWorld)
 
 
 API_BANK_SESSIONS = (
-    _level(1, "level-1-given-desc"),
-    _level(2, "level-2-toolsearcher"),
+    _session(API_BANK_1, 1),
+    _session(API_BANK_2, 2),
     Benchmark(
         name="api-bank-3",
         read=read_level_3,

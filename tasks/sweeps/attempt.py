@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import aiohttp
-
 from tasks.agents.command import Command, run_command
 from tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
 from tasks.agents.mcp import Server, open_mcp
@@ -24,7 +22,7 @@ from tasks.agents.tools import Offered, Tools
 from tasks.scoring import SCORERS, Means, Score, ScorerFailed
 from tasks.sweeps.plan import Cell, Plan, Sample
 from tasks.sweeps.problem import Problem, attempted
-from tasks.sweeps.roles import Cast
+from tasks.sweeps.roles import Cast, open_http
 
 SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
 COUNTED = ("ok", "limit", "model_error")
@@ -55,9 +53,7 @@ class Attempts:
     async def __aenter__(self) -> "Attempts":
         """Raises ToolUnavailable where an MCP server does not start."""
         async with contextlib.AsyncExitStack() as stack:
-            connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
-            session = aiohttp.ClientSession(connector=connector, timeout=timeout)
-            self._http = await stack.enter_async_context(session)
+            self._http = await stack.enter_async_context(open_http())
             suite, level = self.plan.suite, strongest_level()
             server = None if suite.mcp is None else open_mcp(Server(suite.mcp))
             self._mcp = None if server is None else await stack.enter_async_context(server)

@@ -198,11 +198,16 @@ class Judged:
         return reply.message["content"], reply.call_id
 
 
+def open_http() -> aiohttp.ClientSession:
+    """Connections to the gateway: as many as there are sessions, and as patient as it is."""
+    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
+    return aiohttp.ClientSession(connector=connector, timeout=timeout)
+
+
 @asynccontextmanager
 async def open_judge(url: str, served: Served) -> AsyncIterator[Callable[[str], Judged]]:
     """The judge of attempts that ended before, by their ids; its calls belong to no cell."""
-    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
+    async with open_http() as http:
         roles = Roles(judge=served)
         yield lambda attempt_id: Judged(Cast(http, url, "", attempt_id, roles), served, 0)
 

@@ -51,7 +51,7 @@ class Pool:
                 engine.max_calls,
                 engine.accepting,
                 running=engine.running,
-                prefill=engine.prefill,
+                prefill_token_s=engine.prefill_token_s,
             )
             endpoint.engine = fresh
             self.scheduler.add_engine(fresh, now)
@@ -243,13 +243,11 @@ class Pools:
         if sample.block_tokens is not None:
             endpoint.engine.block_tokens = sample.block_tokens
         if endpoint.config.measure and sample.running == 0 and sample.waiting == 0:
-            endpoint.engine.prefill = await self._prefill(endpoint, capacity)
+            endpoint.engine.prefill_token_s = await self._prefill(endpoint, capacity)
         # Whether it was started anew since, and so its cache is empty, its counters say (`_take`).
         pool.scheduler.change_engine(endpoint.engine, time.monotonic(), capacity_tokens=capacity)
 
-    async def _prefill(
-        self, endpoint: Endpoint, capacity_tokens: int | None
-    ) -> tuple[float, float] | None:
+    async def _prefill(self, endpoint: Endpoint, capacity_tokens: int | None) -> float | None:
         try:
             return await prefill.measure(endpoint, capacity_tokens)
         except ProbeFailed as error:

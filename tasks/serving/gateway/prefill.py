@@ -70,9 +70,9 @@ def _estimate(slopes: Sequence[float]) -> tuple[float, float]:
     return max(middle, 0.0), OF_MEDIAN * spread / len(slopes) ** 0.5
 
 
-async def measure(endpoint: Endpoint, capacity_tokens: int | None) -> tuple[float, float] | None:
-    """What a prompt token costs `endpoint`, which must be idle: seconds and their standard error;
-    None where it cannot be told. Raises ProbeFailed."""
+async def measure(endpoint: Endpoint, capacity_tokens: int | None) -> float | None:
+    """Seconds that a prompt token costs `endpoint`, which must be idle; None where it cannot be
+    told. Raises ProbeFailed."""
     pair = lengths(endpoint.context_tokens, capacity_tokens)
     if pair is None or not endpoint.models:
         return None
@@ -90,4 +90,5 @@ async def measure(endpoint: Endpoint, capacity_tokens: int | None) -> tuple[floa
             raise ProbeFailed(f"/v1/completions answered {answer.status}")
         return None if endpoint.engine.running else time.monotonic() - sent
 
-    return await seconds_a_token(pair, ask)
+    found = await seconds_a_token(pair, ask)
+    return None if found is None else found[0]

@@ -106,7 +106,7 @@ def engines(gateway: "Gateway") -> list[dict[str, Any]]:
             "capacity_tokens": endpoint.engine.capacity_tokens,
             "booked_tokens": _booked(pool, endpoint.name),
             "kv_usage": endpoint.kv_usage,
-            "prefill_us_per_token": _microseconds(endpoint.engine.prefill),
+            "prefill_us_per_token": _microseconds(endpoint.engine.prefill_token_s),
             "running": len(endpoint.engine.running),
             "calls": endpoint.calls,
             "failed_calls": endpoint.failed_calls,
@@ -117,8 +117,8 @@ def engines(gateway: "Gateway") -> list[dict[str, Any]]:
     ]
 
 
-def _microseconds(prefill: tuple[float, float] | None) -> float | None:
-    return None if prefill is None else round(prefill[0] * 1e6, 3)
+def _microseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1e6, 3)
 
 
 def _booked(pool: Pool, name: str) -> int:

@@ -71,11 +71,11 @@ class Adaptive(Policy):
     def changed(self, engine: Engine, now: float) -> None:
         """An engine that is new or was restarted has nothing cached; one that left, no places."""
         self._blocked = False
-        if engine.prefill is not None:
-            self.price.measured = engine.prefill[0]
+        if engine.prefill_token_s is not None:
+            self.price.measured = engine.prefill_token_s
             if self.keep_s == UNKNOWN_S and engine.capacity_tokens:
                 # Before any gap is known: no prefix is worth more than the time to fill the cache.
-                self.keep_s = engine.prefill[0] * engine.capacity_tokens
+                self.keep_s = engine.prefill_token_s * engine.capacity_tokens
         account = engine.note
         if isinstance(account, Account):
             if engine.engine_id in self.ledger.engines and engine.accepting:

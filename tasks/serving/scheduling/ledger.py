@@ -34,8 +34,8 @@ class Engine:
     running: dict[str, "Call"] = field(default_factory=dict)
     allocated_tokens: int = 0
     """Tokens ever written to its cache: an age in tokens, by which a prefix is judged evicted."""
-    prefill: tuple[float, float] | None = None
-    """Seconds that a prompt token takes and their standard error, measured while it was idle."""
+    prefill_token_s: float | None = None
+    """Seconds that a prompt token takes, measured while it was idle."""
     note: Any = None
     """The policy's own account."""
 

@@ -120,7 +120,7 @@ class Simulation:
                 f"engine-{i}",
                 model.kv_tokens,
                 model.block_tokens,
-                prefill=(model.prefill_token_s, 0.0),
+                prefill_token_s=model.prefill_token_s,
             )
             for i, model in enumerate(models)
         ]

@@ -1,14 +1,15 @@
 """The tables' columns, as the contract states them: one place, one version.
 
 Version 1 is the first release's. Version 2 adds `sweep_id` (the partition) and `cell_id` where they
-were absent, `concurrency` and `policy` of a call, and the prompts of calls (`prompt_spans`).
+were absent, `concurrency` and `policy` of a call, and the prompts of calls (`prompt_spans`). Version
+3 adds `due_at` of an attempt.
 Columns are only ever added, so parts of every version are read together: what a part lacks is null.
 
 Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
 Arrow, which takes longer to load than a reader takes to answer.
 """
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 TEXT, INT, REAL, FLAG, AT = "varchar", "bigint", "double", "boolean", "timestamptz"
 TOKEN_IDS, LOGPROBS = "integer[]", "float[]"
@@ -34,6 +35,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         status=TEXT,
         stop_reason=TEXT,
         error_type=TEXT,
+        due_at=AT,
         started_at=AT,
         ended_at=AT,
         working_s=REAL,

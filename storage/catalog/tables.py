@@ -69,6 +69,7 @@ sweeps = sa.Table(
     _text("name", nullable=False),
     _text("spec", nullable=False),
     _time("created_at"),
+    _time("paused_at"),  # since when it gives out no samples; null: it does
 )
 cells = sa.Table(
     "cells",

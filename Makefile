@@ -11,7 +11,7 @@ LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 HARNESSES := inspect lm-eval verifiers
 
-.PHONY: help setup harnesses demo test test-fast test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-retrieval bench-sandbox bench-statistics docs ui clean
+.PHONY: help setup harnesses demo scheduling test test-fast test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,14 @@ harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## Inspect, lm-eval and verifi
 demo: setup ## the whole chain on this machine, in under ten minutes
 	$(BIN)/tutti demo
 
+scheduling: setup assets/random/config.json ## schedulers on a real vLLM: suite and report (20 minutes)
+	$(BIN)/tutti sweep run scheduling
+
+# The size of docs/gateway.md's small set-up.
+assets/random/config.json: bench/scheduling_model.py bench/scheduling_work.py
+	$(MODELS)/bin/python -m bench.scheduling_model --out assets/random --hidden 128 \
+		--intermediate 384 --layers 4 --heads 4 --kv-heads 2 --head-dim 32 --context 4096
+
 test: lint test-fast test-e2e ## everything CI checks
 
 test-fast: $(VENV)/.done ## tests that need no server
@@ -73,6 +81,9 @@ bench-scheduling: setup ## agents under load on a real vLLM, policy by policy (a
 
 bench-harness: $(VENV)/.done ## samples a second against a slow endpoint, Inspect beside it (two minutes)
 	$(BIN)/python -m bench.harness --memory 100000
+
+bench-load: setup ## the client as an instrument, beside other load generators (about ten minutes)
+	$(BIN)/python -m bench.load
 
 bench-retrieval: $(VENV)/.done ## search, its service and its builds, FAISS beside them (about five minutes)
 	$(BIN)/python -m bench.retrieval

@@ -6,7 +6,6 @@ space is given in blocks, so it is exact and the same on every machine.
 
 import re
 import subprocess
-import time
 import urllib.request
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from bench.scheduling_work import Sizes
 from storage import Catalog
 from tasks.serving.engine import BLOCK_TOKENS, ENGINE_ENVIRONMENT, EXECUTOR, models_python
+from tasks.serving.prefix_cache import reset_prefix_cache
 from tasks.serving.process import Child, answers, claim_port
 
 SERVED_NAME = "bench"
@@ -21,8 +21,6 @@ CONTEXT_TOKENS = 4096
 START_TIMEOUT_S = 240.0
 MAKE_TIMEOUT_S = 300.0
 ASK_TIMEOUT_S = 20.0
-IDLE_TIMEOUT_S = 60.0
-POLL_S = 0.1
 PROJECT = Path(__file__).resolve().parents[1]
 COUNTER = re.compile(r"^vllm:(\w+)(?:\{[^}]*\})? ([0-9.eE+-]+)$", re.MULTILINE)
 COUNTED = {
@@ -135,8 +133,7 @@ class Engine:
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> "Engine":
-        environment = ENGINE_ENVIRONMENT | {"VLLM_SERVER_DEV_MODE": "1"}  # for the cache's reset
-        child = Child("bench-vllm", self._command(), environment, self._catalog)
+        child = Child("bench-vllm", self._command(), ENGINE_ENVIRONMENT, self._catalog)
         self._child = child
         try:
             child.wait_ready(lambda: answers(f"{self.url}/health"), START_TIMEOUT_S)
@@ -162,14 +159,7 @@ class Engine:
 
     def reset(self) -> None:
         """Wait until nothing runs, then forget every prefix."""
-        deadline = time.monotonic() + IDLE_TIMEOUT_S
-        while (found := self.counters())["running"] or found["waiting"]:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the engine is still busy after {IDLE_TIMEOUT_S:.0f} s")
-            time.sleep(POLL_S)
-        request = urllib.request.Request(f"{self.url}/reset_prefix_cache", method="POST")
-        with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S):
-            pass  # an HTTP error raises
+        reset_prefix_cache(self.url)
 
     def _command(self) -> list[str]:
         setup = self.setup

@@ -1,7 +1,7 @@
-"""The scheduling bench's peers: each in an environment of its own, absent when it can't be had.
+"""The benches' peers: each in an environment of its own, absent when it can't be had.
 
-ThunderAgent comes from the local checkout that TUTTI_PEER_THUNDERAGENT names, vllm-router from the
-package registry. `Peers.command` makes the environment when it is first asked for.
+ThunderAgent comes from the local checkout that TUTTI_PEER_THUNDERAGENT names, the others from the
+package registry. `Peers` makes an environment when it is first asked for.
 """
 
 import os
@@ -10,13 +10,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-INSTALL_TIMEOUT_S = 300.0
+INSTALL_TIMEOUT_S = 900.0  # GuideLLM brings PyTorch: 6 GB
 THUNDERAGENT = "TUTTI_PEER_THUNDERAGENT"
 """The environment variable that names its checkout."""
 REQUIREMENTS = {
     "thunderagent": ("fastapi", "uvicorn", "httpx"),  # all that its pyproject.toml asks for
     "vllm-router": ("vllm-router==0.1.17",),
     "inspect": ("inspect-ai==0.3.285", "openai"),
+    "aiperf": ("aiperf==0.13.0",),
+    "guidellm": ("guidellm[recommended]==0.8.1",),
 }
 
 
@@ -60,6 +62,14 @@ class Peers:
     def inspect(self) -> Path:
         """The Python of Inspect's environment. Raises PeerMissing."""
         return self._python("inspect")
+
+    def aiperf(self) -> Path:
+        """AIPerf's program. Raises PeerMissing."""
+        return self._python("aiperf").with_name("aiperf")
+
+    def guidellm(self) -> Path:
+        """GuideLLM's program. Raises PeerMissing."""
+        return self._python("guidellm").with_name("guidellm")
 
     def _python(self, peer: str) -> Path:
         if peer in self._missing:

@@ -4,7 +4,9 @@
 are over the kinds; of true accuracies that are drawn anew each time it is the mean over them, as
 right and wrong of few tasks cover one accuracy a little more and another a little less, whatever
 the interval. `false_alarm_rate` is of A/A runs watched after every task and stopped at the first
-alarm; `stated_alarm_rate` is what it may be.
+alarm; `decided_alarm_rate` the same through the class that ends cells of sweeps, where slow tasks
+end late; `saturated_alarm_rate` of cells whose p95 of step latency is exactly at the limit, the
+worst of several memories; `stated_alarm_rate` is what each may be.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.report import Report, Target
+from bench.statistics_stopping import MEMORIES, TASKS, decided, stopped
 from tasks.scoring.statistics import (
     CONFIDENCE,
     Finding,
@@ -290,6 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report.figure("peeking_alarm_rate", [seen.peeking])
     surfaces = surface_alarms(given.runs // 2, given.seed)
     report.figure("surface_alarm_rate", [surfaces], Target(STATED))
+    _add_stopping(report, given.runs, given.seed)
     for name, share in found.items():
         report.note(f"  {name:34} {share:.1%} of {given.runs:,} intervals hold the truth")
     report.note(
@@ -298,6 +302,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"surface: any of {SURFACE} A/A comparisons better or worse, by Holm."
     )
     report.show()
+
+
+def _add_stopping(report: Report, runs: int, seed: int) -> None:
+    """Cells that end themselves."""
+    aa, cells = decided(runs, seed), stopped(runs, seed)
+    report.figure("decided_alarm_rate", [aa.as_planned], Target(STATED))
+    report.figure("saturated_alarm_rate", [max(cells.at_the_limit.values())], Target(STATED))
+    shares = ", ".join(f"{name} {cells.at_the_limit[name]:.1%}" for name in MEMORIES)
+    report.note(
+        f"decided: A/A cells of {TASKS} tasks in which wrong answers take longer; judged in the "
+        f"order in which tasks end, {aa.as_ended:.1%} would alarm.\n"
+        f"saturated: cells at the limit that were ended, by what steps remember of those before: "
+        f"{shares}; counted step by step, {cells.counted_singly:.1%}. With half of the steps above "
+        f"it {cells.saturated:.0%} end, after {cells.median_steps:.0f} steps of each session."
+    )
 
 
 if __name__ == "__main__":

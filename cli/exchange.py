@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli import summaries
 from cli.failures import guarded
 
 if TYPE_CHECKING:
@@ -81,11 +82,19 @@ def import_(
 
 
 def export(
-    format: Annotated[str, typer.Argument(help="inspect (a .eval log a cell) or atif")],
+    format: Annotated[
+        str,
+        typer.Argument(
+            help="inspect (a .eval log a cell), atif, or thunderagent (a sweep's summary files)"
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="the folder to write to")],
     sweep: Sweep = "",
     cell: Cells = None,
     where: Where = None,
+    window: Annotated[
+        str, typer.Option(help="of thunderagent: START,END in seconds since the first answer")
+    ] = "600,7800",
     force: Annotated[bool, typer.Option("--force", help="replace files of the same name")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -96,8 +105,12 @@ def export(
         from storage import open_catalog
         from storage.exchange import EXPORTERS
 
+        if format == summaries.FORMAT:
+            _export_summaries(out, sweep, bool(cell or where), window, force, as_json)
+            return
         if format not in EXPORTERS:
-            raise UsageError(f"no export format {format!r}; known: {', '.join(EXPORTERS)}")
+            known = ", ".join([*EXPORTERS, summaries.FORMAT])
+            raise UsageError(f"no export format {format!r}; known: {known}")
         with open_catalog() as catalog:
             files, count = _export(catalog, format, out, sweep, cell or [], where, force)
         found = {"attempts": count, "files": [str(file) for file in files]}
@@ -105,6 +118,22 @@ def export(
         typer.echo(json.dumps(found) if as_json else words)
 
     guarded(work)
+
+
+def _export_summaries(
+    out: Path, sweep: str, narrowed: bool, window: str, force: bool, as_json: bool
+) -> None:
+    from cli.failures import UsageError
+    from storage import open_catalog
+
+    if narrowed:
+        raise UsageError("thunderagent: its files are a whole cell's; choose with --sweep")
+    with open_catalog() as catalog:
+        sweep_id = _find_sweep(catalog, sweep) if sweep else _newest_sweep(catalog)
+        files = summaries.write_summaries(catalog, sweep_id, out, window, force)
+    found = {"sweep_id": sweep_id, "files": [str(file) for file in files]}
+    words = f"{sweep_id}: {len(files)} files in {out}"
+    typer.echo(json.dumps(found) if as_json else words)
 
 
 def view(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.compare import INCONCLUSIVE, interval, known, number
-from cli.failures import guarded
+from cli.failures import UsageError, guarded
 
 if TYPE_CHECKING:
     from tasks.sweeps.gates import Outcome
@@ -20,11 +20,17 @@ def register(app: typer.Typer) -> None:
 
 
 def gate(
-    file: Annotated[Path, typer.Argument(help="YAML: `gates`, and `baseline` for margins")],
-    sweep: Annotated[str, typer.Argument(help="a sweep (id or name), cell, model or policy")],
+    file: Annotated[
+        Path | None, typer.Argument(help="YAML: `gates`, and `baseline` for margins")
+    ] = None,
+    sweep: Annotated[str, typer.Argument(help="a sweep (id or name), cell, model or policy")] = "",
     baseline: Annotated[
         str, typer.Option(help="what margins refer to, instead of the file's `baseline`")
     ] = "",
+    accept: Annotated[
+        str, typer.Option(help="instead: make this night (nightly-2026-11-21) the next baseline")
+    ] = "",
+    why: Annotated[str, typer.Option(help="of --accept: the reason, which is kept")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
     """Judge a sweep by the gates of a file, and keep the verdicts in the table `verdicts`.
@@ -33,6 +39,11 @@ def gate(
     """
 
     def work() -> bool:
+        if accept:
+            _accept(accept, why, as_json)
+            return True
+        if file is None or not sweep:
+            raise UsageError("name a file of gates and a sweep; or a night: --accept NIGHT --why")
         import storage
         from tasks.sweeps.comparing import find_pair
         from tasks.sweeps.gates import check_gates, enter_verdicts, read_gates
@@ -57,6 +68,18 @@ def gate(
 
     if not guarded(work):
         raise typer.Exit(INCONCLUSIVE)
+
+
+def _accept(night: str, why: str, as_json: bool) -> None:
+    from storage import open_catalog
+    from tasks.sweeps import night_record
+
+    with open_catalog() as catalog:
+        record = night_record.accept(catalog, night, why)
+    if as_json:
+        typer.echo(json.dumps({"night": night, "accepted": record.accepted}))
+    else:
+        typer.echo(f"{night} ({record.verdict}) is accepted {record.accepted}")
 
 
 def _show(found: "list[Outcome]") -> None:

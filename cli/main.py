@@ -21,13 +21,15 @@ from cli import (
     lineage,
     maintenance,
     models,
+    pause,
     plan,
     report,
+    run,
     score,
     simulate,
-    suites,
 )
 from cli.failures import guarded
+from cli.flow import run_flow
 from cli.paths import MODELS, PROJECT
 
 # Prefect reads this when it is imported: its own progress lines would break up ours.
@@ -54,6 +56,8 @@ exchange.register(app)
 maintenance.register(app)
 models.register(app)
 plan.register(sweep_app)
+run.register(sweep_app)
+pause.register(sweep_app)
 cancel.register(sweep_app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
@@ -69,15 +73,8 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
-def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> None:
-    """Run a flow to its end; with `as_json` its result is all that goes to standard output."""
-    import asyncio
-    from contextlib import nullcontext, redirect_stdout
-
-    from cli.prefect_server import as_flow_run
-
-    with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        result = asyncio.run(as_flow_run(flow, prefect, *arguments))
+def show_result(result: Any, as_json: bool) -> None:
+    """With `as_json`, a flow's result is all that goes to standard output."""
     if as_json:
         typer.echo(json.dumps(result if isinstance(result, dict) else {"sweep_id": result}))
 
@@ -119,7 +116,7 @@ def demo(
         from flows.demo_plan import SMALL, DemoParameters
 
         parameters = SMALL if small else DemoParameters()
-        run_flow(flow, prefect, as_json, parameters, models)
+        show_result(run_flow(flow, prefect, as_json, parameters, models), as_json)
 
     guarded(work)
 
@@ -170,40 +167,6 @@ def serve(
         from cli.local import serve_model
 
         serve_model(model, models, port, as_json)
-
-    guarded(work)
-
-
-@sweep_app.command("run")
-def sweep_run(
-    suite: suites.SuiteName,
-    models: ModelsFile = MODELS,
-    source: suites.Source = None,
-    limit: suites.Limit = None,
-    ids: suites.Ids = "",
-    where: suites.Where = None,
-    judge: suites.Judge = None,
-    user: suites.User = None,
-    agent: suites.Agent = None,
-    expert: suites.Experts = None,
-    dry_run: Annotated[bool, typer.Option(help="print the first prompt and end")] = False,
-    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Measure what is missing of a suite's cells and report them."""
-
-    def work() -> None:
-        chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
-        chosen |= {"judge": judge, "user": user, "agent": agent}
-        wanted = suites.suite_of(suite, ids, expert, **chosen)
-        if dry_run:
-            from tasks.sweeps.task_set import dry_run as shown
-
-            typer.echo(shown(wanted))
-            return
-        from flows.sweep import eval_sweep
-
-        run_flow(eval_sweep, prefect, as_json, wanted, models)
 
     guarded(work)
 
@@ -270,7 +233,7 @@ def train_pocket(
         from flows.train import train as flow
 
         parameters = PocketParameters(steps=steps, seed=seed, evaluate_only=evaluate_only)
-        run_flow(flow, prefect, as_json, parameters, out, models)
+        show_result(run_flow(flow, prefect, as_json, parameters, out, models), as_json)
 
     guarded(work)
 

@@ -18,7 +18,7 @@ from cli.paths import MODELS
 
 if TYPE_CHECKING:
     from tasks.serving import Model
-    from tasks.serving.gateway.endpoint import Answer
+    from tasks.serving.wire.whole import Answer
 
 ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # its own routes want one named
 

@@ -42,9 +42,13 @@ def plan(
         chosen |= {"judge": judge, "user": user, "agent": agent}
         found = asyncio.run(outlook(suites.suite_of(suite, ids, expert, **chosen), models))
         if as_json:
-            typer.echo(json.dumps(_content(found)))
-        else:
-            _show(found)
+            each = [_content(part) for part in found]
+            typer.echo(json.dumps(each[0] if len(each) == 1 else {"parts": each}))
+            return
+        for part in found:
+            if len(found) > 1:
+                typer.echo(f"{part.plan.suite.benchmark} with {part.plan.suite.model}")
+            _show(part)
 
     guarded(work)
 
@@ -76,6 +80,8 @@ def _show(found: "Outlook") -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from tasks.sweeps.outlook import detectable_words
+
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for title in ("policy", "at", "repeat", "samples", "does", "because", "takes", "USD", "from"):
@@ -96,14 +102,8 @@ def _show(found: "Outlook") -> None:
     console.print(
         f"{len(running)} of {len(found.cells)} cells run, {samples} samples: {takes}{usd}"
     )
-    if found.detectable is not None and found.detectable > 1:
-        console.print("so few tasks would show no difference between two cells")
-    elif found.detectable is not None:
-        at = "an assumed 50 %" if found.accuracy is None else f"{found.accuracy:.0%} as before"
-        console.print(
-            f"two cells show a difference of {100 * found.detectable:.1f} points or more with a "
-            f"chance of 80 % (paired by task, accuracy {at})"
-        )
+    if words := detectable_words(found.accuracy, found.detectable):
+        console.print(words)
 
 
 def _time(seconds: float | None) -> str:

@@ -16,7 +16,7 @@ import typer
 from cli.failures import guarded
 
 if TYPE_CHECKING:
-    from tasks.reporting import Report
+    from tasks.reporting import CellSummary, Efficiency, LoadPoint, Noise, Report
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +36,7 @@ def report(
         bool, typer.Option("--figures", help="also write each figure as PNG and SVG")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="print JSON: paths, cells, comparisons, failures")
+        bool, typer.Option("--json", help="print JSON: paths and all rows of the report")
     ] = False,
 ) -> None:
     """Write the report of a sweep: tables and sentences here, a page with figures."""
@@ -80,5 +80,16 @@ def _as_json(written: "Report") -> dict[str, Any]:
         "missing": written.gaps,
         "cells": [asdict(cell) for cell in written.cells],
         "comparisons": [asdict(each) for each in written.compared],
+        "efficiency": [_of(each.point, each, "point") for each in written.worth],
+        "noise": [_of(each.cell, each, "cell") for each in written.noise],
         "failures": [asdict(each) for each in written.failed],
     }
+
+
+def _of(
+    which: "CellSummary | LoadPoint", row: "Efficiency | Noise", left_out: str
+) -> dict[str, Any]:
+    """A row with what it is about by its names, not by all of its figures."""
+    names = ("benchmark", "model", "policy", "concurrency")
+    figures = {key: value for key, value in asdict(row).items() if key != left_out}
+    return {name: getattr(which, name) for name in names} | figures

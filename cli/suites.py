@@ -33,7 +33,7 @@ def suite_of(name: str, ids: str = "", experts: list[str] | None = None, **field
 
     fields["experts"] = None if experts is None else dict(map(_named, experts))
     fields["ids"] = tuple(each.strip() for each in ids.split(",")) if ids else None
-    return with_fields(read_suite(_path(name)), fields)
+    return with_fields(read_suite(path_of(name)), fields)
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -43,6 +43,7 @@ def _named(text: str) -> tuple[str, str]:
     return name, model
 
 
-def _path(name: str) -> Path:
+def path_of(name: str) -> Path:
+    """A suite's file: the one named, else of our own."""
     path = Path(name)
     return path if path.suffix in (".yaml", ".yml") else SUITES / f"{name}.yaml"

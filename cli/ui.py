@@ -21,9 +21,12 @@ from typing import Any
 
 from rich.console import Console
 
+from cli.deployments import automate, written
+from cli.failures import UsageError
 from cli.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
 from storage import Catalog, StoreError, open_catalog
 from tasks.serving import Child, PortTaken, ServingError, claim_port
+from tasks.sweeps.errors import SuiteError
 
 PROJECT = Path(__file__).resolve().parents[1]
 PORT = 4200  # the next one is the reports': a browser opens no file:// link on Prefect's pages
@@ -34,7 +37,7 @@ GUIDE = """
 
   run a sweep   {url}/deployments -> eval-sweep -> Run -> Custom run -> Submit
   results       the run's page, tab Artifacts; reports are also at {reports}
-  every night   at 02:00 UTC, while this runs: {url}/deployments -> nightly
+  every night   {schedule}, while this runs: {url}/deployments -> nightly
   logs          {logs}
 
 Ctrl-C ends the server, the workers and what they run."""
@@ -59,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PortTaken as error:
         hint = f"another pair of ports: PREFECT_SERVER_API_PORT={port + 2} make ui"
         print(f"tutti ui: {str(error).split(';')[0]}; stop it, or take {hint}", file=sys.stderr)
-    except (ServingError, StoreError) as error:
+    except (ServingError, StoreError, SuiteError, UsageError) as error:
         print(f"tutti ui: {error}", file=sys.stderr)
     return 1
 
@@ -87,6 +90,7 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
     home = catalog.home
     environment = child_environment(port, home.root)
     api = environment["PREFECT_API_URL"]
+    file, night = written(PROJECT, home.root / "prefect")
 
     def start(role: str, *words: str) -> Child:
         command = [sys.executable, "-m", *words]
@@ -109,14 +113,17 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
         workers[pool] = start(f"worker-{pool}", "prefect", "worker", "start", *words)
     for pool, worker in workers.items():
         worker.wait_ready(partial(_ask, f"{api}/work_pools/{pool}"), READY_TIMEOUT_S)
-    words = ["deploy", "--all", "--prefect-file", str(PROJECT / "prefect.yaml")]
+    words = ["deploy", "--all", "--prefect-file", str(file)]
     deploy = start("deploy", "prefect", "--no-prompt", *words)
     while deploy.poll() is None:
         time.sleep(0.5)
     if deploy.poll():
         raise ServingError(f"prefect.yaml was not registered:\n{deploy.log_tail()}")
+    automate(api, _ask)
     url, pages = api.removesuffix("/api"), environment["TUTTI_ARTIFACTS_URL"]
-    console.print(GUIDE.format(url=url, reports=pages, home=home.root, logs=home.logs))
+    when = f"{night.schedule} ({night.timezone})" if night.schedule else "by hand"
+    told = {"home": home.root, "logs": home.logs, "schedule": when}
+    console.print(GUIDE.format(url=url, reports=pages, **told))
     while True:
         for child in (server, reports, *workers.values()):
             child.check()
@@ -133,13 +140,14 @@ def _close_orphans(api: str) -> None:
         _ask(f"{api}/flow_runs/{run['id']}/set_state", {"state": state})
 
 
-def _ask(url: str, body: dict[str, Any] | None = None) -> Any:
-    """The decoded answer; None while there is none or it is an error."""
+def _ask(url: str, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
+    """The decoded answer, of an empty one ""; None while there is none or it is an error."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    kind = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, kind, method=method)
     try:
         with urllib.request.urlopen(request, timeout=5.0) as response:
-            return json.load(response)
+            return json.loads(response.read() or '""')
     except (urllib.error.URLError, OSError):
         return None
 

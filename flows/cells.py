@@ -7,11 +7,15 @@ from flows.bench import Bench
 from flows.progress import StageProgress
 from flows.stages import StageLog
 from storage import Catalog, Lease, held
-from tasks.sweeps.plan import Cell, Plan, enter_plan, finished_samples, make_plan
+from tasks.sweeps.budget import Spending
+from tasks.sweeps.grid import sweep_id_of
+from tasks.sweeps.outlook import detectable_line
+from tasks.sweeps.plan import Cell, Plan, enter_plan, make_plan
 from tasks.sweeps.roles import roles_of
 from tasks.sweeps.runner import Progress, Services, run_cell
-from tasks.sweeps.suite import Suite
+from tasks.sweeps.suite import STDLIB, Suite
 from tasks.sweeps.task_set import TaskSet
+from tasks.sweeps.watching import missing_cells
 from tasks.training.serve_adapter import load_adapter
 
 
@@ -32,26 +36,48 @@ async def run_sweep(
     run_id: str,
     log: StageLog,
     adapter: Adapter | None = None,
+    whole: Suite | None = None,
+    spending: Spending | None = None,
 ) -> Plan:
-    """Run what is missing of a suite's cells; returns the plan."""
+    """Run what is missing of a suite's cells; returns the plan.
+
+    `whole`: the suite of several benchmarks or models that this is a part of; `spending`: what the
+    run has spent so far, of the suite's budget. Once it is spent the rest stays missing.
+    """
+    spending = spending or Spending(suite.budget)
     name, model_id = (
         (bench.engine.address.served_name, bench.model_id)
         if adapter is None
         else (adapter.name, adapter.adapter_id)
     )
-    index_id = None if bench.library is None else bench.library.index_id
+    searched = bench.library if suite.benchmark == STDLIB else None
+    index_id = None if searched is None else searched.index_id
     engine_id = bench.engine.engine_id
     ids = (task_set.task_set_id, index_id, engine_id, model_id, name)
     roles = roles_of(suite, bench.served)
-    plan = make_plan(suite, task_set.problems, *ids, model=bench.model, roles=roles)
+    plan = make_plan(
+        suite,
+        task_set.problems,
+        *ids,
+        model=bench.model,
+        roles=roles,
+        whole=whole,
+        sweep_id=None if whole is None else sweep_id_of(whole),
+    )
     enter_plan(plan, catalog)
     with held(catalog, plan.sweep_id) as lease:
-        missing = [c for c in plan.cells if len(finished_samples(catalog, c)) < len(c.samples)]
+        missing = missing_cells(plan, catalog)
+        if missing and (line := detectable_line(plan, catalog)):
+            log.console.print(f"[dim]  {line}[/]")
         if missing and adapter is not None:
             services = await bench.services()
             await load_adapter(services.engine.address.url, adapter.name, adapter.folder)
         for cell in missing:
-            await _run_one(plan, cell, await bench.services(), catalog, run_id, lease, log)
+            if (why := spending.spent()) is not None:
+                log.console.print(f"[yellow]{suite.name}: {why}; the same command goes on later[/]")
+                break
+            services = await bench.services()
+            await _run_one(plan, cell, services, catalog, run_id, lease, log, spending)
         if reused := len(plan.cells) - len(missing):
             log.console.print(f"[dim]  {suite.name}: {reused} finished cells reused[/]")
     return plan
@@ -65,15 +91,21 @@ async def _run_one(
     run_id: str,
     lease: Lease,
     log: StageLog,
+    spending: Spending,
 ) -> None:
     async def work(progress: StageProgress) -> None:
         def show(state: Progress) -> None:
             note = f"accuracy {state.correct / state.counted:.0%}" if state.counted else ""
             if state.infra:
                 note += f", {state.infra} infra errors"
+            note += ", paused" * state.paused
             progress.show(state.done, state.total, note)
 
-        await run_cell(plan, cell, services, catalog, run_id, lease, show)
+        done = await run_cell(plan, cell, services, catalog, run_id, lease, show, spending)
+        if done.reason:
+            log.console.print(
+                f"[yellow]  ended after {done.done} of {done.total}: {done.reason}[/]"
+            )
 
     title = f"{plan.suite.name}: {plan.served_name} {cell.policy} at {cell.concurrency}"
     await log.run(title + (f" #{cell.repeat + 1}" if plan.suite.repeats > 1 else ""), work)

@@ -5,7 +5,7 @@ What every measuring flow begins with; `flows/bench.py` adds the model.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,10 +61,10 @@ async def make_tasks(
 
 @contextlib.asynccontextmanager
 async def library_of(
-    suite: Suite, catalog: Catalog, log: StageLog
+    suites: Sequence[Suite], catalog: Catalog, log: StageLog
 ) -> AsyncIterator[Library | None]:
-    """What a suite's tasks search; None for benchmarks that search nothing."""
-    if suite.benchmark != STDLIB:
+    """What the tasks of one of the suites search; None where all search nothing."""
+    if all(suite.benchmark != STDLIB for suite in suites):
         yield None
         return
     async with open_library(catalog, log) as library:
@@ -75,7 +75,8 @@ async def task_set_of(
     suite: Suite, library: Library | None, catalog: Catalog, log: StageLog
 ) -> TaskSet:
     """Make, or read, what a suite measures."""
-    if library is not None:
+    if suite.benchmark == STDLIB:
+        assert library is not None, "`library_of` opened it"
         return made_tasks(await make_tasks(suite.tasks, library, catalog, log), catalog)
 
     async def work(progress: StageProgress) -> TaskSet:

@@ -1,26 +1,79 @@
-"""The flow `nightly`: the suite ``deployments/suites/nightly.yaml``, on a schedule."""
+"""The flow `nightly`: the stages of a night file on a schedule, judged against the last good night.
 
-from datetime import UTC, datetime
+Run: on its schedule while `make ui` runs, by its form, or ``tutti sweep run nightly``.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 from prefect import flow
 
 from flows.bench import MODELS, SUITES
-from flows.sweep import eval_sweep
-from tasks.sweeps.suite import read_suite
+from flows.night_told import ended, planned_for, tell
+from flows.publish import publish_report
+from flows.stages import StageLog, in_flow_run
+from flows.sweep import measure
+from storage import Catalog, open_catalog
+from tasks.runs import recorded_run
+from tasks.sweeps import night_record
+from tasks.sweeps.night import Night, NightFile, read_night
+from tasks.sweeps.night_due import nights_due
+from tasks.sweeps.night_page import night_dict
+from tasks.sweeps.night_stages import NightBudget, measure_stages
+from tasks.sweeps.night_verdict import judge_night
+from tasks.sweeps.suite import Suite
 
 
 @flow(name="nightly")
-async def nightly(suite_file: Path = SUITES / "nightly.yaml", models: Path = MODELS) -> str:
-    """Measure the nightly suite and report it.
+async def nightly(
+    suite_file: Path = SUITES / "nightly.yaml", models: Path = MODELS, night: date | None = None
+) -> Any:
+    """Measure what is missing of a night, judge it, and tell.
 
     Args:
-        suite_file: The suite to measure.
+        suite_file: A night file, or a suite.
         models: The model registry file.
+        night: The night's date; left out, the time that the run was planned for says it.
 
-    Returns the sweep's id.
+    Returns what the night came to, as `tasks.sweeps.night_page.night_dict`; of a flow run the
+    state that it ends in. Raises SuiteError and RegistryError where a file is wrong.
     """
-    suite = read_suite(suite_file)
-    # The night is part of the sweep's name, or the next one would find every cell measured.
-    night = datetime.now(UTC).strftime("%Y-%m-%d")
-    return await eval_sweep(suite.model_copy(update={"name": f"{suite.name}-{night}"}), models)
+    file, log = read_night(suite_file), StageLog()
+    parameters: dict[str, Any] = {"suite_file": str(suite_file), "models": str(models)}
+    parameters |= {"night": None if night is None else night.isoformat()}
+    with open_catalog() as catalog, recorded_run(catalog, "nightly", parameters) as run_id:
+        known = night_record.records(catalog, file.name)
+        due = nights_due(file, known, planned_for(), datetime.now(UTC), night)
+        budget = NightBudget(file.budget, catalog, run_id)
+        for each in due.nights:
+            last = await _measured(file, each, models, budget, due.notes, catalog, run_id, log)
+    return ended(last) if in_flow_run() else last
+
+
+async def _measured(
+    file: NightFile,
+    night: Night,
+    models: Path,
+    budget: NightBudget,
+    notes: Sequence[str],
+    catalog: Catalog,
+    run_id: str,
+    log: StageLog,
+) -> dict[str, Any]:
+    """One night from its first sample to whoever is told of it."""
+
+    async def run(suite: Suite) -> str:
+        return await measure(suite, models, catalog, run_id, log, publish=False)
+
+    for note in notes:
+        log.console.print(f"[yellow]{note}[/]", soft_wrap=True)
+    night_record.begin(catalog, night)
+    before = night_record.last_accepted(catalog, night)
+    results = await measure_stages(file, night, before, catalog, budget, run)
+    record = night_record.enter(catalog, judge_night(night, results, before))
+    if record.sweeps:
+        await publish_report(list(record.sweeps.values()), f"Night {night.label}", catalog, log)
+    await tell(record, results, notes, log)
+    return night_dict(record, results, notes)

@@ -3,6 +3,7 @@
 Run: ``tutti sweep run SUITE``, or from the Prefect UI. What was measured before is reused.
 """
 
+from itertools import groupby
 from pathlib import Path
 
 from prefect import flow
@@ -12,10 +13,13 @@ from flows.cells import run_sweep
 from flows.library import library_of, task_set_of
 from flows.publish import publish_report
 from flows.stages import StageLog
-from storage import open_catalog
+from storage import Catalog, open_catalog
 from tasks.runs import recorded_run
+from tasks.sweeps.budget import Spending
+from tasks.sweeps.grid import parts
 from tasks.sweeps.roles import other_models
 from tasks.sweeps.suite import Suite
+from tasks.sweeps.windows import enter_windows
 
 DEFAULT_SUITE = Suite(name="eval", concurrency=(2, 8))
 
@@ -34,12 +38,28 @@ async def eval_sweep(suite: Suite = DEFAULT_SUITE, models: Path = MODELS) -> str
     with open_catalog() as catalog:
         parameters = {"suite": suite.model_dump(mode="json"), "models": str(models)}
         with recorded_run(catalog, "eval-sweep", parameters) as run_id:
-            async with library_of(suite, catalog, log) as library:
-                task_set = await task_set_of(suite, library, catalog, log)
-                others = other_models(suite)
-                async with open_bench(
-                    suite.model, models, library, catalog, log, others=others
-                ) as bench:
-                    plan = await run_sweep(suite, task_set, bench, catalog, run_id, log)
-            await publish_report([plan.sweep_id], f"Sweep {suite.name}", catalog, log)
-    return plan.sweep_id
+            return await measure(suite, models, catalog, run_id, log)
+
+
+async def measure(
+    suite: Suite, models: Path, catalog: Catalog, run_id: str, log: StageLog, publish: bool = True
+) -> str:
+    """What is missing of a suite, part by part, and its report; returns the sweep's id."""
+    every, whole = parts(suite), suite if suite.is_grid else None
+    spending = Spending(suite.budget)
+    sweep_id = ""
+    async with library_of(every, catalog, log) as library:
+        for model, of_model in groupby(every, key=lambda part: part.model):
+            some = list(of_model)
+            others = sorted({name for part in some for name in other_models(part)})
+            async with open_bench(model, models, library, catalog, log, others=others) as bench:
+                for part in some:
+                    task_set = await task_set_of(part, library, catalog, log)
+                    plan = await run_sweep(
+                        part, task_set, bench, catalog, run_id, log, whole=whole, spending=spending
+                    )
+                    sweep_id = plan.sweep_id
+    enter_windows(suite, sweep_id, catalog)
+    if publish:
+        await publish_report([sweep_id], f"Sweep {suite.name}", catalog, log)
+    return sweep_id

@@ -1,8 +1,8 @@
 """The tables' columns, as the contract states them: one place, one version.
 
 Version 1 is the first release's. Version 2 adds `sweep_id` (the partition) and `cell_id` where they
-were absent, `concurrency` and `policy` of a call, and the prompts of calls (`prompt_spans`). Version
-3 adds `due_at` of an attempt.
+were absent, `concurrency` and `policy` of a call, and the prompts of calls (`prompt_spans`).
+Version 3 adds `due_at` of an attempt.
 Columns are only ever added, so parts of every version are read together: what a part lacks is null.
 
 Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without

@@ -1,41 +1,115 @@
--- The window of a cell in which every session slot was busy: from the moment the last slot was
--- first filled to the moment the last sample started (after that the cell drains). A cell that was
--- interrupted and resumed has its window in the run that made most of its samples, so that the gap
--- between runs is in nobody's rates. No window, and the reason, where there are too few samples to
--- fill the slots twice. Attempts void by an infra_error are no samples.
+-- The window of a cell in which every session slot was busy and its figures had settled.
+-- Busy: from the moment the last slot was first filled to the moment the last sample started (after
+-- that the cell drains). In an open loop as many sessions have arrived as are asked for at once. A
+-- cell that was interrupted and resumed has its window in the run that made most of its samples, so
+-- that the gap between runs is in nobody's rates. No window, and the reason, where there are too few
+-- samples to fill the slots twice. Attempts void by an infra_error are no samples.
+-- Settled: the busy span in 40 batches; the start moves to where MSER is smallest in its first half,
+-- of steps per batch (a step counts where its call ended) and of mean KV use, to the later of both.
+-- MSER(d) = the squared deviations of the batches from d on, over the square of how many they are:
+-- the error of their mean. Where it still falls in the middle there is no steady state; then the busy
+-- span stays, and the reason says so. With fewer than 200 steps (five a batch) it is not asked.
+-- Source: White, "An effective truncation heuristic for bias reduction in simulation output",
+-- Simulation 69 (1997) 323; the middle as in White, Cobb and Spratt, Winter Simulation Conference 2000.
 create or replace macro steady_window(cell) as table
 with samples as (
     select * from attempts where cell_id = cell and status != 'infra_error'
 ),
 runs_of_cell as (
-    select run_id, count(*) as n from samples group by run_id
+    select cell_id, run_id, count(*) as n from samples group by cell_id, run_id
+),
+longest as (
+    select cell_id, arg_min(coalesce(run_id, ''), (-n, coalesce(run_id, ''))) as run_id,
+           count(*) as runs
+    from runs_of_cell group by cell_id
 ),
 began as (
-    select started_at, concurrency, row_number() over (order by started_at, attempt_id) as nth,
-           count(*) over () as n
-    from samples
-    where run_id is not distinct from
-        (select run_id from runs_of_cell order by n desc, run_id limit 1)
+    select s.cell_id, s.started_at, s.concurrency, s.due_at, runs,
+           row_number() over (partition by s.cell_id order by s.started_at, s.attempt_id) as nth
+    from samples s join longest l
+        on s.cell_id = l.cell_id and coalesce(s.run_id, '') = l.run_id
 ),
 edges as (
-    select any_value(n) as n, any_value(concurrency) as slots,
+    select cell_id, count(*) as n, any_value(concurrency) as slots,
            min(started_at) filter (nth = concurrency) as filled, max(started_at) as last_start,
-           (select min(sent_at) from calls where cell_id = cell) as t0,
-           (select count(*) from runs_of_cell) as runs
-    from began
+           count(due_at) = count(*) as is_open, any_value(runs) as runs
+    from began group by cell_id
+),
+zero as (
+    select cell as key, min(sent_at) as t0 from calls where cell_id = cell
 ),
 judged as (
-    select *, case when n is null then 'no attempts'
+    select key, t0, e.*, case when n is null then 'no attempts'
                    when t0 is null then 'no calls'
                    when n < 2 * slots then 'fewer than two samples for each session slot'
                    when last_start <= filled then 'slots were never all busy'
-                   when runs > 1 then 'all session slots busy, in the longest of its runs'
-                   else 'all session slots busy' end as reason
-    from edges
+                   end as no_window,
+           if(is_open, 'as many sessions arrived as asked for', 'all session slots busy')
+           || if(runs > 1, ', in the longest of its runs', '') as busy
+    from zero left join edges e on e.cell_id = key
+),
+span as (
+    select key, t0, busy, no_window,
+           if(no_window is null, greatest(0, epoch_us(filled) - epoch_us(t0)) / 1e6, null)
+               as start_s,
+           if(no_window is null, (epoch_us(last_start) - epoch_us(t0)) / 1e6, null) as end_s
+    from judged
+),
+seen as (
+    select cell_id as key, 'steps' as figure, ended_at as "at", 1.0::double as value
+    from calls where cell_id = cell and role = 'orchestrator' and status = 'ok'
+    union all
+    select cell_id, 'KV use', "at", value from server_metrics
+    where cell_id = cell and name in ('vllm:kv_cache_usage_perc', 'sglang:token_usage')
+),
+placed as (
+    select n.key, figure, value,
+           floor(((epoch_us("at") - epoch_us(t0)) / 1e6 - start_s) / (end_s - start_s) * 40)::bigint
+               as batch
+    from seen n join span s on n.key = s.key where start_s is not null and end_s > start_s
+),
+batched as (
+    select key, figure, batch, if(figure = 'steps', count(*), avg(value)) as y
+    from placed where batch >= 0 and batch < 40 group by key, figure, batch
+),
+-- From here on lists: used laterally, for many cells at once, DuckDB 2 loses the cell in a window.
+series as (
+    select key, list(batch order by batch) filter (figure = 'steps') as step_at,
+           list(y order by batch) filter (figure = 'steps') as step_y,
+           list(batch order by batch) filter (figure = 'KV use') as kv_at,
+           list(y order by batch) filter (figure = 'KV use') as kv_y
+    from batched group by key
+),
+filled as (
+    -- A batch without a step is a batch of 0; one without a sample of KV use is none.
+    select s.*, if(list_sum(step_y) >= 200, range(40), null) as steps_at,
+           list_transform(range(40), lambda b: coalesce(step_y[list_position(step_at, b)], 0))
+               as steps_y,
+           if(len(kv_at) >= 20, kv_at, null) as kv_at, kv_y
+    from span s left join series f on s.key = f.key
+),
+errors as (
+    select *, list_transform(range(21), lambda d:
+                  list_var_pop(steps_y[d + 1:]) / (40 - d)) as of_steps,
+           list_transform(range(len(list_filter(kv_at, lambda b: b <= 20))), lambda d:
+                  list_var_pop(kv_y[d + 1:]) / (len(kv_at) - d)) as of_kv
+    from filled
+),
+cuts as (
+    select *, if(steps_at is null, null, list_position(of_steps, list_min(of_steps)) - 1) as steps_d,
+           if(steps_at is null, null, kv_at[list_position(of_kv, list_min(of_kv))]) as kv_d
+    from errors
+),
+settled as (
+    select *, (end_s - start_s) * greatest(steps_d, coalesce(kv_d, 0)) / 40 as cut_s,
+           'steps' || if(kv_d is null, '', ' and KV use') as figures,
+           concat_ws(' and ', if(steps_d = 20, 'steps', null), if(kv_d = 20, 'KV use', null))
+               as unsettled
+    from cuts
 )
-select if(starts_with(reason, 'all session slots busy'),
-          greatest(0, epoch_us(filled) - epoch_us(t0)) / 1e6, null) as start_s,
-       if(starts_with(reason, 'all session slots busy'),
-          (epoch_us(last_start) - epoch_us(t0)) / 1e6, null) as end_s,
-       reason
-from judged;
+select if(unsettled = '', start_s + coalesce(cut_s, 0), start_s) as start_s, end_s,
+       coalesce(no_window, busy || case when steps_d is null then ''
+           when unsettled != '' then '; no steady state by MSER on ' || unsettled
+           when cut_s > 0 then '; its first ' || round(cut_s, 1) || ' s cut by MSER on ' || figures
+           else '; nothing cut by MSER on ' || figures end) as reason
+from settled;

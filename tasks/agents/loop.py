@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
@@ -24,7 +24,9 @@ from tasks.agents.model import ChatModel, ContextExceeded, Message, ModelCallFai
 from tasks.agents.prompts import last_boxed
 from tasks.agents.tools import MALFORMED, ToolResult, Tools, ToolUnavailable, refused
 
+WORLD_TOOL = "environment"  # whose runs are a world's own, which no call asked for
 NO_CALL = "no tool was called"  # said to an agent whose answer is a call
+Heard = TypeVar("Heard", bound=str | ToolResult | None)
 Rebuild = Callable[[Callable[[str], float], Sequence[str]], str]
 """(tokens of a text, what was wrong with the last turn's calls) to the text of the next prompt."""
 
@@ -91,8 +93,9 @@ class Partner(Protocol):
         """What is said to the agent after the prompt; None where the prompt says it all."""
         ...
 
-    async def reply(self, said: str) -> str | None:
-        """What is said back to a message without calls; None: that message was the last."""
+    async def reply(self, said: str) -> str | ToolResult | None:
+        """What is said back to a message without calls; None: that message was the last. Where it
+        is what a tool found, that run of it."""
         ...
 
     def over(self) -> bool:
@@ -139,9 +142,14 @@ async def run_attempt(
     limits: Limits,
     agent: Agent = Agent(),
     partner: Partner | None = None,
+    on_step: Callable[[float], None] = lambda seconds: None,
 ) -> Trajectory:
-    """Run one attempt at `prompt` to its end; returns what happened, whatever happened."""
+    """Run one attempt at `prompt` to its end; returns what happened, whatever happened.
+
+    `on_step` hears of each step as it ends: seconds from its call to the end of its tools.
+    """
     attempt = _Attempt(prompt, model, tools, limits, agent, partner)
+    attempt.on_step = on_step
     trajectory = attempt.trajectory
     try:
         await attempt.run()
@@ -178,19 +186,24 @@ class _Attempt:
         self._window = Window(agent.context_tokens)
         self._ledger = Ledger() if agent.ledger else None
         self._malformed = 0  # turns in a row
+        self.on_step: Callable[[float], None] = lambda seconds: None
 
     async def run(self) -> None:
         """Turn by turn. Raises ContextExceeded, ModelCallFailed, ToolUnavailable."""
         if self.partner is not None:
             self._hear(await self._partners(self.partner.begin()))
         while not self._stopped():
+            asked = time.monotonic()
             reply = await self._ask()
             read = self._read(reply)
             self._take(reply)
             calls = reply.message.get("tool_calls") or []
+            carried_out = calls and not self.agent.calls_answer
+            final = await self._use_tools(calls) if carried_out else None
+            self.on_step(time.monotonic() - asked)
             if calls and self.agent.calls_answer:
                 return self._finish_with(calls)
-            if calls and (final := await self._use_tools(calls)) is not None:
+            if final is not None:
                 return self._finish_for(final)
             if self.partner is not None and self.partner.over():
                 return self._end()
@@ -219,11 +232,14 @@ class _Attempt:
         answer = await self._partners(self.partner.reply(said))
         if answer is None:
             self._end()
+        if isinstance(answer, ToolResult):
+            self.trajectory.tool_runs.append((self.trajectory.steps, WORLD_TOOL, "{}", answer))
+            answer = answer.content
         self._hear(answer)
         self._malformed = 0  # to talk is no malformed turn
         return answer is not None
 
-    async def _partners(self, saying: Awaitable[str | None]) -> str | None:
+    async def _partners(self, saying: Awaitable[Heard]) -> Heard:
         """What the partner says; it is not the agent's time, and its model's limits are not its."""
         began = time.monotonic()
         try:

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-import aiohttp
 import orjson
 
 from tasks.agents.calls import Dialect
+from tasks.agents.client import COMPLETIONS, Client
 from tasks.agents.context import spans
 from tasks.agents.described import as_text
 from tasks.agents.retry import CONNECTION, RETRY, Retry, asked_pause_s
 from tasks.agents.tools import ToolResult
+from tasks.serving import Answer, NoAnswer
 from tasks.synthesis.task import Oracle, Task, ToolUse
 
 Message = dict[str, Any]
@@ -28,7 +29,8 @@ TOO_LONG_STATUS = frozenset((400, 413, 422))
 # OpenAI, vLLM, SGLang and llama.cpp name the context; Anthropic and Together do not.
 TOO_LONG = re.compile("context|prompt is too long|max_new_tokens")
 ORCHESTRATOR = "orchestrator"
-ELSEWHERE = "999999-999999"  # a prompt that is no part of the attempt's own conversation
+RELEASE = b"/programs/release"
+ELSEWHERE = b"999999-999999"  # a prompt that is no part of the attempt's own conversation
 
 
 class ModelCallFailed(RuntimeError):
@@ -98,8 +100,7 @@ class GatewayModel:
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
-        url: str,
+        client: Client,
         name: str,
         program: str,
         cell_id: str,
@@ -108,14 +109,18 @@ class GatewayModel:
         role: str = ORCHESTRATOR,
     ) -> None:
         """`role`: what the calls are made as, of the table `calls`."""
-        self._session = session
-        self._url = url
+        self._client = client
         self._name = name
         self._program = program
-        self._cell_id = cell_id
         self._sampling = sampling
         self._retry = retry
         self._role = role
+        self._headers = [
+            (b"X-Program-Id", program.encode()),
+            (b"X-Tutti-Cell", cell_id.encode()),
+            (b"X-Tutti-Role", role.encode()),
+            (b"X-Tutti-Messages", b"kept"),  # the sweep stores them with the attempt
+        ]
 
     async def complete(
         self,
@@ -160,52 +165,47 @@ class GatewayModel:
 
     async def _try(self, data: bytes, step: int, positions: Sequence[int] | None) -> Reply:
         call_id = uuid.uuid4().hex
-        headers = {
-            "Content-Type": "application/json",
-            "X-Program-Id": self._program,
-            "X-Call-Id": call_id,
-            "X-Tutti-Cell": self._cell_id,
-            "X-Tutti-Step": str(step),
-            "X-Tutti-Role": self._role,
-            "X-Tutti-Messages": "kept",  # the sweep stores them with the attempt
-        }
+        headers = [
+            *self._headers,
+            (b"X-Call-Id", call_id.encode()),
+            (b"X-Tutti-Step", b"%d" % step),
+        ]
         if self._role != ORCHESTRATOR:
-            headers["X-Tutti-Spans"] = ELSEWHERE
+            headers.append((b"X-Tutti-Spans", ELSEWHERE))
         elif positions is not None:
-            headers["X-Tutti-Spans"] = spans(positions)
+            headers.append((b"X-Tutti-Spans", spans(positions).encode()))
         try:
-            async with self._session.post(
-                f"{self._url}/v1/chat/completions", data=data, headers=headers
-            ) as response:
-                answer = await response.read()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise ModelCallFailed(f"{type(error).__name__}: {error}", CONNECTION) from error
-        if response.status != 200:
-            text = answer.decode(errors="replace")[:500]
-            if response.status in TOO_LONG_STATUS and TOO_LONG.search(text):
-                raise ContextExceeded(text)
-            pause_s = asked_pause_s(response.headers.get("Retry-After"))
-            raise ModelCallFailed(f"HTTP {response.status}: {text}", response.status, pause_s)
-        held_s = float(response.headers.get("X-Tutti-Held-S", "0"))
-        cost_usd = float(response.headers.get("X-Tutti-Cost-Usd", "0"))
+            answer = await self._client.post(COMPLETIONS, headers, data)
+        except NoAnswer as error:
+            raise ModelCallFailed(str(error), CONNECTION) from error
+        if answer.status != 200:
+            raise _refusal(answer)
+        held_s = float(answer.header(b"x-tutti-held-s") or 0)
+        cost_usd = float(answer.header(b"x-tutti-cost-usd") or 0)
         try:
-            return _reply(orjson.loads(answer), call_id, held_s, cost_usd)
+            return _reply(orjson.loads(answer.body), call_id, held_s, cost_usd)
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
-            text = answer.decode(errors="replace")[:200]
+            text = answer.body.decode(errors="replace")[:200]
             raise ModelCallFailed(f"HTTP 200 without a message: {text}") from error
 
     async def release(self) -> dict[str, float]:
         """Tell the gateway that the program is over; what its calls took, by unit, as far as the
         gateway knows it. Raises ModelCallFailed."""
+        body = orjson.dumps({"program_id": self._program})
         try:
-            async with self._session.post(
-                f"{self._url}/programs/release", json={"program_id": self._program}
-            ) as response:
-                answer = await response.json()
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            answer = orjson.loads((await self._client.post(RELEASE, [], body)).body)
+        except (NoAnswer, orjson.JSONDecodeError) as error:
             raise ModelCallFailed(f"{type(error).__name__}: {error}") from error
         spent: dict[str, float] = answer.get("spent") or {}
         return spent
+
+
+def _refusal(answer: Answer) -> ModelCallFailed | ContextExceeded:
+    text = answer.body.decode(errors="replace")[:500]
+    if answer.status in TOO_LONG_STATUS and TOO_LONG.search(text):
+        return ContextExceeded(text)
+    pause_s = asked_pause_s(answer.header(b"retry-after"))
+    return ModelCallFailed(f"HTTP {answer.status}: {text}", answer.status, pause_s)
 
 
 def _sent(message: Message, reasoning_field: str | None) -> Message:

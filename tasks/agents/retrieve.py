@@ -35,6 +35,12 @@ Search = Callable[[Sequence[str], int], Awaitable[Sequence[Retrieved]]]
 """``await search(queries, results)``: one `Retrieved` a query. Raises ToolUnavailable."""
 
 
+def open_http() -> aiohttp.ClientSession:
+    """Connections to tools' services: as many as there are sessions; each use has its timeout."""
+    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
+    return aiohttp.ClientSession(connector=connector, timeout=timeout)
+
+
 def service_search(session: aiohttp.ClientSession, url: str) -> Search:
     """The service at `url` (``POST /retrieve``). One that does not answer, or not in its form, is a
     ToolUnavailable at once: nobody's wrong answer, and nothing to wait for."""

@@ -28,6 +28,7 @@ from tasks.benchmarks.livecodebench import LIVECODEBENCH
 from tasks.benchmarks.math_500 import MATH_500
 from tasks.benchmarks.mbpp import MBPP
 from tasks.benchmarks.mmlu_pro import MMLU_PRO
+from tasks.benchmarks.paced import PACED
 from tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
 from tasks.benchmarks.select import Asked, parse_asked, select
 from tasks.benchmarks.simpleqa import SIMPLEQA
@@ -62,6 +63,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         MATH_500,
         MBPP,
         MMLU_PRO,
+        PACED,
         SIMPLEQA,
         SOTOPIA,
         *TAU2,

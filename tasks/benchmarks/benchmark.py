@@ -7,7 +7,8 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
@@ -62,6 +63,8 @@ class Benchmark:
     """What surrounds an attempt of an interactive benchmark, for each attempt anew."""
     needs_user: bool = False
     """`world` wants a model that plays the user, or whoever else takes part."""
+    own: Path | None = None
+    """The folder of its data, where tutti brings them."""
     gold: Gold = answer_of
     """The answer text that must score 1.0; None where the benchmark comes without one."""
 
@@ -97,6 +100,8 @@ class Benchmark:
         if split not in self.splits:
             known = ", ".join(self.splits)
             raise SourceMissing(f"{self.name} has no split {split!r}; it has {known}")
+        if source.path is None and self.own is not None:
+            source = replace(source, path=self.own)
         return source.files(self.name, self.hub, self.splits[split], self.also)
 
     def gold_attempt(self, item: Item) -> Attempted:

@@ -26,8 +26,9 @@ class World(Tools, Protocol):
         """What is said to the agent after the prompt; None where the prompt says it all."""
         ...
 
-    async def reply(self, said: str) -> str | None:
-        """What is said back to a message without calls; None: that message was the last."""
+    async def reply(self, said: str) -> str | ToolResult | None:
+        """What is said back to a message without calls; None: that message was the last. Where it
+        is what a tool of the world found, that run of it."""
         ...
 
     def over(self) -> bool:

@@ -5,11 +5,13 @@ Quick to import: matplotlib, scipy and rich load when something is drawn, comput
 
 from tasks.reporting.compared import build_comparison
 from tasks.reporting.console import terminal_summary
+from tasks.reporting.efficiency import Efficiency
 from tasks.reporting.families import FamilyScore, family_scores
+from tasks.reporting.noise import Noise
 from tasks.reporting.page import Report, build_report
-from tasks.reporting.summary import CellSummary, summarise
+from tasks.reporting.summary import CellSummary, LoadPoint, summarise
 from tasks.reporting.terminal import (
-    comparison_table,
+    comparison_tables,
     failure_table,
     family_table,
     markdown_table,
@@ -18,11 +20,14 @@ from tasks.reporting.terminal import (
 
 __all__ = [
     "CellSummary",
+    "Efficiency",
     "FamilyScore",
+    "LoadPoint",
+    "Noise",
     "Report",
     "build_comparison",
     "build_report",
-    "comparison_table",
+    "comparison_tables",
     "failure_table",
     "family_scores",
     "family_table",

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.reporting import html, plots, words
+from tasks.reporting.columns import COMPARISONS, ORIGIN, OUTCOME, identity
 from tasks.reporting.failures import failures, transcripts
 from tasks.reporting.focus import focus, rows
 from tasks.reporting.page import COMPARED_NOTE, Report, draw, write_figures, write_page
-from tasks.reporting.paired import RATE, SCORE, Pair, compare_pairs, compare_rates, ids_of
-from tasks.reporting.summary import CellSummary, LoadPoint, cells_of, in_order, load_points
-from tasks.reporting.terminal import COMPARISONS, ORIGIN, OUTCOME, identity
+from tasks.reporting.paired import RATE, SCORE, Pair, compare_pairs, compare_rates
+from tasks.reporting.summary import CellSummary, LoadPoint, cells_of, ids_of, in_order, load_points
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from tasks.reporting.page import Report
 from tasks.reporting.terminal import (
-    comparison_table,
+    comparison_tables,
+    efficiency_table,
     failure_table,
     family_table,
+    noise_table,
+    reached_table,
     terminal_table,
 )
 
@@ -18,12 +21,18 @@ if TYPE_CHECKING:
 
 
 def terminal_summary(report: Report, console: "Console") -> None:
-    """Print the cells, what was compared, families, failures, the findings, and the page's path."""
+    """Print the tables, the findings, and the page's path."""
     from rich.text import Text
 
     console.print(terminal_table(report.cells))
-    if report.compared:
-        console.print(comparison_table(report.compared))
+    if any(cell.sessions_mean is not None for cell in report.cells):
+        console.print(reached_table(report.cells))
+    if report.worth:
+        console.print(efficiency_table(report.worth))
+    for table in comparison_tables(report.compared):
+        console.print(table)
+    if report.noise:
+        console.print(noise_table(report.noise))
     if report.scores:
         console.print(family_table(report.scores))
     if report.failed:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tasks.reporting.focus import rows
+from tasks.reporting.focus import CURRENT, rows
 from tasks.reporting.summary import COUNTED, worth
 from tasks.scoring.statistics import wilson
 
@@ -21,7 +21,8 @@ with families as (
 ),
 scored as (
     select *, list_position($sweeps, sweep_id) as nth from attempts
-    where list_contains($sweeps, sweep_id) and {COUNTED}
+    where list_contains($sweeps, sweep_id) and {COUNTED} and coalesce(repeat, 0) >= 0
+        and coalesce(cell_id, '') not in (select cell_id from cells where not ({CURRENT}))
 ),
 models as (
     select model, min(nth) as nth, min(started_at) as began from scored group by model

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 END_S = 1e-6  # windows are half open; one microsecond more takes in what ends last
 
+CURRENT = "status is distinct from 'superseded'"
+"""Cells that count; one replaced by a cell with other content is in nothing of a report."""
+
 # Table to the columns that a report and the macros it asks read, and the order of its copy.
 COPIED = {
     "attempts": ("* exclude (answer)", "cell_id"),
@@ -57,7 +60,7 @@ with answered as (
 tooled as (
     select cell_id, attempt_id, step, max(ended_at) as ended_at from tool_runs group by all
 )
-select a.cell_id, a.attempt_id, a.step,
+select a.cell_id, a.attempt_id, a.step, a.sent_at,
        (epoch_us(greatest(a.ended_at, coalesce(t.ended_at, a.ended_at))) - epoch_us(o.t0)) / 1e6
            as end_s,
        (epoch_us(greatest(a.ended_at, coalesce(t.ended_at, a.ended_at))) - epoch_us(a.sent_at))
@@ -85,7 +88,8 @@ def focus(
             focused.execute(
                 f"create temp table {table} as select {columns} from {table} "
                 "where (list_contains($sweeps, sweep_id) or sweep_id is null) and cell_id in "
-                "(select cell_id from cells where list_contains($sweeps, sweep_id)) "
+                "(select cell_id from cells where list_contains($sweeps, sweep_id) "
+                f"and {CURRENT}) "
                 f"{ROWS_LEFT_OUT.get(table, '')} order by {order}",
                 {"sweeps": list(sweep_ids)},
             )
@@ -107,7 +111,7 @@ def rows(connection: "DuckDBPyConnection", sql: str, **values: Any) -> list[dict
 def _find_windows(focused: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> None:
     sql = (
         "select c.cell_id, o.last_s from cells c left join origins o using (cell_id) "
-        "where list_contains($sweeps, c.sweep_id)"
+        f"where list_contains($sweeps, c.sweep_id) and {CURRENT}"
     )
     for cell in rows(focused, sql, sweeps=list(sweep_ids)):
         found = rows(focused, "from steady_window($cell)", cell=cell["cell_id"])[0]

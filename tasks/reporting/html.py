@@ -7,23 +7,24 @@ is loaded from anywhere.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TypeVar
 
+from tasks.reporting.columns import FAILURES, WORDS, Row, with_values
 from tasks.reporting.drawing import THEME, Plot, variable
 from tasks.reporting.failures import MESSAGE_CHARACTERS, Failure, Transcript
-from tasks.reporting.numbers import ABSENT
-from tasks.reporting.terminal import FAILURES, WORDS
 
-Row = TypeVar("Row")
 VERDICTS = frozenset({"better", "worse", "same", "inconclusive"})
 TOOL_CHARACTERS = 600  # of one tool call's arguments
 
 
 def section(title: str, *parts: str, note: str = "") -> str:
     """A part of the page under a heading."""
-    said = f'\n<p class="note">{escape(note)}</p>' if note else ""
     body = "\n".join(part for part in parts if part)
-    return f"<section>\n<h2>{escape(title)}</h2>\n{body}{said}\n</section>"
+    return f"<section>\n<h2>{escape(title)}</h2>\n{body}{said_below(note)}\n</section>"
+
+
+def said_below(note: str) -> str:
+    """How a table or figure above is to be read; nothing for nothing."""
+    return f'\n<p class="note">{escape(note)}</p>' if note else ""
 
 
 def subsection(title: str, body: str) -> str:
@@ -72,11 +73,7 @@ def table(columns: Mapping[str, Callable[[Row], str]], found: Sequence[Row]) -> 
     """A table of rows; verdicts stand out. A column that no row has a value in is left out."""
     if not found:
         return '<p class="missing">No rows.</p>'
-    columns = {
-        name: show
-        for name, show in columns.items()
-        if any(show(row) not in (ABSENT, "") for row in found)
-    }
+    columns = with_values(columns, found)
     cells = [{name: _cell(name, show(row)) for name, show in columns.items()} for row in found]
     return _table(list(columns), cells)
 
@@ -147,7 +144,7 @@ def _cell(name: str, text: str) -> str:
 
 
 def _kind(name: str) -> str:
-    if name in ("window rule", "error"):
+    if name in ("window rule", "error", "why"):
         return ' class="words long"'
     return ' class="words"' if name in WORDS else ""
 

@@ -54,6 +54,11 @@ def seconds_range(low: float | None, high: float | None) -> str:
     return ABSENT if low is None or high is None else f"{seconds(low)} to {seconds(high)}"
 
 
+def usd_range(low: float | None, high: float | None) -> str:
+    """An interval of USD."""
+    return ABSENT if low is None or high is None else f"{usd(low)} to {usd(high)}"
+
+
 def signed_range(low: float, high: float) -> str:
     """An interval of differences, with their signs."""
     return f"{low:+.1f} to {high:+.1f}"

@@ -8,16 +8,32 @@ without a network.
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from tasks.reporting import html, plots, timelines, words
+from tasks.reporting import capacity, html, plots, timelines, words
 from tasks.reporting.anatomy import Anatomy, anatomies
+from tasks.reporting.columns import (
+    COMPARISONS,
+    EFFICIENCY,
+    FAMILIES,
+    FAULTS,
+    NOISE,
+    ORIGIN,
+    OUTCOME,
+    REACHED,
+    SERVER,
+    anatomy_columns,
+    family_rows,
+    identity,
+    which,
+)
 from tasks.reporting.drawing import Plot, png, svg
+from tasks.reporting.efficiency import Efficiency, efficiencies
 from tasks.reporting.failures import (
     Failure,
     Fault,
@@ -28,6 +44,7 @@ from tasks.reporting.failures import (
 )
 from tasks.reporting.families import FamilyScore, pooled_family_scores
 from tasks.reporting.focus import focus
+from tasks.reporting.noise import Noise, noise_floor
 from tasks.reporting.paired import (
     SCORE,
     Compared,
@@ -36,18 +53,7 @@ from tasks.reporting.paired import (
     model_pairs,
     policy_pairs,
 )
-from tasks.reporting.summary import CellSummary, cells_of, in_order
-from tasks.reporting.terminal import (
-    COMPARISONS,
-    FAMILIES,
-    FAULTS,
-    ORIGIN,
-    OUTCOME,
-    SERVER,
-    anatomy_columns,
-    family_rows,
-    identity,
-)
+from tasks.reporting.summary import CellSummary, cells_of, in_order, without_a_a
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -57,6 +63,26 @@ OUTCOME_NOTE = (
     "wrong answers and stand beside it. Steps, rates and latencies are of the cell's window; "
     "accuracy, errors and cost are of the whole cell. Percentiles are of the steps counted; "
     "intervals of rates and of p95 are by batches of steps, since neighbouring steps are alike."
+)
+REACHED_NOTE = (
+    "Means over the window, beside the sessions asked for (at once). late: how long after it was "
+    "due an attempt of an open loop started. sent: a step's latency from its send, as elsewhere in "
+    "this report; intended: from when its session could have sent it, so with what the client "
+    "itself added. The client was the bottleneck where its event loop lagged by more than 50 ms "
+    "(p99 of the largest of each second), or where it used more than 90 % of a core and held less "
+    "than 98 % of the sessions asked for (of an open loop: started later than 50 ms, p95)."
+)
+EFFICIENCY_NOTE = (
+    "Solved in time: no step slower than the suite's limit on step latency (saturation), else than "
+    "twice the baseline's p95 at the lowest load; of the windows. Joules: of all GPUs that NVML "
+    "sees, over what was solved in the windows. Cost and working seconds (without being held): of "
+    "all attempts of the cells, failed ones too, over the right answers; intervals are Fieller's, "
+    "over tasks, of joules over tenths of the windows. front: on: no other set-up of the benchmark "
+    "can be as cheap and as good, as far as the intervals go; off: one surely is; maybe: the rest."
+)
+NOISE_NOTE = (
+    "A/A: the first policy measured once more with the same tasks, order and seeds; in no other "
+    "figure. Repeats have other seeds, so their scores differ by more than the engine's noise."
 )
 SERVER_NOTE = (
     "Means over the window. Prefix hits: tokens found in the cache over tokens looked up, by the "
@@ -86,6 +112,10 @@ class Report:
     """The report in words."""
     gaps: list[str]
     """What is missing."""
+    worth: list[Efficiency] = field(default_factory=list)
+    """What was solved for what, a set-up each."""
+    noise: list[Noise] = field(default_factory=list)
+    """How far the same set-up differs from itself."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +129,8 @@ class Found:
     models: list[Compared]
     """Each model of the comparison sweeps against the first."""
     steps: list[Anatomy]
+    worth: list[Efficiency]
+    noise: list[Noise]
     failed: list[Failure]
     faults: list[Fault]
     shown: dict[str, Transcript]
@@ -109,6 +141,8 @@ class Drawn:
     """The report's figures."""
 
     load: list[Plot]
+    reached: Plot
+    worth: list[Plot]
     anatomy: Plot
     time: list[Plot]
     latency: Plot
@@ -117,7 +151,8 @@ class Drawn:
     @property
     def all(self) -> list[Plot]:
         """In the order of the page."""
-        return [*self.load, self.anatomy, self.latency, *self.time, self.families]
+        first = [*self.load, self.reached, *self.worth]
+        return [*first, self.anatomy, self.latency, *self.time, self.families]
 
 
 def build_report(
@@ -137,24 +172,47 @@ def build_report(
     """
     with focus(connection, sweep_ids) as focused:
         found = _found(connection, focused, sweep_ids)
-        drawn = Drawn(
-            plots.load_plots(found.cells),
-            timelines.anatomy_plot(found.steps, found.cells),
-            timelines.timeline_plots(focused, found.cells),
-            plots.latency_plot(focused, found.cells),
-            plots.family_plot(found.scores),
-        )
+        drawn = _drawn(focused, found)
     svgs = draw(drawn.all)
     pngs = write_figures(out, drawn.all, svgs) if files else {}
     said = [
-        *words.load_findings(found.cells, found.policies),
+        *words.load_findings(found.cells, found.policies, found.noise),
+        *words.efficiency_findings(found.worth),
+        *words.cell_findings(found.cells),
         *words.model_findings(found.scores, found.models),
         *words.failure_findings(found.cells, found.failed),
     ]
     gaps = words.gaps(found.cells)
     page = write_page(out, title, notes, said, gaps, _sections(found, drawn, svgs))
     compared = [*found.policies, *found.models]
-    return Report(page, pngs, found.cells, found.scores, compared, found.failed, said, gaps)
+    return Report(
+        page,
+        pngs,
+        found.cells,
+        found.scores,
+        compared,
+        found.failed,
+        said,
+        gaps,
+        found.worth,
+        found.noise,
+    )
+
+
+def _drawn(focused: "DuckDBPyConnection", found: Found) -> Drawn:
+    cells = without_a_a(found.cells)
+    return Drawn(
+        load=plots.load_plots(cells),
+        reached=capacity.reached_plot(cells),
+        worth=[
+            capacity.goodput_plot(found.worth, cells),
+            capacity.pareto_plot(found.worth, cells),
+        ],
+        anatomy=timelines.anatomy_plot(found.steps, cells),
+        time=timelines.timeline_plots(focused, cells),
+        latency=plots.latency_plot(focused, cells),
+        families=plots.family_plot(found.scores),
+    )
 
 
 def draw(all_plots: Sequence[Plot]) -> dict[str, str]:
@@ -211,7 +269,9 @@ def _found(
         scores=pooled_family_scores(focused, sweep_ids[1:] or sweep_ids),
         policies=[*compare_pairs(connection, pairs), *compare_rates(pairs, cells)],
         models=compare_pairs(connection, model_pairs(others), [SCORE]),
-        steps=anatomies(focused, cells),
+        steps=anatomies(focused, without_a_a(cells)),
+        worth=efficiencies(focused, cells),
+        noise=noise_floor(cells),
         failed=failed,
         faults=faults(focused),
         shown=transcripts(focused, failed),
@@ -219,13 +279,25 @@ def _found(
 
 
 def _sections(found: Found, drawn: Drawn, svgs: Mapping[str, str]) -> list[str]:
-    which = identity(found.cells)
+    named = identity(found.cells)
     return [
         html.section(
             "Speed, accuracy, latency and cost under load",
             html.figures(drawn.load, svgs, beside=True),
-            html.table({**which, **OUTCOME}, found.cells),
+            html.table({**named, **OUTCOME}, found.cells),
             note=OUTCOME_NOTE,
+        ),
+        html.section(
+            "Load asked and reached",
+            html.figures([drawn.reached], svgs),
+            html.table({**named, **REACHED}, found.cells),
+            note=REACHED_NOTE,
+        ),
+        html.section(
+            "What it is worth",
+            html.figures(drawn.worth, svgs, beside=True),
+            html.table({**which(found.worth), **EFFICIENCY}, found.worth),
+            note=EFFICIENCY_NOTE,
         ),
         html.section(
             "Inside a step",
@@ -236,7 +308,7 @@ def _sections(found: Found, drawn: Drawn, svgs: Mapping[str, str]) -> list[str]:
         html.section(
             "Over time",
             html.figures(drawn.time, svgs),
-            html.table({**which, **SERVER}, found.cells),
+            html.table({**named, **SERVER}, found.cells),
             note=SERVER_NOTE,
         ),
         html.section(
@@ -265,8 +337,18 @@ def _what_was_compared(found: Found) -> str:
     return html.section(
         "What was compared with what",
         html.table(COMPARISONS, compared) if compared else "",
+        _noise(found.noise),
         html.subsection("The cells", html.table({**identity(found.cells), **ORIGIN}, found.cells)),
         note=COMPARED_NOTE,
+    )
+
+
+def _noise(found: Sequence[Noise]) -> str:
+    if not found:
+        return ""
+    table = html.table({**which(found), **NOISE}, found)
+    return html.subsection(
+        "Noise floor: the same, measured twice", table + html.said_below(NOISE_NOTE)
     )
 
 

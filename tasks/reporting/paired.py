@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 from tasks.reporting.focus import rows
 from tasks.reporting.intervals import from_interval, ratio
-from tasks.reporting.summary import BASELINE, COUNTED, CellSummary, LoadPoint, load_points
+from tasks.reporting.summary import (
+    BASELINE,
+    COUNTED,
+    CellSummary,
+    LoadPoint,
+    ids_of,
+    load_points,
+    pooled,
+    without_a_a,
+)
 from tasks.scoring.statistics import (
     Comparison,
     Finding,
@@ -146,7 +155,7 @@ def policy_pairs(cells: Sequence[CellSummary]) -> list[Pair]:
 def model_pairs(cells: Sequence[CellSummary]) -> list[Pair]:
     """On each benchmark the model measured first, and each other, over all of their cells."""
     groups: dict[str, dict[str, list[str]]] = {}
-    for cell in cells:
+    for cell in without_a_a(cells):
         groups.setdefault(cell.benchmark, {}).setdefault(cell.model, []).append(cell.cell_id)
     return [
         Pair(benchmark, first, tuple(models[first]), other, tuple(models[other]))
@@ -166,11 +175,6 @@ def setting(point: LoadPoint, cells: Sequence[CellSummary]) -> str:
     return ", ".join([*parts, f"{point.concurrency} at once"])
 
 
-def ids_of(point: LoadPoint) -> tuple[str, ...]:
-    """The cells of a point."""
-    return tuple(cell.cell_id for cell in point.cells)
-
-
 def compare_pairs(
     connection: "DuckDBPyConnection", pairs: Sequence[Pair], figures: Sequence[Figure] = FIGURES
 ) -> list[Compared]:
@@ -186,7 +190,9 @@ def compare_rates(pairs: Sequence[Pair], cells: Sequence[CellSummary]) -> list[C
     by_id = {cell.cell_id: cell for cell in cells}
     found = []
     for pair in pairs:
-        sides = [_pooled([by_id[each] for each in side]) for side in (pair.cells_a, pair.cells_b)]
+        sides = [
+            pooled(tuple(by_id[each] for each in side)) for side in (pair.cells_a, pair.cells_b)
+        ]
         if sides[0].rate and sides[1].rate:
             found.append((pair, sides[0], sides[1]))
     measured = [_ratio(a, b) for _, a, b in found]
@@ -268,10 +274,6 @@ def _rates(
     reason = verdict.reason if interval else TOO_SHORT
     rates = (a.rate, b.rate, times, low, high, verdict.p_holm)
     return Compared(*where, a.steps + b.steps, 0, *rates, verdict.word, reason)
-
-
-def _pooled(cells: Sequence[CellSummary]) -> LoadPoint:
-    return load_points(cells)[0]
 
 
 def _ratio(a: LoadPoint, b: LoadPoint) -> tuple[float, Interval | None]:

@@ -24,7 +24,7 @@ from tasks.reporting.families import FamilyScore, all_families
 from tasks.reporting.focus import rows
 from tasks.reporting.intervals import band_half_width
 from tasks.reporting.numbers import count
-from tasks.reporting.summary import CellSummary, LoadPoint, load_points
+from tasks.reporting.summary import CellSummary, LoadPoint, load_points, without_a_a
 from tasks.scoring.statistics import Interval
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ MEASURES = (
 def load_plots(cells: Sequence[CellSummary]) -> list[Plot]:
     """Steps per minute, accuracy, step latency and cost against concurrency, a line a policy."""
     points = load_points(cells)
-    return [_load_plot(measure, points, cells) for measure in MEASURES]
+    return [load_plot(measure, points, cells) for measure in MEASURES]
 
 
 def latency_plot(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> Plot:
@@ -215,7 +215,7 @@ def series_styles(cells: Sequence[CellSummary]) -> dict[str, Style]:
 
 def first_repeats(cells: Sequence[CellSummary]) -> list[CellSummary]:
     """The cells of the first repeat: one of each point, where figures show cells one by one."""
-    first = min((cell.repeat for cell in cells), default=0)
+    first = min((cell.repeat for cell in without_a_a(cells)), default=0)
     return [cell for cell in cells if cell.repeat == first]
 
 
@@ -234,7 +234,8 @@ def _setting(item: CellSummary | LoadPoint, cells: Sequence[CellSummary]) -> lis
     ]
 
 
-def _load_plot(measure: Measure, points: Sequence[LoadPoint], cells: Sequence[CellSummary]) -> Plot:
+def load_plot(measure: Measure, points: Sequence[LoadPoint], cells: Sequence[CellSummary]) -> Plot:
+    """One measure of the points against concurrency; `cells` are all that the report shows."""
     plot = measure.plot
     points = [point for point in points if measure.value(point) is not None]
     if not points:

@@ -25,7 +25,7 @@ with samples as (
     select engine_id, name, value, (epoch_us("at") - epoch_us(t0)) / 1e6 as second,
            value - lag(value) over (partition by engine_id, name order by "at") as delta
     from server_metrics join origins using (cell_id)
-    where cell_id = $cell and t0 is not null
+    where cell_id = $cell and t0 is not null and engine_id is distinct from 'client'
 ),
 width as (select greatest((max(second) - min(second)) / {POINTS}, 0.001) as s from samples)
 select engine_id, avg(second) as second, count(distinct second) as samples,

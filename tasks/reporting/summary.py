@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tasks.reporting.focus import focus, rows
+from tasks.reporting.focus import CURRENT, focus, rows
 from tasks.reporting.intervals import (
     BINS,
     effective_n,
@@ -20,11 +20,13 @@ from tasks.reporting.intervals import (
     t_interval,
     tail_interval,
 )
+from tasks.reporting.reached import Reached, client_fault, reached_loads
 from tasks.scoring.statistics import Interval, wilson
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+A_A = -1  # the repeat of a cell measured once more with the same seeds
 BASELINE = "passthrough"  # what the other policies are judged against
 
 # Coalesce: a limit or model error without a score is a wrong answer, not an absent one.
@@ -56,7 +58,7 @@ select cells.*, w.start_s as window_start_s, w.end_s as window_end_s, w.last_s, 
        cost_deviation, coalesce(costs, 0) as costs
 from cells left join cell_windows w using (cell_id) left join paid using (cell_id)
      left join scored using (cell_id) left join spreads using (cell_id)
-where sweep_id = $sweep order by position, cell_id
+where sweep_id = $sweep and {CURRENT} order by position, cell_id
 """
 BINS_SQL = f"""
 select cell_id, floor((ended_s - start_s) / (w.end_s - start_s) * {BINS})::bigint as bin,
@@ -127,6 +129,11 @@ class CellSummary:
     waiting_mean: float | None
     preemptions_per_s: float | None
     sessions_mean: float | None
+    calls_in_flight_mean: float | None
+    tools_running_mean: float | None
+    reached: Reached
+    client_fault: str | None
+    """Why the client was the bottleneck: such figures are its own, not the server's."""
     cost_usd: float | None
     """Of all attempts."""
     cost_mean: float | None
@@ -168,6 +175,8 @@ WINDOW_FIGURES = (
     "waiting_mean",
     "preemptions_per_s",
     "sessions_mean",
+    "calls_in_flight_mean",
+    "tools_running_mean",
 )
 OF_CELL = (
     *("cell_id", "sweep_id", "benchmark", "model", "policy", "concurrency", "repeat", "status"),
@@ -234,7 +243,13 @@ def cells_of(focused: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
     for row in rows(focused, BINS_SQL):
         counts = bins.setdefault(row["cell_id"], [0] * BINS)
         counts[min(BINS - 1, row["bin"])] += row["n"]
-    return [_summary(focused, row, bins.get(row["cell_id"], [0])) for row in found]
+    reached = reached_loads(focused)
+    return [
+        _summary(
+            focused, row, bins.get(row["cell_id"], [0]), reached.get(row["cell_id"], Reached())
+        )
+        for row in found
+    ]
 
 
 def in_order(cells: Sequence[CellSummary]) -> list[CellSummary]:
@@ -248,21 +263,26 @@ def in_order(cells: Sequence[CellSummary]) -> list[CellSummary]:
     )
 
 
+def without_a_a(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """The cells that are measured for their own sake."""
+    return [cell for cell in cells if cell.repeat != A_A]
+
+
 def load_points(cells: Sequence[CellSummary]) -> list[LoadPoint]:
-    """Pool repeats; order: first seen policy, then concurrency."""
+    """Pool repeats; order: first seen policy, then concurrency. A/A cells are in no point."""
     groups: dict[tuple[str, str, str], dict[int, list[CellSummary]]] = {}
-    for cell in cells:
+    for cell in without_a_a(cells):
         series = groups.setdefault((cell.benchmark, cell.model, cell.policy), {})
         series.setdefault(cell.concurrency, []).append(cell)
     return [
-        _pooled(tuple(by_load[concurrency]))
+        pooled(tuple(by_load[concurrency]))
         for by_load in groups.values()
         for concurrency in sorted(by_load)
     ]
 
 
 def _summary(
-    focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int]
+    focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int], reached: Reached
 ) -> CellSummary:
     n, correct, alike = row["n"], row["correct"], worth(row)
     accuracy = wilson(correct / n * alike, alike) if n else None
@@ -277,6 +297,8 @@ def _summary(
         accuracy=correct / n if n else None,
         window_reason=row["window_reason"],
         steady=bool(row["steady"]),
+        reached=reached,
+        client_fault=client_fault(reached, row["concurrency"], figures["sessions_mean"]),
     )
 
 
@@ -310,7 +332,13 @@ def _bounds(name: str, interval: Interval | None) -> dict[str, float | None]:
     return {f"{name}_low": low, f"{name}_high": high}
 
 
-def _pooled(cells: tuple[CellSummary, ...]) -> LoadPoint:
+def ids_of(point: LoadPoint) -> tuple[str, ...]:
+    """The cells of a point."""
+    return tuple(cell.cell_id for cell in point.cells)
+
+
+def pooled(cells: tuple[CellSummary, ...]) -> LoadPoint:
+    """Cells of one set-up as one point."""
     first = cells[0]
     return LoadPoint(
         first.benchmark,

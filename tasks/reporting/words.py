@@ -5,35 +5,78 @@ the margin, and inconclusive.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from tasks.reporting.efficiency import Efficiency
 from tasks.reporting.failures import Failure
 from tasks.reporting.families import FamilyScore, all_families
+from tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, Noise, noise_at, said
 from tasks.reporting.numbers import (
     count,
     p_value,
     rate,
     rate_range,
+    seconds,
     share,
     share_range,
     signed_range,
 )
 from tasks.reporting.paired import RATE, SCORE, Compared, setting
-from tasks.reporting.summary import CellSummary, LoadPoint, load_points
+from tasks.reporting.summary import A_A, CellSummary, LoadPoint, load_points, without_a_a
 
-DONE = "finished"
+ENDED_EARLY = "ended_early"
+DONE = ("finished", ENDED_EARLY)  # an early end is a result
+SEEDS = {SAME_SEEDS: "A/A, same seeds", OTHER_SEEDS: "repeats, other seeds"}
 NAMED = 6  # cells named in one sentence; of more, how many
 
 
-def load_findings(cells: Sequence[CellSummary], compared: Sequence[Compared]) -> list[str]:
-    """Each benchmark and model's policies at the highest load; the verdicts over all loads."""
+def load_findings(
+    cells: Sequence[CellSummary], compared: Sequence[Compared], noise: Sequence[Noise]
+) -> list[str]:
+    """Each benchmark and model's policies at the highest load, with the noise floor there; the
+    verdicts over all loads."""
     sentences = []
     points = load_points(cells)
     for benchmark, model in dict.fromkeys((p.benchmark, p.model) for p in points):
         mine = [p for p in points if (p.benchmark, p.model) == (benchmark, model)]
         highest = max(p.concurrency for p in mine)
         sentences += _at_load([p for p in mine if p.concurrency == highest], cells, compared)
+        sentences += _noise_at_load(mine, highest, cells, noise)
     return sentences + tally(compared)
+
+
+def cell_findings(cells: Sequence[CellSummary]) -> list[str]:
+    """Cells that ended early, and those in which the client measured itself."""
+    faults = [cell for cell in cells if cell.client_fault]
+    sentences = [
+        f"Ended early, counted as results, {reason}: {_names(found, cells)}."
+        for reason, found in _by_reason(c for c in cells if c.status == ENDED_EARLY).items()
+    ]
+    if faults:
+        why = f"{faults[0].policy} at {faults[0].concurrency}: {faults[0].client_fault}"
+        sentences.append(
+            f"The client was the bottleneck in {_names(faults, cells)} ({why}): latencies and "
+            "rates there are partly its own."
+        )
+    return sentences
+
+
+def efficiency_findings(found: Sequence[Efficiency]) -> list[str]:
+    """The set-up of each benchmark that solves most in time, an engine and hour."""
+    sentences = []
+    for benchmark in dict.fromkeys(each.point.benchmark for each in found):
+        of_it = [e for e in found if e.point.benchmark == benchmark and e.goodput.value]
+        if len(of_it) < 2:
+            continue
+        best = max(of_it, key=lambda e: e.goodput.value or 0.0)
+        interval = best.goodput.interval
+        ends = f" [{rate_range(*interval)}]" if interval else ""
+        where = setting(best.point, [each.cell for each in found])
+        sentences.append(
+            f"Most tasks solved within {seconds(best.limit_s)} s a step: {best.point.policy}, "
+            f"{where}: {rate(best.goodput.value)} an engine-hour{ends}."
+        )
+    return sentences
 
 
 def model_findings(scores: Sequence[FamilyScore], compared: Sequence[Compared]) -> list[str]:
@@ -100,8 +143,7 @@ def gaps(cells: Sequence[CellSummary]) -> list[str]:
     """What is missing, and from which cells."""
     if not cells:
         return ["The load sweep has no cells."]
-    statuses = dict.fromkeys(c.status for c in cells if c.status != DONE)
-    checks = {f"status {status}": [c for c in cells if c.status == status] for status in statuses}
+    checks = _by_reason(c for c in cells if c.status not in DONE)
     checks |= {
         "no requests, so no rates and no latencies": [c for c in cells if c.window_end_s is None],
         "no scored attempts, so no accuracy": [c for c in cells if not c.n],
@@ -117,6 +159,32 @@ def gaps(cells: Sequence[CellSummary]) -> list[str]:
         ],
     }
     return [f"{what}: {_names(found, cells)}." for what, found in checks.items() if found]
+
+
+def _by_reason(found: Iterable[CellSummary]) -> dict[str, list[CellSummary]]:
+    """Cells by their state and its reason."""
+    by_reason: dict[str, list[CellSummary]] = {}
+    for cell in found:
+        words = "" if cell.status == ENDED_EARLY else f"status {cell.status}"
+        reason = ": ".join(part for part in (words, cell.reason or "") if part)
+        by_reason.setdefault(reason or "no reason given", []).append(cell)
+    return by_reason
+
+
+def _noise_at_load(
+    points: Sequence[LoadPoint],
+    highest: int,
+    cells: Sequence[CellSummary],
+    noise: Sequence[Noise],
+) -> list[str]:
+    """What of the verdicts at a load could be noise."""
+    point = next(p for p in points if p.concurrency == highest)
+    known = noise_at(noise, point.cells[0])
+    if known is None:
+        return []
+    pairs = "1 pair" if known.pairs == 1 else f"{known.pairs} pairs"
+    which = f"{known.cell.policy} measured twice ({SEEDS[known.kind]}, {pairs})"
+    return [f"{setting(point, cells)}: {which} differed by {said(known)}: less than that is noise."]
 
 
 def _first(compared: Sequence[Compared]) -> str:
@@ -148,10 +216,14 @@ def _rate(point: LoadPoint) -> str:
 def _names(found: Sequence[CellSummary], cells: Sequence[CellSummary]) -> str:
     if len(found) == len(cells):
         return "the only cell" if len(cells) == 1 else f"all {len(cells)} cells"
-    repeats = len({c.repeat for c in cells}) > 1
-    names = [
-        f"{c.policy} at {c.concurrency}" + (f" (repeat {c.repeat})" if repeats else "")
-        for c in found[:NAMED]
-    ]
+    repeats = len({c.repeat for c in without_a_a(cells)}) > 1
+    names = [f"{c.policy} at {c.concurrency}{_repeat(c, repeats)}" for c in found[:NAMED]]
     more = f" and {len(found) - NAMED} more of {len(cells)}" if len(found) > NAMED else ""
     return ", ".join(names) + more
+
+
+def _repeat(cell: CellSummary, several: bool) -> str:
+    """Which of `several` repeats, in brackets."""
+    if cell.repeat == A_A:
+        return " (A/A)"
+    return f" (repeat {cell.repeat})" if several else ""

@@ -20,20 +20,29 @@ from tasks.serving.registry import (
     read_registry,
 )
 from tasks.serving.services import GatewayClient, open_gateway, retrieval_service
+from tasks.serving.wire.client import Origin
+from tasks.serving.wire.messages import Headers
+from tasks.serving.wire.whole import Answer, NoAnswer, Whole, ask
 
 __all__ = [
+    "Answer",
     "Child",
     "Engine",
     "EngineAddress",
     "EngineFailed",
     "GatewayClient",
     "GatewayFailed",
+    "Headers",
     "Model",
     "ModelsEnvironmentMissing",
+    "NoAnswer",
+    "Origin",
     "Outside",
     "PortTaken",
     "RegistryError",
     "ServingError",
+    "Whole",
+    "ask",
     "checkpoint_id",
     "claim_port",
     "engine_of",

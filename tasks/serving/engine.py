@@ -11,6 +11,7 @@ from pathlib import Path
 
 from storage import Catalog, artifact_id
 from tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
+from tasks.serving.prefix_cache import reset_prefix_cache
 from tasks.serving.process import Child, answers, claim_port
 from tasks.serving.registry import Model, checkpoint_id
 
@@ -22,6 +23,7 @@ ENGINE_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
     "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_SERVER_DEV_MODE": "1",  # for the cache's reset; the engine is on loopback
     "VLLM_LOGGING_LEVEL": "INFO",
     "OMP_WAIT_POLICY": "PASSIVE",  # idle threads leave the cores to tools and training
     # A core is left for the API server, the gateway and the agents.
@@ -114,6 +116,10 @@ class Engine:
             f"the engine died while serving (exit code {code}); {child.last_words()}\n"
             "What was measured is kept; run the same command again."
         )
+
+    def reset(self) -> None:
+        """Forget every prefix, once nothing runs. Raises EngineFailed."""
+        reset_prefix_cache(self.address.url)
 
     def __enter__(self) -> EngineAddress:
         return self.start()

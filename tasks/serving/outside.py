@@ -49,6 +49,9 @@ class Outside:
     def stop(self) -> None:
         """It is others' to stop."""
 
+    def reset(self) -> None:
+        """Its cache is others' too: a cell may find prefixes of the one before."""
+
     async def watch(self) -> None:
         """Return never: the gateway sees whether it answers."""
         await asyncio.Event().wait()

@@ -5,24 +5,25 @@ share (connections, sandbox, tools) is opened once, for the cell.
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tasks.agents.client import Client
 from tasks.agents.command import Command, run_command
-from tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
+from tasks.agents.loop import Agent, Limits, Partner, Trajectory, run_attempt
 from tasks.agents.mcp import Server, open_mcp
-from tasks.agents.model import ChatModel, GatewayModel, ModelCallFailed, Sampling
+from tasks.agents.model import ChatModel, GatewayModel, Message, ModelCallFailed, Sampling
 from tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
 from tasks.agents.registered import agent_of, sampling_of
-from tasks.agents.retrieve import service_search
+from tasks.agents.retrieve import open_http, service_search
 from tasks.agents.sandbox import Sandbox, SandboxSessions, strongest_level
 from tasks.agents.toolbox import Toolbox
 from tasks.agents.tools import Offered, Tools
 from tasks.scoring import SCORERS, Means, Score, ScorerFailed
 from tasks.sweeps.plan import Cell, Plan, Sample
 from tasks.sweeps.problem import Problem, attempted
-from tasks.sweeps.roles import Cast, open_http
+from tasks.sweeps.roles import Cast
 
 SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
 COUNTED = ("ok", "limit", "model_error")
@@ -42,8 +43,17 @@ class Made:
 class Attempts:
     """Makes the attempts of one cell; an async context manager."""
 
-    def __init__(self, plan: Plan, cell: Cell, url: str, search_url: str | None) -> None:
-        """`url` is the gateway's, `search_url` the retrieval service's where there is one."""
+    def __init__(
+        self,
+        plan: Plan,
+        cell: Cell,
+        url: str,
+        search_url: str | None,
+        on_step: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        """`url` is the gateway's, `search_url` the retrieval service's where there is one;
+        `on_step` hears how many seconds each step of tutti's agent took."""
+        self._on_step = on_step
         self.plan, self.cell = plan, cell
         self._url, self._search_url = url, search_url
         suite = plan.suite
@@ -53,6 +63,7 @@ class Attempts:
     async def __aenter__(self) -> "Attempts":
         """Raises ToolUnavailable where an MCP server does not start."""
         async with contextlib.AsyncExitStack() as stack:
+            self._client = await stack.enter_async_context(Client(self._url))
             self._http = await stack.enter_async_context(open_http())
             suite, level = self.plan.suite, strongest_level()
             server = None if suite.mcp is None else open_mcp(Server(suite.mcp))
@@ -78,7 +89,7 @@ class Attempts:
 
         A scorer that fails makes it a `scorer_error`. What it did is in the gateway's records.
         """
-        cast = Cast(self._http, self._url, self.cell.cell_id, attempt_id, self.plan.roles)
+        cast = Cast(self._client, self.cell.cell_id, attempt_id, self.plan.roles)
         model = self._model(sample, attempt_id)
         if self.plan.suite.command is not None:
             made = Made(await self._run_command(sample, attempt_id, model))
@@ -106,15 +117,25 @@ class Attempts:
             more = {**sampling.more, **file.request}
             sampling = replace(sampling, more=more)
         cell_id, name = self.cell.cell_id, self.plan.served_name
-        return GatewayModel(self._http, self._url, name, attempt_id, cell_id, sampling)
+        return GatewayModel(self._client, name, attempt_id, cell_id, sampling)
 
     def _seed(self, sample: Sample) -> int:
         return self.cell.seed + SEED_STEP * sample.trial
 
+    async def _run(
+        self,
+        prompt: Sequence[Message],
+        model: ChatModel,
+        tools: Tools,
+        agent: Agent,
+        partner: Partner | None = None,
+    ) -> Trajectory:
+        return await run_attempt(prompt, model, tools, self._limits, agent, partner, self._on_step)
+
     async def _alone(self, sample: Sample, attempt_id: str, model: GatewayModel) -> Made:
         prompt, agent = sample.problem.messages, self._agent(sample.problem)
         async with self._tools(sample.problem, attempt_id) as tools:
-            return Made(await run_attempt(prompt, model, tools, self._limits, agent), len(prompt))
+            return Made(await self._run(prompt, model, tools, agent), len(prompt))
 
     async def _orchestrated(self, sample: Sample, model: GatewayModel, cast: Cast) -> Made:
         """A question, which experts answer that the model picks."""
@@ -125,7 +146,7 @@ class Attempts:
         own, sandbox = self._agent(problem), self._experts_sandbox
         asking = Orchestrator(file, problem.messages, own, cast.experts(seed), search, sandbox)
         opening = asking.opening
-        done = await run_attempt(opening, model, asking, self._limits, asking.agent)
+        done = await self._run(opening, model, asking, asking.agent)
         return Made(done, len(opening))
 
     async def _in_world(self, sample: Sample, model: GatewayModel, cast: Cast) -> Made:
@@ -141,7 +162,7 @@ class Attempts:
             turns = ExpertTurns(file, model, world, cast.experts(seed), agent.dialect, cast.dialect)
             asked = tools = turns
         try:
-            done = await run_attempt(prompt, asked, tools, self._limits, agent, world)
+            done = await self._run(prompt, asked, tools, agent, world)
             if user is not None:
                 done.call_ids |= user.calls_of(done.messages, len(prompt))
             return Made(done, len(prompt), world.outcome())

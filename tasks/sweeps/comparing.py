@@ -216,7 +216,8 @@ Key = tuple[tuple[str, Any], ...]
 def set_ups(
     of_a: Sequence[dict[str, Any]], of_b: Sequence[dict[str, Any]]
 ) -> tuple[dict[Key, list[str]], dict[Key, list[str]]]:
-    """Each side's cell ids by what must match."""
+    """Each side's cell ids by what must match; measurements of the noise floor are left out."""
+    of_a, of_b = _pooled(of_a), _pooled(of_b)
     compared = [
         axis
         for axis in AXES
@@ -232,6 +233,19 @@ def set_ups(
             found.setdefault(key, []).append(cell["cell_id"])
         sides.append(found)
     return sides[0], sides[1]
+
+
+def _pooled(cells: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Without superseded cells and A/A cells, which repeat one with its seeds (`repeat` -1).
+
+    A side of nothing else is what was asked for, and stays.
+    """
+    kept = [
+        cell
+        for cell in cells
+        if (cell.get("repeat") or 0) >= 0 and cell.get("status") != "superseded"
+    ]
+    return kept or cells
 
 
 class _Measured(NamedTuple):

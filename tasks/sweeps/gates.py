@@ -8,11 +8,7 @@ judge is inconclusive, never passed.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from storage import Catalog, content_hash
 from storage import catalog as cat
@@ -26,7 +22,6 @@ from tasks.scoring.statistics import (
     spread,
     wilson,
 )
-from tasks.serving.registry import explain
 from tasks.sweeps.comparing import (
     METRICS,
     MOST_LOST,
@@ -38,68 +33,26 @@ from tasks.sweeps.comparing import (
     sampled,
     set_ups,
 )
-from tasks.sweeps.suite import SuiteError
+from tasks.sweeps.errors import GateError
+from tasks.sweeps.gate_file import Gate, GateFile, read_gates
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-GateMetric = Literal[
-    "score",
-    "cost_usd",
-    "working_s",
-    "cost_per_solved",
-    "infra_share",
-    "steps_per_min",
-    "step_latency_p95",
+__all__ = [
+    "Gate",
+    "GateError",
+    "GateFile",
+    "Outcome",
+    "check_gates",
+    "enter_verdicts",
+    "read_gates",
+    "unjudged",
 ]
 Status = Literal["passed", "failed", "inconclusive"]
 HIGHER_IS_BETTER = frozenset({"score", "steps_per_min"})
 RATES = frozenset({"steps_per_min", "step_latency_p95"})
-
-
-class GateError(SuiteError):
-    """A gate file is wrong; the message names file, field and value."""
-
-
-class Gate(BaseModel):
-    """One condition: exactly one of `at_least`, `at_most` and `margin`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    metric: GateMetric = Field("score", description="what is judged; score is accuracy")
-    at_least: float | None = Field(None, description="the interval must lie at or above it")
-    at_most: float | None = Field(None, description="the interval must lie at or below it")
-    margin: float | None = Field(
-        None, ge=0, description="no worse than the baseline by more; a share unless of the score"
-    )
-    where: dict[Literal["benchmark", "model", "policy", "concurrency"], str | int] = Field(
-        {}, description="only these set-ups, e.g. policy: adaptive"
-    )
-
-    @model_validator(mode="after")
-    def _one_condition(self) -> "Gate":
-        if [self.at_least, self.at_most, self.margin].count(None) != 2:
-            raise ValueError("needs exactly one of at_least, at_most and margin")
-        if self.margin is not None and self.metric in ("cost_per_solved", "infra_share"):
-            raise ValueError(f"{self.metric} has no paired comparison: give it a bound")
-        return self
-
-    def __str__(self) -> str:
-        bound = f"at least {self.at_least:g}" if self.at_least is not None else ""
-        bound = f"at most {self.at_most:g}" if self.at_most is not None else bound
-        if self.margin is not None:
-            bound = f"no worse than the baseline by {self.margin:g}"
-        where = "".join(f", {axis} {value}" for axis, value in self.where.items())
-        return f"{self.metric} {bound}{where}"
-
-
-class GateFile(BaseModel):
-    """The file's keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    baseline: str | None = Field(None, description="a sweep's id or name that margins refer to")
-    gates: tuple[Gate, ...] = Field(min_length=1)
+NOTHING = "no set-up to judge: neither the sweep nor the baseline may lack it"
 
 
 @dataclass(frozen=True)
@@ -130,39 +83,34 @@ class _Figure(NamedTuple):
     n: int
 
 
-def read_gates(path: Path) -> GateFile:
-    """Read and validate a gate file. Raises GateError with file, field and value."""
-    try:
-        return GateFile.model_validate(yaml.safe_load(path.read_text()) or {})
-    except OSError as error:
-        raise GateError(f"{path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise GateError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    except ValidationError as error:
-        raise GateError(f"{path}: {explain(error)}") from error
-
-
 def check_gates(
-    connection: "DuckDBPyConnection", gates: Sequence[Gate], sweep: Side, baseline: Side | None
+    connection: "DuckDBPyConnection",
+    gates: Sequence[Gate],
+    sweep: Side,
+    baseline: Side | None,
+    lacking: str | None = None,
 ) -> list[Outcome]:
     """Judge every gate at every set-up of `sweep` it is about.
 
     A bound passes when the 95 % interval lies on its good side, fails when on the other. A margin
     passes when the interval of the difference reaches no further than the margin to the bad side,
-    and fails when the difference is surely for the worse (Holm over the gate's set-ups). Raises
-    GateError for a margin without a baseline.
+    and fails when the difference is surely for the worse (Holm over the gate's set-ups). A margin
+    without a baseline is inconclusive where `lacking` says why there is none; else it raises
+    GateError.
     """
     found: list[Outcome] = []
     for gate in gates:
         if gate.margin is None:
             outcomes = _bounded(connection, gate, sweep)
+        elif baseline is None and lacking is not None:
+            outcomes = [unjudged(gate, lacking)]
         elif baseline is None:
             raise GateError(f"gate {gate}: name the baseline, in the file or with --baseline")
         elif gate.metric in METRICS:
             outcomes = _against(connection, gate, sweep, baseline)
         else:
             outcomes = _rates_against(connection, gate, sweep, baseline)
-        found += outcomes or [_nothing(gate)]
+        found += outcomes or [unjudged(gate, NOTHING)]
     return found
 
 
@@ -192,8 +140,8 @@ def enter_verdicts(catalog: Catalog, sweep: Side, outcomes: Sequence[Outcome]) -
             cat.upsert(connection, cat.verdicts, row)
 
 
-def _nothing(gate: Gate) -> Outcome:
-    reason = "no set-up to judge: neither the sweep nor the baseline may lack it"
+def unjudged(gate: Gate, reason: str) -> Outcome:
+    """A gate that nothing can be said of, and why."""
     return Outcome(
         gate, "", "inconclusive", "inconclusive", None, None, None, None, None, reason, (), ()
     )

@@ -6,7 +6,7 @@ are some, else of the nearest concurrency, which is said.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
@@ -17,7 +17,8 @@ from storage import Catalog, query
 from storage import catalog as cat
 from tasks.scoring import SCORERS
 from tasks.scoring.statistics import expected_sd, minimum_detectable
-from tasks.sweeps.plan import Cell, Plan, finished_samples
+from tasks.sweeps.plan import IDS_AT_ONCE, Cell, Plan, finished_counts
+from tasks.sweeps.watching import missing_cells
 
 Decision = Literal["reuse", "re-score", "run"]
 PAST = """
@@ -82,24 +83,64 @@ def outlook_of(plan: Plan, catalog: Catalog) -> Outlook:
     past = query(PAST, catalog.home, of)
     stale = _stale(plan, catalog)
     begun = _begun(plan, catalog)
+    finished = finished_counts(catalog, plan.cells)
+    missing = {cell.cell_id for cell in missing_cells(plan, catalog)}
     cells = tuple(
-        _cell(cell, len(finished_samples(catalog, cell)), begun, stale, past) for cell in plan.cells
+        _cell(cell, finished[cell.cell_id], begun, stale, past)
+        if cell.cell_id in missing or finished[cell.cell_id] == len(cell.samples)
+        else CellOutlook(cell, "reuse", "it ended early, as the suite asks", 0, None, None, "")
+        for cell in plan.cells
     )
+    accuracy = _accuracy(past)
+    return Outlook(plan, cells, accuracy, _detectable(plan, accuracy))
+
+
+def detectable_line(plan: Plan, catalog: Catalog) -> str:
+    """Before a run, in a line: the difference in accuracy that two of the plan's cells can show.
+
+    Empty for a plan of a single cell or task: there is nothing to compare.
+    """
+    if len(plan.cells) < 2:
+        return ""
+    of = {"benchmark": plan.suite.benchmark_name, "model": plan.served_name}
+    accuracy = _accuracy(query(PAST, catalog.home, of))
+    return detectable_words(accuracy, _detectable(plan, accuracy))
+
+
+def detectable_words(accuracy: float | None, detectable: float | None) -> str:
+    """An `Outlook`'s two figures in words; empty where it has none."""
+    if detectable is None:
+        return ""
+    if detectable > 1:
+        return "so few tasks would show no difference between two cells"
+    at = "an assumed 50 %" if accuracy is None else f"{accuracy:.0%} as before"
+    return (
+        f"two cells show a difference of {100 * detectable:.1f} points or more with a "
+        f"chance of 80 % (paired by task, accuracy {at})"
+    )
+
+
+def _accuracy(past: Sequence[Mapping[str, Any]]) -> float | None:
     known = [row["accuracy"] for row in past if row["accuracy"] is not None]
-    accuracy = median(known) if known else None
-    tasks = len({sample.problem.task_id for sample in plan.cells[0].samples})
-    trials = plan.suite.samples_of_each
-    expected = 0.5 if accuracy is None else accuracy
-    detectable = None
-    if tasks >= 2:
-        detectable = minimum_detectable(tasks, expected_sd(expected, trials))
-    return Outlook(plan, cells, accuracy, detectable)
+    return median(known) if known else None
+
+
+def _detectable(plan: Plan, accuracy: float | None) -> float | None:
+    """Of the cells with the fewest trials."""
+    fewest = min(plan.cells, key=lambda cell: len(cell.samples))
+    tasks = len({sample.problem.task_id for sample in fewest.samples})
+    if tasks < 2:
+        return None
+    # All right before is not always right: half a task may be wrong, or the spread would be none.
+    room = 0.5 / tasks
+    expected = min(max(0.5 if accuracy is None else accuracy, room), 1 - room)
+    return minimum_detectable(tasks, expected_sd(expected, len(fewest.samples) // tasks))
 
 
 def _cell(
     cell: Cell,
     finished: int,
-    begun: Mapping[str, int],
+    begun: Set[str],
     stale: Mapping[str, str],
     past: Sequence[Mapping[str, Any]],
 ) -> CellOutlook:
@@ -109,7 +150,7 @@ def _cell(
     if not missing:
         return CellOutlook(cell, "reuse", "all samples are finished", 0, None, None, "")
     reason = f"{finished} of {len(cell.samples)} samples are finished"
-    if not begun.get(cell.cell_id):
+    if cell.cell_id not in begun:
         reason = "was never run"
     elif not finished:
         reason = "no sample is finished"
@@ -140,15 +181,15 @@ def _like(cell: Cell, past: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mappi
     return [row for row in timed if row["concurrency"] == nearest], f"past at {nearest}"
 
 
-def _begun(plan: Plan, catalog: Catalog) -> dict[str, int]:
-    states = cat.attempt_states
+def _begun(plan: Plan, catalog: Catalog) -> set[str]:
+    """Cells that have an attempt."""
+    states, found = cat.attempt_states, set()
     ids = [cell.cell_id for cell in plan.cells]
-    counted = (
-        sa.select(states.c.cell_id, sa.func.count().label("n"))
-        .where(states.c.cell_id.in_(ids))
-        .group_by(states.c.cell_id)
-    )
-    return {row["cell_id"]: row["n"] for row in catalog.rows(counted)}
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = states.c.cell_id.in_(ids[start : start + IDS_AT_ONCE])
+        query = sa.select(states.c.cell_id).where(some).distinct()
+        found |= {row["cell_id"] for row in catalog.rows(query)}
+    return found
 
 
 def _stale(plan: Plan, catalog: Catalog) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """An attempt as rows of the store's tables."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -25,6 +26,8 @@ class Finished:
     trajectory: Trajectory
     score: Score | None
     """None where the attempt does not count, or its scorer failed."""
+    due_at: datetime | None = None
+    """When it was meant to start; None in a closed loop."""
 
 
 def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Rows:
@@ -41,6 +44,7 @@ def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Row
         "status": trajectory.status,
         "stop_reason": trajectory.stop_reason,
         "error_type": trajectory.error_type,
+        "due_at": finished.due_at,
         "started_at": trajectory.started_at,
         "ended_at": trajectory.ended_at,
         "working_s": trajectory.seconds - trajectory.held_s - trajectory.partner_s,

@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
-
 from tasks.agents.calls import Dialect
+from tasks.agents.client import Client
 from tasks.agents.context import Message
 from tasks.agents.model import ChatModel, GatewayModel, Reply
 from tasks.agents.orchestrator import AgentFile, AgentFileError, Expert, Experts, read_agent
@@ -133,11 +132,9 @@ def _experts(suite: Suite, file: AgentFile | None) -> dict[str, str]:
 class Cast:
     """The other models of one attempt."""
 
-    def __init__(
-        self, http: aiohttp.ClientSession, url: str, cell_id: str, attempt_id: str, roles: Roles
-    ) -> None:
-        """`url` is the gateway's. An empty `cell_id`: the calls belong to no cell."""
-        self._http, self._url, self._cell_id = http, url, cell_id
+    def __init__(self, client: Client, cell_id: str, attempt_id: str, roles: Roles) -> None:
+        """`client` is the gateway's. An empty `cell_id`: the calls belong to no cell."""
+        self._client, self._cell_id = client, cell_id
         self._attempt_id, self.roles = attempt_id, roles
 
     def judge(self, step: int = 0) -> "Judged | None":
@@ -171,13 +168,7 @@ class Cast:
         """One of them, as it is asked."""
         sampling = sampling_of(served.model, temperature, max_tokens, seed)
         return GatewayModel(
-            self._http,
-            self._url,
-            served.name,
-            self._attempt_id,
-            self._cell_id,
-            sampling,
-            role=role,
+            self._client, served.name, self._attempt_id, self._cell_id, sampling, role=role
         )
 
 
@@ -198,18 +189,12 @@ class Judged:
         return reply.message["content"], reply.call_id
 
 
-def open_http() -> aiohttp.ClientSession:
-    """Connections to the gateway: as many as there are sessions, and as patient as it is."""
-    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
-    return aiohttp.ClientSession(connector=connector, timeout=timeout)
-
-
 @asynccontextmanager
 async def open_judge(url: str, served: Served) -> AsyncIterator[Callable[[str], Judged]]:
     """The judge of attempts that ended before, by their ids; its calls belong to no cell."""
-    async with open_http() as http:
+    async with Client(url) as client:
         roles = Roles(judge=served)
-        yield lambda attempt_id: Judged(Cast(http, url, "", attempt_id, roles), served, 0)
+        yield lambda attempt_id: Judged(Cast(client, "", attempt_id, roles), served, 0)
 
 
 class Heard:

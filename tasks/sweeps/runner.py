@@ -1,4 +1,4 @@
-"""Run cells: closed-loop sessions over a cell's samples, every attempt committed exactly once.
+"""Run cells: sessions over a cell's samples, every attempt committed exactly once.
 
 An attempt is entered in the catalog before its first call. When it ends, the gateway's calls are
 committed first, then the attempt's rows and its state in one transaction. So a crash loses at most
@@ -7,7 +7,8 @@ a new attempt. All of it under the sweep's lease: a process that was thought dea
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +24,15 @@ from tasks.serving.errors import ServingError
 from tasks.serving.outside import Outside
 from tasks.serving.services import GatewayClient
 from tasks.sweeps.attempt import COUNTED, Attempts
+from tasks.sweeps.budget import Spending
 from tasks.sweeps.entry import Entry
+from tasks.sweeps.lag import watch_client
+from tasks.sweeps.load import due_times, ramp_starts
 from tasks.sweeps.plan import Cell, Plan, Sample, finished_samples
 from tasks.sweeps.records import Finished, attempt_rows, lost_attempt_row
+from tasks.sweeps.suite import Budget
+from tasks.sweeps.tap import Due, Tap, Watch
+from tasks.sweeps.watching import ENDED_EARLY, over_time, watches_of
 
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
 WATCH_S = 0.5
@@ -54,6 +61,9 @@ class Progress:
     counted: int = 0
     correct: int = 0
     infra: int = 0
+    paused: bool = False
+    reason: str = ""
+    """Why no more samples are given out, once it is so."""
 
 
 async def run_cell(
@@ -64,8 +74,9 @@ async def run_cell(
     run_id: str,
     lease: Lease,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    spending: Spending | None = None,
 ) -> Progress:
-    """Run what is missing of `cell` under the sweep's lease.
+    """Run what is missing of `cell` under the sweep's lease, and within what the run may spend.
 
     Raises EngineFailed, GatewayFailed or StoreError, LeaseLost when another took the sweep over.
 
@@ -78,12 +89,16 @@ async def run_cell(
     missing = [sample for sample in cell.samples if sample.sample_id not in finished]
     if not missing:
         return progress
-    session = _CellRun(plan, cell, services, catalog, run_id, lease, progress, on_progress)
+    spending = spending or Spending(Budget())
+    session = _CellRun(
+        plan, cell, services, catalog, run_id, lease, progress, on_progress, spending
+    )
+    status, reason = "incomplete", None
     try:
         await session.run(missing)
+        status, reason = session.came_to()
     finally:
-        complete = len(finished_samples(catalog, cell)) == progress.total
-        _set_status(catalog, cell, "finished" if complete else "incomplete")
+        _set_status(catalog, cell, status, reason)
     return progress
 
 
@@ -100,34 +115,41 @@ class _CellRun:
         lease: Lease,
         progress: Progress,
         on_progress: Callable[[Progress], None],
+        spending: Spending,
     ) -> None:
         self.plan, self.cell, self.services = plan, cell, services
         self.catalog, self.run_id, self.lease = catalog, run_id, lease
-        self.progress, self.on_progress = progress, on_progress
+        self.progress, self.on_progress, self.spending = progress, on_progress, spending
         self.entry = Entry(cell, catalog, run_id, lease)
+        self.watches = watches_of(plan, cell, catalog)
+        self.running = 0
 
     async def run(self, missing: list[Sample]) -> None:
-        """Sessions take samples in order until none is left."""
+        """Sessions take samples in order until no more is given out."""
         # An attempt is never there without its calls, so the gateway's rows go first.
         before = self._flush_gateway
         self.writer = BufferedWriter(self.catalog, lease=self.lease, before=before)
         _set_status(self.catalog, self.cell, "running")
-        cell, limit = self.cell, self.plan.suite.cap
-        gateway = self.services.gateway
+        cell, suite = self.cell, self.plan.suite
+        services, gateway = self.services, self.services.gateway
+        for engine in (services.engine, *services.others):
+            await asyncio.to_thread(engine.reset)  # no cell finds another's prefixes in the cache
         await asyncio.to_thread(
-            gateway.begin_cell, cell.cell_id, cell.policy, limit, cell.concurrency
+            gateway.begin_cell, cell.cell_id, cell.policy, suite.cap, cell.concurrency
         )
-        queue, services = iter(missing), self.services
-        attempts = Attempts(
-            self.plan, cell, gateway.url, services.search_url or self.plan.suite.search_url
-        )
-        async with attempts as self.attempts:
+        search_url = suite.search_url or services.search_url
+        made = Attempts(self.plan, cell, gateway.url, search_url, self._step_ended)
+        async with made as self.attempts:
+            due_s = due_times(suite.load, cell.concurrency, len(cell.samples), cell.seed)
+            # Of a cell that is resumed only the rest is due, from now on, as far apart as before.
+            skipped = 0 if due_s is None else len(due_s) - len(missing)
+            left = None if due_s is None else [at - due_s[skipped] for at in due_s[skipped:]]
+            self.tap = Tap(missing, left)
             sessions = [
-                asyncio.create_task(self._session(queue)) for _ in range(self.cell.concurrency)
+                asyncio.create_task(self._session(start_s))
+                for start_s in ramp_starts(suite.load, cell.concurrency)
             ]
-            engines = (services.engine, *services.others)
-            guards = [asyncio.create_task(engine.watch()) for engine in engines]
-            guards.append(asyncio.create_task(self._watch_store()))
+            guards = [asyncio.create_task(each) for each in self._guards()]
             try:
                 await _all_or_first_failure(sessions, guards)
             finally:
@@ -137,32 +159,77 @@ class _CellRun:
                 await asyncio.to_thread(self.writer.close)
         await asyncio.to_thread(gateway.end_cell)
 
-    async def _session(self, queue: Iterator[Sample]) -> None:
-        for sample in queue:
-            for nth in range(self.plan.suite.max_attempts):
-                # Longer than the guards need to notice a dead engine, so that its death costs
-                # each session one attempt and not all of them.
-                await asyncio.sleep(nth * RETRY_WAIT_S)
-                if (await self._attempt(sample)).status != "infra_error":
-                    break
+    def came_to(self) -> tuple[str, str | None]:
+        """The cell's status and its reason, once `run` has returned."""
+        if len(finished_samples(self.catalog, self.cell)) == self.progress.total:
+            return "finished", None
+        reason = self.tap.reason or None
+        return (ENDED_EARLY if self.tap.for_good else "incomplete"), reason
 
-    async def _attempt(self, sample: Sample) -> Trajectory:
+    def _guards(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs beside the sessions: it raises when they cannot go on, or closes the tap."""
+        engines = (self.services.engine, *self.services.others)
+        guards: list[Coroutine[Any, Any, None]] = [engine.watch() for engine in engines]
+        guards += [self._watch_store(), self._watch_orders()]
+        key = {"sweep_id": self.plan.sweep_id, "cell_id": self.cell.cell_id}
+        guards.append(watch_client(key, lambda: self.running, self.writer.add))
+        return guards
+
+    async def _session(self, start_s: float) -> None:
+        await self.tap.until(start_s)
+        while (due := await self.tap.take()) is not None:
+            self.running += 1
+            try:
+                await self._sample(due)
+            finally:
+                self.running -= 1
+
+    async def _sample(self, due: Due) -> None:
+        for nth in range(self.plan.suite.max_attempts):
+            # Longer than the guards need to notice a dead engine, so that its death costs
+            # each session one attempt and not all of them.
+            await asyncio.sleep(nth * RETRY_WAIT_S)
+            if (await self._attempt(due)).status != "infra_error":
+                break
+
+    async def _attempt(self, due: Due) -> Trajectory:
+        sample = due.sample
         attempt, attempt_id = await self.entry.enter(sample)
         trajectory, score = await self.attempts.make(sample, attempt_id)
-        await self._keep(Finished(sample, attempt_id, attempt, trajectory, score))
-        self._count(trajectory, score)
+        due_at = due.at if attempt == 1 else None  # later ones are due when the last has failed
+        await self._keep(Finished(sample, attempt_id, attempt, trajectory, score, due_at))
+        self._count(sample, trajectory, score)
         await self.attempts.release(sample, attempt_id)
         return trajectory
 
-    def _count(self, trajectory: Trajectory, score: Score | None) -> None:
+    def _count(self, sample: Sample, trajectory: Trajectory, score: Score | None) -> None:
         progress = self.progress
+        self.spending.add(trajectory.cost_usd)
         if trajectory.status == "infra_error":
             progress.infra += 1
         else:
             progress.done += 1
             progress.counted += trajectory.status in COUNTED
             progress.correct += score is not None and score.correct
+            if trajectory.status in COUNTED:
+                value = 0.0 if score is None else score.value
+                self._tell(lambda watch: watch.sample(sample.problem.task_id, sample.trial, value))
+        self._close_if(self.spending.spent())
         self.on_progress(progress)
+
+    def _step_ended(self, seconds: float) -> None:
+        self._tell(lambda watch: watch.step(seconds))
+
+    def _tell(self, what: Callable[[Watch], None]) -> None:
+        for key, watch in self.watches:
+            what(watch)
+            if (verdict := watch.verdict()) is not None:
+                self._close_if(key + verdict, for_good=True)
+
+    def _close_if(self, reason: str | None, for_good: bool = False) -> None:
+        if reason is not None:
+            self.tap.close(reason, for_good)
+            self.progress.reason = self.tap.reason
 
     async def _keep(self, done: Finished) -> None:
         """Give the attempt to the writer; waits, on a thread, while the writer has no room."""
@@ -176,6 +243,20 @@ class _CellRun:
             self.services.gateway.flush()
         except ServingError as error:
             raise StoreError(f"calls could not be committed: {error}") from error
+
+    async def _watch_orders(self) -> None:
+        """Pause and go on as the catalog says; end when time is over."""
+        began, cell_s = time.monotonic(), self.plan.suite.cell_s
+        while True:
+            await asyncio.sleep(WATCH_S)
+            if cell_s is not None and time.monotonic() - began >= cell_s:
+                self._close_if(over_time(cell_s), for_good=True)
+            self._close_if(self.spending.spent())
+            paused = await asyncio.to_thread(is_paused, self.catalog, self.plan.sweep_id)
+            if paused != self.progress.paused:
+                self.progress.paused = paused
+                (self.tap.pause if paused else self.tap.resume)()
+                self.on_progress(self.progress)
 
     async def _watch_store(self) -> None:
         while self.writer.failing_s < STORE_GRACE_S:
@@ -199,8 +280,15 @@ def _record_lost(plan: Plan, cell: Cell, catalog: Catalog, lease: Lease) -> None
     commit(catalog, rows, complete, lease)
 
 
-def _set_status(catalog: Catalog, cell: Cell, status: str) -> None:
-    values: dict[str, Any] = {"status": status}
+def is_paused(catalog: Catalog, sweep_id: str) -> bool:
+    """Whether somebody has paused the sweep."""
+    sweeps = cat.sweeps.c
+    rows = catalog.rows(sa.select(sweeps.paused_at).where(sweeps.sweep_id == sweep_id))
+    return bool(rows) and rows[0]["paused_at"] is not None
+
+
+def _set_status(catalog: Catalog, cell: Cell, status: str, reason: str | None = None) -> None:
+    values: dict[str, Any] = {"status": status, "reason": reason}
     values["started_at" if status == "running" else "ended_at"] = cat.now()
     with catalog.transaction() as connection:
         connection.execute(

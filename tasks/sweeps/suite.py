@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tasks.benchmarks import BenchmarkError, benchmark_named, parse_asked
 from tasks.serving.registry import explain
+from tasks.sweeps.errors import SuiteError
+from tasks.sweeps.gate_file import Gate
+from tasks.sweeps.load import Load
 from tasks.synthesis.generate import TaskRequest
 
 STDLIB = "stdlib"
@@ -18,18 +21,54 @@ PolicyName = Literal[
 ]
 
 
-class SuiteError(ValueError):
-    """A suite file is wrong; the message names file, field and value."""
+__all__ = [
+    "STDLIB",
+    "Budget",
+    "Saturation",
+    "Suite",
+    "SuiteError",
+    "Sure",
+    "read_suite",
+    "with_fields",
+]
+
+
+class Budget(BaseModel):
+    """What a run may take; when it is spent no more samples are given out."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    minutes: float | None = Field(None, gt=0, description="of the whole run")
+    usd: float | None = Field(None, gt=0, description="of its attempts")
+
+
+class Saturation(BaseModel):
+    """When a cell is over-saturated, and ends."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    step_latency_p95: float = Field(gt=0, description="seconds that it surely exceeds")
+
+
+class Sure(BaseModel):
+    """When a cell's accuracy is decided, and it ends."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    margin: float = Field(0.05, ge=0, lt=1, description="within it two accuracies are the same")
 
 
 class Suite(BaseModel):
-    """A grid of cells: model x policy x concurrency x repeat, over one task set."""
+    """A grid of cells: benchmark x model x policy x concurrency x repeat."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field("demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name")
     benchmark: str = Field(
         STDLIB, description="stdlib, or a public benchmark: gsm8k, aime-25:16, name@revision"
+    )
+    benchmarks: tuple[str, ...] = Field(
+        (), description="several in place of `benchmark`; `source` has a folder for each"
     )
     tasks: TaskRequest = Field(
         default_factory=lambda: TaskRequest(),
@@ -44,6 +83,9 @@ class Suite(BaseModel):
     where: str | None = Field(None, description="SQL over the items' attributes: subject = 'x'")
     prompt: str | None = Field(None, description="a prompt of tutti's, or a .yaml file")
     model: str = Field("pocket", description="a model of models.yaml")
+    models: tuple[str, ...] = Field(
+        (), description="several in place of `model`, one after another"
+    )
     judge: str | None = Field(None, description="a model of models.yaml that scores answers")
     user: str | None = Field(None, description="a model of models.yaml that plays the user")
     agent: str | None = Field(
@@ -62,8 +104,30 @@ class Suite(BaseModel):
         (2, 8, 16), description="sessions at once, one cell for each"
     )
     cap: int = Field(8, ge=1, description="programs at once under the policy `cap`")
+    order: Literal["abba", "random"] = Field(
+        "abba", description="of the policies at a level: there and back, or drawn anew each time"
+    )
+    load: Load = Field(Load(), description="how sessions start")
     repeats: int = Field(1, ge=1, description="times each cell is run, with other seeds")
+    a_a: bool = Field(
+        False, description="measure the first policy of a level once more: the noise of the machine"
+    )
     trials: int = Field(1, ge=1, description="samples of each task in a cell")
+    per_session: int = Field(
+        0, ge=0, description="at least so many samples for each session; trials are added"
+    )
+    cell_s: float | None = Field(None, gt=0, description="a cell ends after so long, seconds")
+    saturation: Saturation | None = Field(None, description="a cell that is over-saturated ends")
+    stop_when_sure: Sure | None = Field(
+        None, description="a cell whose accuracy is decided, against the first of its level, ends"
+    )
+    budget: Budget = Field(Budget(), description="the run ends when it is spent; another goes on")
+    windows: dict[str, tuple[float, float]] = Field(
+        {}, description="named windows of each cell, [start, end) in seconds, for SQL"
+    )
+    gates: tuple[Gate, ...] = Field((), description="what it must reach: `tutti gate`, nightly")
+    baseline: str | None = Field(None, description="a sweep that the gates' margins refer to")
+    schedule: str | None = Field(None, description="cron of the deployment nightly, in UTC")
     temperature: float = Field(0.0, ge=0.0, description="0 is greedy")
     max_tokens: int = Field(96, ge=1, description="most tokens of one reply")
     max_turns: int = Field(8, ge=1, description="most calls of one attempt")
@@ -97,6 +161,8 @@ class Suite(BaseModel):
             raise ValueError("`python: session` is stdlib's: nobody else is given the tool python")
         if self.agent is not None and (self.command is not None or self.mcp is not None):
             raise ValueError("`agent` is tutti's own: it takes neither `command` nor `mcp`")
+        if self.benchmarks:
+            return self  # each part is looked at by itself
         if self.benchmark == STDLIB:
             if given := [name for name in chosen if getattr(self, name) is not None]:
                 raise ValueError(f"stdlib has no {', '.join(given)}; its tasks say what is made")
@@ -104,6 +170,26 @@ class Suite(BaseModel):
         if parse_asked(self.benchmark).trials > 1 and self.trials > 1:
             raise ValueError("trials are given twice, by `benchmark` and by `trials`")
         return self
+
+    @model_validator(mode="after")
+    def _axes_agree(self) -> "Suite":
+        for one, several in (("benchmark", "benchmarks"), ("model", "models")):
+            if (
+                getattr(self, several)
+                and getattr(self, one) != type(self).model_fields[one].default
+            ):
+                raise ValueError(f"`{one}` and `{several}` are both given")
+        for name, (start, end) in self.windows.items():
+            if not 0 <= start < end:
+                raise ValueError(f"windows.{name}: [{start:g}, {end:g}) is no window")
+        if self.a_a and self.load.is_open:
+            raise ValueError("`a_a` is for closed loops")
+        return self
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether it has several benchmarks or models (`tasks.sweeps.grid`)."""
+        return bool(self.benchmarks or self.models)
 
     @property
     def benchmark_name(self) -> str:
@@ -126,6 +212,18 @@ class Suite(BaseModel):
         except BenchmarkError as error:
             raise ValueError(f"{error}, and stdlib") from None
         return name
+
+    @field_validator("benchmarks")
+    @classmethod
+    def _known_benchmarks(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(cls._known_benchmark(name) for name in names)
+
+    @field_validator("benchmarks", "models")
+    @classmethod
+    def _each_once(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(values)) < len(values):
+            raise ValueError("names a value twice")
+        return values
 
     @field_validator("concurrency", "policies")
     @classmethod

@@ -4,11 +4,11 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tasks.agents.client import Client
 from tasks.agents.loop import Agent
 from tasks.agents.model import ContextExceeded, GatewayModel, ModelCallFailed, Sampling
 from tasks.agents.registered import agent_of, sampling_of
@@ -31,8 +31,8 @@ QWEN: dict[str, Any] = {
 class Far:
     """An endpoint that answers what a test says, and the calls to it."""
 
-    def __init__(self, double: EngineDouble, http: aiohttp.ClientSession, url: str) -> None:
-        self.double, self.http, self.url = double, http, url
+    def __init__(self, double: EngineDouble, client: Client) -> None:
+        self.double, self.client = double, client
 
     def says(self, body: Any, status: int = 200) -> None:
         """What it answers from now on."""
@@ -45,7 +45,7 @@ class Far:
     def model(self, sampling: Sampling | None = None) -> GatewayModel:
         """A caller that does not try again."""
         chosen = sampling or Sampling()
-        return GatewayModel(self.http, self.url, "m", "p", "cell:1", chosen, retry=Retry({}))
+        return GatewayModel(self.client, "m", "p", "cell:1", chosen, retry=Retry({}))
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -57,8 +57,9 @@ class Far:
 async def far() -> AsyncIterator[Far]:
     """A running endpoint."""
     double = EngineDouble()
-    async with TestServer(double.application()) as server, aiohttp.ClientSession() as http:
-        yield Far(double, http, str(server.make_url("")).rstrip("/"))
+    async with TestServer(double.application()) as server:
+        async with Client(str(server.make_url("")).rstrip("/")) as client:
+            yield Far(double, client)
 
 
 async def test_what_the_registry_says_is_in_the_request(far: Far) -> None:

@@ -126,6 +126,24 @@ def test_export_chooses_and_does_not_overwrite(logs: Path, home: Path, tmp_path:
     assert "0 attempts taken, 3 there already" in run("import", out, home=home).stdout
 
 
+def test_thunderagents_summaries_of_a_sweep(logs: Path, home: Path, tmp_path: Path) -> None:
+    """A folder a cell with its three files, whatever window; nothing is overwritten unasked."""
+    assert run("import", logs, home=home).exit_code == 0
+    out = tmp_path / "theirs"
+    asked = ("export", "thunderagent", "--out", out, "--window", "0,60", "--json")
+    done = run(*asked, home=home)
+    assert done.exit_code == 0, done.output
+    files = [Path(name) for name in json.loads(done.stdout)["files"]]
+    names = {"window_summary.json", "steps_summary.json", "combined_summary.json"}
+    assert {file.name for file in files} == names and {f.parent.parent for f in files} == {out}
+    combined = json.loads(next(f for f in files if f.name.startswith("combined")).read_text())
+    assert {"ok", "windows", "steps", "paths"} <= combined.keys()
+    assert "--force" in run(*asked, home=home).output
+    assert run(*asked, "--force", home=home).exit_code == 0
+    wrong = run("export", "thunderagent", "--out", out, "--window", "9,1", home=home)
+    assert wrong.exit_code == 2 and "START must be before END" in wrong.output
+
+
 def test_every_format_is_in_the_help_and_loads() -> None:
     from cli.exchange import FORMATS
 

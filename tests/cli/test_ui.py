@@ -11,7 +11,8 @@ import pytest
 import yaml
 from prefect import Flow
 
-from cli import ui
+from cli import deployments, ui
+from cli.failures import UsageError
 
 TEXT = (ui.PROJECT / "prefect.yaml").read_text()
 DEPLOYMENTS: dict[str, dict[str, Any]] = {d["name"]: d for d in yaml.safe_load(TEXT)["deployments"]}
@@ -32,11 +33,80 @@ def _flow_of(deployment: dict[str, Any]) -> Flow[..., Any]:
     return flow
 
 
-def test_nightly_runs_on_a_schedule_and_the_sweep_by_hand() -> None:
-    assert DEPLOYMENTS["nightly"]["schedules"] == [
-        {"cron": "0 2 * * *", "timezone": "UTC", "active": True}
+def test_nightly_is_registered_with_its_files_schedule_and_the_sweep_by_hand(
+    tmp_path: Path,
+) -> None:
+    """What is registered is prefect.yaml otherwise; a night file without a schedule has none."""
+    path, night = deployments.written(ui.PROJECT, tmp_path / "a")
+    registered = {each["name"]: each for each in yaml.safe_load(path.read_text())["deployments"]}
+    assert registered["nightly"]["schedules"] == [
+        {"cron": night.schedule, "timezone": "UTC", "active": True}
     ]
-    assert DEPLOYMENTS["eval-sweep"]["schedules"] == []
+    assert registered["eval-sweep"] == DEPLOYMENTS["eval-sweep"]
+    assert registered["eval-sweep"]["schedules"] == []
+    prefect = {"deployments": [{"name": "nightly", "parameters": {"suite_file": "smoke.yaml"}}]}
+    (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(prefect))
+    (tmp_path / "smoke.yaml").write_text("name: smoke")
+    path, _ = deployments.written(tmp_path, tmp_path / "b")
+    assert yaml.safe_load(path.read_text())["deployments"][0]["schedules"] == []
+
+
+class Server:
+    """Answers as Prefect's API about automations and blocks; notes what it was asked."""
+
+    def __init__(self, *there: str, refuses: bool = False) -> None:
+        self.there, self.refuses = list(there), refuses
+        self.made: list[Any] = []
+
+    def __call__(self, url: str, body: Any = None, method: str | None = None) -> Any:
+        if url.endswith("/automations/filter"):
+            return [{"id": each} for each in self.there]
+        if method == "DELETE":
+            self.there.remove(url.rsplit("/", 1)[1])
+            return ""
+        if "/block_types/" in url:
+            known = ("slug/slack-webhook/", "slug/webhook/")
+            there = any(each in url for each in known) and url.endswith("/name/team")
+            return {"id": "block-1"} if there else None
+        assert url.endswith("/automations/"), url
+        self.made.append(body)
+        return None if self.refuses else body
+
+
+def test_a_worse_night_has_an_automation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does nothing until a block is named; edited in the UI it stays as it is."""
+    monkeypatch.delenv(deployments.BLOCK, raising=False)
+    server = Server()
+    deployments.automate("http://h/api", server)
+    (made,) = server.made
+    assert made["trigger"]["expect"] == ["tutti.night.worse"]
+    assert made["actions"] == [{"type": "do-nothing"}]
+    server = Server("edited")
+    deployments.automate("http://h/api", server)
+    assert not server.made and server.there == ["edited"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "action"), [("slack-webhook", "send-notification"), ("webhook", "call-webhook")]
+)
+def test_a_block_is_notified_of_a_worse_night(
+    kind: str, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of what the automation did before; the block holds the secret, we its id."""
+    monkeypatch.setenv(deployments.BLOCK, f"{kind}/team")
+    server = Server("old")
+    deployments.automate("http://h/api", server)
+    ((did,),) = [each["actions"] for each in server.made]
+    assert (did["type"], did["block_document_id"], server.there) == (action, "block-1", [])
+
+
+def test_a_block_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(deployments.BLOCK, "slack-webhook/nobody")
+    with pytest.raises(UsageError, match="slack-webhook/nobody: the server has no such block"):
+        deployments.automate("http://h/api", Server())
+    monkeypatch.delenv(deployments.BLOCK)
+    with pytest.raises(UsageError, match="refused the automation"):
+        deployments.automate("http://h/api", Server(refuses=True))
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)

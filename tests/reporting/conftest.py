@@ -35,10 +35,18 @@ class Cell:
     sampled: bool = True
     called: bool = True
     failed: bool = True  # one infra_error beside the samples
+    repeat: int = 0
+    status: str = "finished"
+    reason: str | None = None
+    late_s: float | None = None  # of an open loop: how late each attempt starts
+    lag_s: float | None = None  # of the client's event loop, each second; it uses 95 % of a core
+    watts: float | None = None  # of each of two GPUs
+    usd: float = 0.01
 
     @property
     def cell_id(self) -> str:
-        return f"{self.sweep_id}-{self.model}-{self.policy}-{self.concurrency}"
+        name = f"{self.sweep_id}-{self.model}-{self.policy}-{self.concurrency}"
+        return name + (f"-{self.repeat}" if self.repeat else "")
 
 
 LOAD = (
@@ -71,6 +79,7 @@ def cell_rows(cell: Cell) -> Rows:
         rows["attempts"].append(_attempt_row(cell, "infra") | infra)
     if cell.sampled:
         _metrics(cell, rows, int(max(free)), rng)
+    _meters(cell, rows, int(max(free)))
     return rows
 
 
@@ -83,6 +92,7 @@ def _attempt_row(cell: Cell, name: str) -> dict[str, Any]:
         "model": cell.model,
         "policy": cell.policy,
         "concurrency": cell.concurrency,
+        "repeat": cell.repeat,
     }
 
 
@@ -107,7 +117,9 @@ def _attempt(cell: Cell, rows: Rows, i: int, start_s: float, rng: Random) -> flo
         "task_id": f"task-{i % 10}",
         "status": "limit" if limit else "ok",
         "correct": None if limit else i < cell.correct,
-        "cost_usd": 0.01,
+        "cost_usd": cell.usd,
+        "working_s": end_s - start_s - 0.6,  # 0.1 s more is held at each step
+        "due_at": None if cell.late_s is None else after(start_s - cell.late_s),
         "started_at": after(start_s),
         "ended_at": after(end_s),
     }
@@ -130,6 +142,22 @@ def _metrics(cell: Cell, rows: Rows, seconds: int, rng: Random) -> None:
         rows["server_metrics"] += [
             base | {"name": name, "value": float(value)} for name, value in values.items()
         ]
+
+
+def _meters(cell: Cell, rows: Rows, seconds: int) -> None:
+    """The client's own samples, and GPUs', a second each."""
+    client = {} if cell.lag_s is None else {"client:loop_lag_seconds": cell.lag_s}
+    client |= {"client:cpu_share": 0.95} if client else {}
+    gpus = (
+        {} if cell.watts is None else {f'nvml:power_watts{{gpu="{n}"}}': cell.watts for n in "01"}
+    )
+    for second in range(seconds + 1):
+        base = {"cell_id": cell.cell_id, "at": after(second)}
+        for engine, values in (("client", client), ("host:here", gpus)):
+            rows["server_metrics"] += [
+                base | {"engine_id": engine, "name": name, "value": value}
+                for name, value in values.items()
+            ]
 
 
 def build_store(root: Path, cells: tuple[Cell, ...]) -> storage.Home:
@@ -156,12 +184,13 @@ def _cell_row(cell: Cell, position: int) -> dict[str, Any]:
         "model": cell.model,
         "policy": cell.policy,
         "concurrency": cell.concurrency,
-        "repeat": 0,
+        "repeat": cell.repeat,
         "position": position,
         "task_set_id": "set-1",
         "index_id": "index-1",
         "samples": cell.samples,
-        "status": "finished",
+        "status": cell.status,
+        "reason": cell.reason,
     }
 
 

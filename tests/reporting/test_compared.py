@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import CellSummary, build_comparison, comparison_table, summarise
+from tasks.reporting import CellSummary, build_comparison, comparison_tables, summarise
 from tasks.reporting.compared import match
 from tests.reporting.test_terminal import printed
 
@@ -57,7 +57,8 @@ def test_the_page(connect_to: Connect, tmp_path: Path) -> None:
     assert "4 at once: B against A: <strong>better</strong>." in page
     assert "only B has 8 at once." in page and "A pocket" in page
     assert "https://" not in page and (tmp_path / "throughput.png").exists()
-    lines = printed(comparison_table(report.compared))
+    (table,) = comparison_tables(report.compared)
+    lines = printed(table)
     assert any("steps/min" in line and "better" in line for line in lines)
     assert max(len(line) for line in lines) <= 80
 

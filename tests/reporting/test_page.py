@@ -30,7 +30,7 @@ def page(report: Report) -> str:
 
 def test_files(report: Report) -> None:
     names = {"throughput", "accuracy", "step_latency", "cost", "anatomy", "latency", "families"}
-    names |= {"timeline-2", "timeline-8"}
+    names |= {"timeline-2", "timeline-8", "reached", "goodput", "pareto"}
     assert set(report.plots) == names
     written = {"index.html"} | {f"{n}.{kind}" for n in names for kind in ("svg", "png")}
     assert set(os.listdir(report.page.parent)) == written
@@ -110,7 +110,7 @@ def test_no_sweeps_and_no_cells(connect_to: Connect, tmp_path: Path) -> None:
 def test_no_calls(connect_to: Connect, tmp_path: Path) -> None:
     connection = connect_to({"called": False, "sampled": False})
     report = build_report(connection, ["s"], tmp_path / "out", "No calls", {})
-    assert set(report.plots) == {"accuracy", "cost", "families"}
+    assert set(report.plots) == {"accuracy", "cost", "families", "pareto"}
     assert {s.model for s in report.scores} == {"pocket"}  # no comparison: the load sweep's own
     page = report.page.read_text()
     assert "no requests, so no rates and no latencies: the only cell." in page

@@ -49,6 +49,12 @@ class WatchedEngine:
     def __init__(self) -> None:
         self.died = asyncio.Event()
 
+        self.resets = 0
+
+    def reset(self) -> None:
+        """Count them."""
+        self.resets += 1
+
     async def watch(self) -> None:
         """Wait for the end."""
         await self.died.wait()
@@ -91,8 +97,11 @@ async def found(_: web.Request) -> web.Response:
 class Sweep:
     """One plan on one bench."""
 
-    def __init__(self, catalog: storage.Catalog, services: Any, agent: Agent) -> None:
+    def __init__(
+        self, catalog: storage.Catalog, services: Any, agent: Agent, double: EngineDouble
+    ) -> None:
         self.catalog, self.services, self.agent = catalog, services, agent
+        self.double = double
         self.run_count = 0
 
     @property
@@ -155,4 +164,4 @@ async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> As
         async with running(catalog, settings, [endpoint, others]) as (gateway, _):
             client = GatewayClient(f"http://127.0.0.1:{gateway.server.port}")
             services = Services(WatchedEngine(), client, url)  # type: ignore[arg-type]
-            yield Sweep(catalog, services, agent)
+            yield Sweep(catalog, services, agent, double)

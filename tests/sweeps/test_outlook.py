@@ -4,7 +4,7 @@ import pytest
 
 from tasks.scoring.exact import Exact
 from tasks.sweeps import outlook
-from tasks.sweeps.outlook import outlook_of
+from tasks.sweeps.outlook import detectable_line, detectable_words, outlook_of
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 
 GRID = SUITE.model_copy(update={"concurrency": (2, 4), "policies": ("passthrough", "cap")})
@@ -56,3 +56,35 @@ async def test_another_version_of_the_scorer_asks_for_a_new_score(
     (cell,) = outlook_of(plan, sweep.catalog).cells
     assert (cell.decision, cell.missing) == ("re-score", 0)
     assert "next" in cell.reason and "tutti score" in cell.reason
+
+
+async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> None:
+    """The same figure as the outlook's, in words; nothing for a single cell."""
+    plan = plan_of(GRID)
+    found = outlook_of(plan, sweep.catalog)
+    assert found.detectable is not None
+    line = detectable_line(plan, sweep.catalog)
+    assert line == detectable_words(None, found.detectable)
+    assert f"{100 * found.detectable:.1f} points" in line and "an assumed 50 %" in line
+    cell = sweep.enter(plan)
+    await sweep.run(plan, cell)
+    assert "accuracy 100% as before" in detectable_line(plan, sweep.catalog)
+    assert detectable_line(plan_of(count=6), sweep.catalog) == ""
+    assert detectable_line(plan_of(GRID, count=1), sweep.catalog) == ""
+
+
+async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> None:
+    """Also where all was right before: that leaves some spread to expect."""
+    plan = plan_of(GRID)
+    await sweep.run(plan, sweep.enter(plan))
+    trials = GRID.model_copy(update={"trials": 4})
+    plans = plan_of(trials, 12), plan_of(GRID, 12), plan
+    found = [outlook_of(each, sweep.catalog).detectable for each in plans]
+    assert [each or 0.0 for each in found] == sorted(each or 0.0 for each in found)
+    assert all(found)
+
+
+def test_too_few_tasks_are_said_to_be() -> None:
+    """A difference above 1 is none."""
+    assert detectable_words(0.5, 1.4) == "so few tasks would show no difference between two cells"
+    assert detectable_words(None, None) == ""

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 import storage
 from storage import catalog as cat
-from tasks.sweeps.plan import enter_plan
+from tasks.sweeps.night import is_night, read_night
+from tasks.sweeps.plan import enter_plan, finished_counts
 from tasks.sweeps.suite import Suite, SuiteError, read_suite
 from tests.sweeps.conftest import plan_of
 
@@ -29,8 +30,9 @@ def refusal(path: Path, text: str) -> str:
 
 @pytest.mark.parametrize("path", sorted(SUITES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_our_own_suites_are_valid(path: Path) -> None:
-    """And each is called as its file."""
-    assert read_suite(path).name == path.stem
+    """And each is called as its file; a suite is read as a night of one stage too."""
+    assert read_night(path).name == path.stem
+    assert is_night(path) or read_suite(path).name == path.stem
 
 
 @pytest.mark.parametrize(
@@ -148,3 +150,47 @@ def test_entering_a_plan_again_keeps_the_cells_state(catalog: storage.Catalog) -
     assert {row["sweep_id"] for row in rows.values()} == {plan.sweep_id}
     assert catalog.parents(first) == ["checkpoint:1", "engine:1", "index:1", "task_set:1"]
     assert set(catalog.parents(plan.sweep_id)) == set(rows)
+
+
+def test_a_cell_killed_after_its_last_commit_is_finished_when_entered_again(
+    catalog: storage.Catalog,
+) -> None:
+    """All its samples are there, so no run would ever come to say so; a part of them is not all."""
+    plan = plan_of(GRID, count=2)
+    enter_plan(plan, catalog)
+    whole, part, other = plan.cells[:3]
+    with catalog.transaction() as connection:
+        for cell, count in ((whole, 2), (part, 1)):
+            for sample in cell.samples[:count]:
+                row = {"attempt_id": f"attempt of {sample.sample_id}", "cell_id": cell.cell_id}
+                row |= {"sample_id": sample.sample_id, "task_id": sample.problem.task_id}
+                more = {"trial": 0, "attempt": 1, "run_id": "run:1", "state": "done"}
+                connection.execute(sa.insert(cat.attempt_states), row | more | {"status": "ok"})
+        connection.execute(sa.update(cat.cells).values(status="running"))
+    enter_plan(plan, catalog)
+    rows = {row["cell_id"]: row for row in catalog.rows(sa.select(cat.cells))}
+    assert rows[whole.cell_id]["status"] == "finished"
+    assert rows[whole.cell_id]["ended_at"] is not None
+    assert {rows[each.cell_id]["status"] for each in (part, other)} == {"running"}
+    assert finished_counts(catalog, plan.cells) == dict.fromkeys(rows, 0) | {
+        whole.cell_id: 2,
+        part.cell_id: 1,
+    }
+
+
+def test_a_plan_is_entered_by_as_many_statements_however_large(catalog: storage.Catalog) -> None:
+    """A statement for each cell would make a thousand cells take half a minute."""
+    counts = []
+    for levels in ((2, 4), tuple(range(10, 60))):
+        sent: list[str] = []
+
+        def count(_: object, __: object, sql: str, *___: object, sent: list[str] = sent) -> None:
+            sent.append(sql)
+
+        sa.event.listen(catalog.engine, "before_cursor_execute", count)
+        plan = plan_of(GRID.model_copy(update={"concurrency": levels}))
+        enter_plan(plan, catalog)
+        finished_counts(catalog, plan.cells)
+        sa.event.remove(catalog.engine, "before_cursor_execute", count)
+        counts.append(len(sent))
+    assert counts[0] == counts[1] <= 20, counts

@@ -12,7 +12,7 @@ from tasks.scoring.statistics.paired import Comparison, compare_paired, sign_fli
 from tasks.scoring.statistics.pareto import Placed, Point, pareto_front
 from tasks.scoring.statistics.power import expected_sd, minimum_detectable
 from tasks.scoring.statistics.ratios import Ratio, ratio_of_sums
-from tasks.scoring.statistics.sequential import Look, confidence_sequence, look
+from tasks.scoring.statistics.sequential import Look, Looks, confidence_sequence, look
 from tasks.scoring.statistics.spread import Spread, spread
 from tasks.scoring.statistics.verdicts import (
     Finding,
@@ -30,6 +30,7 @@ __all__ = [
     "Goodput",
     "Interval",
     "Look",
+    "Looks",
     "Mean",
     "Placed",
     "Point",

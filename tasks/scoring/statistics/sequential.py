@@ -1,8 +1,8 @@
 """Looking after every task without raising the false alarms: a confidence sequence by betting.
 
-In: differences by task, in the order they came. Out: an interval after each, all of which hold at
-once, so that one may stop at any of them. Nothing is assumed but that scores lie in 0 to 1 and that
-tasks come in random order.
+In: differences by task, in the order they came, all at once or one by one (`Looks`). Out: an
+interval after each, all of which hold at once, so that one may stop at any of them. Nothing is
+assumed but that scores lie in 0 to 1 and that tasks come in random order.
 """
 
 import math
@@ -16,6 +16,7 @@ from tasks.scoring.statistics.sample import Array, numbers
 from tasks.scoring.statistics.verdicts import Word
 
 STEPS = 200  # of a difference of 1: ends are rounded outwards to half a hundredth
+CANDIDATES = np.arange(-STEPS, STEPS + 1) / STEPS
 BET_AT_MOST = 0.5  # of what is left, on each side, so that no task can lose it all
 
 
@@ -28,6 +29,56 @@ class Look(NamedTuple):
     high: float
     verdict: Word | None
     """None: go on."""
+
+
+class Looks:
+    """A confidence sequence that takes one difference at a time, at the same price each."""
+
+    def __init__(self, planned: int, margin: float = 0.0, confidence: float = CONFIDENCE) -> None:
+        """As in `confidence_sequence` and `look`; ValueError for planned < 1, a margin below 0."""
+        if planned < 1:
+            raise ValueError(f"planned is at least 1, not {planned}")
+        if not margin >= 0:
+            raise ValueError(f"the margin is 0 or more, not {margin}")
+        self._planned, self._margin = planned, margin
+        self._rich = math.log(2 / (1 - confidence))
+        self._m = (CANDIDATES + 1) / 2  # the formulas are for 0 to 1
+        with np.errstate(divide="ignore"):
+            self._most_above, self._most_below = BET_AT_MOST / self._m, BET_AT_MOST / (1 - self._m)
+        self._above, self._below = np.zeros(len(CANDIDATES)), np.zeros(len(CANDIDATES))  # logs
+        self._n, self._sum, self._squares = 0, 0.5, 0.25
+        self._low, self._high = 0, len(CANDIDATES) - 1
+
+    def add(self, difference: float) -> Look:
+        """What can be said after this one too. ValueError for one outside -1 to 1."""
+        if not -1 <= difference <= 1:
+            raise ValueError(f"differences lie in -1 to 1, not at {difference}")
+        x = (difference + 1) / 2
+        # The share bet is known before x is.
+        variance = self._squares / (self._n + 1)
+        stake = math.sqrt(2 * self._rich / (self._planned * variance))
+        self._n += 1
+        self._sum += x
+        self._squares += (x - self._sum / (self._n + 1)) ** 2
+        off = x - self._m
+        self._above += np.log1p(np.minimum(stake, self._most_above) * off)
+        self._below += np.log1p(-np.minimum(stake, self._most_below) * off)
+        # Those that are too low are all below those that are not, and what is out stays out.
+        too_low = int(np.count_nonzero(self._above >= self._rich))
+        too_high = int(np.count_nonzero(self._below >= self._rich))
+        self._low = max(self._low, too_low - 1)
+        self._high = min(self._high, len(CANDIDATES) - too_high)
+        low, high = float(CANDIDATES[self._low]), float(CANDIDATES[self._high])
+        return Look(self._n, low, high, self._word(low, high))
+
+    def _word(self, low: float, high: float) -> Word | None:
+        if low >= 0:
+            return "better"
+        if high <= 0:
+            return "worse"
+        if -self._margin <= low and high <= self._margin:
+            return "same"
+        return "inconclusive" if self._n >= self._planned else None
 
 
 def confidence_sequence(
@@ -48,21 +99,9 @@ def confidence_sequence(
     d = numbers(differences, "differences")
     if planned < 1 or np.abs(d).max() > 1:
         raise ValueError(f"differences lie in -1 to 1, planned is at least 1 (it is {planned})")
-    x = (d + 1) / 2  # the formulas are for 0 to 1
-    stakes = _stakes(x, planned, 1 - confidence)
-    candidates = np.arange(-STEPS, STEPS + 1) / STEPS
-    m = ((candidates + 1) / 2)[:, None]
-    with np.errstate(divide="ignore"):
-        above = np.minimum(stakes, BET_AT_MOST / m)
-        below = np.minimum(stakes, BET_AT_MOST / (1 - m))
-    rich = math.log(2 / (1 - confidence))
-    off = x - m
-    too_low = np.logical_or.accumulate(np.cumsum(np.log1p(above * off), axis=1) >= rich, axis=1)
-    too_high = np.logical_or.accumulate(np.cumsum(np.log1p(-below * off), axis=1) >= rich, axis=1)
-    # Those that are too low are all below those that are not: the first column's worth of False.
-    low = candidates[np.maximum(too_low.sum(axis=0) - 1, 0)]
-    high = candidates[np.minimum(len(candidates) - too_high.sum(axis=0), len(candidates) - 1)]
-    return low, high
+    looks = Looks(planned, confidence=confidence)
+    ends = np.array([looks.add(float(each))[1:3] for each in d])
+    return ends[:, 0], ends[:, 1]
 
 
 def look(
@@ -75,27 +114,8 @@ def look(
     of nothing is called one with chance 1 - confidence at most. ValueError as
     `confidence_sequence`, and for a margin below 0.
     """
-    if not margin >= 0:
-        raise ValueError(f"the margin is 0 or more, not {margin}")
-    lows, highs = confidence_sequence(differences, planned, confidence)
-    low, high, n = float(lows[-1]), float(highs[-1]), len(lows)
-    word: Word | None = None
-    if low >= 0:
-        word = "better"
-    elif high <= 0:
-        word = "worse"
-    elif -margin <= low and high <= margin:
-        word = "same"
-    elif n >= planned:
-        word = "inconclusive"
-    return Look(n, low, high, word)
-
-
-def _stakes(x: Array, planned: int, alpha: float) -> Array:
-    """The share bet on each value, from those before it alone."""
-    count = np.arange(1, len(x) + 1)
-    means = (0.5 + np.cumsum(x)) / (count + 1)
-    variances = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)
-    before = np.concatenate([[0.25], variances[:-1]])
-    found: Array = np.sqrt(2 * math.log(2 / alpha) / (planned * before))
-    return found
+    d = numbers(differences, "differences")
+    looks = Looks(planned, margin, confidence)
+    for each in d[:-1]:
+        looks.add(float(each))
+    return looks.add(float(d[-1]))

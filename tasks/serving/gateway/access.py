@@ -10,8 +10,8 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
-from tasks.serving.gateway.wire.messages import Headers, find
 from tasks.serving.scheduling import Program
+from tasks.serving.wire.messages import Headers, find
 
 TOKENS_VARIABLE = "TUTTI_GATEWAY_TOKENS"
 SCOPES = frozenset(("call", "read", "admin"))

@@ -35,9 +35,9 @@ from tasks.serving.gateway.request import (
 from tasks.serving.gateway.settings import Settings
 from tasks.serving.gateway.transcripts import Transcripts
 from tasks.serving.gateway.unscheduled import forward, measure
-from tasks.serving.gateway.wire.server import Exchange, Server
 from tasks.serving.metering.prices import PriceList
 from tasks.serving.scheduling import LEASE_ENDED, Call, Limits, Program
+from tasks.serving.wire.server import Exchange, Server
 
 ROUND_S = 1.0
 COLLECT_S, COLLECT_AT_LAST_S = 60.0, 3600.0

@@ -14,11 +14,12 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from tasks.serving.gateway.wire.client import Origin, Receiver, Request
-from tasks.serving.gateway.wire.messages import Headers, find
 from tasks.serving.metering.sampler import MetricsSampler
 from tasks.serving.registry import Model, Prices
 from tasks.serving.scheduling import Engine
+from tasks.serving.wire.client import Origin, Receiver, Request
+from tasks.serving.wire.messages import Headers, find
+from tasks.serving.wire.whole import Answer, NoAnswer, ask
 
 PROBE_TIMEOUT_S = 5.0
 FAILURES_TO_CLOSE = 3
@@ -105,15 +106,6 @@ class EndpointConfig(BaseModel):
         return key.encode()
 
 
-@dataclass
-class Answer:
-    """An answer read whole."""
-
-    status: int
-    headers: Headers
-    body: bytes
-
-
 class Elsewhere(Origin):
     """Where an API begins at another path than /v1, or wants a query with each request."""
 
@@ -138,29 +130,6 @@ class Elsewhere(Origin):
 
 class ProbeFailed(Exception):
     """A request of the gateway's own was not answered."""
-
-
-class _Whole:
-    """Reads an answer whole."""
-
-    def __init__(self) -> None:
-        self.done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._status, self._headers = 0, list[tuple[bytes, bytes]]()
-        self._body: list[bytes] = []
-
-    def on_head(self, status: int, headers: Headers) -> None:
-        self._status, self._headers = status, headers
-
-    def on_data(self, data: bytes) -> None:
-        self._body.append(data)
-
-    def on_end(self) -> None:
-        if not self.done.done():
-            self.done.set_result(Answer(self._status, self._headers, b"".join(self._body)))
-
-    def on_failure(self, reason: str) -> None:
-        if not self.done.done():
-            self.done.set_exception(ProbeFailed(reason))
 
 
 @dataclass(eq=False)
@@ -268,20 +237,17 @@ class Endpoint:
         timeout_s: float = PROBE_TIMEOUT_S,
     ) -> Answer:
         """An unscheduled request; without headers the gateway's own. Raises ProbeFailed."""
-        receiver = _Whole()
         if headers is None:
             headers = self.authorize([(b"Accept", b"*/*")], own_tokens=False)
             if body:
                 headers = [*headers, (b"Content-Type", b"application/json")]
-        request = self.origin.send(method, path, headers, body, receiver)
         try:
             async with asyncio.timeout(timeout_s):
-                return await receiver.done
+                return await ask(self.origin, method, path, headers, body)
         except TimeoutError:
             raise ProbeFailed(f"no answer in {timeout_s:.0f} s") from None
-        finally:
-            if not receiver.done.done() or receiver.done.cancelled():
-                request.cancel()
+        except NoAnswer as error:
+            raise ProbeFailed(str(error)) from None
 
     async def read_models(self) -> None:
         """Which models it serves, and how long a context it takes. Raises ProbeFailed."""

@@ -20,9 +20,9 @@ from tasks.serving.gateway.access import Denied
 from tasks.serving.gateway.endpoint import EndpointConfig
 from tasks.serving.gateway.passage import State, answer
 from tasks.serving.gateway.request import BadRequest
-from tasks.serving.gateway.wire.server import Exchange
 from tasks.serving.registry import explain
 from tasks.serving.scheduling import make_policy
+from tasks.serving.wire.server import Exchange
 
 if TYPE_CHECKING:
     from tasks.serving.gateway.app import Gateway

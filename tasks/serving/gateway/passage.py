@@ -17,10 +17,10 @@ from tasks.serving.gateway.endpoint import Endpoint, retry_after_s
 from tasks.serving.gateway.record import Record
 from tasks.serving.gateway.request import Asked, ask_for_usage, with_fields
 from tasks.serving.gateway.usage import usage_only
-from tasks.serving.gateway.wire.client import Request
-from tasks.serving.gateway.wire.messages import Headers, end_to_end, find
-from tasks.serving.gateway.wire.server import Exchange
 from tasks.serving.scheduling import Call, Scheduler
+from tasks.serving.wire.client import Request
+from tasks.serving.wire.messages import Headers, end_to_end, find
+from tasks.serving.wire.server import Exchange
 
 MAX_TRIES = 3
 MAX_BUFFERED = 64 * 2**20

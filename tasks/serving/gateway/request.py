@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 import orjson
 
-from tasks.serving.gateway.wire.messages import HOP_BY_HOP, Headers, lowered
-from tasks.serving.gateway.wire.server import Exchange
+from tasks.serving.wire.messages import HOP_BY_HOP, Headers, lowered
+from tasks.serving.wire.server import Exchange
 
 MAX_NAME = 256  # characters of an id
 MAX_STEP_DIGITS = 9  # as many as the table's column takes

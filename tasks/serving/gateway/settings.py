@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.serving.gateway.wire.server import ServerLimits
 from tasks.serving.metering.prices import PriceBook
+from tasks.serving.wire.server import ServerLimits
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from typing import Protocol
 
 import orjson
 
-from tasks.serving.gateway.endpoint import Answer, Endpoint, ProbeFailed
+from tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
 from tasks.serving.gateway.passage import answer, refusal
 from tasks.serving.gateway.pools import Pool, Pools
 from tasks.serving.gateway.request import ADAPTERS, NOT_PASSED, kind_of
-from tasks.serving.gateway.wire.messages import end_to_end
-from tasks.serving.gateway.wire.server import Exchange
+from tasks.serving.wire.messages import end_to_end
+from tasks.serving.wire.server import Exchange
+from tasks.serving.wire.whole import Answer
 
 AT_THE_ROOT = frozenset((b"/v1/tokenize", b"/v1/detokenize"))
 """Engines have them beside /v1; clients that know one base URL only ask below it."""

@@ -10,8 +10,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from tasks.serving.gateway.pools import Pool, describe
-from tasks.serving.gateway.wire.messages import Headers
 from tasks.serving.scheduling import Program
+from tasks.serving.wire.messages import Headers
 
 if TYPE_CHECKING:
     from tasks.serving.gateway.app import Gateway

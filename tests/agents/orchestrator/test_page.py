@@ -39,6 +39,7 @@ def test_every_shipped_file_is_named() -> None:
     assert re.findall(r"^\| `([a-z-]+)` \| (?:the|tutti)", PAGE, re.MULTILINE) == [
         "toolorchestra",
         "toolorchestra-frames",
+        "thunderagent-hle",
         "pocket",
     ]
-    assert len(known_agents()) == 3
+    assert len(known_agents()) == 4

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring.statistics import confidence_sequence, look
+from tasks.scoring.statistics import Looks, confidence_sequence, look
 
 
 def fortune(differences: list[float], planned: int, mean: float, sign: int) -> list[float]:
@@ -86,3 +86,14 @@ def test_refusals() -> None:
         confidence_sequence([], 10)
     with pytest.raises(ValueError, match="margin"):
         look([0.1], 10, -1)
+
+
+def test_one_by_one_as_all_at_once() -> None:
+    """`Looks` says after each difference what `look` says of all so far."""
+    random = np.random.default_rng(3)
+    d = np.clip(random.normal(0.15, 0.3, 80), -1, 1)
+    looks = Looks(80, 0.05)
+    for n, each in enumerate(d, start=1):
+        assert looks.add(float(each)) == look(d[:n], 80, 0.05)
+    with pytest.raises(ValueError, match="-1 to 1"):
+        looks.add(math.nan)

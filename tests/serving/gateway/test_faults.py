@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tasks.serving.gateway.wire.server import ServerLimits
+from tasks.serving.wire.server import ServerLimits
 from tests.serving.conftest import Bench, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from storage import catalog as cat
-from tasks.serving.gateway.wire.server import ServerLimits
+from tasks.serving.wire.server import ServerLimits
 from tests.serving.conftest import Bench, assert_empty, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import httptools
 
-from tasks.serving.gateway.wire.messages import Headers, head, status_line
+from tasks.serving.wire.messages import Headers, head, status_line
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED = 8

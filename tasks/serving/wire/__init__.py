@@ -1,4 +1,5 @@
-"""HTTP/1.1 as the gateway needs it: server and client on asyncio protocols, parsed by httptools.
+"""HTTP/1.1 on asyncio protocols, parsed by httptools: the gateway's server and client, and the
+client of the agents' calls.
 
 An order of magnitude less CPU a request than the frameworks' (see docs/gateway.md): no task, no
 future and no header object for a call that is passed on. Nothing here knows of models or programs.

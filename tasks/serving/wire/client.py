@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from tasks.serving.gateway.wire.messages import Headers
+from tasks.serving.wire.messages import Headers
 
 CONNECT_TIMEOUT_S = 10.0
 KEEP_IDLE_S = 4.0
 """Servers close kept connections after 5 s (uvicorn's default): be first."""
 MAX_IDLE = 1024
+CLOSED = "the client is closed"
 
 
 class Receiver(Protocol):
@@ -40,12 +41,14 @@ class Receiver(Protocol):
 class Request:
     """One request on its way; `cancel` it when nobody wants the answer."""
 
-    __slots__ = ("answered", "data", "link", "receiver", "retried")
+    __slots__ = ("answered", "data", "link", "receiver", "retried", "sent_at")
 
     def __init__(self, data: bytes, receiver: Receiver) -> None:
         self.data, self.receiver = data, receiver
         self.link: Link | None = None
         self.answered = self.retried = False
+        self.sent_at = 0.0
+        """When it was last written to a connection, on the monotonic clock; 0 until then."""
 
     def cancel(self) -> None:
         """Close its connection; the receiver hears no more."""
@@ -162,6 +165,7 @@ class Link(asyncio.Protocol):
         self.request, request.link = request, self
         self._parser = httptools.HttpResponseParser(self)
         self._headers, self._complete, self._until_close = [], False, False
+        request.sent_at = time.monotonic()
         self._transport.write(request.data)
 
     def pause(self, paused: bool) -> None:
@@ -211,9 +215,10 @@ class Origin:
         default = self.port == (443 if self.tls else 80)
         self.host_header = (self.host if default else f"{self.host}:{self.port}").encode()
         self._idle: list[Link] = []
-        self._connecting: set[asyncio.Task[None]] = set()
+        self._connecting: dict[asyncio.Task[None], Request] = {}
         self._links: set[Link] = set()
         self._context = ssl.create_default_context() if self.tls else None
+        self._closed = False
 
     def send(
         self, method: bytes, path: bytes, headers: Headers, body: bytes, receiver: Receiver
@@ -234,9 +239,12 @@ class Origin:
 
     def connect(self, request: Request) -> None:
         """Send a request on a new connection."""
+        if self._closed:
+            request.receiver.on_failure(CLOSED)
+            return
         task = asyncio.get_running_loop().create_task(self._connect(request))
-        self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
+        self._connecting[task] = request
+        task.add_done_callback(self._connecting.pop)
 
     async def _connect(self, request: Request) -> None:
         loop = asyncio.get_running_loop()
@@ -248,7 +256,8 @@ class Origin:
                     server_hostname=name,
                 )  # fmt: skip
         except (OSError, TimeoutError, UnicodeError) as error:
-            request.receiver.on_failure(f"cannot connect: {error or 'timed out'}")
+            words = str(error) or "timed out"
+            request.receiver.on_failure(f"cannot connect to {self.host}:{self.port}: {words}")
             return
         self._links.add(link)
         if request.receiver is NOBODY:
@@ -280,10 +289,14 @@ class Origin:
             link.abort()
 
     async def close(self) -> None:
-        """Close all connections."""
-        for task in list(self._connecting):
+        """Close all connections; requests that are under way fail."""
+        self._closed = True
+        connecting = dict(self._connecting)
+        for task, request in connecting.items():
             task.cancel()
-        await asyncio.gather(*self._connecting, return_exceptions=True)
+            request.receiver.on_failure(CLOSED)
+            request.receiver = NOBODY
+        await asyncio.gather(*connecting, return_exceptions=True)
         for link in list(self._links):
             link.abort()
         self._idle.clear()

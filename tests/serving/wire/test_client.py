@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tasks.serving.gateway.wire.client import Origin, Request
-from tasks.serving.gateway.wire.messages import Headers, find
+from tasks.serving.wire.client import Origin, Request
+from tasks.serving.wire.messages import Headers, find
 from tests.serving.conftest import until
 from tests.serving.gateway.raw_engine import (
     LAST_CHUNK,
@@ -280,7 +280,7 @@ async def test_idle_connections_are_closed_before_the_server_does(
     await ask(origin)
     origin.sweep()
     assert len(origin._idle) == 1
-    monkeypatch.setattr("tasks.serving.gateway.wire.client.KEEP_IDLE_S", 0.0)
+    monkeypatch.setattr("tasks.serving.wire.client.KEEP_IDLE_S", 0.0)
     origin.sweep()
     assert origin._idle == []
     assert (await ask(origin)).status == 200

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tasks.serving.gateway.wire import server as wire_server
-from tasks.serving.gateway.wire.server import Exchange, Server, ServerLimits
+from tasks.serving.wire import server as wire_server
+from tasks.serving.wire.server import Exchange, Server, ServerLimits
 from tests.serving.conftest import until
 
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"

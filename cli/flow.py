@@ -1,0 +1,14 @@
+"""Run a flow for a verb: as a Prefect flow run or plainly, with its talk on standard error."""
+
+import asyncio
+import sys
+from contextlib import nullcontext, redirect_stdout
+from typing import Any
+
+
+def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> Any:
+    """Run a flow to its end; with `as_json` nothing of it goes to standard output."""
+    from cli.prefect_server import as_flow_run
+
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        return asyncio.run(as_flow_run(flow, prefect, *arguments))

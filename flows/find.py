@@ -1,0 +1,122 @@
+"""The flow `find-concurrency`: for each policy of a suite, the highest concurrency that keeps its
+step latency and accuracy.
+
+Run: ``tutti sweep run SUITE --find --latency 2.0``, or from the Prefect UI. Each probe is a cell of
+the suite's sweep: asked again it is reused, and the report shows it with the others.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from flows.bench import MODELS, Bench, open_bench
+from flows.cells import run_sweep
+from flows.library import library_of, task_set_of
+from flows.stages import StageLog, in_flow_run
+from flows.sweep import DEFAULT_SUITE
+from storage import Catalog, connect, open_catalog
+from tasks.runs import recorded_run
+from tasks.sweeps.budget import Spending
+from tasks.sweeps.errors import SuiteError
+from tasks.sweeps.find import Objectives, Probe
+from tasks.sweeps.found import Found, content_of, find_highest, lines_of, table_of
+from tasks.sweeps.probe import never_run, probe_suite, read_probe
+from tasks.sweeps.roles import other_models
+from tasks.sweeps.suite import Suite
+from tasks.sweeps.task_set import TaskSet
+
+DEFAULT_OBJECTIVES = Objectives()
+
+
+@flow(name="find-concurrency")
+async def find_concurrency(
+    suite: Suite = DEFAULT_SUITE,
+    objectives: Objectives = DEFAULT_OBJECTIVES,
+    models: Path = MODELS,
+) -> dict[str, Any]:
+    """Find the highest concurrency of each policy that meets the objectives.
+
+    Args:
+        suite: What to measure; its levels are those that the search asks for.
+        objectives: What to keep, and among which levels.
+        models: The model registry file.
+
+    Returns the sweep's id, and of each policy the answer and its probes. Raises SuiteError for a
+    suite of several benchmarks or models.
+    """
+    if suite.is_grid:
+        raise SuiteError(
+            "benchmarks, models: a search is of one of each; give `benchmark`, `model`"
+        )
+    log = StageLog()
+    lowest = objectives.lowest or min(*suite.concurrency, objectives.highest)
+    with open_catalog() as catalog:
+        parameters = {"suite": suite.model_dump(mode="json"), "models": str(models)}
+        parameters |= {"objectives": objectives.model_dump(mode="json")}
+        with recorded_run(catalog, "find-concurrency", parameters) as run_id:
+            async with library_of((suite,), catalog, log) as library:
+                task_set = await task_set_of(suite, library, catalog, log)
+                others = other_models(suite)
+                async with open_bench(
+                    suite.model, models, library, catalog, log, others=others
+                ) as bench:
+                    spending = Spending(suite.budget)
+                    levels = _Levels(suite, task_set, bench, catalog, run_id, log, spending)
+                    found = [
+                        await find_highest(policy, lowest, objectives, levels.measure)
+                        for policy in suite.policies
+                    ]
+    await _show(suite.name, found)
+    return {"sweep": suite.name, "policies": [content_of(each) for each in found]}
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """Measures a suite's levels on one bench."""
+
+    suite: Suite
+    task_set: TaskSet
+    bench: Bench
+    catalog: Catalog
+    run_id: str
+    log: StageLog
+    spending: Spending
+
+    async def measure(self, policy: str, level: int, repeats: int, limit_s: float) -> Probe | str:
+        """What a level's cells came to; or why they are not complete."""
+        probe = probe_suite(self.suite, policy, level, repeats, limit_s)
+        where = (self.task_set, self.bench, self.catalog, self.run_id, self.log)
+        plan = await run_sweep(probe, *where, spending=self.spending)
+        cells = [cell.cell_id for cell in plan.cells]
+        if left := never_run(self.catalog, cells):
+            return f"{left} samples are left; the same command goes on"
+        return await asyncio.to_thread(self._read, plan.sweep_id, level, cells)
+
+    def _read(self, sweep_id: str, level: int, cells: Sequence[str]) -> Probe:
+        with connect(self.catalog.home) as store:
+            return read_probe(store, sweep_id, level, cells)
+
+
+async def _show(name: str, found: Sequence[Found]) -> None:
+    """The answers as a table, with notes; in a flow run as an artifact too."""
+    rows, console = table_of(found), Console()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for title in rows[0]:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*row.values())
+    console.print(table)
+    said = [f"{each.policy}: {line}" for each in found for line in lines_of(each)]
+    console.print("\n".join(said), highlight=False)
+    if in_flow_run():
+        from prefect.artifacts import acreate_table_artifact
+
+        description = f"Highest concurrency of {name}\n\n" + "\n".join(f"- {line}" for line in said)
+        await acreate_table_artifact(rows, "highest-concurrency", description)

@@ -1,0 +1,117 @@
+"""The client of model calls: as many at once as there are sessions, timed to the first token.
+
+In: the URL of a gateway (or of anything with the same API), http or https. Out: whole answers; of a
+stream also when its first token came. On the gateway's own wire (`tasks.serving.wire`): kept
+connections, no limit to how many, no timeout, for a call may be held for long; a call whose task is
+cancelled closes its connection. Figures: docs/load.md.
+"""
+
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+from tasks.serving import Answer, Headers, Origin, Whole, ask
+
+SWEEP_S = 1.0
+COMPLETIONS = b"/v1/chat/completions"
+TOKENS = ("content", "reasoning_content", "reasoning", "tool_calls")
+"""What a delta has when it carries a token; the one that names the role alone is none."""
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A stream that has ended."""
+
+    answer: Answer
+    first_token_at: float | None
+    """Seconds on the monotonic clock, when the piece with the first token was read; None where no
+    token came."""
+
+    def ttft_s(self, start: float | None = None) -> float | None:
+        """Seconds from `start` to the first token: from when the call was meant to start, or
+        (None) from when it was sent."""
+        if self.first_token_at is None:
+            return None
+        return self.first_token_at - (self.answer.sent_at if start is None else start)
+
+
+class Client:
+    """Connections to one gateway; an async context manager."""
+
+    def __init__(self, url: str) -> None:
+        """Raises ValueError for what is no http(s) URL."""
+        self._origin = Origin(url)
+        self._swept = 0.0
+
+    @property
+    def url(self) -> str:
+        """The gateway's."""
+        return self._origin.url
+
+    async def post(self, path: bytes, headers: Headers, body: bytes) -> Answer:
+        """Send JSON; the answer of whatever status. Raises NoAnswer."""
+        return await self._ask(path, headers, body, None)
+
+    async def stream(self, headers: Headers, body: bytes) -> Streamed:
+        """A chat completion whose `body` asks for a stream, read to its end. Raises NoAnswer."""
+        events = _Events()
+        answer = await self._ask(COMPLETIONS, headers, body, events)
+        return Streamed(answer, events.first_token_at)
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._origin.close()
+
+    async def _ask(
+        self, path: bytes, headers: Headers, body: bytes, receiver: Whole | None
+    ) -> Answer:
+        now = time.monotonic()
+        if now - self._swept > SWEEP_S:  # connections that the other side is about to close
+            self._swept = now
+            self._origin.sweep()
+        told = [(b"Content-Type", b"application/json"), *headers]
+        return await ask(self._origin, b"POST", path, told, body, receiver)
+
+
+class _Events(Whole):
+    """Server-sent events of a chat completion, looked at until one has a token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first_token_at: float | None = None
+        self._line: list[bytes] = []  # the one that is not whole yet
+
+    def on_data(self, data: bytes) -> None:
+        """A piece has come: a part of an event, or several."""
+        self.pieces.append(data)
+        if self.first_token_at is not None:
+            return
+        now = time.monotonic()
+        whole, newline, rest = data.rpartition(b"\n")
+        if not newline:
+            self._line.append(data)
+            return
+        lines, self._line = b"".join((*self._line, whole)).split(b"\n"), [rest]
+        if any(map(_has_token, lines)):
+            self.first_token_at = now
+
+
+def _has_token(line: bytes) -> bool:
+    if not line.startswith(b"data:"):
+        return False
+    try:
+        event: Any = orjson.loads(line[5:])
+        delta = event["choices"][0]["delta"]
+        return any(delta.get(name) for name in TOKENS)
+    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
+        return False  # the end's mark, the usage, a comment

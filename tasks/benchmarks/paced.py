@@ -1,0 +1,114 @@
+"""Paced programs: agents whose work is only load, so that schedulers can be told apart.
+
+In: rows of how many calls a program makes, how long its prompts are and how long its tools take;
+tutti brings some of its own. Out: an item a row. Whatever the model says, the program goes on as
+its row has it: after each answer a tool runs so many seconds, and what it found is appended to the
+prompt. It is right when it made all its calls. Texts are drawn words, by the row and the call, so
+that any two attempts at a row say the same and no two rows share a prefix.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from storage.clock import now
+from tasks.agents.tools import ToolResult, refused
+from tasks.benchmarks.benchmark import Benchmark, no_gold
+from tasks.benchmarks.item import Item
+from tasks.benchmarks.source import Files
+from tasks.benchmarks.world import World
+
+if TYPE_CHECKING:
+    from tasks.agents.model import ChatModel
+    from tasks.benchmarks.rows import Row
+
+DATA = Path(__file__).parent / "data" / "paced"
+WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bdfgklmnprstvz"))
+"""Seven hundred syllables: a token each for the random model of `make scheduling`."""
+
+
+class Paced:
+    """One attempt at a program (`tasks.benchmarks.World`)."""
+
+    schemas: Sequence[Mapping[str, Any]] = ()
+
+    def __init__(self, name: str, added_words: int, pauses_s: Sequence[float]) -> None:
+        """`pauses_s`: of the tool after each call but the last, seconds."""
+        self._name, self._added_words, self._pauses_s = name, added_words, pauses_s
+        self._calls = 0
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """It has no tools that a model could call."""
+        return refused(f"there is no tool {name!r}")
+
+    async def begin(self) -> None:
+        """The prompt says it all."""
+
+    async def reply(self, said: str) -> ToolResult | None:
+        """What the program's tool found, after as long as it takes; None after the last call."""
+        self._calls += 1
+        if self.over():
+            return None
+        began = now()
+        await asyncio.sleep(self._pauses_s[self._calls - 1])
+        found = text(f"{self._name}/{self._calls}", self._added_words)
+        return ToolResult(found, "ok", began, now())
+
+    def over(self) -> bool:
+        """Whether all its calls are made."""
+        return self._calls > len(self._pauses_s)
+
+    def outcome(self) -> Mapping[str, Any]:
+        """How many."""
+        return {"calls": self._calls}
+
+    async def close(self) -> None:
+        """It holds nothing."""
+
+
+def text(seed: str, words: int) -> str:
+    """So many drawn words."""
+    return " ".join(Random(seed).choices(WORDS, k=words))
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row. Raises BadRow."""
+    for row in files.rows():
+        name = row.name("id")
+        first, added = (_whole(row, each) for each in ("first_words", "added_words"))
+        pauses = row.data.get("pauses_s")
+        if not isinstance(pauses, list) or not all(
+            isinstance(each, int | float) and each >= 0 for each in pauses
+        ):
+            row.bad("pauses_s", f"{pauses!r} is no list of seconds")
+        target = {"state": {"calls": len(pauses) + 1}, "added_words": added, "pauses_s": pauses}
+        yield Item(name, {"question": text(name, first)}, target)
+
+
+def _whole(row: "Row", name: str) -> int:
+    value = row.data.get(name)
+    if not isinstance(value, int) or value < 1:
+        row.bad(name, f"{value!r} is no whole number above 0")
+    return value
+
+
+def world(item: Item, user: "ChatModel | None") -> World:
+    """One attempt's."""
+    return Paced(item.id, item.target["added_words"], item.target["pauses_s"])
+
+
+PACED = Benchmark(
+    name="paced",
+    read=read,
+    splits={"test": ("test.jsonl",)},
+    scorer="state",
+    prompt="plain",
+    interactive=True,
+    world=world,
+    gold=no_gold,
+    own=DATA,
+    licence="tutti's own: drawn words",
+)

@@ -1,0 +1,40 @@
+"""Make an engine of ours forget every prefix, so that no cell finds another's in the cache.
+
+In: a vLLM that runs with ``VLLM_SERVER_DEV_MODE``, on loopback. Out: an empty prefix cache, once
+nothing runs there any more: vLLM keeps what a running request holds.
+"""
+
+import re
+import time
+import urllib.error
+import urllib.request
+
+from tasks.serving.errors import EngineFailed
+
+IDLE_TIMEOUT_S, ASK_TIMEOUT_S, POLL_S = 60.0, 20.0, 0.1
+BUSY = re.compile(
+    r"^vllm:num_requests_(?:running|waiting)(?:\{[^}]*\})? ([0-9.eE+-]+)$", re.MULTILINE
+)
+
+
+def reset_prefix_cache(url: str) -> None:
+    """Wait until the engine at `url` (without /v1) is idle, then empty its cache.
+
+    Raises EngineFailed where it does not answer, or is busy for longer than a minute.
+    """
+    deadline = time.monotonic() + IDLE_TIMEOUT_S
+    while any(float(count) for count in BUSY.findall(_ask(f"{url}/metrics", "GET"))):
+        if time.monotonic() > deadline:
+            raise EngineFailed(f"{url} is still busy after {IDLE_TIMEOUT_S:.0f} s")
+        time.sleep(POLL_S)
+    _ask(f"{url}/reset_prefix_cache", "POST")
+
+
+def _ask(url: str, method: str) -> str:
+    request = urllib.request.Request(url, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as answer:
+            text: str = answer.read().decode()
+            return text
+    except (urllib.error.URLError, OSError) as error:
+        raise EngineFailed(f"{method} {url}: {error}") from error

@@ -1,0 +1,87 @@
+"""An answer that somebody waits for: read whole, or no answer at all.
+
+In: a request to an origin. Out: its answer, with the times of sending and end on the monotonic
+clock. Who stops waiting closes the connection, so that the server stops working too.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from tasks.serving.wire.client import Origin
+from tasks.serving.wire.messages import Headers, find
+
+
+class NoAnswer(Exception):
+    """The request got no whole answer; the message says why."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer read whole."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    sent_at: float
+    """Seconds on the monotonic clock: when the request was written to its connection."""
+    ended_at: float
+    """When the answer's last byte was read."""
+
+    def header(self, name: bytes) -> str | None:
+        """The first value of `name` (in lower case)."""
+        value = find(self.headers, name)
+        return None if value is None else value.decode("latin-1")
+
+
+class Whole:
+    """A receiver that keeps all of it; `done` when it has ended."""
+
+    def __init__(self) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.status = 0
+        self.headers: Headers = []
+        self.pieces: list[bytes] = []
+        self.ended_at = 0.0
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        """The head has come."""
+        self.status, self.headers = status, headers
+
+    def on_data(self, data: bytes) -> None:
+        """A piece of the body has come."""
+        self.pieces.append(data)
+
+    def on_end(self) -> None:
+        """The answer is whole."""
+        self.ended_at = time.monotonic()
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def on_failure(self, reason: str) -> None:
+        """There will be no more of it."""
+        if not self.done.done():
+            self.done.set_exception(NoAnswer(reason))
+
+
+async def ask(
+    origin: Origin,
+    method: bytes,
+    path: bytes,
+    headers: Headers,
+    body: bytes,
+    receiver: Whole | None = None,
+) -> Answer:
+    """Send a request and wait for its answer. Raises NoAnswer.
+
+    Cancelled, it closes the connection. `receiver` may watch the pieces as they come.
+    """
+    reading = receiver or Whole()
+    request = origin.send(method, path, headers, body, reading)
+    try:
+        await reading.done
+    except asyncio.CancelledError:
+        request.cancel()
+        raise
+    whole = reading.pieces[0] if len(reading.pieces) == 1 else b"".join(reading.pieces)
+    return Answer(reading.status, reading.headers, whole, request.sent_at, reading.ended_at)

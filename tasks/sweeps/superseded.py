@@ -1,0 +1,62 @@
+"""Cells that another has taken the place of: the same point of a sweep, measured otherwise.
+
+A sweep's id does not hold what its points are, such as the cap of `cap`, the load or, of a grid,
+its engines; so a point that is measured otherwise than before is a new cell beside the old one.
+Readers see the one that the newest plan names. The old one's rows stay, and so does its way back.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from storage import catalog as cat
+
+if TYPE_CHECKING:
+    from tasks.sweeps.plan import Plan
+
+SUPERSEDED = "superseded"
+POINT = ("benchmark", "model", "policy", "concurrency", "repeat")
+
+
+def supersede(plan: "Plan", connection: sa.Connection) -> None:
+    """Mark the sweep's cells whose point is the plan's and that the plan does not name; give those
+    that it names again their state back. Within the caller's transaction."""
+    cells = cat.cells.c
+    found = connection.execute(
+        sa.select(cells.cell_id, cells.status, cells.reason, cells.samples, *map(_column, POINT))
+        .where(cells.sweep_id == plan.sweep_id)
+        .where(cells.benchmark == plan.suite.benchmark_name, cells.model == plan.served_name)
+    ).mappings()
+    points = {(cell.policy, cell.concurrency, cell.repeat) for cell in plan.cells}
+    named = {cell.cell_id for cell in plan.cells}
+    old: list[str] = []
+    for row in found.all():
+        point = (row["policy"], row["concurrency"], row["repeat"])
+        if row["cell_id"] in named and row["status"] == SUPERSEDED:
+            _set(connection, [row["cell_id"]], _state(row, connection))
+        elif row["cell_id"] not in named and point in points and row["status"] != SUPERSEDED:
+            old.append(row["cell_id"])
+    _set(connection, old, SUPERSEDED)
+
+
+def _state(row: sa.RowMapping, connection: sa.Connection) -> str:
+    """What a cell's status was before it was superseded."""
+    states = cat.attempt_states.c
+    counts = states.status.not_in(("infra_error", "cancelled"))
+    finished = sa.select(sa.func.count(sa.distinct(states.sample_id))).where(
+        states.cell_id == row["cell_id"], states.state == "done", counts
+    )
+    if connection.execute(finished).scalar_one() >= row["samples"]:
+        return "finished"
+    return "ended_early" if row["reason"] else "incomplete"
+
+
+def _column(name: str) -> "sa.Column[str]":
+    return cat.cells.c[name]
+
+
+def _set(connection: sa.Connection, ids: Sequence[str], status: str) -> None:
+    if ids:
+        which = cat.cells.c.cell_id.in_(ids)
+        connection.execute(sa.update(cat.cells).where(which).values(status=status))

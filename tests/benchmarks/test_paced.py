@@ -1,0 +1,65 @@
+"""Paced programs: what they ask of an engine is what their rows say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.scheduling_work import WORDS as BENCH_WORDS
+from tasks.agents.model import Reply
+from tasks.benchmarks import BadRow, Source, benchmark_named
+from tasks.benchmarks.paced import DATA, WORDS
+from tests.benchmarks.conftest import write_lines
+from tests.benchmarks.test_worlds import attempted
+
+PACED = benchmark_named("paced")
+
+
+class Talker:
+    """Says the same at each call, and remembers how long each prompt was."""
+
+    def __init__(self) -> None:
+        self.words: list[int] = []
+
+    async def complete(self, messages: Any, tools: Any, step: int, positions: Any = None) -> Reply:
+        """Three words."""
+        self.words.append(sum(len(message["content"].split()) for message in messages))
+        return Reply({"role": "assistant", "content": "bab dad gag"}, "")
+
+
+async def test_a_program_makes_its_calls_and_grows_as_its_row_says(tmp_path: Path) -> None:
+    """First prompt, growth and number of calls; it is right when all are made."""
+    row = {"id": "p", "first_words": 40, "added_words": 7, "pauses_s": [0.0, 0.01, 0]}
+    (item,) = PACED.load(Source(write_lines(tmp_path / "test.jsonl", [row])))
+    model = Talker()
+    done, score = await attempted("paced", item, model)
+    assert model.words == [40, 50, 60, 70]
+    assert (done.steps, done.status, score.value) == (4, "ok", 1.0)
+    assert done.partner_s >= 0.01
+    assert [(step, name) for step, name, *_ in done.tool_runs] == [
+        (step, "environment") for step in (1, 2, 3)
+    ]
+
+
+def test_tutti_brings_programs_of_its_own() -> None:
+    """Without a source; no two say the same, and a row always says the same."""
+    items = list(PACED.load(Source()))
+    assert len({item.fields["question"] for item in items}) == len(items) == 96
+    assert items[0].fields == next(iter(PACED.load(Source(DATA)))).fields
+
+
+def test_its_words_are_the_random_models() -> None:
+    """Each is one token there; the models environment reads them without tutti."""
+    assert WORDS == BENCH_WORDS
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"pauses_s": [-1]}, {"pauses_s": 3}, {"first_words": 0}, {"added_words": "many"}],
+)
+def test_a_bad_row_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    """File, line and field."""
+    row = {"id": "p", "first_words": 4, "added_words": 7, "pauses_s": [0.0]} | wrong
+    path = write_lines(tmp_path / "test.jsonl", [row])
+    with pytest.raises(BadRow, match=f"test.jsonl:1: {next(iter(wrong))}: "):
+        list(PACED.load(Source(path)))

@@ -1,0 +1,24 @@
+"""docs/sweeps.md: its suite files are suites, key by key."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tasks.sweeps.suite import Suite
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sweeps.md").read_text()
+
+
+@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+def test_the_example_is_a_suite(block: str) -> None:
+    """Also where it shows a few keys only."""
+    Suite.model_validate(yaml.safe_load(block))
+
+
+def test_the_page_names_every_key_that_is_new_to_sweeps() -> None:
+    """What a suite can say about load, order, limits and ends."""
+    keys = "order load a_a per_session cell_s saturation stop_when_sure budget windows gates"
+    missing = [key for key in [*keys.split(), "benchmarks", "models"] if f"{key}:" not in PAGE]
+    assert not missing

@@ -1,0 +1,238 @@
+"""A sweep under its user's hands, typed as a user types: pause, cancel from the terminal and from
+Prefect, add to its axes. Against an endpoint that answers after 200 ms; all else is real."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.sweeps import Workshop, endpoint
+from cli import ui
+from tasks.serving import claim_port
+from tests.e2e.conftest import PROJECT, Store
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+PATIENCE_S = 180.0
+ITEMS = 200  # twenty seconds of two sessions: time to type something
+FEW = 16
+COUNTS = "select count(*) n, count(distinct sample_id) samples from attempts where status = 'ok'"
+LOST = "select count(*) n from attempts where stop_reason = 'worker_lost'"
+
+
+class Desk:
+    """A store, a suite of two sessions, and what is typed."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.shop = Workshop(folder, url, ITEMS)
+        self.store = Store(self.shop.home.root)
+        self.output = folder / "output.log"
+
+    def suite(self, limit: int = ITEMS, **axes: Any) -> Path:
+        """The suite file, with other axes than one policy at two sessions."""
+        given: dict[str, Any] = {"policies": ["passthrough"], "concurrency": [2]}
+        return self.shop.suite("desk", limit, **given | axes)
+
+    def start(self, suite: Path) -> "subprocess.Popen[bytes]":
+        """``tutti sweep run``."""
+        flags = ("--models", str(self.shop.models))
+        return self.store.start("sweep", "run", str(suite), *flags, output=self.output)
+
+    def run(self, suite: Path) -> None:
+        """The same, to its end."""
+        assert self.start(suite).wait(PATIENCE_S) == 0, self.output.read_text()[-2000:]
+
+    def type(self, *arguments: str) -> str:
+        """Another verb, which must succeed; what it printed."""
+        done = self.store.run(*arguments)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    @property
+    def finished(self) -> int:
+        """Attempts that are in the store."""
+        if not (self.store.root / "catalog.db").exists():
+            return 0
+        return int(self.store.sql(COUNTS)[0]["n"])
+
+    def whole(self, cells: int = 1, limit: int = ITEMS) -> bool:
+        """Whether every sample of so many cells counts once, and each cell says so."""
+        wanted = limit * cells
+        states = self.store.sql("select status from cells")
+        return self.store.sql(COUNTS) == [{"n": wanted, "samples": wanted}] and (
+            states == [{"status": "finished"}] * cells
+        )
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The slow endpoint's."""
+    with endpoint() as url:
+        yield url
+
+
+@pytest.fixture
+def desk(url: str, tmp_path: Path) -> Iterator[Desk]:
+    """An empty store; nothing that a test started may outlive it."""
+    made = Desk(tmp_path, url)
+    yield made
+    assert not made.store.wait_until_gone()
+
+
+def until(happened: Callable[[], Any], what: str) -> None:
+    """Wait for something."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S:.0f} s for {what}"
+        time.sleep(0.1)
+
+
+def test_pause_and_resume(desk: Desk) -> None:
+    """What runs is finished, nothing more begins, and the same process goes on."""
+    run = desk.start(desk.suite())
+    until(lambda: desk.finished >= 8, "attempts")
+    assert "paused" in desk.type("sweep", "pause", "desk")
+    until(lambda: not _running(desk), "attempts to end")
+    time.sleep(2.0)
+    before = desk.finished
+    time.sleep(3.0)
+    assert before == desk.finished < ITEMS and run.poll() is None
+    assert "it goes on" in desk.type("sweep", "resume", "desk")
+    assert run.wait(PATIENCE_S) == 0, desk.output.read_text()[-2000:]
+    assert desk.whole() and desk.store.sql(LOST) == [{"n": 0}]
+    again = desk.store.run("sweep", "resume", "desk")
+    assert (again.returncode, "is not paused" in again.stderr) == (2, True)
+    again = desk.store.run("sweep", "pause", "desk")
+    assert (again.returncode, "is not running" in again.stderr) == (2, True)
+
+
+def test_a_pause_outlives_the_process(desk: Desk) -> None:
+    """Killed while paused, run again: it waits as before, until it may go on."""
+    suite = desk.suite()
+    run = desk.start(suite)
+    until(lambda: desk.finished >= 8, "attempts")
+    desk.type("sweep", "pause", "desk")
+    until(lambda: not _running(desk), "attempts to end")
+    time.sleep(2.0)
+    run.kill()
+    run.wait()
+    assert not desk.store.wait_until_gone()
+    before = desk.finished
+    assert "nobody runs it" not in desk.type("sweep", "status", "desk")
+    run = desk.start(suite)
+    until(lambda: "desk: mock passthrough at 2" in _since_last_run(desk), "the cell")
+    time.sleep(4.0)
+    # The run looks at the pause once it has begun, so a session may take one sample.
+    assert desk.finished <= before + 2 * 3 and run.poll() is None
+    desk.type("sweep", "resume", "desk")
+    assert run.wait(PATIENCE_S) == 0, desk.output.read_text()[-2000:]
+    assert desk.whole()
+
+
+@pytest.mark.parametrize("finish", [False, True])
+def test_cancel_from_the_terminal(desk: Desk, finish: bool) -> None:
+    """At once, or after what runs, of which nothing is lost; the same command does the rest."""
+    suite = desk.suite()
+    run = desk.start(suite)
+    until(lambda: desk.finished >= 8, "attempts")
+    told = desk.type("sweep", "cancel", "desk", *["--finish"] * finish)
+    assert f"process {run.pid} has ended it" in told
+    assert run.wait(30) != 0 and "Traceback" not in desk.output.read_text()
+    assert not desk.store.wait_until_gone()
+    assert _running(desk) == 0 if finish else _running(desk) <= 16
+    assert desk.finished < ITEMS
+    desk.run(suite)
+    assert desk.whole()
+    if finish:
+        assert desk.store.sql(LOST) == [{"n": 0}]
+
+
+def test_cancel_from_prefect(desk: Desk, tmp_path: Path) -> None:
+    """A run of the deployment, started and cancelled through Prefect: it ends as if interrupted,
+    Prefect says cancelled, nothing is left behind, and `tutti sweep run` does the rest."""
+    port = claim_port(None)
+    api = f"http://127.0.0.1:{port}/api"
+    environment = desk.store.environment(PREFECT_HOME=str(tmp_path / "client"))
+    with (tmp_path / "ui.log").open("wb") as log:
+        board = subprocess.Popen(
+            [sys.executable, "-m", "cli.ui", "--port", str(port)],
+            cwd=PROJECT, env=environment, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        _cancel_a_run(desk, api, environment | {"PREFECT_API_URL": api})
+    finally:
+        board.send_signal(signal.SIGINT)
+        board.wait(60)
+    assert not desk.store.wait_until_gone()
+    desk.run(desk.suite())
+    assert desk.whole()
+
+
+def _cancel_a_run(desk: Desk, api: str, environment: dict[str, str]) -> None:
+    import yaml
+
+    name = f"{api}/deployments/name/eval-sweep/eval-sweep"
+    until(lambda: ui._ask(name), "the deployment")
+    deployment = ui._ask(name)
+    suite = yaml.safe_load(desk.suite().read_text())
+    parameters = {"suite": suite, "models": str(desk.shop.models)}
+    body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
+    run = ui._ask(f"{api}/deployments/{deployment['id']}/create_flow_run", body)
+    until(lambda: desk.finished >= 8, "attempts")
+    command = [sys.executable, "-m", "prefect", "flow-run", "cancel", run["id"]]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)
+
+    def state() -> str:
+        return str(ui._ask(f"{api}/flow_runs/{run['id']}")["state_type"])
+
+    until(lambda: state() in ("CANCELLED", "CRASHED", "FAILED", "COMPLETED"), "its end")
+    assert state() == "CANCELLED"
+    until(lambda: not _of(desk, "tasks.serving.gateway"), "the gateway's end")
+    assert desk.finished < ITEMS
+
+
+def test_what_is_added_to_the_axes_runs_alone(desk: Desk) -> None:
+    """A policy, a level, a repeat: the same sweep, whose finished cells are not touched."""
+    desk.run(desk.suite(FEW))
+    (old,) = desk.store.sql("select * from cells")
+    attempts = f"select * from attempts where cell_id = '{old['cell_id']}' order by attempt_id"
+    before = desk.store.sql(attempts)
+    added = (
+        ({"policies": ["passthrough", "cap"]}, 2),
+        ({"policies": ["passthrough", "cap"], "concurrency": [2, 8]}, 4),
+        ({"policies": ["passthrough", "cap"], "concurrency": [2, 8], "repeats": 2}, 8),
+    )
+    for axes, cells in added:
+        runs = {row["run_id"] for row in desk.store.sql("select run_id from runs")}
+        desk.run(desk.suite(FEW, **axes))
+        assert desk.whole(cells, FEW)
+        assert desk.store.sql(attempts) == before
+        fresh = desk.store.sql(
+            "select count(distinct cell_id) n from attempts where run_id not in (select "
+            f"unnest({sorted(runs)}))"
+        )
+        assert fresh == [{"n": cells - (1 if cells == 2 else cells // 2)}]
+    assert desk.store.sql("select count(distinct sweep_id) n from cells") == [{"n": 1}]
+    assert desk.store.sql(f"from cells where cell_id = '{old['cell_id']}'") == [old]
+
+
+def _running(desk: Desk) -> int:
+    from cli.paused import running
+    from storage import open_catalog
+
+    with open_catalog(desk.shop.home) as catalog:
+        (row,) = desk.store.sql("select distinct sweep_id from cells")
+        return running(catalog, row["sweep_id"])
+
+
+def _of(desk: Desk, words: str) -> list[int]:
+    return [pid for pid, command in desk.store.processes().items() if words in command]
+
+
+def _since_last_run(desk: Desk) -> str:
+    return desk.output.read_text().rpartition("… tasks")[2]

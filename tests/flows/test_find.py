@@ -1,0 +1,157 @@
+"""The search for the highest concurrency through the whole chain: gateway, runner, store.
+
+The engine answers at once until more than two requests run, and slowly until none does.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+import storage
+from cli import find as verb
+from flows.find import find_concurrency
+from tasks.reporting import intervals
+from tasks.sweeps import saturation
+from tasks.sweeps.find import Objectives
+from tasks.sweeps.suite import Suite, SuiteError
+from tests.serving.engine_double import EngineDouble, completion
+
+ROOM = 2
+SLOW_S = 0.5
+LIMIT_S = 0.3
+ITEMS = 48
+ASKED = Objectives(step_latency_p95=LIMIT_S, accuracy=0.4, highest=8, resolution=1.0)
+
+
+class Engine:
+    """Right for three in four items; slow once more than `ROOM` requests run, until none does."""
+
+    def __init__(self) -> None:
+        self.running = self.asked = 0
+        self.crowded = False
+
+    async def __call__(self, _: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        self.asked += 1
+        self.running += 1
+        self.crowded |= self.running > ROOM
+        try:
+            await asyncio.sleep(SLOW_S if self.crowded else 0.002)
+        finally:
+            self.running -= 1
+            self.crowded &= self.running > 0
+        number = int(body["messages"][0]["content"].split()[2])
+        return web.json_response(completion(f"#### {number + (number >= 0.75 * ITEMS)}"))
+
+
+@pytest.fixture
+async def place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Engine, Suite, Path]]:
+    """The engine, a suite of a benchmark on it, and the registry; small cells suffice."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    monkeypatch.setattr(intervals, "MIN_TAIL_STEPS", 20)
+    monkeypatch.setattr(saturation, "LEAST_STEPS", 8)
+    monkeypatch.setattr(saturation, "ROUNDS", 2)
+    rows = [{"question": f"What is {i} ?", "answer": f"#### {i}"} for i in range(ITEMS)]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    double, engine = EngineDouble(), Engine()
+    double.reply = engine
+    async with TestServer(double.application()) as server:
+        models = tmp_path / "models.yaml"
+        endpoint: dict[str, Any] = {"provider": "openai", "served_name": "m"}
+        endpoint |= {"endpoint": str(server.make_url("/v1"))}
+        endpoint |= {"context_tokens": 4096, "api_key_env": None}
+        models.write_text(yaml.safe_dump({"models": {"mine": endpoint}}))
+        suite = Suite(
+            name="sought", benchmark="gsm8k", source=tmp_path, model="mine", max_turns=1,
+            policies=("passthrough",), concurrency=(1, 64),
+        )  # fmt: skip
+        yield engine, suite, models
+
+
+async def test_the_highest_level_is_found_and_found_again(
+    place: tuple[Engine, Suite, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1 and 2 meet the objectives and 4 ends early; asked again nothing is measured."""
+    engine, suite, models = place
+    found = await find_concurrency.fn(suite, ASKED, models)
+    (policy,) = found["policies"]
+    assert (policy["policy"], policy["concurrency"], policy["sure"]) == ("passthrough", 2, True)
+    outcomes = [(each["concurrency"], each["outcome"]) for each in policy["probes"]]
+    assert outcomes == [(1, "met"), (2, "met"), (4, "not met")]
+    assert policy["probes"][2]["reason"] == "over-saturated"
+    assert 0 < policy["step_latency_p95"]["high"] <= LIMIT_S
+    assert policy["accuracy"]["value"] == 0.75 and policy["accuracy"]["low"] >= 0.4
+    printed = capsys.readouterr().out
+    assert "passthrough: probed 1 met, 2 met, 4 not met" in printed
+    cells = storage.query("select concurrency, status, reason from cells order by 1")
+    assert [(row["concurrency"], row["status"]) for row in cells] == [
+        (1, "finished"), (2, "finished"), (4, "ended_early"),
+    ]  # fmt: skip
+    assert "steps took longer than 0.3 s (5 % would be allowed)" in cells[2]["reason"]
+    asked = engine.asked
+    assert asked < 3 * ITEMS + 20, "the last cell did not run to its end"
+    assert await find_concurrency.fn(suite, ASKED, models) == found
+    assert engine.asked == asked
+    assert len(storage.query("select distinct sweep_id from cells")) == 1
+
+
+async def test_a_spent_budget_breaks_it_off_and_the_next_run_goes_on(
+    place: tuple[Engine, Suite, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is measured is kept, and nobody is told an answer that is none."""
+    engine, suite, models = place
+    poor = Suite.model_validate(suite.model_dump() | {"budget": {"minutes": 0.0001}})
+    (policy,) = (await find_concurrency.fn(poor, ASKED, models))["policies"]
+    assert (policy["concurrency"], policy["sure"], policy["probes"]) == (None, False, [])
+    assert policy["said"].startswith("broken off at 1: ")
+    assert policy["said"].endswith("samples are left; the same command goes on")
+    assert engine.asked < ITEMS
+    narrow = ASKED.model_copy(update={"highest": 1})
+    (policy,) = (await find_concurrency.fn(suite, narrow, models))["policies"]
+    assert policy["said"] == "1, the highest asked"
+    assert engine.asked == ITEMS
+
+
+async def test_a_grid_is_refused(place: tuple[Engine, Suite, Path]) -> None:
+    """One benchmark, one model."""
+    *_, models = place
+    grid = Suite(name="grid", benchmarks=("gsm8k", "aime-24"))
+    with pytest.raises(SuiteError, match="a search is of one of each"):
+        await find_concurrency.fn(grid, ASKED, models)
+
+
+@pytest.mark.parametrize(
+    ("policies", "code"),
+    [
+        ([{"concurrency": 2, "sure": True}], 0),
+        ([{"concurrency": 2, "sure": True}, {"concurrency": 4, "sure": False}], 3),
+        ([{"concurrency": None, "sure": True}], 3),
+    ],
+)
+def test_the_verb_says_by_its_exit_code_whether_there_is_an_answer(
+    policies: list[dict[str, Any]],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """3 where a policy has none, or one by values alone; JSON alone on standard output."""
+    given: list[Any] = []
+
+    async def answer(*arguments: Any) -> dict[str, Any]:
+        given.extend(arguments)
+        return {"sweep": "sought", "policies": policies}
+
+    monkeypatch.setattr("cli.prefect_server.as_flow_run", answer)
+    asked = {"step_latency_p95": 1.5, "accuracy": None, "lowest": None, "highest": 16}
+    assert verb.run_find(Suite(), asked, Path("models.yaml"), False, True) == code
+    assert json.loads(capsys.readouterr().out)["policies"] == policies
+    assert given[3] == Objectives(step_latency_p95=1.5, highest=16)

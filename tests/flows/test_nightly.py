@@ -1,0 +1,206 @@
+"""The flow `nightly` as a plain function: real gateway, an engine that answers as a test says."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from prefect.context import FlowRunContext
+
+import storage
+from flows import night_told
+from flows.nightly import nightly
+from tasks.serving import RegistryError
+from tasks.sweeps.night import Night
+from tasks.sweeps.night_record import Record
+from tests.serving.engine_double import EngineDouble, completion
+
+ROWS = [
+    {"question": f"What is {i} plus {i}?", "answer": f"{i} + {i} = {2 * i}\n#### {2 * i}"}
+    for i in range(70)
+]
+SUITE = {"benchmark": "gsm8k", "policies": ["passthrough"], "concurrency": [8], "max_turns": 1}
+NIGHT = {"schedule": "0 2 * * *", "stages": {"full": {"suite": SUITE}}}
+
+
+class Desk:
+    """A night file, a registry, an engine that can be made to answer wrongly, a webhook."""
+
+    def __init__(self, folder: Path, engine: TestServer, hook: TestServer) -> None:
+        self.folder, self.wrong = folder, False
+        self.asked = 0
+        self.told: list[dict[str, Any]] = []
+        self.published: list[list[str]] = []
+        """Sweeps of each report; in place of the reports, which take longer than the nights."""
+        self.models = folder / "models.yaml"
+        self.hook_url = str(hook.make_url("/secret-path"))
+        self.enter_model(endpoint=str(engine.make_url("/v1")), provider="openai", api_key_env=None)
+        (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+
+    def enter_model(self, **entry: Any) -> None:
+        """The registry's only model."""
+        models = {"pocket": {"served_name": "pocket", "context_tokens": 4096} | entry}
+        self.models.write_text(yaml.safe_dump({"models": models}))
+
+    async def answer(self, _: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        """Twice the number that is asked about, or one more."""
+        self.asked += 1
+        number = int(body["messages"][0]["content"].split()[2])
+        return web.json_response(completion(f"So it is\n#### {2 * number + self.wrong}"))
+
+    async def hear(self, request: web.Request) -> web.Response:
+        """The webhook."""
+        self.told.append(await request.json())
+        return web.json_response({})
+
+    async def night(self, day: int, **change: Any) -> dict[str, Any]:
+        """The night of that day of November."""
+        content = yaml.safe_load(yaml.safe_dump(NIGHT | change))
+        for stage in content["stages"].values():
+            stage["suite"]["source"] = str(self.folder)
+        file = self.folder / "night.yaml"
+        file.write_text(yaml.safe_dump(content))
+        found: dict[str, Any] = await nightly.fn(file, self.models, date(2026, 11, day))
+        return found
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    """In a store of its own."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    monkeypatch.delenv("TUTTI_WEBHOOK_URL", raising=False)
+    double, hooks = EngineDouble(), web.Application()
+    made: list[Desk] = []
+
+    async def hear(request: web.Request) -> web.Response:
+        return await made[0].hear(request)
+
+    double.reply = lambda request, body: made[0].answer(request, body)
+    hooks.router.add_post("/secret-path", hear)
+    async with TestServer(double.application()) as engine, TestServer(hooks) as hook:
+        made.append(Desk(tmp_path, engine, hook))
+
+        async def publish(sweeps: list[str], *_: Any) -> None:
+            made[0].published.append(sweeps)
+
+        monkeypatch.setattr("flows.nightly.publish_report", publish)
+        yield made[0]
+
+
+async def test_nights_are_measured_judged_and_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First, same, worse: against the last good one; the webhook hears of the worse one only, and
+    its address is in no file; the same night again asks nothing."""
+    monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
+    first = await desk.night(1)
+    assert (first["verdict"], first["baseline"]) == ("inconclusive", None)
+    assert desk.asked == len(ROWS) and first["accepted"]
+    second = await desk.night(2)
+    assert (second["verdict"], second["baseline"]) == ("same", "nightly-2026-11-01")
+    desk.wrong = True
+    third = await desk.night(3)
+    assert (third["verdict"], third["baseline"]) == ("worse", "nightly-2026-11-02")
+    asked = desk.asked
+    again = await desk.night(3)
+    assert desk.published[-1] == [third["stages"][0]["sweep_id"]]
+    assert desk.asked == asked and again["verdict"] == "worse"
+    assert [told["night"] for told in desk.told] == ["nightly-2026-11-03"] * 2
+    assert desk.told[0]["text"].startswith("nightly-2026-11-03: worse: full: score no worse")
+    (gate,) = third["stages"][0]["gates"]
+    assert (gate["n"], gate["value"], gate["status"]) == (len(ROWS), -1.0, "failed")
+    rows = storage.query("select metric, verdict, n, p from verdicts order by created_at, metric")
+    assert [(row["metric"], row["verdict"]) for row in rows if row["metric"] == "night"] == [
+        ("night", "inconclusive"), ("night", "same"), ("night", "worse"),
+    ]  # fmt: skip
+    assert [row["n"] for row in rows if row["metric"] == "score"][-1] == len(ROWS)
+    for file in (desk.folder / "home").rglob("*"):
+        assert not file.is_file() or b"secret-path" not in file.read_bytes(), file
+
+
+async def test_an_engine_that_does_not_start_is_told_and_kept(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inconclusive with the reason; when it is there again the same night goes on."""
+    await desk.night(1)
+    good = desk.models.read_text()
+    monkeypatch.setenv("TUTTI_MODELS_PYTHON", str(desk.folder / "no-python"))
+    for name in ("model.safetensors", "config.json"):
+        (desk.folder / name).write_text("{}")
+    desk.enter_model(provider="vllm", checkpoint=str(desk.folder), engine={"kv_blocks": 8})
+    found = await desk.night(2)
+    assert (found["verdict"], found["accepted"], found["whole"]) == ("inconclusive", None, False)
+    assert "ModelsEnvironmentMissing" in found["reason"]
+    (row,) = storage.query("select verdict, reason from verdicts where reason like '%-02: %'")
+    assert row["verdict"] == "inconclusive" and "ModelsEnvironmentMissing" in row["reason"]
+    desk.models.write_text(good)
+    found = await desk.night(2)
+    assert found["verdict"] == "same" and found["whole"]
+
+
+async def test_a_wrong_registry_is_an_error(desk: Desk) -> None:
+    """It is for somebody to mend; no verdict is made up."""
+    with pytest.raises(RegistryError):
+        await desk.night(1, stages={"full": {"suite": SUITE | {"model": "nobody"}}})
+
+
+async def test_a_spent_budget_ends_the_night_and_the_same_night_goes_on(desk: Desk) -> None:
+    """What was measured is kept, and is not asked again."""
+    stages = {name: {"suite": SUITE} for name in ("guard", "full")}
+    found = await desk.night(1, stages=stages, budget={"minutes": 1e-6})
+    assert (found["verdict"], found["whole"]) == ("inconclusive", False)
+    assert "minutes is spent" in found["reason"] and desk.asked == 0
+    found = await desk.night(1, stages=stages)
+    assert found["whole"] and found["accepted"] and desk.asked == 2 * len(ROWS)
+
+
+RECORD = Record(Night("nightly", date(2026, 11, 21)), "worse", "full: less", None, True)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "kind"), [("all gates passed", "COMPLETED"), (None, "FAILED")]
+)
+def test_a_flow_run_ends_in_a_state_named_by_the_verdict(accepted: str | None, kind: str) -> None:
+    """Completed where the night was accepted; else failed, so that the UI shows it."""
+    told = {"night": "n", "verdict": "inconclusive", "reason": "no engine", "accepted": accepted}
+    state = night_told.ended(told)
+    assert (state.type.value, state.name) == (kind, "Inconclusive")
+    assert state.message == "n: no engine"
+
+
+def test_the_scheduled_time_of_a_late_run_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the clock when it starts."""
+    planned = datetime(2026, 11, 20, 2, tzinfo=UTC)
+    run = SimpleNamespace(flow_run=SimpleNamespace(expected_start_time=planned))
+    assert abs((night_told.planned_for() - datetime.now(UTC)).total_seconds()) < 5
+    monkeypatch.setattr(FlowRunContext, "get", classmethod(lambda _: run))
+    assert night_told.planned_for() == planned
+
+
+async def test_a_run_leaves_an_artifact_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event is named by the verdict, its resource is the sweep."""
+    left: list[Any] = []
+
+    async def artifact(*given: Any) -> None:
+        left.append(given)
+
+    def event(*given: Any, **more: Any) -> None:
+        left.append((*given, more))
+
+    monkeypatch.setattr(night_told, "in_flow_run", lambda: True)
+    monkeypatch.setattr("prefect.artifacts.acreate_markdown_artifact", artifact)
+    monkeypatch.setattr("prefect.events.emit_event", event)
+    monkeypatch.delenv("TUTTI_WEBHOOK_URL", raising=False)
+    record = Record(RECORD.night, "worse", "full: less", sweeps={"full": "sweep:1"})
+    await night_told.tell(record, [], [], night_told.StageLog())
+    (page, key, _), (name, resource, more) = left
+    assert key == "night" and page.startswith("# nightly-2026-11-21: worse")
+    assert name == "tutti.night.worse" and resource["prefect.resource.id"] == "sweep:1"
+    assert more["payload"]["reason"] == "full: less"

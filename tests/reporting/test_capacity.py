@@ -1,0 +1,142 @@
+"""Load reached, the client as an instrument, goodput and what a solved task takes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from duckdb import DuckDBPyConnection
+
+from tasks.reporting import Report, build_report, summarise
+from tasks.reporting.efficiency import SLACK, Efficiency, efficiencies
+from tasks.reporting.focus import focus
+from tasks.reporting.reached import Reached, client_fault
+from tasks.reporting.summary import cells_of
+
+Connect = Callable[..., DuckDBPyConnection]
+LONG = {"samples": 40, "correct": 33, "step_s": 2.0}
+
+
+def worth(connection: DuckDBPyConnection) -> list[Efficiency]:
+    """Of the sweep `s`."""
+    with focus(connection, ["s"]) as focused:
+        return efficiencies(focused, cells_of(focused, "s"))
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "sessions", "is_fault"),
+    [
+        (Reached(), 8, 1.0, False),  # nothing is known of the client
+        (Reached(lag_p99_s=0.05, cpu_share=0.9), 8, 1.0, False),
+        (Reached(lag_p99_s=0.051), 8, 8.0, True),
+        (Reached(cpu_share=0.91), 100, 97.9, True),
+        (Reached(cpu_share=0.91), 100, 98.0, False),
+        (Reached(cpu_share=0.91), 100, None, False),
+        # An open loop asks for starts, not for sessions.
+        (Reached(cpu_share=0.91, late_p95_s=0.2), 100, 120.0, True),
+        (Reached(cpu_share=0.91, late_p95_s=0.01), 100, 50.0, False),
+    ],
+)
+def test_when_the_client_is_the_bottleneck(
+    found: Reached, asked: int, sessions: float | None, is_fault: bool
+) -> None:
+    """The stated rule, at its edges."""
+    assert (client_fault(found, asked, sessions) is not None) == is_fault
+
+
+def test_the_client_is_marked_and_said(connect_to: Connect, tmp_path: Path) -> None:
+    """A lagging client is in the rows, the words and the page; its samples are no engine's."""
+    report = build_report(connect_to(LONG | {"lag_s": 0.12}), ["s"], tmp_path, "t", {})
+    (cell,) = report.cells
+    assert (cell.reached.lag_p99_s, cell.reached.lag_max_s) == pytest.approx((0.12, 0.12))
+    assert cell.client_fault == "its event loop lagged by 120 ms (p99)"
+    assert any("The client was the bottleneck in the only cell" in said for said in report.findings)
+    assert "bottleneck" in report.page.read_text()
+    assert cell.running_mean == 2  # as without the client's samples
+
+
+def test_late_starts_and_latency_from_the_intended_start(connect_to: Connect) -> None:
+    """Attempts start 3 s late: one step in four waits so long before its send."""
+    cells = summarise(connect_to(LONG | {"late_s": 3.0}), "s")
+    reached = cells[0].reached
+    assert (reached.late_p50_s, reached.late_p95_s) == pytest.approx((3, 3))
+    assert cells[0].step_latency_p95 == pytest.approx(2.0)
+    assert (reached.intended_p50_s, reached.intended_p95_s) == pytest.approx((2.0, 5.0))
+
+
+def test_a_closed_loop_has_no_late_starts(connect_to: Connect) -> None:
+    """What is not known is absent, not 0; a step is due when the one before it has ended."""
+    reached = summarise(connect_to(LONG), "s")[0].reached
+    assert reached.late_p50_s is None and reached.lag_p99_s is None and reached.cpu_share is None
+    assert reached.intended_p95_s == pytest.approx(2.0)
+
+
+def test_what_a_solved_task_takes(connect_to: Connect) -> None:
+    """Money, seconds and joules against numbers from how the store was built."""
+    (found,) = worth(connect_to(LONG | {"watts": 50.0}))
+    assert found.solved == 33
+    assert found.usd.value == pytest.approx(40 * 0.01 / 33)
+    assert found.working_s.value == pytest.approx(40 * (8 - 0.6) / 33)
+    assert found.seconds.value == pytest.approx(8)
+    # The window [0.1, 152.1) holds the 33 that were solved, on two slots, at 2 x 50 W.
+    assert found.joules.value == pytest.approx(152 * 100 / 33, rel=0.02)
+    for figure in (found.usd, found.working_s, found.joules):
+        assert figure.low is not None and figure.high is not None and figure.value is not None
+        assert figure.low < figure.value < figure.high
+
+
+def test_what_is_not_known_has_no_figure(connect_to: Connect) -> None:
+    """No power, no price: no joules and no USD; without a right answer nothing is per solved."""
+    free, none = worth(connect_to(LONG | {"usd": 0.0}, LONG | {"policy": "x", "correct": 0}))
+    assert free.usd.value is None and free.joules.value is None
+    assert free.working_s.value is not None
+    assert (none.usd.value, none.working_s.value, none.goodput.value) == (None, None, 0)
+
+
+def test_goodput_is_of_the_quick(connect_to: Connect) -> None:
+    """The limit is twice the baseline's p95 at the lowest load; slower attempts are not solved."""
+    base = LONG | {"policy": "passthrough", "usd": 0.0}
+    slow = base | {"concurrency": 8, "step_s": 4.5}
+    quick, late = worth(connect_to(base, slow))
+    assert quick.limit_s == late.limit_s == pytest.approx(SLACK * 2.0)
+    assert quick.goodput.value == pytest.approx(33 / 152 * 3600, rel=0.01)
+    assert late.goodput.value == 0
+    assert quick.standing == "on" and late.standing in ("maybe", "off")
+
+
+def test_repeats_have_one_goodput(connect_to: Connect) -> None:
+    """Two repeats: the mean of both, and an interval over them."""
+    cells = LONG, LONG | {"repeat": 1, "step_s": 1.0}
+    (found,) = worth(connect_to(*cells))
+    assert found.goodput.value == pytest.approx(1.5 * 33 / 152 * 3600, rel=0.02)
+    assert found.solved == 66 and found.goodput.interval is not None
+
+
+@pytest.fixture
+def full(connect_to: Connect, tmp_path: Path) -> Report:
+    """A report with everything that there is to show."""
+    cells = [
+        LONG
+        | {"policy": policy, "concurrency": load, "step_s": 0.2 * load, "jitter": 0.3}
+        | {"usd": 0.01 if policy == "cap" else 0.02, "watts": 300.0, "lag_s": 0.001 * load}
+        for load in (2, 8)
+        for policy in ("passthrough", "cap")
+    ]
+    again = cells[0] | {"repeat": -1}
+    early = cells[1] | {"concurrency": 64, "samples": 80, "step_s": 4.0, "late_s": 1.0}
+    early |= {"status": "ended_early", "reason": "over-saturated: 212 of 400 steps", "lag_s": 0.1}
+    old = cells[1] | {"concurrency": 4, "status": "superseded"}
+    connection = connect_to(*cells, again, early, old)
+    return build_report(connection, ["s"], tmp_path / "out", "Full", {})
+
+
+def test_the_page_shows_all_of_it(full: Report) -> None:
+    """Figures, tables and words; a superseded cell is in none of them."""
+    assert {"reached", "goodput", "pareto"} <= set(full.plots)
+    page = full.page.read_text()
+    for text in ("Load asked and reached", "What it is worth", "J/solved", "Noise floor", "A/A"):
+        assert text in page
+    assert ">4 at once<" not in page and all(cell.concurrency != 4 for cell in full.cells)
+    said = " ".join(full.findings)
+    assert "Ended early, counted as results, over-saturated: 212 of 400 steps: cap at 64" in said
+    assert not any("ended_early" in gap for gap in full.gaps)
+    assert "The client was the bottleneck in cap at 64 (A/A)" not in said

@@ -45,11 +45,14 @@ class Bench:
         catalog: Catalog,
         log: StageLog,
         port: int | None,
+        engines: int = 1,
     ) -> None:
-        """`models`: of the registry by their names; the first is the one that is measured."""
+        """`models`: of the registry by their names; the first is the one that is measured, by so
+        many `engines`."""
         self.model, self.library = next(iter(models.values())), library
         self.model_id = checkpoint_id(self.model)
         (self.engine, *self._others), self.served = _engines(models, catalog)
+        self._replicas = _replicas(self.engine, engines, catalog)
         if port is not None:
             claim_port(port)  # a taken port is better said now than after the engine's start
         self._catalog, self._log, self._port = catalog, log, port
@@ -61,20 +64,35 @@ class Bench:
         if self._services is None:
             await self._log.run("engine", self._start)
             address, others = self.engine.address, tuple(self._others)
-            before = open_gateway(address, self.model, self._catalog, self._port, others)
+            replicas = [replica.address.url for replica in self._replicas]
+            before = open_gateway(
+                address, self.model, self._catalog, self._port, others, replicas=replicas
+            )
             client = await asyncio.to_thread(self._open.enter_context, before)
             search_url = None if self.library is None else self.library.search_url
-            self._services = Services(self.engine, client, search_url, others)
+            also = (*self._replicas, *others)
+            self._services = Services(self.engine, client, search_url, also)
         return self._services
 
     async def _start(self, _: StageProgress) -> None:
-        for engine in (self.engine, *self._others):
+        for engine in (self.engine, *self._replicas, *self._others):
             self._open.callback(engine.stop)
             await asyncio.to_thread(engine.start)
 
     def close(self) -> None:
         """End gateway and engine, in that order, if they run."""
         self._open.close()
+
+
+def _replicas(engine: Engine | Outside, count: int, catalog: Catalog) -> list[Engine]:
+    """What serves the model besides `engine`. Raises RegistryError where others serve it."""
+    if count == 1:
+        return []
+    if isinstance(engine, Outside):
+        raise RegistryError(
+            f"models.{engine.name} is served by others: `engines` is for models with a `checkpoint`"
+        )
+    return [Engine(engine.name, engine.model, catalog) for _ in range(count - 1)]
 
 
 def _engines(
@@ -111,15 +129,16 @@ async def open_bench(
     log: StageLog,
     port: int | None = None,
     others: Sequence[str] = (),
+    engines: int = 1,
 ) -> AsyncIterator[Bench]:
     """A registry's model, ready to be measured; what it started is ended with the block.
 
-    `port` is the gateway's (any free one if None); `others` are models served beside it. Raises
-    RegistryError here, and when the services start EngineFailed, ModelsEnvironmentMissing,
-    PortTaken or GatewayFailed.
+    `port` is the gateway's (any free one if None); `others` are models served beside it; `engines`
+    how many of the model's own share the load. Raises RegistryError here, and when the services
+    start EngineFailed, ModelsEnvironmentMissing, PortTaken or GatewayFailed.
     """
     entries = pick_models(models, (model_name, *others))
-    bench = Bench(entries, library, catalog, log, port)
+    bench = Bench(entries, library, catalog, log, port, engines)
     try:
         yield bench
     finally:

@@ -65,7 +65,13 @@ async def find_concurrency(
                 task_set = await task_set_of(suite, library, catalog, log)
                 others = other_models(suite)
                 async with open_bench(
-                    suite.model, models, library, catalog, log, others=others
+                    suite.model,
+                    models,
+                    library,
+                    catalog,
+                    log,
+                    others=others,
+                    engines=suite.engines,
                 ) as bench:
                     spending = Spending(suite.budget)
                     levels = _Levels(suite, task_set, bench, catalog, run_id, log, spending)

@@ -52,7 +52,9 @@ async def measure(
         for model, of_model in groupby(every, key=lambda part: part.model):
             some = list(of_model)
             others = sorted({name for part in some for name in other_models(part)})
-            async with open_bench(model, models, library, catalog, log, others=others) as bench:
+            async with open_bench(
+                model, models, library, catalog, log, others=others, engines=suite.engines
+            ) as bench:
                 for part in some:
                     task_set = await task_set_of(part, library, catalog, log)
                     plan = await run_sweep(

@@ -69,9 +69,10 @@ def open_gateway(
     catalog: Catalog,
     port: int | None = None,
     others: Sequence[Engine | Outside] = (),
+    replicas: Sequence[str] = (),
 ) -> Iterator[GatewayClient]:
-    """A gateway in front of `engine`, and of `others` that serve other models, for the block's
-    duration. Raises GatewayFailed, PortTaken.
+    """A gateway in front of `engine`, of `replicas` (URLs) that serve the same, and of `others`
+    that serve other models, for the block's duration. Raises GatewayFailed, PortTaken.
 
     Of the others nothing is sampled: what a cell says of its engine is the measured one's.
     """
@@ -82,6 +83,9 @@ def open_gateway(
     if model.endpoint is None:  # an engine of ours, which is given adapters as well
         endpoint = endpoint.model_copy(update={"models": ()})
     endpoints = [endpoint]
+    for number, url in enumerate(replicas, 2):
+        same = {"url": url, "id": f"{endpoint.id}#{number}"}
+        endpoints.append(endpoint.model_copy(update=same))
     for other in others:
         at = other.address
         more = EndpointConfig.of_model(

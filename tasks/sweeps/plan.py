@@ -146,6 +146,8 @@ def _point(suite: Suite, policy: str, concurrency: int, repeat: int, trials: int
         point["trials"] = trials
     if suite.load.kind != "closed":
         point["load"] = suite.load.content
+    if suite.engines > 1:
+        point["engines"] = suite.engines
     if suite.cell_s is not None:
         point["cell_s"] = suite.cell_s
     return point

@@ -103,6 +103,7 @@ class Suite(BaseModel):
     concurrency: tuple[int, ...] = Field(
         (2, 8, 16), description="sessions at once, one cell for each"
     )
+    engines: int = Field(1, ge=1, description="of the model, behind one gateway")
     cap: int = Field(8, ge=1, description="programs at once under the policy `cap`")
     order: Literal["abba", "random"] = Field(
         "abba", description="of the policies at a level: there and back, or drawn anew each time"

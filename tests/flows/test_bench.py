@@ -85,3 +85,13 @@ async def test_two_models_of_one_name_are_refused(tmp_path: Path, catalog: stora
     with pytest.raises(RegistryError, match=r"models\.grader and models\.mine are both called"):
         async with open_bench("mine", models, None, catalog, StageLog(), others=("grader",)):
             pass
+
+
+async def test_more_engines_are_for_models_that_tutti_serves(
+    tmp_path: Path, catalog: storage.Catalog
+) -> None:
+    """Of others' endpoint there is what there is; said before anything starts."""
+    models = registry(tmp_path, mine={"endpoint": "http://a:1/v1"})
+    with pytest.raises(RegistryError, match=r"models\.mine is served by others"):
+        async with open_bench("mine", models, None, catalog, StageLog(), engines=2):
+            pass

@@ -11,7 +11,7 @@ LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 HARNESSES := inspect lm-eval verifiers
 
-.PHONY: help setup harnesses demo scheduling test test-fast test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics docs ui clean
+.PHONY: help setup harnesses demo scheduling test test-fast test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -90,6 +90,9 @@ bench-retrieval: $(VENV)/.done ## search, its service and its builds, FAISS besi
 
 bench-statistics: $(VENV)/.done ## intervals and alarms against known truth (under a minute)
 	$(BIN)/python -m bench.statistics
+
+bench-sweeps: $(VENV)/.done ## a sweep's cost beside its samples: cells, plans, resuming (five minutes)
+	$(BIN)/python -m bench.sweeps
 
 bench-sandbox: $(VENV)/.done ## hostile programs contained, and how fast one starts
 	$(BIN)/python -m bench.sandbox

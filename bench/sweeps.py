@@ -35,13 +35,13 @@ from tasks.sweeps.plan import (
     Plan,
     Sample,
     enter_plan,
-    finished_counts,
     finished_samples,
     make_plan,
 )
 from tasks.sweeps.problem import Problem
 from tasks.sweeps.suite import read_suite
 from tasks.sweeps.task_set import read_set
+from tasks.sweeps.watching import missing_cells
 
 PROJECT = Path(__file__).resolve().parents[1]
 START_S = 30.0
@@ -222,10 +222,8 @@ def decide(plan: Plan, problems: Sequence[Problem], catalog: Catalog) -> list[Sa
     plan = again(plan, problems)
     enter_plan(plan, catalog)
     with held(catalog, plan.sweep_id):
-        counts = finished_counts(catalog, plan.cells)
-        left = [cell for cell in plan.cells if counts[cell.cell_id] < len(cell.samples)]
         missing = []
-        for cell in left:
+        for cell in missing_cells(plan, catalog):
             finished = finished_samples(catalog, cell)
             missing += [each for each in cell.samples if each.sample_id not in finished]
     return missing

@@ -5,6 +5,7 @@ file for `prefect deploy`, and an automation at the server.
 """
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tasks.sweeps.night import NightFile, read_night
 NIGHTLY = "nightly"
 BLOCK = "TUTTI_NOTIFY_BLOCK"
 AUTOMATION = "tutti: a worse night"
+TRIES = 3
 SUBJECT = "tutti: {{ event.payload.night }} is {{ event.payload.verdict }}"
 BODY = "{{ event.payload.text }}"
 Ask = Callable[..., Any]
@@ -41,39 +43,40 @@ def written(project: Path, folder: Path) -> tuple[Path, NightFile]:
     return path, night
 
 
-def automate(api: str, ask: Ask) -> None:
+def automate(api: str, ask: Ask) -> bool:
     """Have the server act on a worse night: notify by the block that TUTTI_NOTIFY_BLOCK names.
 
-    Without one the automation is there to be edited in the UI, and stays as it was edited. Raises
-    UsageError for a block that the server does not have.
+    Without one the automation is there to be edited in the UI, and stays as it was edited. Whether
+    the server took it. Raises UsageError for a block that the server does not have.
     """
     named = os.environ.get(BLOCK)
-    only = {"automations": {"name": {"any_": [AUTOMATION]}}}
-    there = ask(f"{api}/automations/filter", only) or []
-    if there and not named:
-        return
+    action = {"type": "do-nothing"} if not named else _action(api, named, ask)
+    trigger = {"type": "event", "posture": "Reactive", "expect": ["tutti.night.worse"]}
     wanted = {
         "name": AUTOMATION,
         "description": "Made by `make ui`; docs/nightly.md",
         "enabled": True,
-        "trigger": {
-            "type": "event",
-            "posture": "Reactive",
-            "expect": ["tutti.night.worse"],
-            "threshold": 1,
-            "within": 0,
-        },
-        "actions": [{"type": "do-nothing"} if not named else _action(api, named, ask)],
+        "trigger": {**trigger, "threshold": 1, "within": 0},
+        "actions": [action],
     }
-    for each in there:
-        ask(f"{api}/automations/{each['id']}", None, "DELETE")
-    if ask(f"{api}/automations/", wanted) is None:
-        raise UsageError(f"the server refused the automation {AUTOMATION!r}")
+    for nth in range(TRIES):  # a new server may be slow
+        time.sleep(nth)
+        there = ask(f"{api}/automations/filter", {"automations": {"name": {"any_": [AUTOMATION]}}})
+        if there is None:
+            continue
+        if there and not named:
+            return True
+        for each in there:
+            ask(f"{api}/automations/{each['id']}", None, "DELETE")
+        if ask(f"{api}/automations/", wanted) is not None:
+            return True
+    return False
 
 
 def _action(api: str, named: str, ask: Ask) -> dict[str, Any]:
     kind, _, name = named.partition("/")
-    block = ask(f"{api}/block_types/slug/{kind}/block_documents/name/{name}")
+    address = f"{api}/block_types/slug/{kind}/block_documents/name/{name}"
+    block = next(filter(None, (ask(address) for _ in range(TRIES))), None)
     if block is None:
         raise UsageError(
             f"{BLOCK}={named}: the server has no such block; it is TYPE/NAME, as in "

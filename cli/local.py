@@ -99,13 +99,14 @@ def find_sweep(catalog: Catalog, wanted: str) -> str:
 def show_status(wanted: str, as_json: bool) -> None:
     """Print each cell with its state and counts."""
     with open_catalog() as catalog:
-        chosen = "" if not wanted else f"where c.sweep_id = '{find_sweep(catalog, wanted)}'"
+        chosen = "" if not wanted else f"and c.sweep_id = '{find_sweep(catalog, wanted)}'"
         rows = query(
             "select s.name as sweep, c.model, c.policy, c.concurrency, c.repeat, c.status, "
             "c.samples, count(distinct a.sample_id) filter (a.status != 'infra_error') as finished,"
             " count(*) filter (a.status = 'infra_error') as infra_errors, c.cell_id "
             "from cells c join sweeps s using (sweep_id) left join attempts a using (cell_id) "
-            f"{chosen} group by all order by sweep, c.repeat, any_value(c.position)",
+            f"where c.status != 'superseded' {chosen} "
+            "group by all order by sweep, c.repeat, any_value(c.position)",
             catalog.home,
         )
     if as_json:

@@ -119,7 +119,8 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
         time.sleep(0.5)
     if deploy.poll():
         raise ServingError(f"prefect.yaml was not registered:\n{deploy.log_tail()}")
-    automate(api, _ask)
+    if not automate(api, _ask):
+        console.print("[yellow]no automation for worse nights: the server did not take it[/]")
     url, pages = api.removesuffix("/api"), environment["TUTTI_ARTIFACTS_URL"]
     when = f"{night.schedule} ({night.timezone})" if night.schedule else "by hand"
     told = {"home": home.root, "logs": home.logs, "schedule": when}

@@ -14,17 +14,13 @@ from flows.progress import StageProgress
 from flows.stages import StageLog
 from storage import Catalog
 from tasks.serving import (
-    Engine,
     Model,
-    Outside,
-    RegistryError,
     checkpoint_id,
     claim_port,
-    engine_of,
     open_gateway,
     pick_models,
 )
-from tasks.sweeps.roles import Served
+from tasks.sweeps.engines import engines_of, replicas_of
 from tasks.sweeps.runner import Services
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -51,8 +47,8 @@ class Bench:
         many `engines`."""
         self.model, self.library = next(iter(models.values())), library
         self.model_id = checkpoint_id(self.model)
-        (self.engine, *self._others), self.served = _engines(models, catalog)
-        self._replicas = _replicas(self.engine, engines, catalog)
+        (self.engine, *self._others), self.served = engines_of(models, catalog)
+        self._replicas = replicas_of(self.engine, engines, catalog)
         if port is not None:
             claim_port(port)  # a taken port is better said now than after the engine's start
         self._catalog, self._log, self._port = catalog, log, port
@@ -82,42 +78,6 @@ class Bench:
     def close(self) -> None:
         """End gateway and engine, in that order, if they run."""
         self._open.close()
-
-
-def _replicas(engine: Engine | Outside, count: int, catalog: Catalog) -> list[Engine]:
-    """What serves the model besides `engine`. Raises RegistryError where others serve it."""
-    if count == 1:
-        return []
-    if isinstance(engine, Outside):
-        raise RegistryError(
-            f"models.{engine.name} is served by others: `engines` is for models with a `checkpoint`"
-        )
-    return [Engine(engine.name, engine.model, catalog) for _ in range(count - 1)]
-
-
-def _engines(
-    models: Mapping[str, Model], catalog: Catalog
-) -> tuple[list[Engine | Outside], dict[str, Served]]:
-    """What serves the models, each once, in their order; and each model as it is reached.
-
-    Raises RegistryError where calls could not say which of two models they mean.
-    """
-    engines: dict[str, Engine | Outside] = {}
-    served = {}
-    for name, model in models.items():
-        made = engine_of(name, model, catalog)
-        engine = engines.setdefault(made.engine_id, made)
-        served[name] = Served(engine.address.served_name, engine.engine_id, model)
-    known: dict[str, str] = {}
-    for engine in engines.values():
-        called = engine.address.served_name
-        if called in known:
-            raise RegistryError(
-                f"models.{engine.name} and models.{known[called]} are both called {called!r} where "
-                "they are served, and one sweep needs both; serve one by another name"
-            )
-        known[called] = engine.name
-    return list(engines.values()), served
 
 
 @contextlib.asynccontextmanager

@@ -3,13 +3,27 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 ARTIFACT_S = 3.0  # a progress artifact is a row at the Prefect server; more often would load it
 SHOW_S = 10.0  # without a terminal: a line now and then
+
+
+class _Bars(Progress):
+    """A bar, and below it a line about all of it."""
+
+    below = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar's table, and the line where there is one."""
+        yield from super().get_renderables()
+        if self.below:
+            yield Text(self.below, style="dim")
 
 
 class StageProgress:
@@ -18,9 +32,10 @@ class StageProgress:
     def __init__(self, name: str, console: Console) -> None:
         self.name, self.console = name, console
         self.done, self.total, self.note = 0.0, 0.0, ""
+        """The note that is shown: with what is said of the whole sweep."""
         self._shown = time.monotonic()
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._bar = _Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._row = self._bar.add_task(name, total=None)
 
     def __enter__(self) -> "StageProgress":
@@ -34,15 +49,18 @@ class StageProgress:
         if self.console.is_terminal:
             self._bar.stop()
 
-    def show(self, done: float, total: float, note: str = "") -> None:
-        """Say how far the stage is; `note` is a few words such as the accuracy so far."""
-        self.done, self.total, self.note = done, total, note
+    def show(self, done: float, total: float, note: str = "", overall: str = "") -> None:
+        """Say how far the stage is; `note` is a few words such as the accuracy so far, `overall` a
+        line about what the stage is a part of (`SweepProgress.line`)."""
+        self.done, self.total = done, total
+        self.note = "; ".join(part for part in (note, overall and f"sweep: {overall}") if part)
         if self.console.is_terminal:
             text = f"{self.name} {note}".strip()
+            self._bar.below = overall and f"  sweep: {overall}"
             self._bar.update(self._row, completed=done, total=total, description=text)
         elif time.monotonic() - self._shown > SHOW_S:
             self._shown = time.monotonic()
-            self.console.print(f"[dim]  {self.name}: {done:.0f}/{total:.0f} {note}[/]")
+            self.console.print(Text(f"  {self.name}: {done:.0f}/{total:.0f} {self.note}", "dim"))
 
 
 @contextlib.asynccontextmanager

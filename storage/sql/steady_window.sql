@@ -7,8 +7,9 @@
 -- Settled: the busy span in 40 batches; the start moves to where MSER is smallest in its first half,
 -- of steps per batch (a step counts where its call ended) and of mean KV use, to the later of both.
 -- MSER(d) = the squared deviations of the batches from d on, over the square of how many they are:
--- the error of their mean. Where it still falls in the middle there is no steady state; then the busy
--- span stays, and the reason says so. With fewer than 200 steps (five a batch) it is not asked.
+-- the error of their mean. It must be a fifth smaller than that of the whole span. Where it still falls
+-- in the middle there is no steady state; then the busy span stays, and the reason says so. With fewer
+-- than 200 steps (five a batch) it is not asked.
 -- Source: White, "An effective truncation heuristic for bias reduction in simulation output",
 -- Simulation 69 (1997) 323; the middle as in White, Cobb and Spratt, Winter Simulation Conference 2000.
 create or replace macro steady_window(cell) as table
@@ -32,7 +33,7 @@ began as (
 edges as (
     select cell_id, count(*) as n, any_value(concurrency) as slots,
            min(started_at) filter (nth = concurrency) as filled, max(started_at) as last_start,
-           count(due_at) = count(*) as is_open, any_value(runs) as runs
+           2 * count(due_at) > count(*) as is_open, any_value(runs) as runs
     from began group by cell_id
 ),
 zero as (
@@ -96,8 +97,13 @@ errors as (
     from filled
 ),
 cuts as (
-    select *, if(steps_at is null, null, list_position(of_steps, list_min(of_steps)) - 1) as steps_d,
-           if(steps_at is null, null, kv_at[list_position(of_kv, list_min(of_kv))]) as kv_d
+    -- A start that takes less than a fifth off the error of the whole span is noise, and is not
+    -- worth its steps.
+    select *,
+           if(steps_at is null, null, if(list_min(of_steps) > 0.8 * of_steps[1], 0,
+              list_position(of_steps, list_min(of_steps)) - 1)) as steps_d,
+           if(steps_at is null, null, if(list_min(of_kv) > 0.8 * of_kv[1], 0,
+              kv_at[list_position(of_kv, list_min(of_kv))])) as kv_d
     from errors
 ),
 settled as (

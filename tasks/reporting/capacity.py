@@ -184,7 +184,7 @@ def _front(
         ax.set_xlim(left=0)
     ends = [end for _, p in placed for end in (p.accuracy_low, p.accuracy_high) if end is not None]
     ends += [point.accuracy for _, point in placed]
-    ax.set_ylim(max(0.0, min(ends) - 0.05), min(1.02, max(ends) + 0.05))
+    ax.set_ylim(max(0.0, min(ends) - 0.05), min(1.005, max(ends) + 0.05))
     ax.yaxis.set_major_formatter(percent())
     ax.grid(axis="both")
     ax.set_axisbelow(True)

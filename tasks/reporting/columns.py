@@ -54,7 +54,7 @@ IDENTITY: CellColumns = {
 }
 OUTCOME: CellColumns = {
     "status": lambda c: c.status.replace("_", " "),
-    "client": lambda c: "bottleneck" if c.client_fault else "",
+    "client": lambda c: "slow" if c.client_fault else "",
     "n": lambda c: count(c.n),
     "accuracy": lambda c: share(c.accuracy),
     "95 %, acc.": lambda c: share_range(c.accuracy_low, c.accuracy_high),

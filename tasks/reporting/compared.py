@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.reporting import html, plots, words
-from tasks.reporting.columns import COMPARISONS, ORIGIN, OUTCOME, identity
+from tasks.reporting.columns import COMPARISONS, ORIGIN, OUTCOME, REACHED, identity
 from tasks.reporting.failures import failures, transcripts
 from tasks.reporting.focus import focus, rows
 from tasks.reporting.page import COMPARED_NOTE, Report, draw, write_figures, write_page
@@ -62,14 +62,7 @@ def build_comparison(
             html.figures(load, svgs, beside=True),
             note=COMPARED_NOTE,
         ),
-        html.section(
-            "The cells",
-            html.table({**identity(labelled), **OUTCOME}, labelled),
-            html.subsection(
-                "What they were", html.table({**identity(labelled), **ORIGIN}, labelled)
-            ),
-            html.subsection("How their suites differ", html.table(DIFFERS, _diff(*specs))),
-        ),
+        _cells(labelled, _diff(*specs)),
         html.section(
             "What went wrong",
             *(
@@ -83,10 +76,22 @@ def build_comparison(
     said = [
         *words.tally(compared),
         *(f"{c.where}: {words.against(c)}" for c in compared if c.figure in (SCORE.name, RATE)),
+        *words.cell_findings(labelled),
     ]
     gaps = [*unmatched, *words.gaps(labelled)]
     page = write_page(out, title, notes, said, gaps, sections)
     return Report(page, pngs, labelled, [], compared, [*failed[A], *failed[B]], said, gaps)
+
+
+def _cells(labelled: Sequence[CellSummary], differing: Sequence[Differing]) -> str:
+    named = identity(labelled)
+    return html.section(
+        "The cells",
+        html.table({**named, **OUTCOME}, labelled),
+        html.subsection("Load asked and reached", html.table({**named, **REACHED}, labelled)),
+        html.subsection("What they were", html.table({**named, **ORIGIN}, labelled)),
+        html.subsection("How their suites differ", html.table(DIFFERS, differing)),
+    )
 
 
 def match(

@@ -156,11 +156,6 @@ class CellSummary:
         """Interval of cost_mean, where there is one."""
         return _both(self.cost_low, self.cost_high)
 
-    @property
-    def cost_per_solved(self) -> float | None:
-        """What all attempts cost over the right answers; None without costs or right answers."""
-        return self.cost_usd / self.correct if self.cost_usd is not None and self.correct else None
-
 
 WINDOW_FIGURES = (
     "step_latency_p50",

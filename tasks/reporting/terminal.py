@@ -55,10 +55,10 @@ def terminal_table(cells: Sequence[CellSummary]) -> "Table":
     if any(cell.n_infra for cell in cells):
         columns["infra"] = OUTCOME["infra errors"]
     if any(cell.status != FINISHED for cell in cells):
-        columns["status"] = OUTCOME["status"]
+        columns["status"] = lambda c: c.status.removeprefix("ended_")
     if any(cell.client_fault for cell in cells):
-        columns["client"] = lambda c: "slow" if c.client_fault else ""
-    return _table(columns, in_order(cells), spare=("hits", "p95 s"))
+        columns["client"] = OUTCOME["client"]
+    return _table(columns, in_order(cells), spare=("hits", "p95 s", "infra"))
 
 
 def reached_table(cells: Sequence[CellSummary]) -> "Table":
@@ -96,8 +96,11 @@ def failure_table(found: Sequence[Failure]) -> "Table":
 
 def comparison_tables(found: Sequence[Compared]) -> "list[Table]":
     """What was compared with what, a table for each two sides: verdicts without their reasons."""
-    names = ("where", "figure", "n", "change", "95 %", "verdict")
-    columns = {name: COMPARISONS[name] for name in names}
+    names = ("figure", "n", "change", "95 %", "verdict")
+    columns: dict[str, Callable[[Compared], str]] = {
+        "at once": lambda c: c.where.replace(" at once", "")
+    }
+    columns |= {name: COMPARISONS[name] for name in names}
     sides = dict.fromkeys((each.name_b, each.name_a) for each in found)
     return [
         _table(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 AXES = ("benchmark", "model", "policy", "concurrency")
 MARGIN = 0.05
-MOST_LOST = 0.1  # share of samples lost to infrastructure beyond which a score says too little
+MOST_LOST = 0.1  # share of samples that are in no score beyond which a score says too little
 SCORES_SQL = """
 select cell_id, task_id, cost_usd, working_s,
        coalesce(if(isfinite(score), score, null), cast(correct as double), 0) as score,
@@ -45,7 +45,7 @@ order by cell_id, task_id, attempt_id
 LOST_SQL = """
 select count(*) as n from (
     select cell_id, sample_id from attempts where list_contains($cells, cell_id)
-    group by all having bool_or(status = 'infra_error')
+    group by all having bool_or(status in ('infra_error', 'scorer_error'))
         and not bool_or(status in ('ok', 'limit', 'model_error')))
 """
 # Of a model or policy, the newest sweep that measured it. A cell of an imported log may be in
@@ -110,7 +110,7 @@ class Compared:
     n_only_a: int
     n_only_b: int
     lost_a: int
-    """Samples lost to infrastructure: in no score."""
+    """Samples lost to infrastructure or a scorer that failed: in no score."""
     lost_b: int
     lost_share: float
     """Of the side that lost more, the share of its samples."""
@@ -289,7 +289,9 @@ def _row(
         reason = "no task has a counted attempt on both sides"
     if found.lost_share > MOST_LOST:
         word = "inconclusive"
-        reason = f"{found.lost_share:.0%} of a side's samples were lost to infrastructure"
+        reason = (
+            f"{found.lost_share:.0%} of a side's samples were lost to infrastructure or a scorer"
+        )
     detectable = None
     if paired is not None and paired.se:
         scale = paired.first if METRICS[metric].relative and paired.first else 1.0

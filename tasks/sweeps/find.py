@@ -96,7 +96,9 @@ def judge_probe(probe: Probe, objectives: Objectives) -> Outcome:
     if of["not met"]:
         return Outcome("not met", by_value, f"surely beyond {' and '.join(of['not met'])}")
     if of["inconclusive"]:
+        known = all(each.figure.low is not None for each in bounds)
         reason = f"on either side of {' and '.join(of['inconclusive'])}"
+        reason = reason if known else "without an interval: too few steps, or too much was lost"
         return Outcome("inconclusive", by_value, reason)
     return Outcome("met", by_value, "all intervals are on the good side")
 

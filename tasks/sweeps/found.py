@@ -82,9 +82,10 @@ def _found(
         for level in search.by_value
     ]
     notes += [
-        f"at {probe.level}: the client may have been the bottleneck: {doubt}"
+        f"at {probe.level}: the client may have been the bottleneck in {len(probe.doubts)} of "
+        f"{len(probe.cells)} cells: {probe.doubts[0]}"
         for probe in measured
-        for doubt in probe.doubts
+        if probe.doubts
     ]
     notes += out_of_order(measured)
     if broken_off is not None:
@@ -101,8 +102,14 @@ def _found(
 
 def lines_of(found: Found) -> list[str]:
     """How each level was judged, and what speaks against the answer."""
-    levels = [f"{each.level} {found.outcomes[each.level].word}" for each in found.probes]
+    levels = [f"{each.level} {_word(found.outcomes[each.level])}" for each in found.probes]
     return [f"probed {', '.join(levels) or 'nothing'}", *found.notes]
+
+
+def _word(outcome: Outcome) -> str:
+    if outcome.word != "inconclusive":
+        return outcome.word
+    return "met by values" if outcome.by_value else "not met by values"
 
 
 def content_of(found: Found) -> dict[str, Any]:
@@ -116,7 +123,8 @@ def content_of(found: Found) -> dict[str, Any]:
 def _content(found: Found, probe: Probe) -> dict[str, Any]:
     outcome = found.outcomes[probe.level]
     content: dict[str, Any] = {"concurrency": probe.level, "cells": list(probe.cells)}
-    return content | {"outcome": outcome.word, "reason": outcome.reason} | _figures(probe)
+    content |= {"outcome": outcome.word, "by_value": outcome.by_value, "reason": outcome.reason}
+    return content | _figures(probe)
 
 
 def table_of(found: Sequence[Found]) -> list[dict[str, str]]:

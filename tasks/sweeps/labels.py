@@ -45,7 +45,11 @@ def compare_labels(sweep_id: str, file: Path, catalog: Catalog) -> Labelled:
     for row in rows:
         by_task.setdefault(row["task_id"], []).append(row["attempt_id"])
     labels: dict[str, bool] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SuiteError(f"{file}: {error}") from error
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:

@@ -11,6 +11,7 @@ from datetime import date, datetime, timedelta
 from tasks.sweeps.night import Night, NightFile
 from tasks.sweeps.night_record import Record
 
+A_MINUTE = timedelta(minutes=1)  # cron knows none shorter
 RESUMED_FOR = timedelta(days=1)  # after that a night's halves would be of two different days
 
 
@@ -44,7 +45,9 @@ def nights_due(
     if own < latest:
         said = f"this run was due for {own.date()}; {tonight.label} is the latest that is due"
         return Due((tonight,), (said,))
-    earlier = file.planned(latest - timedelta(minutes=1))
+    if scheduled - own >= A_MINUTE:  # by hand: somebody waits for one night, not for two
+        return Due((tonight,))
+    earlier = file.planned(latest - A_MINUTE)
     assert earlier is not None, "the file has a schedule"
     before = Night(file.name, earlier.date())
     return _with_the_one_before(file, known, before, tonight, now)

@@ -51,8 +51,14 @@ def begin(catalog: Catalog, night: Night) -> None:
 
 
 def enter(catalog: Catalog, record: Record) -> Record:
-    """Keep what a night came to; what was accepted by hand stays accepted. Returns what is kept."""
+    """Keep what a night came to; returns what is kept.
+
+    What was accepted by hand stays accepted, and a whole night keeps its verdict where a later run
+    of it could not look at all of it again.
+    """
     known = records(catalog, record.night.name).get(record.night.date)
+    if known is not None and known.whole and not record.whole:
+        return known
     if known is not None and (known.accepted or "").startswith(BY_HAND):
         record = replace(record, accepted=known.accepted)
     catalog.upsert(cat.verdicts, _row(record))

@@ -98,9 +98,10 @@ def outlook_of(plan: Plan, catalog: Catalog) -> Outlook:
 def detectable_line(plan: Plan, catalog: Catalog) -> str:
     """Before a run, in a line: the difference in accuracy that two of the plan's cells can show.
 
-    Empty for a plan of a single cell or task: there is nothing to compare.
+    Empty for a plan of a single task or set-up: there is nothing to compare.
     """
-    if len(plan.cells) < 2:
+    models = () if plan.whole is None else plan.whole.models
+    if len({(cell.policy, cell.concurrency) for cell in plan.cells}) < 2 and len(models) < 2:
         return ""
     of = {"benchmark": plan.suite.benchmark_name, "model": plan.served_name}
     accuracy = _accuracy(query(PAST, catalog.home, of))

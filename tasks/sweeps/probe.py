@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from storage import Catalog
 from storage import catalog as cat
+from tasks.reporting.intervals import t_interval
 from tasks.reporting.summary import CellSummary, summarise
 from tasks.scoring.statistics import Interval
 from tasks.sweeps.comparing import sampled
@@ -65,7 +66,7 @@ def read_probe(
         Figure(score.value, *(score.interval or (None, None))),
         _together(found, lambda c: c.steps_per_min, lambda c: c.rate_interval),
         max(limits, default=None),
-        tuple(dict.fromkeys(doubts)),
+        tuple(doubts),
     )
 
 
@@ -79,17 +80,19 @@ def _together(
 
 
 def pooled(values: Sequence[float], intervals: Sequence[Interval | None]) -> Figure:
-    """The mean of repeats with an interval from each one's own; without, where one has none.
+    """The mean of repeats with an interval from each one's own.
 
     Errors of independent repeats add in squares. Where two of their intervals do not even touch,
-    repeats differ by more than their parts show: then from the lowest end to the highest.
+    repeats differ by more than their parts show: then from the lowest end to the highest. Where one
+    has no interval, Student's over the repeats' values; none for a single one.
     """
     if not values:
         return Figure()
     mean = fmean(values)
     known = [interval for interval in intervals if interval is not None]
     if len(known) < len(values):
-        return Figure(mean)
+        low, high = t_interval(values) or (None, None)
+        return Figure(mean, None if low is None else max(0.0, low), high)
     lows, highs = zip(*known, strict=True)
     if max(lows) > min(highs):
         return Figure(mean, min(lows), max(highs))

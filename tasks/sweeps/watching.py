@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from storage import Catalog, query
 from storage import catalog as cat
 from tasks.sweeps.deciding import Deciding
-from tasks.sweeps.load import sessions_of
 from tasks.sweeps.plan import Cell, Plan, finished_counts
 from tasks.sweeps.saturation import Saturation
 from tasks.sweeps.suite import Suite
@@ -33,8 +32,9 @@ def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[str, Watc
     found: list[tuple[str, Watch]] = []
     keys = _keys(suite)
     if suite.saturation is not None:
-        limit, slots = suite.saturation.step_latency_p95, sessions_of(suite.load, cell.concurrency)
-        found.append((keys["saturation"], Saturation(limit, slots)))
+        # Of an open loop about as many run at once as its level says.
+        limit = suite.saturation.step_latency_p95
+        found.append((keys["saturation"], Saturation(limit, cell.concurrency)))
     if suite.stop_when_sure is not None and (reference := _reference(plan, cell, catalog)):
         planned = [sample.problem.task_id for sample in cell.samples]
         watch = Deciding(reference, planned, suite.stop_when_sure.margin)

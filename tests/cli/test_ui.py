@@ -5,6 +5,7 @@ import re
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_worse_night_has_an_automation(monkeypatch: pytest.MonkeyPatch) -> Non
     """It does nothing until a block is named; edited in the UI it stays as it is."""
     monkeypatch.delenv(deployments.BLOCK, raising=False)
     server = Server()
-    deployments.automate("http://h/api", server)
+    assert deployments.automate("http://h/api", server)
     (made,) = server.made
     assert made["trigger"]["expect"] == ["tutti.night.worse"]
     assert made["actions"] == [{"type": "do-nothing"}]
@@ -104,9 +105,15 @@ def test_a_block_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv(deployments.BLOCK, "slack-webhook/nobody")
     with pytest.raises(UsageError, match="slack-webhook/nobody: the server has no such block"):
         deployments.automate("http://h/api", Server())
-    monkeypatch.delenv(deployments.BLOCK)
-    with pytest.raises(UsageError, match="refused the automation"):
-        deployments.automate("http://h/api", Server(refuses=True))
+
+
+def test_a_server_that_takes_no_automation_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few times; `make ui` goes on without."""
+    monkeypatch.delenv(deployments.BLOCK, raising=False)
+    monkeypatch.setattr(deployments, "time", SimpleNamespace(sleep=lambda _: None))
+    server = Server(refuses=True)
+    assert not deployments.automate("http://h/api", server)
+    assert len(server.made) == deployments.TRIES
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)

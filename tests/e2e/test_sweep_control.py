@@ -1,6 +1,7 @@
 """A sweep under its user's hands, typed as a user types: pause, cancel from the terminal and from
 Prefect, add to its axes. Against an endpoint that answers after 200 ms; all else is real."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from bench.sweeps import Workshop, endpoint
 from cli import ui
-from tasks.serving import claim_port
+from tasks.serving import PortTaken, claim_port
 from tests.e2e.conftest import PROJECT, Store
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -155,7 +157,7 @@ def test_cancel_from_the_terminal(desk: Desk, finish: bool) -> None:
 def test_cancel_from_prefect(desk: Desk, tmp_path: Path) -> None:
     """A run of the deployment, started and cancelled through Prefect: it ends as if interrupted,
     Prefect says cancelled, nothing is left behind, and `tutti sweep run` does the rest."""
-    port = claim_port(None)
+    port = _two_ports()
     api = f"http://127.0.0.1:{port}/api"
     environment = desk.store.environment(PREFECT_HOME=str(tmp_path / "client"))
     with (tmp_path / "ui.log").open("wb") as log:
@@ -174,8 +176,6 @@ def test_cancel_from_prefect(desk: Desk, tmp_path: Path) -> None:
 
 
 def _cancel_a_run(desk: Desk, api: str, environment: dict[str, str]) -> None:
-    import yaml
-
     name = f"{api}/deployments/name/eval-sweep/eval-sweep"
     until(lambda: ui._ask(name), "the deployment")
     deployment = ui._ask(name)
@@ -228,6 +228,14 @@ def _running(desk: Desk) -> int:
     with open_catalog(desk.shop.home) as catalog:
         (row,) = desk.store.sql("select distinct sweep_id from cells")
         return running(catalog, row["sweep_id"])
+
+
+def _two_ports() -> int:
+    """The first of two free ports: the board's and, next to it, the reports'."""
+    while True:
+        port = claim_port(None)
+        with contextlib.suppress(PortTaken):
+            return claim_port(port + 1) - 1
 
 
 def _of(desk: Desk, words: str) -> list[int]:

@@ -5,6 +5,7 @@ random moment, starts it again, and so on; then lets it finish. `TUTTI_SWEEP_KIL
 kills over a sweep that is larger likewise, `TUTTI_SWEEP_KILLS_SEED` draws other moments.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -31,6 +32,8 @@ SEED = int(os.environ.get("TUTTI_SWEEP_KILLS_SEED", "1"))
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900 + 60 * KILLS)]
 
 PATIENCE_S = 240.0
+RUNNING = "running"
+COUNTS = ("ok", "limit", "model_error", "scorer_error")
 FULL = KILLS >= 50
 FAMILIES = "{families: [module, parameter, expression], train_per_family: 0, test_per_family: %d}"
 SUITE = f"""
@@ -38,7 +41,7 @@ name: kills
 policies: [passthrough, cap]
 concurrency: {[2, 4] if FULL else [4]}
 cap: 2
-tasks: {FAMILIES % (50 if FULL else 25)}
+tasks: {FAMILIES % (40 if FULL else 25)}
 """
 OWN_ENGINE = f"""
 name: owned
@@ -91,28 +94,44 @@ class Disturbed:
     """Attempts that each kill found in flight."""
     finished: set[str] = field(default_factory=set)
     """Attempts seen in the store."""
+    counted: int = 0
+    """Of them those that count."""
 
-    def start(self) -> "subprocess.Popen[bytes]":
-        """Run the suite."""
+    @contextlib.contextmanager
+    def running(self) -> Iterator["subprocess.Popen[bytes]"]:
+        """A run of the suite, for the block at most."""
         command = ("sweep", "run", str(self.suite), "--models", str(self.models))
-        return self.store.start(*command, output=self.output)
+        run = self.store.start(*command, output=self.output)
+        try:
+            yield run
+        finally:
+            run.kill()
+            run.wait()
 
     def kill_once(self, victim: str) -> None:
         """One run, its end by `victim`'s death at a random moment, and what must hold after it."""
-        before = self._entered()
-        run, began = self.start(), time.monotonic()
         early = victim == "run" and self.rng.random() < 0.2
-        starts_s = self.rng.uniform(0.0, 6.0)
-        while run.poll() is None and time.monotonic() < began + PATIENCE_S:
-            if (early and time.monotonic() > began + starts_s) or self._entered() > before:
-                break
-            time.sleep(0.02)
-        time.sleep(0.0 if early else self.rng.uniform(0.0, 2.0))
-        assert run.poll() is None, f"it ended by itself: {self.output.read_text()[-2000:]}"
-        self._strike(victim, run)
+        with self.running() as run:
+            if early:
+                time.sleep(self.rng.uniform(0.0, 6.0))
+            else:
+                # By what is done, so that a slow machine goes forward too; then at any moment.
+                self._wait_for(run, self.counted + self.rng.randint(0, 8))
+                time.sleep(self.rng.uniform(0.0, 1.0))
+            assert run.poll() is None, f"it ended by itself: {self.output.read_text()[-2000:]}"
+            self._strike(victim, run)
         self.kills[f"{victim} early" if early else victim] += 1
         assert not self.store.wait_until_gone(), "children end with their owner"
         self._nothing_finished_is_lost()
+
+    def _wait_for(self, run: "subprocess.Popen[bytes]", wanted: int) -> None:
+        """Wait until so many attempts count, and others are in flight."""
+        deadline = time.monotonic() + PATIENCE_S
+        while run.poll() is None and time.monotonic() < deadline:
+            states = list(self._states().values())
+            if len([each for each in states if each in COUNTS]) >= wanted and RUNNING in states:
+                return
+            time.sleep(0.02)
 
     def _strike(self, victim: str, run: "subprocess.Popen[bytes]") -> None:
         if victim == "run":
@@ -130,18 +149,16 @@ class Disturbed:
 
     def finish(self) -> None:
         """Let it run to its end."""
-        assert self.start().wait(timeout=3 * PATIENCE_S) == 0, self.output.read_text()[-3000:]
+        with self.running() as run:
+            assert run.wait(timeout=3 * PATIENCE_S) == 0, self.output.read_text()[-3000:]
         self._nothing_finished_is_lost()
 
-    def _entered(self) -> int:
-        """Attempts that have begun, finished or not."""
-        return len(self._states())
-
     def _states(self) -> dict[str, str]:
+        """Of each attempt its status, as the catalog has it."""
         file = self.store.root / "catalog.db"
-        connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)
+        connection = sqlite3.connect(f"file:{file}?mode=rw", uri=True, timeout=60)
         try:
-            sql = "select attempt_id, state from attempt_states"
+            sql = f"select attempt_id, coalesce(status, '{RUNNING}') from attempt_states"
             return dict(connection.execute(sql).fetchall())
         finally:
             connection.close()
@@ -154,9 +171,12 @@ class Disturbed:
         self.finished = set(ids)
         counted = Counter(row["sample_id"] for row in rows if row["status"] != "infra_error")
         assert set(counted.values()) <= {1}, "no sample counts twice"
+        self.counted = len(counted)
         states = self._states()
-        running = {attempt for attempt, state in states.items() if state == "running"}
-        assert set(states) - running == self.finished, "states and rows agree"
+        running = {attempt for attempt, status in states.items() if status == RUNNING}
+        assert {key: status for key, status in states.items() if key not in running} == {
+            row["attempt_id"]: row["status"] for row in rows
+        }, "states and rows agree"
         self.lost.append(running - set().union(*self.lost))
 
 

@@ -125,6 +125,12 @@ def test_repeats_are_pooled_by_their_spread(cells: list[CellSummary]) -> None:
     assert (point.n, point.correct) == (80, 60)
 
 
+def test_the_client_is_no_engine(connect_to: Connect) -> None:
+    """Its samples lie beside the server's; a series is of engines alone."""
+    with focus(connect_to({"lag_s": 0.01}), ["s"]) as focused:
+        assert len(server_series(focused, "s-pocket-cap-2")) == 1
+
+
 def test_series_of_the_server(connection: DuckDBPyConnection) -> None:
     with focus(connection, ["load"]) as focused:
         (series,) = server_series(focused, "load-pocket-cap-2")

@@ -1,12 +1,21 @@
 """Tables as text."""
 
 import io
+from collections.abc import Callable
+from typing import Any
 
 from duckdb import DuckDBPyConnection
 from rich.console import Console
 from rich.table import Table
 
 from tasks.reporting import family_scores, family_table, markdown_table, summarise, terminal_table
+from tasks.reporting.efficiency import efficiencies
+from tasks.reporting.focus import focus
+from tasks.reporting.noise import noise_floor
+from tasks.reporting.summary import cells_of
+from tasks.reporting.terminal import efficiency_table, noise_table, reached_table
+
+Connect = Callable[..., DuckDBPyConnection]
 
 
 def printed(table: Table) -> list[str]:
@@ -44,3 +53,26 @@ def test_markdown_table(connection: DuckDBPyConnection) -> None:
 def test_no_cells() -> None:
     assert markdown_table([]) == "No cells.\n"
     assert printed(terminal_table([]))
+
+
+def test_tables_of_capacity_fit_a_terminal(connect_to: Connect) -> None:
+    """All columns at once: what is least needed goes, and nothing is cut."""
+    full: dict[str, Any] = {
+        "samples": 40,
+        "correct": 31,
+        "step_s": 2.0,
+        "watts": 300.0,
+        "lag_s": 0.07,
+    }
+    full |= {"late_s": 1.0, "policy": "passthrough", "concurrency": 16}
+    early = full | {"policy": "adaptive", "status": "ended_early", "failed": True}
+    connection = connect_to(full, early, full | {"repeat": -1})
+    with focus(connection, ["s"]) as focused:
+        cells = cells_of(focused, "s")
+        worth = efficiencies(focused, cells)
+    tables = [terminal_table(cells), reached_table(cells), efficiency_table(worth)]
+    for table in (*tables, noise_table(noise_floor(cells))):
+        lines = printed(table)
+        assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
+    assert any("early" in line and "slow" in line for line in printed(tables[0]))
+    assert any("A/A" in line and "70.0" in line for line in printed(tables[1]))

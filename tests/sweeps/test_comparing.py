@@ -56,7 +56,7 @@ class Store:
             for place, score in enumerate(scores)
         ]
         rows += [
-            self._attempt(shared, len(scores) + place, "infra_error")
+            self._attempt(shared, len(scores) + place, other.get("lost", "infra_error"))
             for place in range(other.get("infra", 0))
         ]
         storage.commit(self.catalog, {"attempts": rows})
@@ -165,11 +165,12 @@ def test_costs_are_compared_as_a_share(store: Store) -> None:
     assert row.ci_low == pytest.approx(0.2) and row.ci_high == pytest.approx(0.2)
 
 
-def test_what_was_lost_makes_it_inconclusive(store: Store) -> None:
-    """Six of 36 samples lost to infrastructure: no verdict, however large the difference."""
+@pytest.mark.parametrize("status", ["infra_error", "scorer_error"])
+def test_what_was_lost_makes_it_inconclusive(store: Store, status: str) -> None:
+    """Six of 36 samples in no score: no verdict, however large the difference."""
     one, two = store.sweep("a"), store.sweep("b")
     store.cell(one, WRONG)
-    store.cell(two, RIGHT, infra=6)
+    store.cell(two, RIGHT, infra=6, lost=status)
     (row,) = compared(store, "a", "b")
     assert (row.difference, row.lost_b, row.verdict) == (1.0, 6, "inconclusive")
     assert "17% of a side's samples were lost" in row.reason

@@ -141,6 +141,7 @@ def test_a_level_is_judged_by_its_intervals(
     """Both ends on the good side, one figure surely on the bad side, or neither."""
     found = judge_probe(probe(8, latency, accuracy), LIMITS)
     assert (found.word, found.by_value) == (word, by_value)
+    assert ("without an interval" in found.reason) == (latency.low is None and word != "not met")
 
 
 def test_accuracy_that_nobody_asked_for_is_not_judged() -> None:
@@ -174,11 +175,16 @@ def test_levels_that_are_surely_out_of_order_are_named() -> None:
 
 
 def test_repeats_are_pooled() -> None:
-    """Two that agree halve their errors' squares; two that do not span both; one keeps its own."""
+    """Two that agree halve their errors' squares; two that do not span both; one keeps its own;
+    those without an interval of their own have one by their values."""
     assert pooled([1.0], [(0.8, 1.4)]) == pytest.approx((1.0, 0.8, 1.4))
     assert pooled([1.0, 1.2], [(0.7, 1.3), (0.8, 1.6)]) == pytest.approx((1.1, 0.85, 1.35))
     assert pooled([1.0, 3.0], [(0.8, 1.2), (2.5, 3.5)]) == pytest.approx((2.0, 0.8, 3.5))
-    assert pooled([1.0, 3.0], [(0.8, 1.2), None]) == Figure(2.0)
+    assert pooled([1.0], [None]) == Figure(1.0)
+    half = 4.302653 * 0.1 / math.sqrt(3)  # Student's, two degrees of freedom
+    by_values = pooled([1.0, 1.1, 1.2], [(0.8, 1.2), None, None])
+    assert by_values == pytest.approx((1.1, 1.1 - half, 1.1 + half))
+    assert pooled([1.0, 3.0], [None, None]).low == 0.0
     assert pooled([], []) == Figure()
 
 

@@ -81,6 +81,7 @@ async def test_a_level_on_the_edge_is_measured_thrice_and_said_to_be() -> None:
     assert times == [(1, 1), (2, 1), (2, 2), (2, 3)]
     assert (found.concurrency, found.sure) == (2, False)
     assert found.said == "2, the highest asked, by values alone"
+    assert lines_of(found)[0] == "probed 1 met, 2 met by values"
     assert found.notes == (
         "at 2: measured 3 times, still on either side of p95 2 s: decided by the values",
     )
@@ -108,6 +109,7 @@ async def test_what_speaks_against_an_answer_is_said() -> None:
 
     found = await found_with(measure, Objectives(step_latency_p95=2.0, highest=2))
     assert found.notes == (
-        "at 2: the client may have been the bottleneck: its event loop lagged by 90 ms (p99)",
+        "at 2: the client may have been the bottleneck in 1 of 1 cells: "
+        "its event loop lagged by 90 ms (p99)",
         "p95 of step latency is higher at 1 than at 2: load alone does not explain it",
     )

@@ -182,6 +182,13 @@ def test_a_night_that_is_asked_for_is_measured_alone() -> None:
     assert due(file_of(), known(4), asked=date(2026, 11, 1)) == (["11-01"], "")
 
 
+def test_by_hand_the_last_planned_night_is_measured_alone() -> None:
+    """At three in the afternoon it is that of the morning; nobody waits for two nights."""
+    at = MIDNIGHT + timedelta(hours=15)
+    found = nights_due(file_of(), known(4), at, at)
+    assert [night.date for night in found.nights] == [TONIGHT] and not found.notes
+
+
 def test_without_a_schedule_the_day_of_the_run_is_the_night() -> None:
     assert due(file_of(schedule=None), known(4)) == (["11-21"], "")
 

@@ -34,8 +34,8 @@ RUN = {"run_id": "run:1"}
 class Nights:
     """Nights of one file, measured by adding cells of known scores."""
 
-    def __init__(self, catalog: storage.Catalog, **stages: dict[str, Any]) -> None:
-        self.catalog, self.store = catalog, Store(catalog)
+    def __init__(self, store: Store, **stages: dict[str, Any]) -> None:
+        self.catalog, self.store = store.catalog, store
         self.file = NightFile.model_validate({"stages": stages or {"full": {"suite": SUITE}}})
         self.measured: list[str] = []
         self.results: list[StageResult] = []
@@ -76,7 +76,8 @@ Make = Callable[..., Nights]
 @pytest.fixture
 def nights(catalog: storage.Catalog) -> Make:
     """Nights of these stages."""
-    return lambda **stages: Nights(catalog, **stages)
+    store = Store(catalog)
+    return lambda **stages: Nights(store, **stages)
 
 
 def stage(*gates: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -195,6 +196,8 @@ async def test_an_engine_that_does_not_start_makes_the_night_inconclusive(nights
     assert "EngineFailed: pocket did not answer in 600 s" in record.reason
     assert "log" not in record.reason and found.measured == ["smoke"]
     assert [each.status for each in found.results] == ["inconclusive"] * 2
+    again = await found.measure(0, smoke=failed, full=RIGHT)
+    assert again.accepted and again.whole  # what is whole is not undone by a later run
     record = await found.measure(2, smoke=WRONG, full=failed)
     assert record.verdict == "worse"  # what was measured was worse
     with pytest.raises(RegistryError):  # for somebody to mend: no verdict at all

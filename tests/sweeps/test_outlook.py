@@ -59,7 +59,7 @@ async def test_another_version_of_the_scorer_asks_for_a_new_score(
 
 
 async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> None:
-    """The same figure as the outlook's, in words; nothing for a single cell."""
+    """The same figure as the outlook's, in words; nothing for a single set-up or task."""
     plan = plan_of(GRID)
     found = outlook_of(plan, sweep.catalog)
     assert found.detectable is not None
@@ -69,7 +69,8 @@ async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> No
     cell = sweep.enter(plan)
     await sweep.run(plan, cell)
     assert "accuracy 100% as before" in detectable_line(plan, sweep.catalog)
-    assert detectable_line(plan_of(count=6), sweep.catalog) == ""
+    repeats = SUITE.model_copy(update={"repeats": 2})
+    assert detectable_line(plan_of(repeats), sweep.catalog) == "", "one set-up, measured twice"
     assert detectable_line(plan_of(GRID, count=1), sweep.catalog) == ""
 
 

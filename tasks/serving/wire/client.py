@@ -213,7 +213,8 @@ class Origin:
         self.host, self.port = parts.hostname, parts.port or (443 if self.tls else 80)
         self.path = parts.path.rstrip("/").encode()
         default = self.port == (443 if self.tls else 80)
-        self.host_header = (self.host if default else f"{self.host}:{self.port}").encode()
+        name = f"[{self.host}]" if ":" in self.host else self.host  # an IPv6 address
+        self.host_header = (name if default else f"{name}:{self.port}").encode()
         self._idle: list[Link] = []
         self._connecting: dict[asyncio.Task[None], Request] = {}
         self._links: set[Link] = set()
@@ -291,7 +292,7 @@ class Origin:
     async def close(self) -> None:
         """Close all connections; requests that are under way fail."""
         self._closed = True
-        connecting = dict(self._connecting)
+        connecting = {task: one for task, one in self._connecting.items() if not task.done()}
         for task, request in connecting.items():
             task.cancel()
             request.receiver.on_failure(CLOSED)

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-import aiohttp
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.agents.client import Client
 from tasks.agents.model import GatewayModel, Reply
 from tasks.agents.registered import sampling_of
 from tasks.serving.gateway.endpoint import Elsewhere, Endpoint, EndpointConfig
@@ -65,8 +65,8 @@ async def ask(bench: Bench, model: Model) -> Reply:
     """One call of the agent's loop."""
     url = f"http://127.0.0.1:{bench.gateway.server.port}"
     sampling = sampling_of(model, temperature=0.5, max_tokens=64, seed=3)
-    async with aiohttp.ClientSession() as http:
-        made = GatewayModel(http, url, "served", "attempt:1", "cell:1", sampling)
+    async with Client(url) as client:
+        made = GatewayModel(client, "served", "attempt:1", "cell:1", sampling)
         return await made.complete([{"role": "user", "content": "hello"}], [TOOL], 1)
 
 

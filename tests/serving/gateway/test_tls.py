@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import storage
+from tasks.agents.client import COMPLETIONS, Client
+from tasks.serving import NoAnswer
 from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tasks.serving.gateway.settings import Settings
 from tests.serving.conftest import Bench, running
@@ -81,6 +83,24 @@ async def test_calls_go_through_tls_with_an_authority_of_ones_own(
             (endpoint,) = gateway.pools.all_endpoints()
             assert len(endpoint.origin._links) == 1
     assert len(double.requests) == 3
+
+
+async def test_agents_call_a_gateway_elsewhere_through_tls(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over one connection; without its authority there is no answer, and nothing was sent."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    async with behind_tls(certificate) as (double, url):
+        url = url.removesuffix("/v1")
+        async with Client(url) as client:
+            for _ in range(2):
+                answer = await client.post(COMPLETIONS, [], b"{}")
+                assert answer.status == 200
+        monkeypatch.delenv("SSL_CERT_FILE")
+        async with Client(url) as client:
+            with pytest.raises(NoAnswer, match="certificate verify failed"):
+                await client.post(COMPLETIONS, [], b"{}")
+    assert len(double.requests) == 2
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(

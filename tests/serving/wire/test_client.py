@@ -287,6 +287,22 @@ async def test_idle_connections_are_closed_before_the_server_does(
     assert engine.connections == 2
 
 
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("http://h", b"h"),
+        ("http://h:80", b"h"),
+        ("https://h:443/v1", b"h"),
+        ("https://h:80", b"h:80"),
+        ("http://[::1]:8000/", b"[::1]:8000"),
+        ("http://[::1]", b"[::1]"),
+    ],
+)
+def test_a_host_is_named_as_http_wants_it(url: str, named: bytes) -> None:
+    """The port where it is not the scheme's, and brackets around an IPv6 address."""
+    assert Origin(url).host_header == named
+
+
 @pytest.mark.parametrize("url", ["127.0.0.1:1", "ftp://h", "http://", ""])
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     """With the text that is wrong."""

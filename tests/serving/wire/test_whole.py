@@ -1,0 +1,62 @@
+"""An answer that somebody waits for: whole with its times, or a reason."""
+
+import asyncio
+import time
+
+import pytest
+
+from tasks.serving.wire.client import Origin
+from tasks.serving.wire.whole import NoAnswer, ask
+from tests.serving.gateway.raw_engine import Asked, Wire, raw_engine, whole
+
+
+async def test_an_answer_has_its_times_and_headers() -> None:
+    """Sent after it was asked for, ended after it was sent; names of headers in any case."""
+    async with raw_engine() as engine:
+
+        async def reply(_: Asked, wire: Wire) -> None:
+            await asyncio.sleep(0.03)
+            await wire.write(whole(b"1", headers="X-SOME: a\r\n"))
+
+        engine.reply, origin, began = reply, Origin(engine.url), time.monotonic()
+        answer = await ask(origin, b"POST", b"/", [], b"")
+        assert began <= answer.sent_at <= answer.ended_at - 0.03 < time.monotonic()
+        assert (answer.status, answer.body) == (200, b"1")
+        assert (answer.header(b"x-some"), answer.header(b"x-other")) == ("a", None)
+        await origin.close()
+
+
+async def test_what_was_sent_twice_is_timed_from_the_second() -> None:
+    """A kept connection that was closed meanwhile: what counts is the one that was answered."""
+    async with raw_engine() as engine:
+        origin = Origin(engine.url)
+        await ask(origin, b"POST", b"/", [], b"")
+        closed_at = 0.0
+
+        async def close_first(_: Asked, wire: Wire) -> None:
+            nonlocal closed_at
+            if not closed_at:
+                await asyncio.sleep(0.03)
+                closed_at = time.monotonic()
+                wire.close()
+            else:
+                await wire.write(whole(b"2"))
+
+        engine.reply = close_first
+        answer = await ask(origin, b"POST", b"/", [], b"")
+        assert answer.body == b"2" and answer.sent_at > closed_at
+        await origin.close()
+
+
+async def test_a_closed_origin_answers_nothing() -> None:
+    """At once, also what was under way."""
+    async with raw_engine() as engine:
+        engine.reply = lambda _, wire: wire.gone()
+        origin = Origin(engine.url)
+        under_way = asyncio.create_task(ask(origin, b"POST", b"/", [], b""))
+        await asyncio.sleep(0.05)
+        await origin.close()
+        with pytest.raises(NoAnswer, match="lost"):
+            await asyncio.wait_for(under_way, 2)
+        with pytest.raises(NoAnswer, match="closed"):
+            await asyncio.wait_for(ask(origin, b"POST", b"/", [], b""), 2)

@@ -1,22 +1,26 @@
 """Run a suite's cells on a bench: plan them, skip what is finished, measure the rest in order."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.bench import Bench
 from flows.progress import StageProgress
 from flows.stages import StageLog
+from flows.sweep_progress import SweepProgress
 from storage import Catalog, Lease, held
 from tasks.sweeps.budget import Spending
 from tasks.sweeps.grid import sweep_id_of
 from tasks.sweeps.outlook import detectable_line
-from tasks.sweeps.plan import Cell, Plan, enter_plan, make_plan
+from tasks.sweeps.plan import A_A, Cell, Plan, enter_plan, make_plan
 from tasks.sweeps.roles import roles_of
 from tasks.sweeps.runner import Progress, Services, run_cell
 from tasks.sweeps.suite import STDLIB, Suite
 from tasks.sweeps.task_set import TaskSet
 from tasks.sweeps.watching import missing_cells
 from tasks.training.serve_adapter import load_adapter
+
+SHOW_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,16 @@ async def run_sweep(
         if missing and adapter is not None:
             services = await bench.services()
             await load_adapter(services.engine.address.url, adapter.name, adapter.folder)
+        overall = SweepProgress(
+            {cell.cell_id: len(cell.samples) for cell in plan.cells},
+            finished={cell.cell_id for cell in plan.cells} - {cell.cell_id for cell in missing},
+        )
         for cell in missing:
             if (why := spending.spent()) is not None:
                 log.console.print(f"[yellow]{suite.name}: {why}; the same command goes on later[/]")
                 break
             services = await bench.services()
-            await _run_one(plan, cell, services, catalog, run_id, lease, log, spending)
+            await _run_one(plan, cell, services, catalog, run_id, lease, log, spending, overall)
         if reused := len(plan.cells) - len(missing):
             log.console.print(f"[dim]  {suite.name}: {reused} finished cells reused[/]")
     return plan
@@ -92,20 +100,31 @@ async def _run_one(
     lease: Lease,
     log: StageLog,
     spending: Spending,
+    overall: SweepProgress,
 ) -> None:
     async def work(progress: StageProgress) -> None:
+        shown = 0.0
+
         def show(state: Progress) -> None:
+            nonlocal shown
+            overall.tell(cell.cell_id, state.done, state.counted, state.correct, state.infra)
+            now = time.monotonic()
+            if now - shown < SHOW_S and state.done < state.total:
+                return  # hundreds of samples may end in a second
+            shown = now
             note = f"accuracy {state.correct / state.counted:.0%}" if state.counted else ""
             if state.infra:
                 note += f", {state.infra} infra errors"
             note += ", paused" * state.paused
-            progress.show(state.done, state.total, note)
+            progress.show(state.done, state.total, note, overall.line())
 
         done = await run_cell(plan, cell, services, catalog, run_id, lease, show, spending)
+        overall.finish(cell.cell_id)
         if done.reason:
             log.console.print(
                 f"[yellow]  ended after {done.done} of {done.total}: {done.reason}[/]"
             )
 
     title = f"{plan.suite.name}: {plan.served_name} {cell.policy} at {cell.concurrency}"
-    await log.run(title + (f" #{cell.repeat + 1}" if plan.suite.repeats > 1 else ""), work)
+    again = f" #{cell.repeat + 1}" if plan.suite.repeats > 1 else ""
+    await log.run(title + (" A/A" if cell.repeat == A_A else again), work)

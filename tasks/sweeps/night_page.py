@@ -12,7 +12,7 @@ from tasks.sweeps.gates import Outcome
 from tasks.sweeps.night_record import Record
 from tasks.sweeps.night_verdict import StageResult
 
-HEAD = ("gate", "set-up", "", "than the bound or baseline", "n", "value", "95 % interval", "p")
+HEAD = ("gate", "set-up", "", "than the baseline", "n", "value", "95 % interval", "p")
 
 
 def night_page(record: Record, results: Sequence[StageResult], notes: Sequence[str] = ()) -> str:
@@ -63,7 +63,8 @@ def _cells(found: Outcome) -> tuple[str, ...]:
     interval = "" if found.low is None else f"{_number(found.low)} to {_number(found.high)}"
     p = "" if found.p is None else "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
     n = "" if found.n is None else str(found.n)
-    told = (str(found.gate), found.where, f"**{found.status}**", found.verdict)
+    than = found.verdict if found.cells_a else ""
+    told = (str(found.gate), found.where, f"**{found.status}**", than)
     return (*told, n, _number(found.value), interval, p)
 
 

@@ -39,7 +39,7 @@ class StageResult:
     """Whether nothing of it is missing."""
     sweep_id: str | None = None
     against: str = ""
-    """What its margins were judged against, in words."""
+    """What its margins were judged against, in words; empty where nothing was there."""
     outcomes: tuple[Outcome, ...] = ()
 
 
@@ -71,7 +71,7 @@ def judge_stage(
     enter_verdicts(catalog, side, outcomes)
     status = _status(outcomes)
     said = "all gates passed" if status == "passed" else _words(outcomes, status)
-    compared = lacking if against is None else _against(suite, last, against)
+    compared = "" if against is None else _against(suite, last, against)
     return StageResult(stage, status, said, True, sweep_id, compared, outcomes)
 
 
@@ -118,16 +118,19 @@ def judge_night(night: Night, results: Sequence[StageResult], last: Record | Non
     if failed := [result for result in results if result.status == "failed"]:
         word, reason = "worse", "; ".join(f"{each.stage}: {each.reason}" for each in failed)
     elif not whole:
-        lacking = next(result for result in results if not result.whole)
-        reason = f"{lacking.stage}: {lacking.reason}"
+        missing = next(result for result in results if not result.whole)
+        reason = f"{missing.stage}: {missing.reason}"
     elif not open_:
         better = any(each.verdict == "better" and each.cells_a for each in outcomes)
         word, reason = "better" if better else "same", _passed(outcomes)
         accepted = "all gates passed"
+    elif last is None and all(each.reason == NO_BASELINE for each in open_):
+        bounds = len(outcomes) - len(open_)
+        reason = f"{NO_BASELINE} to compare it with; {bounds} of {bounds} bounds passed"
+        accepted = "the first whole night; nothing speaks against it"
     else:
-        reason = _words(open_, "inconclusive")
-        if last is None and all(each.reason == NO_BASELINE for each in open_):
-            accepted = "the first whole night; nothing speaks against it"
+        undecided = [result for result in results if result.status == "inconclusive"]
+        reason = "; ".join(f"{each.stage}: {each.reason}" for each in undecided)
     sweeps = {each.stage: each.sweep_id for each in results if each.sweep_id is not None}
     label = None if last is None else last.night.label
     return Record(night, word, reason, accepted, whole, label, sweeps)

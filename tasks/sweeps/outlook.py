@@ -7,7 +7,7 @@ are some, else of the nearest concurrency, which is said.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
@@ -58,8 +58,9 @@ class CellOutlook:
 class Outlook:
     """What a plan would do."""
 
-    plan: Plan
-    cells: tuple[CellOutlook, ...]
+    # Not shown: asyncio.run shows what it returns to nobody, which took as long as all else.
+    plan: Plan = field(repr=False)
+    cells: tuple[CellOutlook, ...] = field(repr=False)
     accuracy: float | None
     """Of past cells."""
     detectable: float | None

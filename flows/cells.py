@@ -109,7 +109,7 @@ async def _run_one(
             nonlocal shown
             overall.tell(cell.cell_id, state.done, state.counted, state.correct, state.infra)
             now = time.monotonic()
-            if now - shown < SHOW_S and state.done < state.total:
+            if now - shown < SHOW_S and state.done < state.total and not state.paused:
                 return  # hundreds of samples may end in a second
             shown = now
             note = f"accuracy {state.correct / state.counted:.0%}" if state.counted else ""

@@ -29,6 +29,7 @@ from tasks.scoring.statistics import (
     judge,
     simultaneous_confidence,
 )
+from tasks.sweeps.comparing import MOST_LOST
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -65,6 +66,20 @@ select pair, list(a order by task_id) filter (a is not null and b is not null) a
        list(b order by task_id) filter (a is not null and b is not null) as b,
        count(*) filter (a is null or b is null) as left_out
 from sides group by pair order by pair
+"""
+
+# Of each side, the share of its samples that infrastructure or a scorer kept out of every score.
+LOST_SQL = """
+with members as (
+    select unnest($sides) as side, unnest($cells) as cell_id
+),
+samples as (
+    select side, bool_or(status in ('infra_error', 'scorer_error')) and not bool_or({counted})
+               as lost
+    from attempts join members using (cell_id)
+    group by side, cell_id, coalesce(sample_id, attempt_id)
+)
+select side, avg(coalesce(lost, false)::int) as share from samples group by side
 """
 
 
@@ -219,11 +234,14 @@ def _compared(
         side: i for i, side in enumerate(sorted({s for p in pairs for s in (p.cells_a, p.cells_b)}))
     }
     members = [(name, cell) for side, name in names.items() for cell in side]
+    sides, cells = [name for name, _ in members], [cell for _, cell in members]
+    gone = rows(connection, LOST_SQL.format(counted=COUNTED), sides=sides, cells=cells)
+    shares = {row["side"]: float(row["share"]) for row in gone}
     found = rows(
         connection,
         PAIRED_SQL.format(column=figure.column, counted=COUNTED),
-        sides=[side for side, _ in members],
-        cells=[cell for _, cell in members],
+        sides=sides,
+        cells=cells,
         pairs=list(range(len(pairs))),
         firsts=[names[pair.cells_a] for pair in pairs],
         seconds=[names[pair.cells_b] for pair in pairs],
@@ -245,10 +263,20 @@ def _compared(
         for each, more in zip(plain, wide, strict=True)
     ]
     verdicts = judge(findings, SAME_WITHIN, figure.higher_is_better)
-    return [
-        _row(pairs[row["pair"]], figure, row["left_out"], each, unit, verdict)
-        for row, each, unit, verdict in zip(kept, plain, units, verdicts, strict=True)
-    ]
+    made = []
+    for row, each, unit, verdict in zip(kept, plain, units, verdicts, strict=True):
+        pair = pairs[row["pair"]]
+        lost = max(shares.get(names[side], 0.0) for side in (pair.cells_a, pair.cells_b))
+        made.append(_row(pair, figure, row["left_out"], each, unit, _unless_lost(verdict, lost)))
+    return made
+
+
+def _unless_lost(verdict: Verdict, share: float) -> Verdict:
+    """The verdict; none where a side's scores leave out too many of its samples."""
+    if share <= MOST_LOST:
+        return verdict
+    reason = f"{share:.0%} of a side's samples were lost to infrastructure or a scorer"
+    return verdict._replace(word="inconclusive", reason=reason)
 
 
 def _row(

@@ -24,7 +24,17 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
 def fold(text: str) -> str:
-    """The text as it is compared; empty only where it was."""
+    """The text as it is compared; empty only where it was.
+
+    What is taken away may be what made a point part of a number ("b:.0"), so it is done until
+    nothing changes; each time something is taken away.
+    """
+    while (folded := _folded(text)) != text:
+        text = folded
+    return text
+
+
+def _folded(text: str) -> str:
     lowered = unicodedata.normalize("NFKC", text).casefold().replace("\u2212", "-")
     lowered = _THOUSANDS.sub("", lowered)
     kept = {match.start() for match in _IN_NUMBER.finditer(lowered)}
@@ -48,7 +58,7 @@ class ShortAnswer:
     """The answer is one of the aliases, but for case, articles and punctuation."""
 
     name: str = "short_answer"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "pure"
 
     async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:

@@ -12,11 +12,9 @@ from tasks.sweeps.gates import Outcome
 from tasks.sweeps.night_record import Record
 from tasks.sweeps.night_verdict import StageResult
 
-HEAD = ("gate", "set-up", "", "than the baseline", "n", "value", "95 % interval", "p")
-
 
 def night_page(record: Record, results: Sequence[StageResult], notes: Sequence[str] = ()) -> str:
-    """The night's verdict, its reason, and a table for each stage."""
+    """The night's verdict, its reason, and each stage's gates."""
     lines = [f"# {record.night.label}: {record.verdict}", "", record.reason, ""]
     kept = f"accepted: {record.accepted}" if record.accepted else "not accepted"
     lines.append(f"Compared with: {record.baseline or 'no earlier night'}. This night is {kept}.")
@@ -26,9 +24,7 @@ def night_page(record: Record, results: Sequence[StageResult], notes: Sequence[s
         if result.sweep_id is not None:
             against = f", margins against {result.against}" if result.against else ""
             lines += ["", f"Sweep `{result.sweep_id}`{against}"]
-        if result.outcomes:
-            lines += ["", _row(HEAD), _row(("---",) * len(HEAD))]
-            lines += [_row(_cells(each)) for each in result.outcomes]
+        lines += ["", *map(_line, result.outcomes)]
     return "\n".join(lines) + "\n"
 
 
@@ -59,18 +55,19 @@ def night_dict(
     }
 
 
-def _cells(found: Outcome) -> tuple[str, ...]:
-    interval = "" if found.low is None else f"{_number(found.low)} to {_number(found.high)}"
-    p = "" if found.p is None else "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
-    n = "" if found.n is None else str(found.n)
-    than = found.verdict if found.cells_a else ""
-    told = (str(found.gate), found.where, f"**{found.status}**", than)
-    return (*told, n, _number(found.value), interval, p)
+def _line(found: Outcome) -> str:
+    """One gate at one set-up. No table: in a run's narrow page half of its columns are out of
+    sight."""
+    said = [] if found.value is None else [_number(found.value)]
+    if found.low is not None and found.high is not None:
+        said.append(f"95 % interval {_number(found.low)} to {_number(found.high)}")
+    if found.p is not None:
+        said.append("p < 0.001" if found.p < 0.001 else f"p = {found.p:.3f}")
+    said += [] if found.n is None else [f"n = {found.n}"]
+    said += [f"**{found.verdict}**"] if found.cells_a else []
+    where = f" ({found.where})" if found.where else ""
+    return f"- **{found.status}**: {found.gate}{where}: {', '.join(said) or found.reason}"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _number(value: float) -> str:
+    return f"{value:.3g}"

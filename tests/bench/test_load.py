@@ -26,11 +26,12 @@ from tasks.agents.client import COMPLETIONS, Client
 @pytest.fixture
 async def mock() -> AsyncIterator[tuple[Clock, str]]:
     """The mock engine in this process, and its URL."""
-    clock = Clock()
     loop = asyncio.get_running_loop()
+    clock = Clock()
     server = await loop.create_server(lambda: Wire(clock), "127.0.0.1", 0)
     yield clock, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     server.close()
+    clock.close()
 
 
 async def test_the_mock_is_never_early_and_streams_its_chunks(mock: tuple[Clock, str]) -> None:

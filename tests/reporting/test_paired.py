@@ -3,7 +3,7 @@
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import CellSummary, summarise
+from tasks.reporting import CellSummary, paired, summarise
 from tasks.reporting.paired import (
     RATE,
     SCORE,
@@ -46,6 +46,25 @@ def test_scores_are_paired_by_task(found: list[Compared]) -> None:
 def test_the_void_attempt_is_at_a_task_of_its_own(found: list[Compared]) -> None:
     """An infra_error counts on no side: it is not even a task left out."""
     assert all(each.left_out == 0 for each in found if each.figure == SCORE.name)
+
+
+def test_what_was_lost_to_infrastructure_leaves_no_verdict(
+    connection: DuckDBPyConnection, cells: list[CellSummary], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of dozens of a side's samples: beside a bound below that, nothing says who is better."""
+    pairs = policy_pairs(cells)
+    lost = {cell.concurrency for cell in cells if cell.n_infra}
+    assert {f"{at} at once" for at in lost} < {"nowhere", *(pair.where for pair in pairs)}
+    before = compare_pairs(connection, pairs)
+    monkeypatch.setattr(paired, "MOST_LOST", 0.001)
+    after = compare_pairs(connection, pairs)
+    assert [each.change for each in after] == [each.change for each in before]
+    hit = [each for each in after if each.where in {f"{at} at once" for at in lost}]
+    assert hit and {each.verdict for each in hit} == {"inconclusive"}
+    assert all("samples were lost to infrastructure" in each.reason for each in hit)
+    assert {each.verdict for each in before if each.where in {e.where for e in hit}} > {
+        "inconclusive"
+    }
 
 
 def test_faster_is_better(found: list[Compared], cells: list[CellSummary]) -> None:

@@ -283,7 +283,8 @@ async def test_the_page_says_what_was_compared_with_what(nights: Make) -> None:
     page = night_page(record, found.results, ["nightly-2026-11-01 was late"])
     for words in (
         "# nightly-2026-11-02: worse", "Compared with: nightly-2026-11-01",
-        "score no worse than the baseline by 0.05", "**failed**", "| 100 | -0.2 |", "| < 0.001 |",
+        "- **failed**: score no worse than the baseline by 0.05 (stdlib, pocket, cap, 8 at once)",
+        "p < 0.001, n = 100, **worse**",
         "nightly-2026-11-01 was late.", "accepted: the first whole night",
     ):  # fmt: skip
         assert words in page, page

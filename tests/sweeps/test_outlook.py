@@ -89,3 +89,8 @@ def test_too_few_tasks_are_said_to_be() -> None:
     """A difference above 1 is none."""
     assert detectable_words(0.5, 1.4) == "so few tasks would show no difference between two cells"
     assert detectable_words(None, None) == ""
+
+
+async def test_an_outlook_is_short_when_it_is_shown(sweep: Sweep) -> None:
+    """asyncio.run makes the repr of what it returns: of 100,000 samples that takes seconds."""
+    assert len(repr(outlook_of(plan_of(GRID), sweep.catalog))) < 200

@@ -66,8 +66,7 @@ class Alarm:
 
     def set(self, at: float) -> None:
         """Ring at `at` (seconds), and at no other time."""
-        seconds = int(at)
-        once = (ctypes.c_long * 4)(0, 0, seconds, int((at - seconds) * 1e9) + 1)
+        once = (ctypes.c_long * 4)(0, 0, *divmod(int(at * 1e9) + 1, 10**9))
         if self._kernel.timerfd_settime(self._file, ABSOLUTE, once, None) < 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
 

@@ -73,10 +73,12 @@ async def _tell_prefect(record: Record, page: str) -> None:
 
 
 def ended(night: Mapping[str, Any]) -> Any:
-    """The state of the flow run, named by the verdict: `Completed` where the night was accepted,
-    else `Failed`, for somebody should look at it."""
+    """The state of the flow run: `Completed` where the night was accepted, else `Failed`, for
+    somebody should look at it; the verdict is its message.
+
+    The states keep Prefect's own names: its pages leave out runs whose state has another.
+    """
     from prefect.states import Completed, Failed
 
     kind = Completed if night["accepted"] else Failed
-    message = f"{night['night']}: {night['reason']}"
-    return kind(name=str(night["verdict"]).capitalize(), message=message)
+    return kind(message=f"{night['night']}: {night['verdict']}: {night['reason']}")

@@ -115,6 +115,8 @@ class Trajectory:
     status: str = "cancelled"
     stop_reason: str = ""
     error_type: str | None = None
+    http_status: int | None = None
+    """Of the call that ended it as an infra_error."""
     answer: str | None = None
     steps: int = 0
     prompt_tokens: int = 0
@@ -158,7 +160,7 @@ async def run_attempt(
         trajectory.error_type = str(error)[:200]
     except ModelCallFailed as error:
         trajectory.status, trajectory.stop_reason = "infra_error", Stop.MODEL_CALL_FAILED
-        trajectory.error_type = str(error)[:200]
+        trajectory.error_type, trajectory.http_status = str(error)[:200], error.status
     except ToolUnavailable as error:
         trajectory.status, trajectory.stop_reason = "infra_error", Stop.TOOL_UNAVAILABLE
         trajectory.error_type = str(error)[:200]

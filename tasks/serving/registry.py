@@ -28,6 +28,7 @@ from tasks.serving.providers import NEWER, PROVIDERS
 
 SECRET = re.compile(r"key|secret|password|authorization|(^|[._-])token$", re.IGNORECASE)
 """Fields whose value is not shown: somebody may have written a key there."""
+ADDRESS = re.compile(r"https?://[^/\s]+")
 PASSWORD = re.compile("://[^/]*@")
 RESERVED = frozenset(("model", "messages", "tools", "stream"))
 """Fields of a request that are not an entry's to set."""
@@ -129,6 +130,8 @@ class Model(_Strict):
     @field_validator("endpoint")
     @classmethod
     def _no_password(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and not ADDRESS.match(endpoint):
+            raise ValueError("not an http(s) URL")
         if endpoint is not None and PASSWORD.search(endpoint):
             raise ValueError("a password in a URL ends up in tables; name `api_key_env`")
         return endpoint

@@ -20,7 +20,7 @@ from storage.writer import end_attempts
 from tasks.agents.loop import Trajectory
 from tasks.scoring import Score
 from tasks.serving.engine import Engine
-from tasks.serving.errors import ServingError
+from tasks.serving.errors import EngineFailed, ServingError
 from tasks.serving.outside import Outside
 from tasks.serving.services import GatewayClient
 from tasks.sweeps.attempt import COUNTED, Attempts
@@ -37,6 +37,8 @@ from tasks.sweeps.watching import ENDED_EARLY, over_time, watches_of
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
 WATCH_S = 0.5
 RETRY_WAIT_S = 2.0
+REFUSALS = frozenset((401, 403, 404))  # no key, no right, no such model: for somebody to mend
+REFUSED_AT_MOST = 8
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class _CellRun:
         self.progress, self.on_progress, self.spending = progress, on_progress, spending
         self.entry = Entry(cell, catalog, run_id, lease)
         self.watches = watches_of(plan, cell, catalog)
-        self.running = 0
+        self.running = self.refused = 0
 
     async def run(self, missing: list[Sample]) -> None:
         """Sessions take samples in order until no more is given out."""
@@ -145,6 +147,9 @@ class _CellRun:
             skipped = 0 if due_s is None else len(due_s) - len(missing)
             left = None if due_s is None else [at - due_s[skipped] for at in due_s[skipped:]]
             self.tap = Tap(missing, left)
+            if is_paused(self.catalog, self.plan.sweep_id):
+                self.tap.pause()
+                self.progress.paused = True
             sessions = [
                 asyncio.create_task(self._session(start_s))
                 for start_s in ramp_starts(suite.load, cell.concurrency)
@@ -189,8 +194,24 @@ class _CellRun:
             # Longer than the guards need to notice a dead engine, so that its death costs
             # each session one attempt and not all of them.
             await asyncio.sleep(nth * RETRY_WAIT_S)
-            if (await self._attempt(due)).status != "infra_error":
+            done = await self._attempt(due)
+            if done.status != "infra_error" or self._is_refused(done):
                 break
+
+    def _is_refused(self, done: Trajectory) -> bool:
+        """Whether the endpoint says no, which asking again does not change.
+
+        Raises EngineFailed once it has said so to many, and nobody was answered.
+        """
+        if done.http_status not in REFUSALS:
+            return False
+        self.refused += 1
+        if self.refused >= REFUSED_AT_MOST and not self.progress.done:
+            raise EngineFailed(
+                f"every call was refused, {self.refused} of them: {done.error_type}\n"
+                "Mend the model's entry or its key, then run the same command again."
+            )
+        return True
 
     async def _attempt(self, due: Due) -> Trajectory:
         sample = due.sample

@@ -139,9 +139,11 @@ def test_nights_in_the_ui(store: Store, ui: Ui, told: Any, tmp_path: Path) -> No
     first = ui.run(
         suite_file=night_file(tmp_path, {"at_least": 0.1}, {"margin": 0.5}), night="2020-01-01"
     )
-    assert (first["state"]["type"], first["state"]["name"]) == ("COMPLETED", "Inconclusive")
+    assert first["state"]["name"] == "Completed"
+    assert first["state"]["message"].startswith("short-2020-01-01: inconclusive: ")
     worse = ui.run(suite_file=night_file(tmp_path, {"at_least": 2.0}), night="2020-01-02")
-    assert (worse["state"]["type"], worse["state"]["name"]) == ("FAILED", "Worse")
+    assert worse["state"]["name"] == "Failed"
+    assert worse["state"]["message"].startswith("short-2020-01-02: worse: ")
 
     # Planned for yesterday at a later hour, or for today where the day has just begun.
     hour = (datetime.now(UTC) + timedelta(hours=1)).hour
@@ -157,7 +159,7 @@ def test_nights_in_the_ui(store: Store, ui: Ui, told: Any, tmp_path: Path) -> No
         suite_file=night_file(tmp_path, schedule=f"0 {hour} * * *"),
         models=str(tmp_path / "models.yaml"),
     )
-    assert (late["state"]["type"], late["state"]["name"]) == ("FAILED", "Inconclusive")
+    assert late["state"]["name"] == "Failed" and ": inconclusive: " in late["state"]["message"]
     assert "EngineFailed" in late["state"]["message"]
 
     rows = store.sql("select verdict, reason from verdicts where metric = 'night' order by reason")

@@ -41,7 +41,7 @@ name: kills
 policies: [passthrough, cap]
 concurrency: {[2, 4] if FULL else [4]}
 cap: 2
-tasks: {FAMILIES % (40 if FULL else 25)}
+tasks: {FAMILIES % (70 if FULL else 30)}
 """
 OWN_ENGINE = f"""
 name: owned

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from storage import catalog as cat
 from storage import leases
+from tasks.serving import EngineFailed
 from tasks.sweeps.budget import Spending
 from tasks.sweeps.plan import Plan, enter_plan
 from tasks.sweeps.runner import Progress, run_cell
@@ -182,3 +183,29 @@ async def test_how_late_the_client_was_is_in_the_store(sweep: Sweep) -> None:
     names = [name for name, *_ in rows]
     assert names == ["client:cpu_share", "client:loop_lag_seconds", "client:sessions"]
     assert all(low >= 0 for _, low, _ in rows) and rows[2][2] == 2.0
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_an_endpoint_that_refuses_all_ends_the_run(sweep: Sweep, status: int) -> None:
+    """Nobody is asked three times what nobody may ask; the message says what to mend."""
+
+    async def refuse(_: web.Request, body: dict[str, Any]) -> web.Response:
+        sweep.agent.asked.append("refused")
+        return web.json_response({"error": "no such key"}, status=status)
+
+    sweep.double.reply = refuse
+    plan = plan_with(40, concurrency=(2,))
+    cell = sweep.enter(plan)
+    with pytest.raises(EngineFailed, match=f"every call was refused, 8 of them: HTTP {status}"):
+        await sweep.run(plan, cell)
+    assert len(sweep.agent.asked) <= 10
+    assert sweep.sql("select distinct status from attempts") == [("infra_error",)]
+    assert sweep.sql(CELLS) == [("incomplete", None)]
+
+
+async def test_one_refusal_does_not_end_a_run_that_is_answered(sweep: Sweep) -> None:
+    """It is no reason to ask the same again, nor to give the others up."""
+    plan = plan_with(6)
+    sweep.agent.odd = {"what is 1 + 1": [404]}
+    progress = await sweep.run(plan, sweep.enter(plan))
+    assert (progress.done, progress.infra) == (5, 1)

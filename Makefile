@@ -44,7 +44,7 @@ harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## Inspect, lm-eval and verifi
 demo: setup ## the whole chain on this machine, in under ten minutes
 	$(BIN)/tutti demo
 
-scheduling: setup assets/random/config.json ## schedulers on a real vLLM: suite and report (20 minutes)
+scheduling: setup assets/random/config.json ## schedulers on a real vLLM: suite and report (12 minutes)
 	$(BIN)/tutti sweep run scheduling
 
 # The size of docs/gateway.md's small set-up.

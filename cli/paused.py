@@ -23,9 +23,11 @@ def set_paused(catalog: Catalog, sweep_id: str, since: datetime | None) -> None:
 
 
 def running(catalog: Catalog, sweep_id: str) -> int:
-    """Attempts of the sweep that have begun and are not yet in the store."""
-    states, cells = cat.attempt_states.c, cat.cells.c
+    """Attempts that whoever runs the sweep now has begun and that are not yet in the store."""
+    states, cells, leases = cat.attempt_states.c, cat.cells.c, cat.leases.c
     of = sa.select(cells.cell_id).where(cells.sweep_id == sweep_id)
+    own = sa.select(leases.token).where(leases.name == sweep_id).scalar_subquery()
     count = sa.func.count().label("n")
     query = sa.select(count).where(states.cell_id.in_(of), states.state == "running")
+    query = query.where(states.lease_token == own)  # a killed run's wait for the next to end them
     return int(catalog.rows(query)[0]["n"])

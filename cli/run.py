@@ -62,7 +62,7 @@ def run(
     """
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent}
-    chosen["budget"] = {"minutes": minutes, "usd": usd} if minutes or usd else None
+    budget = {n: v for n, v in (("minutes", minutes), ("usd", usd)) if v is not None}
     sought = {"step_latency_p95": latency, "accuracy": accuracy}
     sought |= {"lowest": lowest, "highest": highest}
     how = _How(models, prefect, as_json, dry_run)
@@ -70,17 +70,23 @@ def run(
     def work() -> bool:
         path = suites.path_of(suite)
         if _is_night(path):
-            given = [*chosen.values(), *sought.values(), ids, expert, dry_run, find]
+            given = [*chosen.values(), *sought.values(), ids, expert, dry_run, find, budget]
             return _night(path, given, night, how)
         if night is not None:
             raise UsageError(f"--night: {path} is a suite; only a night file has nights")
-        if not find and (only := [name for name, value in sought.items() if value is not None]):
-            raise UsageError(f"{', '.join(only)}: only with --find")
+        if not find and any(value is not None for value in sought.values()):
+            raise UsageError("--latency, --accuracy, --lowest and --highest are of --find")
         wanted = suites.suite_of(suite, ids, expert, **chosen)
-        return _suite(wanted, sought if find else None, how)
+        return _suite(_within(wanted, budget), sought if find else None, how)
 
     if not guarded(work):
         raise typer.Exit(INCONCLUSIVE)
+
+
+def _within(suite: "Suite", budget: dict[str, float]) -> "Suite":
+    from tasks.sweeps.suite import with_fields
+
+    return with_fields(suite, {"budget": suite.budget.model_dump() | budget} if budget else {})
 
 
 class _How(NamedTuple):
@@ -101,9 +107,11 @@ def _night(path: Path, given: list[Any], night: datetime | None, how: _How) -> b
 
 def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: _How) -> bool:
     if how.dry_run:
+        from tasks.sweeps.grid import parts
         from tasks.sweeps.task_set import dry_run as shown
 
-        typer.echo(shown(wanted))
+        for part in {each.benchmark: each for each in parts(wanted)}.values():
+            typer.echo(shown(part))
         return True
     if sought is not None:
         from cli.find import run_find
@@ -125,6 +133,8 @@ def _measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> boo
     from flows.sweep import eval_sweep
     from storage import catalog as cat
     from storage import open_catalog
+    from tasks.sweeps.grid import parts
+    from tasks.sweeps.plan import A_A
 
     sweep_id = run_flow(eval_sweep, prefect, as_json, suite, models)
     cells = cat.cells.c
@@ -134,6 +144,8 @@ def _measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> boo
         cells.policy.in_(suite.policies),  # what an earlier plan of the sweep had is not asked for
         cells.concurrency.in_(suite.concurrency),
         cells.repeat < suite.repeats,
+        cells.repeat >= (A_A if suite.a_a else 0),
+        cells.benchmark.in_([part.benchmark_name for part in parts(suite)]),
     )
     with open_catalog() as catalog:
         left = len(catalog.rows(unfinished))

@@ -68,8 +68,8 @@ async def run_sweep(
         whole=whole,
         sweep_id=None if whole is None else sweep_id_of(whole),
     )
-    enter_plan(plan, catalog)
     with held(catalog, plan.sweep_id) as lease:
+        enter_plan(plan, catalog)  # under the lease: a process that is refused changes nothing
         missing = missing_cells(plan, catalog)
         if missing and (line := detectable_line(plan, catalog)):
             log.console.print(f"[dim]  {line}[/]")

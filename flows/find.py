@@ -99,7 +99,7 @@ class _Levels:
         """What a level's cells came to; or why they are not complete."""
         probe = probe_suite(self.suite, policy, level, repeats, limit_s)
         where = (self.task_set, self.bench, self.catalog, self.run_id, self.log)
-        plan = await run_sweep(probe, *where, spending=self.spending)
+        plan = await run_sweep(probe, *where, whole=self.suite, spending=self.spending)
         cells = [cell.cell_id for cell in plan.cells]
         if left := never_run(self.catalog, cells):
             return f"{left} samples are left; the same command goes on"

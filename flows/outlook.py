@@ -5,6 +5,8 @@ from pathlib import Path
 from flows.bench import open_bench
 from flows.stages import StageLog
 from storage import Catalog, open_catalog
+from tasks.serving import pick_models
+from tasks.sweeps.engines import check_names
 from tasks.sweeps.grid import parts, sweep_id_of
 from tasks.sweeps.outlook import Outlook, outlook_of
 from tasks.sweeps.plan import make_plan
@@ -20,8 +22,10 @@ async def outlook(suite: Suite, models: Path) -> tuple[Outlook, ...]:
     Raises RegistryError, BenchmarkError, and SuiteError where its tasks are yet to be made.
     """
     found = []
+    every = parts(suite)
+    check_names(pick_models(models, dict.fromkeys(part.model for part in every)))
     with open_catalog() as catalog:
-        for part in parts(suite):
+        for part in every:
             others = other_models(part)
             async with open_bench(
                 part.model, models, None, catalog, StageLog(), others=others

@@ -15,7 +15,9 @@ from flows.publish import publish_report
 from flows.stages import StageLog
 from storage import Catalog, open_catalog
 from tasks.runs import recorded_run
+from tasks.serving import pick_models
 from tasks.sweeps.budget import Spending
+from tasks.sweeps.engines import check_names
 from tasks.sweeps.grid import parts
 from tasks.sweeps.roles import other_models
 from tasks.sweeps.suite import Suite
@@ -46,6 +48,7 @@ async def measure(
 ) -> str:
     """What is missing of a suite, part by part, and its report; returns the sweep's id."""
     every, whole = parts(suite), suite if suite.is_grid else None
+    check_names(pick_models(models, dict.fromkeys(part.model for part in every)))
     spending = Spending(suite.budget)
     sweep_id = ""
     async with library_of(every, catalog, log) as library:

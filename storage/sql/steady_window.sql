@@ -1,9 +1,10 @@
 -- The window of a cell in which every session slot was busy and its figures had settled.
--- Busy: from the moment the last slot was first filled to the moment the last sample started (after
--- that the cell drains). In an open loop as many sessions have arrived as are asked for at once. A
--- cell that was interrupted and resumed has its window in the run that made most of its samples, so
--- that the gap between runs is in nobody's rates. No window, and the reason, where there are too few
--- samples to fill the slots twice. Attempts void by an infra_error are no samples.
+-- Busy: from the moment as many samples had started as there are slots, and nine tenths of them ran
+-- at once (a ramp starts them one by one), to the moment the last sample started (after that the cell
+-- drains). In an open loop as many sessions have arrived as are asked for at once. A cell that was
+-- interrupted or paused has its window in the stretch that made most of its samples, so that the gap
+-- is in nobody's rates. No window, and the reason, where there are too few samples to fill the slots
+-- twice. Attempts void by an infra_error are no samples.
 -- Settled: the busy span in 40 batches; the start moves to where MSER is smallest in its first half,
 -- of steps per batch (a step counts where its call ended) and of mean KV use, to the later of both.
 -- MSER(d) = the squared deviations of the batches from d on, over the square of how many they are:
@@ -13,28 +14,49 @@
 -- Source: White, "An effective truncation heuristic for bias reduction in simulation output",
 -- Simulation 69 (1997) 323; the middle as in White, Cobb and Spratt, Winter Simulation Conference 2000.
 create or replace macro steady_window(cell) as table
-with samples as (
-    select * from attempts where cell_id = cell and status != 'infra_error'
+with pauses as (
+    select cell_id, "at" from server_metrics where cell_id = cell and name = 'client:paused'
 ),
-runs_of_cell as (
-    select cell_id, run_id, count(*) as n from samples group by cell_id, run_id
+samples as (
+    select a.cell_id, attempt_id, concurrency, due_at, started_at, ended_at,
+           coalesce(run_id, '') || '#' || count(p."at") as stretch
+    from (from attempts where cell_id = cell and status != 'infra_error') a
+         left join pauses p on a.cell_id = p.cell_id and p."at" < a.started_at
+    group by a.cell_id, attempt_id, concurrency, due_at, started_at, ended_at, run_id
+),
+stretches as (
+    select cell_id, stretch, count(*) as n from samples group by cell_id, stretch
 ),
 longest as (
-    select cell_id, arg_min(coalesce(run_id, ''), (-n, coalesce(run_id, ''))) as run_id,
-           count(*) as runs
-    from runs_of_cell group by cell_id
+    select cell_id, arg_min(stretch, (-n, stretch)) as stretch, count(*) as runs
+    from stretches group by cell_id
 ),
 began as (
-    select s.cell_id, s.started_at, s.concurrency, s.due_at, runs,
+    select s.cell_id, s.started_at, s.ended_at, s.concurrency, s.due_at, runs,
            row_number() over (partition by s.cell_id order by s.started_at, s.attempt_id) as nth
-    from samples s join longest l
-        on s.cell_id = l.cell_id and coalesce(s.run_id, '') = l.run_id
+    from samples s join longest l on s.cell_id = l.cell_id and s.stretch = l.stretch
+),
+moves as (
+    select cell_id, concurrency, started_at as "at", 1 as step from began
+    union all
+    select cell_id, concurrency, ended_at, -1 from began
+),
+at_once as (
+    select cell_id, concurrency, "at",
+           sum(step) over (partition by cell_id order by "at", step
+                           rows between unbounded preceding and current row) as running
+    from moves
+),
+full_slots as (
+    select cell_id, min("at") filter (running >= ceil(0.9 * concurrency)) as since
+    from at_once group by cell_id
 ),
 edges as (
-    select cell_id, count(*) as n, any_value(concurrency) as slots,
-           min(started_at) filter (nth = concurrency) as filled, max(started_at) as last_start,
-           2 * count(due_at) > count(*) as is_open, any_value(runs) as runs
-    from began group by cell_id
+    select b.cell_id, count(*) as n, any_value(concurrency) as slots,
+           min(started_at) filter (nth = concurrency) as last_slot, max(started_at) as last_start,
+           2 * count(due_at) > count(*) as is_open, any_value(runs) as runs,
+           if(is_open, last_slot, greatest(last_slot, any_value(since))) as filled
+    from began b join full_slots f on b.cell_id = f.cell_id group by b.cell_id
 ),
 zero as (
     select cell as key, min(sent_at) as t0 from calls where cell_id = cell
@@ -46,7 +68,7 @@ judged as (
                    when last_start <= filled then 'slots were never all busy'
                    end as no_window,
            if(is_open, 'as many sessions arrived as asked for', 'all session slots busy')
-           || if(runs > 1, ', in the longest of its runs', '') as busy
+           || if(runs > 1, ', in the longest of its stretches', '') as busy
     from zero left join edges e on e.cell_id = key
 ),
 span as (

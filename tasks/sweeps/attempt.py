@@ -21,6 +21,7 @@ from tasks.agents.sandbox import Sandbox, SandboxSessions, strongest_level
 from tasks.agents.toolbox import Toolbox
 from tasks.agents.tools import Offered, Tools
 from tasks.scoring import SCORERS, Means, Score, ScorerFailed
+from tasks.sweeps.load import sessions_of
 from tasks.sweeps.plan import Cell, Plan, Sample
 from tasks.sweeps.problem import Problem, attempted
 from tasks.sweeps.roles import Cast
@@ -54,6 +55,8 @@ class Attempts:
         """`url` is the gateway's, `search_url` the retrieval service's where there is one;
         `on_step` hears how many seconds each step of tutti's agent took."""
         self._on_step = on_step
+        self.aside_usd = 0.0
+        """What judges and users cost so far, which is in no attempt's cost."""
         self.plan, self.cell = plan, cell
         self._url, self._search_url = url, search_url
         suite = plan.suite
@@ -71,8 +74,8 @@ class Attempts:
             sessions = None
             if suite.python == "session":  # as many as run at once: none makes room for another
                 # Nor is one closed while its attempt is held: what it knows must not depend on it.
-                idle_s = suite.working_s * 60
-                kept = SandboxSessions(level, most=self.cell.concurrency, idle_s=idle_s)
+                idle_s, most = suite.working_s * 60, sessions_of(suite.load, self.cell.concurrency)
+                kept = SandboxSessions(level, most=most, idle_s=idle_s)
                 sessions = await stack.enter_async_context(kept)
             self._sandbox = Sandbox(level)
             file = self.plan.roles.agent
@@ -99,7 +102,10 @@ class Attempts:
             made = await self._orchestrated(sample, model, cast)
         else:
             made = await self._alone(sample, attempt_id, model)
-        return made.trajectory, await self._score(sample.problem, made, cast)
+        try:
+            return made.trajectory, await self._score(sample.problem, made, cast)
+        finally:
+            self.aside_usd += cast.aside_usd
 
     async def release(self, sample: Sample, attempt_id: str) -> None:
         """The attempt is over, so that its place at the gateway is free."""

@@ -1,7 +1,8 @@
-"""What a run may take: time and money; asked before every sample.
+"""What a run may take: time and money; asked twice a second and after every attempt.
 
-In: a suite's `budget`, and what attempts cost as they end. Out: why no more is given out, once it
-is so. What runs then is finished, so a budget is exceeded by at most what is in flight.
+In: a suite's `budget`, and what attempts cost as they end, their judge and user included. Out: why
+no more is given out, once it is so. What runs then is finished, so a budget is exceeded by at most
+what is in flight.
 """
 
 import time

@@ -44,3 +44,16 @@ def engines_of(
             )
         known[called] = engine.name
     return list(engines.values()), served
+
+
+def check_names(models: Mapping[str, Model]) -> None:
+    """See that models measured in one sweep are told apart in its tables. Raises RegistryError."""
+    known: dict[str, str] = {}
+    for name, model in models.items():
+        called = model.served_name or name
+        if called in known:
+            raise RegistryError(
+                f"models.{name} and models.{known[called]} are both called {called!r}: in one "
+                "sweep nobody could tell their figures apart"
+            )
+        known[called] = name

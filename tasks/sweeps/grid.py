@@ -13,6 +13,8 @@ from tasks.sweeps.suite import STDLIB, Suite, SuiteError
 
 AXES = {"benchmarks", "models", "policies", "concurrency", "repeats"}
 OF_A_RUN = {"budget", "gates", "baseline", "schedule", "windows", "order", "a_a", "name"}
+OF_A_CELL = {"cap", "engines", "load", "cell_s", "saturation", "stop_when_sure"}
+OF_A_CELL |= {"max_attempts", "per_session"}
 PUBLIC = ("source", "split", "limit", "ids", "where", "prompt", "command", "mcp")
 
 
@@ -27,9 +29,9 @@ def parts(suite: Suite) -> tuple[Suite, ...]:
     models = suite.models or (suite.model,)
     benchmarks = suite.benchmarks or (suite.benchmark,)
     found = tuple(_part(suite, model, benchmark) for model in models for benchmark in benchmarks)
-    for role in ("judge", "user"):
-        if getattr(suite, role) is not None and not any(getattr(each, role) for each in found):
-            raise SuiteError(f"{role}: none of {', '.join(benchmarks)} asks one")
+    for name in ("judge", "user", "search_url", *PUBLIC):
+        if getattr(suite, name) is not None and all(getattr(each, name) is None for each in found):
+            raise SuiteError(f"{name}: none of {', '.join(benchmarks)} has a use for it")
     return found
 
 
@@ -41,7 +43,9 @@ def sweep_id_of(suite: Suite) -> str | None:
     """
     if not suite.is_grid:
         return None
-    settings = suite.model_dump(mode="json", exclude=AXES | OF_A_RUN, exclude_defaults=True)
+    settings = suite.model_dump(
+        mode="json", exclude=AXES | OF_A_RUN | OF_A_CELL, exclude_defaults=True
+    )
     return artifact_id("sweep", {"grid": suite.name, "settings": settings})
 
 
@@ -49,8 +53,7 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
     change: dict[str, Any] = {"model": model, "models": (), "benchmark": benchmark}
     change["benchmarks"] = ()
     if benchmark == STDLIB:
-        change |= dict.fromkeys((*PUBLIC, "judge", "user", "agent", "search_url"))
-        change["experts"] = {}
+        change |= dict.fromkeys((*PUBLIC, "judge", "user", "search_url"))
     else:
         name = parse_asked(benchmark).name
         known = benchmark_named(name)

@@ -15,6 +15,7 @@ from storage import catalog as cat
 TICK_S, ROW_S = 0.02, 1.0
 CLIENT = "client"
 LAG, CPU, SESSIONS = "client:loop_lag_seconds", "client:cpu_share", "client:sessions"
+PAUSED = "client:paused"  # a row where a pause begins
 
 
 async def watch_client(

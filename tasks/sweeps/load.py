@@ -5,6 +5,7 @@ each sample is due; none in a closed loop, where a session starts when the one b
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -22,7 +23,7 @@ NEEDED = {"closed": None, "ramp": "over_s", "poisson": "session_s", "trace": "fi
 class Load(BaseModel):
     """How sessions start."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     kind: Literal["closed", "ramp", "poisson", "trace"] = Field(
         "closed",
@@ -110,7 +111,7 @@ def read_trace(path: Path) -> list[float]:
     found = []
     for number, entry in _entries(path, text):
         try:
-            found.append(float(entry["at"] if isinstance(entry, dict) else entry))
+            found.append(_seconds(entry["at"] if isinstance(entry, dict) else entry))
         except (ValueError, KeyError, TypeError):
             raise _no_arrival(path, number, json.dumps(entry)) from None
     if not found:
@@ -133,6 +134,13 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, Any]]:
                 yield number, json.loads(line)
             except ValueError:
                 raise _no_arrival(path, number, line) from None
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not math.isfinite(seconds):
+        raise ValueError("no time")
+    return seconds
 
 
 def _no_arrival(path: Path, number: int, entry: str) -> SuiteError:

@@ -11,10 +11,11 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
-from cronsim import CronSim, CronSimError
+from cronsim import CronSim
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from tasks.serving.registry import explain
+from tasks.sweeps.cron import check_cron
 from tasks.sweeps.errors import SuiteError
 from tasks.sweeps.gate_file import Gate
 from tasks.sweeps.suite import Budget, Suite, read_suite
@@ -73,17 +74,8 @@ class NightFile(BaseModel):
     @field_validator("schedule")
     @classmethod
     def _a_night_a_date(cls, cron: str | None) -> str | None:
-        if cron is None:
-            return None
-        if len(cron.split()) != 5:
-            raise ValueError("needs five fields: minute, hour, day, month, weekday")
-        try:
-            times = CronSim(cron, datetime(2024, 1, 1))
-            first = [next(times) for _ in range(8)]
-        except (CronSimError, StopIteration) as error:
-            raise ValueError(f"not a schedule: {error}") from None
-        if len({each.date() for each in first}) < len(first):
-            raise ValueError("plans two nights on one date; a night is named by its date")
+        if cron is not None:
+            check_cron(cron)
         return cron
 
     @field_validator("timezone")

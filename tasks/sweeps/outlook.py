@@ -25,8 +25,14 @@ PAST = """
 select c.policy, c.concurrency, count(*) as n, avg(a.cost_usd) as cost_usd,
        avg(coalesce(a.correct, false)::int) filter (a.status in ('ok', 'limit', 'model_error'))
            as accuracy,
-       epoch_us(max(a.ended_at)) / 1e6 - epoch_us(min(a.started_at)) / 1e6 as seconds
-from attempts a join cells c using (cell_id)
+       any_value(seconds) as seconds
+from attempts a join cells c using (cell_id) join (
+    -- A cell that was interrupted takes what its runs took, not the night between them.
+    select cell_id, sum(seconds) as seconds from (
+        select cell_id, epoch_us(max(ended_at)) / 1e6 - epoch_us(min(started_at)) / 1e6 as seconds
+        from attempts where status != 'cancelled' and stop_reason is distinct from 'worker_lost'
+        group by cell_id, run_id)
+    group by cell_id) using (cell_id)
 where c.benchmark = $benchmark and c.model = $model and a.status != 'cancelled'
 group by c.cell_id, c.policy, c.concurrency
 """

@@ -61,7 +61,7 @@ class Plan:
     """The registry's entry; None asks as `Model` does by default."""
     roles: Roles = NO_ROLES
     whole: Suite | None = None
-    """The suite of several benchmarks or models that this is a part of."""
+    """The suite that this is a part of, of several benchmarks or models, or a probe of."""
 
     @property
     def parents(self) -> list[str]:
@@ -126,6 +126,8 @@ def _run_order(suite: Suite) -> Iterator[tuple[str, int, int]]:
                 Random(f"{suite.tasks.seed}/{repeat}/{concurrency}").shuffle(policies)
             elif (place + repeat) % 2:
                 policies.reverse()
+            if suite.stop_when_sure is not None:  # the others are compared with its cell
+                policies.sort(key=lambda policy: policy != suite.policies[0])
             yield from ((policy, concurrency, repeat) for policy in policies)
             if suite.a_a and repeat == 0:
                 yield suite.policies[0], concurrency, A_A

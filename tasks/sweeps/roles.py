@@ -136,6 +136,8 @@ class Cast:
         """`client` is the gateway's. An empty `cell_id`: the calls belong to no cell."""
         self._client, self._cell_id = client, cell_id
         self._attempt_id, self.roles = attempt_id, roles
+        self.aside_usd = 0.0
+        """What judge and user cost, which is no part of what the attempt does."""
 
     def judge(self, step: int = 0) -> "Judged | None":
         """The judge, as scorers ask it; None where the sweep has none. `step`: after which."""
@@ -147,7 +149,12 @@ class Cast:
         served = self.roles.user
         if served is None:
             return None
-        return Heard(self.model(served, USER, WARM, _room(served.model, USER_TOKENS), seed))
+        model = self.model(served, USER, WARM, _room(served.model, USER_TOKENS), seed)
+        return Heard(model, self.pay)
+
+    def pay(self, usd: float) -> None:
+        """Somebody who is not measured was asked."""
+        self.aside_usd += usd
 
     def experts(self, seed: int) -> Experts:
         """The experts, as an orchestrator asks them."""
@@ -186,6 +193,7 @@ class Judged:
         most = _room(self._served.model, JUDGE_TOKENS)
         model = self._cast.model(self._served, JUDGE, WARM, most, seed)
         reply = await model.complete([{"role": "user", "content": prompt}], (), self._step)
+        self._cast.pay(reply.cost_usd)
         return reply.message["content"], reply.call_id
 
 
@@ -200,8 +208,9 @@ async def open_judge(url: str, served: Served) -> AsyncIterator[Callable[[str], 
 class Heard:
     """A model that remembers which call said what."""
 
-    def __init__(self, model: ChatModel) -> None:
-        self._model = model
+    def __init__(self, model: ChatModel, pay: Callable[[float], None]) -> None:
+        """`pay` hears what each answer cost."""
+        self._model, self._pay = model, pay
         self._said: list[tuple[str, str]] = []
 
     async def complete(
@@ -213,6 +222,7 @@ class Heard:
     ) -> Reply:
         """As the model's. Raises as the model does."""
         reply = await self._model.complete(messages, tools, step, positions)
+        self._pay(reply.cost_usd)
         self._said.append((reply.message["content"], reply.call_id))
         return reply
 

@@ -7,6 +7,7 @@ a new attempt. All of it under the sweep's lease: a process that was thought dea
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from storage import BufferedWriter, Catalog, Lease, StoreError, commit
+from storage import BufferedWriter, Catalog, Lease, LeaseLost, StoreError, commit
 from storage import catalog as cat
+from storage.leases import check_lease
 from storage.writer import end_attempts
 from tasks.agents.loop import Trajectory
 from tasks.scoring import Score
@@ -26,7 +28,7 @@ from tasks.serving.services import GatewayClient
 from tasks.sweeps.attempt import COUNTED, Attempts
 from tasks.sweeps.budget import Spending
 from tasks.sweeps.entry import Entry
-from tasks.sweeps.lag import watch_client
+from tasks.sweeps.lag import CLIENT, PAUSED, watch_client
 from tasks.sweeps.load import due_times, ramp_starts
 from tasks.sweeps.plan import Cell, Plan, Sample, finished_samples
 from tasks.sweeps.records import Finished, attempt_rows, lost_attempt_row
@@ -100,7 +102,8 @@ async def run_cell(
         await session.run(missing)
         status, reason = session.came_to()
     finally:
-        _set_status(catalog, cell, status, reason)
+        with contextlib.suppress(LeaseLost):  # whoever has the sweep now says what the cell is
+            _set_status(catalog, cell, lease, status, reason)
     return progress
 
 
@@ -125,13 +128,11 @@ class _CellRun:
         self.entry = Entry(cell, catalog, run_id, lease)
         self.watches = watches_of(plan, cell, catalog)
         self.running = self.refused = 0
+        self.key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id}
 
     async def run(self, missing: list[Sample]) -> None:
         """Sessions take samples in order until no more is given out."""
-        # An attempt is never there without its calls, so the gateway's rows go first.
-        before = self._flush_gateway
-        self.writer = BufferedWriter(self.catalog, lease=self.lease, before=before)
-        _set_status(self.catalog, self.cell, "running")
+        _set_status(self.catalog, self.cell, self.lease, "running")
         cell, suite = self.cell, self.plan.suite
         services, gateway = self.services, self.services.gateway
         for engine in (services.engine, *services.others):
@@ -142,14 +143,16 @@ class _CellRun:
         search_url = suite.search_url or services.search_url
         made = Attempts(self.plan, cell, gateway.url, search_url, self._step_ended)
         async with made as self.attempts:
+            # An attempt is never there without its calls, so the gateway's rows go first.
+            before = self._flush_gateway
+            self.writer = BufferedWriter(self.catalog, lease=self.lease, before=before)
             due_s = due_times(suite.load, cell.concurrency, len(cell.samples), cell.seed)
             # Of a cell that is resumed only the rest is due, from now on, as far apart as before.
             skipped = 0 if due_s is None else len(due_s) - len(missing)
             left = None if due_s is None else [at - due_s[skipped] for at in due_s[skipped:]]
             self.tap = Tap(missing, left)
-            if is_paused(self.catalog, self.plan.sweep_id):
-                self.tap.pause()
-                self.progress.paused = True
+            if await asyncio.to_thread(is_paused, self.catalog, self.plan.sweep_id):
+                self._pause(True)
             sessions = [
                 asyncio.create_task(self._session(start_s))
                 for start_s in ramp_starts(suite.load, cell.concurrency)
@@ -176,8 +179,7 @@ class _CellRun:
         engines = (self.services.engine, *self.services.others)
         guards: list[Coroutine[Any, Any, None]] = [engine.watch() for engine in engines]
         guards += [self._watch_store(), self._watch_orders()]
-        key = {"sweep_id": self.plan.sweep_id, "cell_id": self.cell.cell_id}
-        guards.append(watch_client(key, lambda: self.running, self.writer.add))
+        guards.append(watch_client(self.key, lambda: self.running, self.writer.add))
         return guards
 
     async def _session(self, start_s: float) -> None:
@@ -225,7 +227,8 @@ class _CellRun:
 
     def _count(self, sample: Sample, trajectory: Trajectory, score: Score | None) -> None:
         progress = self.progress
-        self.spending.add(trajectory.cost_usd)
+        aside_usd, self.attempts.aside_usd = self.attempts.aside_usd, 0.0
+        self.spending.add(trajectory.cost_usd + aside_usd)
         if trajectory.status == "infra_error":
             progress.infra += 1
         else:
@@ -267,17 +270,32 @@ class _CellRun:
 
     async def _watch_orders(self) -> None:
         """Pause and go on as the catalog says; end when time is over."""
-        began, cell_s = time.monotonic(), self.plan.suite.cell_s
+        last, worked_s = time.monotonic(), 0.0
+        cell_s = self.plan.suite.cell_s
         while True:
             await asyncio.sleep(WATCH_S)
-            if cell_s is not None and time.monotonic() - began >= cell_s:
+            now = time.monotonic()
+            worked_s += 0.0 if self.progress.paused else now - last
+            last = now
+            if cell_s is not None and worked_s >= cell_s:
                 self._close_if(over_time(cell_s), for_good=True)
             self._close_if(self.spending.spent())
-            paused = await asyncio.to_thread(is_paused, self.catalog, self.plan.sweep_id)
+            try:
+                paused = await asyncio.to_thread(is_paused, self.catalog, self.plan.sweep_id)
+            except StoreError:
+                continue  # the writer says it when the store stays away
             if paused != self.progress.paused:
-                self.progress.paused = paused
-                (self.tap.pause if paused else self.tap.resume)()
-                self.on_progress(self.progress)
+                self._pause(paused)
+
+    def _pause(self, paused: bool) -> None:
+        self.progress.paused = paused
+        if paused:
+            self.tap.pause()
+            row = {"engine_id": CLIENT, "at": cat.now(), "name": PAUSED, "value": 1.0}
+            self.writer.add("server_metrics", self.key | row)  # no window lies across a pause
+        else:
+            self.tap.resume()
+        self.on_progress(self.progress)
 
     async def _watch_store(self) -> None:
         while self.writer.failing_s < STORE_GRACE_S:
@@ -308,10 +326,14 @@ def is_paused(catalog: Catalog, sweep_id: str) -> bool:
     return bool(rows) and rows[0]["paused_at"] is not None
 
 
-def _set_status(catalog: Catalog, cell: Cell, status: str, reason: str | None = None) -> None:
+def _set_status(
+    catalog: Catalog, cell: Cell, lease: Lease, status: str, reason: str | None = None
+) -> None:
+    """Under the lease. Raises LeaseLost, and changes nothing then."""
     values: dict[str, Any] = {"status": status, "reason": reason}
     values["started_at" if status == "running" else "ended_at"] = cat.now()
     with catalog.transaction() as connection:
+        check_lease(connection, lease)
         connection.execute(
             sa.update(cat.cells).where(cat.cells.c.cell_id == cell.cell_id).values(values)
         )

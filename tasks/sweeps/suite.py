@@ -1,6 +1,7 @@
 """Suite files: what to measure. One frozen model is the file's keys, the flow's parameters and
 the command line's flags."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tasks.benchmarks import BenchmarkError, benchmark_named, parse_asked
 from tasks.serving.registry import explain
+from tasks.sweeps.cron import check_cron
 from tasks.sweeps.errors import SuiteError
 from tasks.sweeps.gate_file import Gate
 from tasks.sweeps.load import Load
@@ -36,16 +38,16 @@ __all__ = [
 class Budget(BaseModel):
     """What a run may take; when it is spent no more samples are given out."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     minutes: float | None = Field(None, gt=0, description="of the whole run")
-    usd: float | None = Field(None, gt=0, description="of its attempts")
+    usd: float | None = Field(None, gt=0, description="of its attempts, judges and users")
 
 
 class Saturation(BaseModel):
     """When a cell is over-saturated, and ends."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     step_latency_p95: float = Field(gt=0, description="seconds that it surely exceeds")
 
@@ -53,7 +55,7 @@ class Saturation(BaseModel):
 class Sure(BaseModel):
     """When a cell's accuracy is decided, and it ends."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     margin: float = Field(0.05, ge=0, lt=1, description="within it two accuracies are the same")
 
@@ -61,7 +63,7 @@ class Sure(BaseModel):
 class Suite(BaseModel):
     """A grid of cells: benchmark x model x policy x concurrency x repeat."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str = Field("demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name")
     benchmark: str = Field(
@@ -162,6 +164,10 @@ class Suite(BaseModel):
             raise ValueError("`python: session` is stdlib's: nobody else is given the tool python")
         if self.agent is not None and (self.command is not None or self.mcp is not None):
             raise ValueError("`agent` is tutti's own: it takes neither `command` nor `mcp`")
+        if self.saturation is not None and self.command is not None:
+            raise ValueError(
+                "`saturation` watches the steps of tutti's agent; `command` has its own"
+            )
         if self.benchmarks:
             return self  # each part is looked at by itself
         if self.benchmark == STDLIB:
@@ -217,7 +223,24 @@ class Suite(BaseModel):
     @field_validator("benchmarks")
     @classmethod
     def _known_benchmarks(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        plain = [name.partition(":")[0] for name in names]
+        if len(set(plain)) < len(plain):
+            raise ValueError("names a benchmark twice; its trials are one number")
         return tuple(cls._known_benchmark(name) for name in names)
+
+    @field_validator("command", "mcp")
+    @classmethod
+    def _a_shell_line(cls, line: str | None) -> str | None:
+        if line is not None:
+            shlex.split(line)  # ValueError: No closing quotation
+        return line
+
+    @field_validator("schedule")
+    @classmethod
+    def _a_cron(cls, cron: str | None) -> str | None:
+        if cron is not None:
+            check_cron(cron)
+        return cron
 
     @field_validator("benchmarks", "models")
     @classmethod
@@ -244,6 +267,8 @@ def read_suite(path: Path) -> Suite:
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
         raise SuiteError(f"{path}: no such suite; known there: {known}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SuiteError(f"{path}: {error}") from error
     except yaml.YAMLError as error:
         raise SuiteError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:

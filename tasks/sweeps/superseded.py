@@ -37,6 +37,8 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
             _set(connection, [row["cell_id"]], _state(row, connection))
         elif row["cell_id"] not in named and point in points and row["status"] != SUPERSEDED:
             old.append(row["cell_id"])
+            if row["status"] != "ended_early":  # which is what a reason means on the way back
+                _forget_reason(connection, row["cell_id"])
     _set(connection, old, SUPERSEDED)
 
 
@@ -54,6 +56,11 @@ def _state(row: sa.RowMapping, connection: sa.Connection) -> str:
 
 def _column(name: str) -> "sa.Column[str]":
     return cat.cells.c[name]
+
+
+def _forget_reason(connection: sa.Connection, cell_id: str) -> None:
+    which = cat.cells.c.cell_id == cell_id
+    connection.execute(sa.update(cat.cells).where(which).values(reason=None))
 
 
 def _set(connection: sa.Connection, ids: Sequence[str], status: str) -> None:

@@ -70,7 +70,8 @@ def _keys(suite: Suite) -> Mapping[str, str]:
     if suite.saturation is not None:
         keys["saturation"] = f"p95 limit {suite.saturation.step_latency_p95:g} s: "
     if suite.stop_when_sure is not None:
-        keys["stop_when_sure"] = f"margin {suite.stop_when_sure.margin:g}: "
+        margin, first = suite.stop_when_sure.margin, suite.policies[0]
+        keys["stop_when_sure"] = f"margin {margin:g} to {first}: "
     if suite.cell_s is not None:
         keys["cell_s"] = over_time(suite.cell_s)
     return keys

@@ -74,7 +74,7 @@ def test_bad_usage_is_one_message_and_exit_2(
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (OUTSIDE | {"endpoint": "h:1"}, "models.m: url: not an http(s) URL"),
+        (OUTSIDE | {"endpoint": "h:1"}, "models.m.endpoint: not an http(s) URL"),
         (OUTSIDE | {"api_key_env": "NO_SUCH_KEY"}, "m: NO_SUCH_KEY is not set"),
         (OUTSIDE | {"max_calls": 0}, "models.m.max_calls: "),
     ],

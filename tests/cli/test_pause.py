@@ -32,8 +32,11 @@ def catalog(home: Path) -> Iterator[storage.Catalog]:
         numbers = {"concurrency": 1, "repeat": 0, "position": 0, "samples": 2}
         catalog.upsert(cat.cells, cell | numbers)
         attempt = {"attempt_id": "attempt:1", "cell_id": "cell:1", "sample_id": "s", "task_id": "t"}
-        attempt |= {"run_id": "run:1", "state": "running"}
+        attempt |= {"run_id": "run:1", "state": "running", "lease_token": 1}
         catalog.upsert(cat.attempt_states, attempt | {"trial": 0, "attempt": 1})
+        # Of a run that was killed: it waits for the next to end it, and nobody waits for it.
+        lost = attempt | {"attempt_id": "attempt:0", "sample_id": "r", "lease_token": 0}
+        catalog.upsert(cat.attempt_states, lost | {"trial": 0, "attempt": 1})
         yield catalog
 
 

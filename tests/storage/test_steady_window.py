@@ -145,3 +145,36 @@ def test_it_is_quick(home: storage.Home, new_catalog: Callable[..., storage.Cata
             connection.execute("from steady_window('c')").fetchall()
             took.append(time.perf_counter() - began)
     assert min(took) < 0.5
+
+
+def session_rows(starts: Sequence[float], lasting_s: float, slots: int) -> dict[str, Any]:
+    """Attempts that begin at `starts`, each with one call, and last so long."""
+    rows = dict[str, Any](attempts=[], calls=[])
+    for nth, start in enumerate(starts):
+        key = {"cell_id": "c", "sweep_id": "s", "attempt_id": f"a{nth}", "status": "ok"}
+        spans = {"started_at": after(start), "ended_at": after(start + lasting_s)}
+        rows["attempts"].append(key | spans | {"concurrency": slots})
+        call = {"call_id": f"c{nth}", "step": 1, "role": "orchestrator", "sent_at": after(start)}
+        rows["calls"].append(key | call | {"ended_at": after(start + lasting_s)})
+    return rows
+
+
+def test_the_window_of_a_ramp_begins_at_its_end(catalog: storage.Catalog) -> None:
+    """Not with the n-th start: sessions that came early are at their second or third sample."""
+    starts = sorted(second + 1.0 * turn for second in range(8) for turn in range(30 - second))
+    storage.commit(catalog, session_rows(starts, 1.0, 8))
+    start_s, _, reason = steady(catalog.home)
+    assert start_s >= 6.9 and reason.startswith("all session slots busy")
+
+
+def test_no_window_lies_across_a_pause(catalog: storage.Catalog) -> None:
+    """It is in the longer stretch; the pause is in nobody's rates."""
+    starts = [turn + slot * 0.01 for turn in range(5) for slot in range(2)]
+    starts += [100 + turn + slot * 0.01 for turn in range(20) for slot in range(2)]
+    rows = session_rows(starts, 0.99, 2)
+    pause = {"cell_id": "c", "sweep_id": "s", "engine_id": "client", "name": "client:paused"}
+    rows["server_metrics"] = [pause | {"at": after(6.0), "value": 1.0}]
+    storage.commit(catalog, rows)
+    start_s, end_s, reason = steady(catalog.home)
+    assert (start_s, end_s) == pytest.approx((100.01, 119.01), abs=0.02)
+    assert reason == "all session slots busy, in the longest of its stretches"

@@ -278,4 +278,8 @@ def test_a_resumed_cell_has_its_window_in_its_longest_run(catalog: storage.Catal
     second = [attempt(f"b{s}", "ok", 100 + s, 101 + s, True) | {"run_id": "r2"} for s in range(5)]
     rows = [*first, *second]
     storage.commit(catalog, {"attempts": rows, "calls": [call("a0", 1, 0, 0, 1)]})
-    assert steady(catalog.home) == (101, 104, "all session slots busy, in the longest of its runs")
+    assert steady(catalog.home) == (
+        101,
+        104,
+        "all session slots busy, in the longest of its stretches",
+    )

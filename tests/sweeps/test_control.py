@@ -1,14 +1,15 @@
 """A cell under control: paused, out of budget or time, watched, in open loop."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
+from storage import LeaseLost, StoreBusy, leases
 from storage import catalog as cat
-from storage import leases
 from tasks.serving import EngineFailed
 from tasks.sweeps.budget import Spending
 from tasks.sweeps.plan import Plan, enter_plan
@@ -209,3 +210,78 @@ async def test_one_refusal_does_not_end_a_run_that_is_answered(sweep: Sweep) -> 
     sweep.agent.odd = {"what is 1 + 1": [404]}
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.done, progress.infra) == (5, 1)
+
+
+async def test_a_pause_is_no_part_of_a_cells_time(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor of its window: it stands in the store where it began."""
+    monkeypatch.setattr("tasks.sweeps.runner.WATCH_S", 0.02)
+    plan = plan_with(6, cell_s=0.5)
+    cell = sweep.enter(plan)
+    set_paused(sweep, cat.now())
+    running = asyncio.create_task(sweep.run(plan, cell))
+    await asyncio.sleep(1.0)
+    assert sweep.agent.asked == []  # a sweep that is paused starts nothing
+    set_paused(sweep, None)
+    assert (await running).done == 6
+    paused = "select count(*) from server_metrics where name = 'client:paused'"
+    assert sweep.sql(paused) == [(1,)] and sweep.sql(CELLS) == [("finished", None)]
+
+
+async def test_who_lost_the_lease_says_nothing_of_the_cell(sweep: Sweep) -> None:
+    """A process that was thought dead and wakes up leaves the new holder's word."""
+    gate = asyncio.Event()
+    plan = plan_with(6)
+    cell = sweep.enter(plan)
+    sweep.agent.odd = {"what is 0 + 1": [gate]}
+    old = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
+    running = asyncio.create_task(run_cell(plan, cell, sweep.services, sweep.catalog, "run:0", old))
+    while not sweep.agent.asked:
+        await asyncio.sleep(0.01)
+    leases.acquire(sweep.catalog, plan.sweep_id, seconds=60)
+    with sweep.catalog.transaction() as connection:
+        connection.execute(sa.update(cat.cells).values(status="ended_early", reason="new"))
+    gate.set()
+    with pytest.raises(LeaseLost):
+        await asyncio.wait_for(running, 20)
+    assert sweep.sql(CELLS) == [("ended_early", "new")]
+
+
+async def test_one_failed_look_does_not_end_a_run(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalog that is locked for a moment is looked at again."""
+    looks: list[int] = []
+
+    def failing(*_: object) -> bool:
+        looks.append(1)
+        if len(looks) == 2:
+            raise StoreBusy("locked")
+        return False
+
+    monkeypatch.setattr("tasks.sweeps.runner.WATCH_S", 0.02)
+    monkeypatch.setattr("tasks.sweeps.runner.is_paused", failing)
+    gate = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.3, gate.set)
+    sweep.agent.odd = {"what is 0 + 1": [gate]}
+    plan = plan_with(2)
+    assert (await sweep.run(plan, sweep.enter(plan))).done == 2 and len(looks) > 2
+
+
+async def test_no_writer_is_left_where_an_engine_does_not_answer(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold the store open for the life of the process."""
+
+    def fails() -> None:
+        raise EngineFailed("busy")
+
+    monkeypatch.setattr(sweep.engine, "reset", fails)
+    before = threading.active_count()
+    plan = plan_with(2)
+    cell = sweep.enter(plan)
+    with pytest.raises(EngineFailed):
+        await sweep.run(plan, cell)
+    writers = [each for each in threading.enumerate() if each.name == "store writer"]
+    assert len(writers) <= 1 and threading.active_count() <= before + 1  # the gateway's

@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from pydantic import ValidationError
 
 import storage
 from storage import catalog as cat
+from tasks.serving import Model, RegistryError
+from tasks.sweeps.engines import check_names
 from tasks.sweeps.grid import parts, sweep_id_of
 from tasks.sweeps.plan import A_A, Plan, enter_plan, make_plan
 from tasks.sweeps.problem import problem_of_task
@@ -49,7 +52,7 @@ def test_a_judge_is_for_the_benchmark_that_asks_one() -> None:
     """And nobody's is an error, before anything starts."""
     both = Suite(benchmarks=("gsm8k", "simpleqa"), judge="j")
     assert [part.judge for part in parts(both)] == [None, "j"]
-    with pytest.raises(SuiteError, match="judge: none of gsm8k, ifeval asks one"):
+    with pytest.raises(SuiteError, match="judge: none of gsm8k, ifeval has a use for it"):
         parts(Suite(benchmarks=("gsm8k", "ifeval"), judge="j"))
 
 
@@ -146,3 +149,68 @@ def test_a_random_order_is_drawn_by_the_seed() -> None:
     blocks = [tuple(orders[start : start + 3]) for start in range(0, len(orders), 3)]
     assert all(set(block) == set(suite.policies) for block in blocks)
     assert len(set(blocks)) > 2 and orders == [cell.policy for cell in plan_of(suite).cells]
+
+
+def test_a_part_keeps_what_it_can_use() -> None:
+    """An agent of stdlib's own; a limit that no part has a use for is an error, not dropped."""
+    assert {part.agent for part in parts(Suite(models=("a", "b"), agent="pocket"))} == {"pocket"}
+    with pytest.raises(SuiteError, match="limit: none of stdlib has a use for it"):
+        parts(Suite(benchmarks=("stdlib",), limit=5))
+
+
+def test_a_benchmark_is_named_once() -> None:
+    """Two numbers of trials would take each other's place."""
+    with pytest.raises(ValidationError, match="names a benchmark twice"):
+        Suite(benchmarks=("gsm8k", "gsm8k:2"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cap": 4},
+        {"saturation": {"step_latency_p95": 2}},
+        {"stop_when_sure": {"margin": 0.1}},
+        {"max_attempts": 4},
+        {"cell_s": 5.0},
+        {"load": {"kind": "poisson", "session_s": 1}},
+        {"engines": 2},
+        {"budget": {"usd": 3}},
+        {"models": ("a", "b", "c")},
+    ],
+)
+def test_a_grid_stays_the_same_sweep(change: dict[str, Any]) -> None:
+    """What a cell's own id holds, or nothing does, is no part of the sweep's."""
+    assert sweep_id_of(Suite.model_validate(GRID.model_dump() | change)) == sweep_id_of(GRID)
+
+
+def test_models_of_one_name_are_refused() -> None:
+    """In one sweep their figures could not be told apart."""
+    entry = Model(provider="openai", endpoint="http://h/v1", context_tokens=4096, served_name="big")
+    with pytest.raises(RegistryError, match=r"models\.b and models\.a are both called 'big'"):
+        check_names({"a": entry, "b": entry})
+    check_names({"a": entry, "b": entry.model_copy(update={"served_name": "small"})})
+
+
+def test_an_unfinished_cell_is_unfinished_on_its_way_back(catalog: storage.Catalog) -> None:
+    """Its budget's reason does not make it one that ended early."""
+    suite = Suite(policies=("cap",), concurrency=(2,), cap=2)
+    first, second = plan_of(suite), plan_of(suite.model_copy(update={"cap": 4}))
+    enter_plan(first, catalog)
+    with catalog.transaction() as connection:
+        spent = {"status": "incomplete", "reason": "the budget is spent"}
+        connection.execute(sa.update(cat.cells).values(spent))
+    for plan in (second, first):
+        enter_plan(plan, catalog)
+    rows = {row["cell_id"]: row["status"] for row in catalog.rows(sa.select(cat.cells))}
+    assert rows[first.cells[0].cell_id] == "incomplete"
+
+
+def test_what_others_are_compared_with_comes_first() -> None:
+    """With `stop_when_sure`, in every block, whatever the order."""
+    for order in ("abba", "random"):
+        suite = Suite.model_validate(
+            {"policies": ("cap", "passthrough", "adaptive"), "concurrency": (2, 4, 8)}
+            | {"stop_when_sure": {}, "order": order, "repeats": 2}
+        )
+        orders = [cell.policy for cell in plan_of(suite).cells]
+        assert {orders[start] for start in range(0, len(orders), 3)} == {"cap"}

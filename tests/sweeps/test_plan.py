@@ -28,6 +28,15 @@ def refusal(path: Path, text: str) -> str:
     return message
 
 
+def test_a_file_that_is_no_text_is_one_message(tmp_path: Path) -> None:
+    """A folder and bytes that are not UTF-8, too."""
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "bytes.yaml").write_bytes(b"name: \xff\xfe")
+    for path in tmp_path.iterdir():
+        with pytest.raises(SuiteError, match=path.name):
+            read_suite(path)
+
+
 @pytest.mark.parametrize("path", sorted(SUITES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_our_own_suites_are_valid(path: Path) -> None:
     """And each is called as its file; a suite is read as a night of one stage too."""
@@ -51,6 +60,15 @@ def test_our_own_suites_are_valid(path: Path) -> None:
         ("concurrency: [2, 2]", "concurrency", "2"),
         ("policies: [cap, cap]", "policies", "cap"),
         ("policies: []", "policies", "[]"),
+        ("load: {kind: poisson, session_s: .inf}", "load.session_s", "inf"),
+        ("cell_s: .nan", "cell_s", "nan"),
+        ("windows: {a: [0, .inf]}", "windows.a.1", "inf"),
+        ("budget: {minutes: 0}", "budget.minutes", "0"),
+        ("benchmark: gsm8k\ncommand: foo 'bar", "command", "No closing quotation"),
+        ("schedule: every day", "schedule", "every day"),
+        ("load: {kind: ramp}", "load", "needs `over_s`"),
+        ("models: [a, a]", "models", "names a value twice"),
+        ("gates: [{metric: score}]", "gates.0", "exactly one of"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value(

@@ -125,11 +125,13 @@ class Disturbed:
         self._nothing_finished_is_lost()
 
     def _wait_for(self, run: "subprocess.Popen[bytes]", wanted: int) -> None:
-        """Wait until so many attempts count, and others are in flight."""
-        deadline = time.monotonic() + PATIENCE_S
+        """Wait until so many attempts count, and others are in flight: this run's, and not what an
+        earlier one left behind."""
+        deadline, left = time.monotonic() + PATIENCE_S, set[str]().union(*self.lost)
         while run.poll() is None and time.monotonic() < deadline:
-            states = list(self._states().values())
-            if len([each for each in states if each in COUNTS]) >= wanted and RUNNING in states:
+            states = self._states()
+            running = {attempt for attempt, status in states.items() if status == RUNNING}
+            if sum(each in COUNTS for each in states.values()) >= wanted and running - left:
                 return
             time.sleep(0.02)
 

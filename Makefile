@@ -45,7 +45,7 @@ demo: setup ## the whole chain on this machine, in under ten minutes
 	$(BIN)/tutti demo
 
 scheduling: setup assets/random/config.json ## schedulers on a real vLLM: suite and report (12 minutes)
-	$(BIN)/tutti sweep run scheduling
+	$(BIN)/tutti sweep run scheduling --models deployments/models-scheduling.yaml
 
 # The size of docs/gateway.md's small set-up.
 assets/random/config.json: bench/scheduling_model.py bench/scheduling_work.py

@@ -23,13 +23,13 @@ from typing import Any
 import sqlalchemy as sa
 
 import storage
+from bench.harness import endpoint
 from bench.harness_wire import DELAY_S, QUESTION
 from bench.report import Report, Target, seconds_of
 from flows.outlook import outlook
 from storage import Catalog, artifact_id, commit, held
 from storage import catalog as cat
 from tasks.scoring import SCORERS
-from tasks.serving.process import Child, answers, claim_port
 from tasks.sweeps.plan import (
     Cell,
     Plan,
@@ -44,7 +44,6 @@ from tasks.sweeps.task_set import read_set
 from tasks.sweeps.watching import missing_cells
 
 PROJECT = Path(__file__).resolve().parents[1]
-START_S = 30.0
 COMMAND_S = 600.0
 POLICIES = ["passthrough", "cap", "adaptive", "thunderagent", "continuum"]
 MODELS = """
@@ -105,19 +104,6 @@ class Workshop:
         subprocess.run(
             command, env=environment, check=True, timeout=COMMAND_S, stdout=-3, stderr=-3
         )
-
-
-@contextlib.contextmanager
-def endpoint() -> Iterator[str]:
-    """The slow endpoint's URL, for the block's duration."""
-    with tempfile.TemporaryDirectory(prefix="tutti-sweeps-") as folder:
-        with storage.open_catalog(storage.Home(Path(folder))) as catalog:
-            port = claim_port(None)
-            command = [sys.executable, "-m", "bench.harness_engine", str(port)]
-            url, environment = f"http://127.0.0.1:{port}", {"PYTHONPATH": str(PROJECT)}
-            with Child("bench-endpoint", command, environment, catalog) as child:
-                child.wait_ready(lambda: answers(f"{url}/v1/models"), START_S)
-                yield url
 
 
 @contextlib.contextmanager
@@ -302,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     sizes = SMALL if given.small else Sizes()
     report, found = Report("sweeps", given.repeats), dict[str, list[float]]()
-    with endpoint() as url:
+    with endpoint() as (url, _):
         for _ in range(given.repeats):
             measured = {"cell_overhead_s": overheads(url, sizes)}
             measured["cell_overhead_prefect_s"] = overheads(url, sizes, "--prefect")

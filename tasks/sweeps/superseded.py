@@ -24,7 +24,7 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
     that it names again their state back. Within the caller's transaction."""
     cells = cat.cells.c
     found = connection.execute(
-        sa.select(cells.cell_id, cells.status, cells.reason, cells.samples, *map(_column, POINT))
+        sa.select(cells.cell_id, cells.status, cells.reason, *map(_column, POINT))
         .where(cells.sweep_id == plan.sweep_id)
         .where(cells.benchmark == plan.suite.benchmark_name, cells.model == plan.served_name)
     ).mappings()
@@ -34,24 +34,13 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
     for row in found.all():
         point = (row["policy"], row["concurrency"], row["repeat"])
         if row["cell_id"] in named and row["status"] == SUPERSEDED:
-            _set(connection, [row["cell_id"]], _state(row, connection))
+            # One that lacks nothing is finished: `enter_plan` says so of all of them at once.
+            _set(connection, [row["cell_id"]], "ended_early" if row["reason"] else "incomplete")
         elif row["cell_id"] not in named and point in points and row["status"] != SUPERSEDED:
             old.append(row["cell_id"])
             if row["status"] != "ended_early":  # which is what a reason means on the way back
                 _forget_reason(connection, row["cell_id"])
     _set(connection, old, SUPERSEDED)
-
-
-def _state(row: sa.RowMapping, connection: sa.Connection) -> str:
-    """What a cell's status was before it was superseded."""
-    states = cat.attempt_states.c
-    counts = states.status.not_in(("infra_error", "cancelled"))
-    finished = sa.select(sa.func.count(sa.distinct(states.sample_id))).where(
-        states.cell_id == row["cell_id"], states.state == "done", counts
-    )
-    if connection.execute(finished).scalar_one() >= row["samples"]:
-        return "finished"
-    return "ended_early" if row["reason"] else "incomplete"
 
 
 def _column(name: str) -> "sa.Column[str]":

@@ -14,7 +14,7 @@ from tasks.sweeps.grid import parts, sweep_id_of
 from tasks.sweeps.plan import A_A, Plan, enter_plan, make_plan
 from tasks.sweeps.problem import problem_of_task
 from tasks.sweeps.suite import Suite, SuiteError
-from tests.sweeps.conftest import make_tasks, plan_of
+from tests.sweeps.conftest import Sweep, make_tasks, plan_of
 
 GRID = Suite(name="g", models=("a", "b"), policies=("passthrough", "cap"), concurrency=(2,))
 
@@ -214,3 +214,14 @@ def test_what_others_are_compared_with_comes_first() -> None:
         )
         orders = [cell.policy for cell in plan_of(suite).cells]
         assert {orders[start] for start in range(0, len(orders), 3)} == {"cap"}
+
+
+async def test_a_finished_cell_is_finished_on_its_way_back(sweep: Sweep) -> None:
+    """Nothing of it is missing, so nothing of it is run again."""
+    suite = Suite(policies=("cap",), concurrency=(2,), cap=2)
+    first, second = plan_of(suite), plan_of(suite.model_copy(update={"cap": 4}))
+    await sweep.run(first, sweep.enter(first))
+    for plan in (second, first):
+        enter_plan(plan, sweep.catalog)
+    rows = {row["cell_id"]: row["status"] for row in sweep.catalog.rows(sa.select(cat.cells))}
+    assert rows[first.cells[0].cell_id] == "finished"

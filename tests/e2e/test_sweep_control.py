@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.sweeps import Workshop, endpoint
+from bench.harness import endpoint
+from bench.sweeps import Workshop
 from cli import ui
 from tasks.serving import PortTaken, claim_port
 from tests.e2e.conftest import PROJECT, Store
@@ -74,7 +75,7 @@ class Desk:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The slow endpoint's."""
-    with endpoint() as url:
+    with endpoint() as (url, _):
         yield url
 
 

@@ -34,7 +34,7 @@ def message_of(error: Exception) -> str:
     """What to tell the user; a validation error as one line of fields, faults and values."""
     from pydantic import ValidationError
 
-    from tasks.serving.registry import explain
+    from tasks.config import explain
 
     return explain(error) if isinstance(error, ValidationError) else str(error)
 

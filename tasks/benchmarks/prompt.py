@@ -14,14 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from storage.lineage import artifact_id
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.errors import BadPrompt
 from tasks.benchmarks.item import IMAGE, Item
 from tasks.benchmarks.rows import read_rows
+from tasks.config import read_document
 from tasks.retrieval.bm25 import WordIndex
 
 FOLDER = Path(__file__).parent / "prompts"
@@ -199,11 +199,7 @@ def load_prompt(name: str | Path) -> Prompt:
     if not file.is_file():
         known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.yaml")))
         raise BadPrompt(f"no prompt {str(name)!r}; there are {known}, or the path of a .yaml file")
-    try:
-        value = yaml.safe_load(file.read_text(encoding="utf-8"))
-        parsed = PromptFile.model_validate(value)
-    except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
-        raise BadPrompt(f"{file}: {error}") from error
+    parsed = read_document(file, BadPrompt).check(PromptFile)
     return Prompt(file.stem, parsed, file.parent)
 
 

@@ -14,7 +14,6 @@ from tasks.serving.process import Child, claim_port, reap_stale
 from tasks.serving.registry import (
     Model,
     checkpoint_id,
-    explain,
     pick_model,
     pick_models,
     read_registry,
@@ -46,7 +45,6 @@ __all__ = [
     "checkpoint_id",
     "claim_port",
     "engine_of",
-    "explain",
     "models_python",
     "open_gateway",
     "pick_model",

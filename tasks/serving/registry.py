@@ -9,27 +9,23 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
 from storage import content_hash
 from tasks.agents.calls import Dialect
+from tasks.config import PASSWORD, read_document
 from tasks.serving.errors import RegistryError
 from tasks.serving.providers import NEWER, PROVIDERS
 
-SECRET = re.compile(r"key|secret|password|authorization|(^|[._-])token$", re.IGNORECASE)
-"""Fields whose value is not shown: somebody may have written a key there."""
 ADDRESS = re.compile(r"https?://[^/\s]+")
-PASSWORD = re.compile("://[^/]*@")
 RESERVED = frozenset(("model", "messages", "tools", "stream"))
 """Fields of a request that are not an entry's to set."""
 
@@ -192,17 +188,12 @@ class _Registry(_Strict):
 def read_registry(path: Path) -> dict[str, Model]:
     """All entries of `path`; relative checkpoints are taken from its project folder.
 
-    Raises RegistryError with file, field and value.
+    Raises RegistryError with file, line, field and value.
     """
     try:
-        content = yaml.safe_load(path.read_text())
-        registry = _Registry.model_validate(content)
+        registry = read_document(path, RegistryError).check(_Registry)
     except FileNotFoundError:
         raise RegistryError(f"{path}: no such file; name one with --models") from None
-    except yaml.YAMLError as error:
-        raise RegistryError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    except ValidationError as error:
-        raise RegistryError(f"{path}: {explain(error)}") from error
     root = path.resolve().parent.parent
     return {name: _resolved(name, model, root) for name, model in registry.models.items()}
 
@@ -219,31 +210,6 @@ def pick_models(path: Path, names: Iterable[str]) -> dict[str, Model]:
 def pick_model(path: Path, name: str) -> Model:
     """One entry. Raises RegistryError that lists the known names."""
     return pick_models(path, [name])[name]
-
-
-def explain(error: ValidationError) -> str:
-    """A validation error in one line: each field, what is wrong, and the value given."""
-    return "; ".join(map(_fault, error.errors()))
-
-
-def _fault(error: Mapping[str, Any]) -> str:
-    said: str = error["msg"].removeprefix("Value error, ")
-    if not error["loc"] and error["type"] == "value_error":
-        return said  # of several fields, which it names itself
-    place = ".".join(map(str, error["loc"])) or "file"
-    return f"{place}: {said} (given: {_shown(error)})"
-
-
-def _shown(error: Mapping[str, Any]) -> str:
-    """The value of a wrong field, but for one that may be a key, or hold one."""
-    place, value = error["loc"], error["input"]
-    if error["type"] == "missing":
-        return "nothing"
-    if SECRET.search(str(place[-1]) if place else "") or PASSWORD.search(str(value)):
-        return "not shown"
-    if isinstance(value, Mapping):
-        value = {name: "…" if SECRET.search(str(name)) else each for name, each in value.items()}
-    return f"{value!r:.80}"
 
 
 def checkpoint_id(model: Model) -> str:

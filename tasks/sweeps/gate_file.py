@@ -6,10 +6,9 @@ In: YAML. Out: `Gate`s, which `tasks.sweeps.gates` judges a sweep by.
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tasks.serving.registry import explain
+from tasks.config import read_document
 from tasks.sweeps.errors import GateError
 
 GateMetric = Literal[
@@ -67,10 +66,6 @@ class GateFile(BaseModel):
 def read_gates(path: Path) -> GateFile:
     """Read and validate a gate file. Raises GateError with file, field and value."""
     try:
-        return GateFile.model_validate(yaml.safe_load(path.read_text()) or {})
-    except OSError as error:
-        raise GateError(f"{path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise GateError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    except ValidationError as error:
-        raise GateError(f"{path}: {explain(error)}") from error
+        return read_document(path, GateError).check(GateFile)
+    except FileNotFoundError:
+        raise GateError(f"{path}: no such file") from None

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import yaml
 from cronsim import CronSim
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from tasks.serving.registry import explain
+from tasks.config import Document, read_document
 from tasks.sweeps.cron import check_cron
 from tasks.sweeps.errors import SuiteError
 from tasks.sweeps.gate_file import Gate
@@ -131,18 +130,21 @@ class Night:
 def read_night(path: Path) -> NightFile:
     """Read and validate a night file, or a suite as a night of one stage.
 
-    Raises SuiteError with file, field and value.
+    Raises SuiteError with file, line, field and value.
     """
-    content = _content(path) if is_night(path) else _of_one(read_suite(path))
-    try:
-        return NightFile.model_validate(content, context={"folder": path.parent})
-    except ValidationError as error:
-        raise SuiteError(f"{path}: {explain(error)}") from error
+    if is_night(path):
+        document = read_document(path, SuiteError)
+    else:
+        document = Document(path, _of_one(read_suite(path)), {}, SuiteError)
+    return document.check(NightFile, {"folder": path.parent})
 
 
 def is_night(path: Path) -> bool:
     """Whether a file is a night's, rather than a suite's."""
-    content = _content(path)
+    try:
+        content = read_document(path, SuiteError).content
+    except (FileNotFoundError, SuiteError):
+        return False  # which `read_suite` tells best
     return isinstance(content, dict) and "stages" in content
 
 
@@ -150,11 +152,3 @@ def _of_one(suite: Suite) -> dict[str, Any]:
     stages = {suite.name: {"suite": suite}}
     kept = {"name": suite.name, "schedule": suite.schedule, "budget": suite.budget}
     return kept | {"stages": stages}
-
-
-def _content(path: Path) -> Any:
-    """What the file says; nothing where it cannot be read, which `read_suite` tells best."""
-    try:
-        return yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError):
-        return None

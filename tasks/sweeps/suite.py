@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tasks.benchmarks import BenchmarkError, benchmark_named, parse_asked
-from tasks.serving.registry import explain
+from tasks.config import read_document
 from tasks.sweeps.cron import check_cron
 from tasks.sweeps.errors import SuiteError
 from tasks.sweeps.gate_file import Gate
@@ -260,19 +259,12 @@ class Suite(BaseModel):
 
 
 def read_suite(path: Path) -> Suite:
-    """Read and validate a suite file. Raises SuiteError with file, field and value."""
+    """Read and validate a suite file. Raises SuiteError with file, line, field and value."""
     try:
-        content = yaml.safe_load(path.read_text())
-        return Suite.model_validate(content or {})
+        return read_document(path, SuiteError).check(Suite)
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
         raise SuiteError(f"{path}: no such suite; known there: {known}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SuiteError(f"{path}: {error}") from error
-    except yaml.YAMLError as error:
-        raise SuiteError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    except ValidationError as error:
-        raise SuiteError(f"{path}: {explain(error)}") from error
 
 
 def with_fields(suite: Suite, given: Mapping[str, Any]) -> Suite:

@@ -109,7 +109,8 @@ def test_a_wrong_suite_is_told_by_field_and_value(tmp_path: Path) -> None:
     file.write_text("benchmark: gsm9k\n")
     with pytest.raises(SuiteError) as caught:
         read_suite(file)
-    assert str(caught.value).startswith(f"{file}: benchmark: no benchmark 'gsm9k'; there are ")
+    said = f"{file}: line 1: benchmark: no benchmark 'gsm9k'; there are "
+    assert str(caught.value).startswith(said)
     assert str(caught.value).endswith("(given: 'gsm9k')")
     file.write_text("experts: {a: b}\n")
     with pytest.raises(SuiteError) as caught:

@@ -277,7 +277,7 @@ def test_a_wrong_file_names_the_fault(tmp_path: Path, text: str, words: str) -> 
     file.write_text(text)
     with pytest.raises(GateError, match=words):
         read_gates(file)
-    with pytest.raises(GateError, match="No such file"):
+    with pytest.raises(GateError, match="no such file"):
         read_gates(tmp_path / "none.yaml")
 
 

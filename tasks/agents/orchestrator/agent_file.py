@@ -10,21 +10,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
 from storage import artifact_id
 from tasks.agents.sandbox import SandboxLimits
+from tasks.config import Document, read_document
 from tasks.serving.metering.prices import Usd
-from tasks.serving.registry import explain
 
 AGENTS = Path(__file__).resolve().parents[3] / "deployments" / "agents"
 MOST_PARENTS = 8  # files that extend one another; more is a circle
@@ -202,10 +200,7 @@ def read_agent(name: str | Path) -> AgentFile:
     Raises AgentFileError with file, field and value; an unknown name is answered with the known.
     """
     file = _place(str(name), Path())
-    try:
-        return AgentFile.model_validate(_content(file, MOST_PARENTS))
-    except ValidationError as error:
-        raise AgentFileError(f"{file}: {explain(error)}") from error
+    return _document(file, MOST_PARENTS).check(AgentFile)
 
 
 def known_agents() -> list[str]:
@@ -217,25 +212,24 @@ def _place(name: str, folder: Path) -> Path:
     return folder / name if name.endswith((".yaml", ".yml")) else AGENTS / f"{name}.yaml"
 
 
-def _content(file: Path, parents: int) -> dict[str, Any]:
-    """The file over those that it extends."""
+def _document(file: Path, parents: int) -> Document:
+    """The file over those that it extends; then what is wrong may be on no line of it."""
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = read_document(file, AgentFileError)
     except FileNotFoundError:
         known = ", ".join(known_agents())
         raise AgentFileError(f"{file}: no such file; shipped agents: {known}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise AgentFileError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
+    content = document.content
     if not isinstance(content, dict):
         raise AgentFileError(f"{file}: file: must be a mapping (given: {content!r:.80})")
     parent = content.pop("extends", None)
     if parent is None:
-        return content
+        return document
     if not isinstance(parent, str) or not parents:
         why = "must be a name or a path" if parents else "the files extend one another in a circle"
         raise AgentFileError(f"{file}: extends: {why} (given: {parent!r})")
-    whole: dict[str, Any] = _over(_content(_place(parent, file.parent), parents - 1), content)
-    return whole
+    base = _document(_place(parent, file.parent), parents - 1)
+    return Document(file, _over(base.content, content), {}, AgentFileError)
 
 
 def _over(base: Any, given: Any) -> Any:

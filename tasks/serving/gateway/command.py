@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tasks.config import explain
 from tasks.serving.gateway.app import Gateway
 from tasks.serving.gateway.endpoint import EndpointConfig
 from tasks.serving.metering.prices import PRICE_BOOK, PriceBook, read_price_book
-from tasks.serving.registry import explain
 from tasks.serving.scheduling import make_policy
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)

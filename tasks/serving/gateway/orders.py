@@ -15,12 +15,12 @@ import orjson
 from pydantic import ValidationError
 
 from storage import StoreError
+from tasks.config import explain
 from tasks.serving.gateway import views
 from tasks.serving.gateway.access import Denied
 from tasks.serving.gateway.endpoint import EndpointConfig
 from tasks.serving.gateway.passage import State, answer
 from tasks.serving.gateway.request import BadRequest
-from tasks.serving.registry import explain
 from tasks.serving.scheduling import make_policy
 from tasks.serving.wire.server import Exchange
 

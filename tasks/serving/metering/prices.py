@@ -10,19 +10,18 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     model_validator,
 )
 
+from tasks.config import read_document
 from tasks.serving.errors import PriceError
-from tasks.serving.registry import Prices, explain
+from tasks.serving.registry import Prices
 
 PRICE_BOOK = Path(__file__).resolve().parents[3] / "deployments" / "prices.yaml"
 DAY_S = 86_400
@@ -97,32 +96,12 @@ class PriceBook(BaseModel):
     """By the registry's name or the served name; earliest price first."""
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML in which a name given twice is an error: the later would quietly win."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue  # a list as a name: no field has one, so the book's check refuses it
-            if key.value in names:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} is given twice", key.start_mark
-                )
-            names.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
 def read_price_book(path: Path = PRICE_BOOK) -> PriceBook:
     """The book in `path`. Raises PriceError with file, field and value."""
     try:
-        return PriceBook.model_validate(yaml.load(path.read_text(), _Loader))
+        return read_document(path, PriceError).check(PriceBook)
     except FileNotFoundError:
         raise PriceError(f"{path}: no such file") from None
-    except yaml.YAMLError as error:
-        raise PriceError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    except ValidationError as error:
-        raise PriceError(f"{path}: {explain(error)}") from error
 
 
 def find_price(book: PriceBook, model: str, at: datetime) -> Prices | None:

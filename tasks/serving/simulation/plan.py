@@ -9,10 +9,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from tasks.serving.registry import explain
+from tasks.config import read_document
 from tasks.serving.simulation.calibrate import read_calibration
 from tasks.serving.simulation.engine_model import EngineModel
 from tasks.serving.simulation.errors import PlanError
@@ -153,14 +152,9 @@ def read_dist(value: Any) -> Dist:
 def read_plan(path: Path) -> SimulationPlan:
     """Read and validate a plan file. Raises PlanError with file, field and value."""
     try:
-        content = yaml.safe_load(path.read_text())
-        plan = SimulationPlan.model_validate(content or {})
-        if isinstance(plan.engine, Path) and not plan.engine.is_absolute():
-            plan = plan.model_copy(update={"engine": path.parent / plan.engine})
-        return plan
-    except OSError as error:
-        raise PlanError(f"{path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise PlanError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    except ValidationError as error:
-        raise PlanError(f"{path}: {explain(error)}") from error
+        plan = read_document(path, PlanError).check(SimulationPlan)
+    except FileNotFoundError:
+        raise PlanError(f"{path}: no such file") from None
+    if isinstance(plan.engine, Path) and not plan.engine.is_absolute():
+        plan = plan.model_copy(update={"engine": path.parent / plan.engine})
+    return plan

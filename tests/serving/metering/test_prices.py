@@ -83,7 +83,7 @@ def test_a_day_before_the_first_price_has_none(tmp_path: Path) -> None:
         ("currency: USD", "currency: EUR", "currency", "EUR"),
         ("once: {", "once: []\n  twice2: {", "models.once", "at least 1"),
         ("  twice:", "  once:", "line 6", "once is given twice"),
-        (GOOD, "", "file", "None"),
+        (GOOD, "", "as_of", "required"),
         (GOOD, "a: [", "not YAML", "line"),
         (GOOD, "? [a]\n: b", "not YAML", "line"),
     ],

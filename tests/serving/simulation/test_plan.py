@@ -69,7 +69,7 @@ def test_a_wrong_plan_is_told_by_field_and_value(
 
 def test_a_plan_that_is_not_there_is_told(tmp_path: Path) -> None:
     """By its path."""
-    with pytest.raises(PlanError, match=r"no\.yaml: No such file"):
+    with pytest.raises(PlanError, match=r"no\.yaml: no such file"):
         read_plan(tmp_path / "no.yaml")
 
 

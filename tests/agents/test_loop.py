@@ -1,7 +1,7 @@
 """The loop: every way an attempt can end has a status and a stop reason."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ class Script:
     async def complete(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
         step: int,
         positions: Sequence[int] | None = None,
     ) -> Reply:
@@ -174,7 +174,7 @@ def test_a_long_conversation_is_cut_by_whole_turns() -> None:
 
 def test_only_the_endpoint_says_that_a_prompt_is_too_long() -> None:
     """What must stay is asked, whatever its estimate."""
-    replies = [call("quick"), ContextExceeded("too long")]
+    replies: list[Message | Exception] = [call("quick"), ContextExceeded("too long")]
     trajectory, script = play(*replies, agent=Agent(context_tokens=10))
     assert (trajectory.status, trajectory.stop_reason) == ("limit", "context")
     assert [len(prompt) for prompt in script.seen] == [2, 4]

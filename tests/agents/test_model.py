@@ -100,7 +100,8 @@ async def test_what_a_model_thought_is_kept_and_sent_back_only_on_wish(
     far: Far, name: str, back: Any
 ) -> None:
     """By either name; an answer that is empty but for its reasoning is no failure."""
-    far.says(completion("", **{name: "let me see"}))
+    thought: dict[str, Any] = {name: "let me see"}
+    far.says(completion("", **thought))
     model = far.model(Sampling(reasoning_field=back))
     reply = await model.complete(ASKED, [], 1)
     kept = {"role": "assistant", "content": "", "reasoning": "let me see"}

@@ -24,8 +24,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.C
         for place, (policy, right) in enumerate(
             {"passthrough": 0, "cap": 12, "adaptive": 11}.items()
         ):
-            shared = {"sweep_id": "sweep:1", "cell_id": policy[0], "benchmark": "stdlib"}
-            shared |= {"model": "pocket", "policy": policy, "concurrency": 8, "repeat": 0}
+            shared: dict[str, Any] = {"sweep_id": "sweep:1", "cell_id": policy[0]}
+            shared |= {"benchmark": "stdlib", "model": "pocket", "policy": policy}
+            shared |= {"concurrency": 8, "repeat": 0}
             plan = {"position": place, "task_set_id": "t", "index_id": "i", "samples": 12}
             catalog.upsert(cat.cells, shared | plan | {"status": "finished"})
             rows = [

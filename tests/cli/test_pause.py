@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -31,8 +32,9 @@ def catalog(home: Path) -> Iterator[storage.Catalog]:
         cell |= {"policy": "", "task_set_id": "", "index_id": "", "status": "running"}
         numbers = {"concurrency": 1, "repeat": 0, "position": 0, "samples": 2}
         catalog.upsert(cat.cells, cell | numbers)
-        attempt = {"attempt_id": "attempt:1", "cell_id": "cell:1", "sample_id": "s", "task_id": "t"}
-        attempt |= {"run_id": "run:1", "state": "running", "lease_token": 1}
+        attempt: dict[str, Any] = {"attempt_id": "attempt:1", "cell_id": "cell:1"}
+        attempt |= {"sample_id": "s", "task_id": "t", "run_id": "run:1"}
+        attempt |= {"state": "running", "lease_token": 1}
         catalog.upsert(cat.attempt_states, attempt | {"trial": 0, "attempt": 1})
         # Of a run that was killed: it waits for the next to end it, and nobody waits for it.
         lost = attempt | {"attempt_id": "attempt:0", "sample_id": "r", "lease_token": 0}

@@ -40,7 +40,7 @@ def help_of(*verb: str) -> str:
 def test_the_command_exists(page: str, command: str) -> None:
     """Its verb and every flag are in the verb's own help."""
     words = shlex.split(command, comments=True)[1:]
-    verbs = []
+    verbs: list[str] = []
     for word in words:
         if word.startswith("-") or not re.fullmatch(r"[a-z]+", word) or len(verbs) == 2:
             break

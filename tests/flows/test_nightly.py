@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import yaml
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import BaseTestServer, TestServer
 from prefect.context import FlowRunContext
 
 import storage
 from flows import night_told
 from flows.nightly import nightly
+from flows.stages import StageLog
 from tasks.serving import RegistryError
 from tasks.sweeps.night import Night
 from tasks.sweeps.night_record import Record
@@ -32,7 +33,7 @@ NIGHT = {"schedule": "0 2 * * *", "stages": {"full": {"suite": SUITE}}}
 class Desk:
     """A night file, a registry, an engine that can be made to answer wrongly, a webhook."""
 
-    def __init__(self, folder: Path, engine: TestServer, hook: TestServer) -> None:
+    def __init__(self, folder: Path, engine: BaseTestServer, hook: BaseTestServer) -> None:
         self.folder, self.wrong = folder, False
         self.asked = 0
         self.told: list[dict[str, Any]] = []
@@ -200,7 +201,7 @@ async def test_a_run_leaves_an_artifact_and_an_event(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("prefect.events.emit_event", event)
     monkeypatch.delenv("TUTTI_WEBHOOK_URL", raising=False)
     record = Record(RECORD.night, "worse", "full: less", sweeps={"full": "sweep:1"})
-    await night_told.tell(record, [], [], night_told.StageLog())
+    await night_told.tell(record, [], [], StageLog())
     (page, key, _), (name, resource, more) = left
     assert key == "night" and page.startswith("# nightly-2026-11-21: worse")
     assert name == "tutti.night.worse" and resource["prefect.resource.id"] == "sweep:1"

@@ -130,7 +130,9 @@ async def test_targets_that_make_no_sense(target: dict[str, Any]) -> None:
 @settings(deadline=None)
 @given(st.lists(st.sampled_from("ab"), max_size=4), st.lists(st.sampled_from("ab"), max_size=4))
 def test_matchings_against_brute_force(made: list[str], expected: list[str]) -> None:
-    calls = calls_made(calling(*((name, "{}") for name in made)).messages)
+    messages = calling(*((name, "{}") for name in made)).messages
+    assert messages is not None
+    calls = calls_made(messages)
     wanted = [{"name": name} for name in expected]
 
     def best(ordered: bool) -> int:

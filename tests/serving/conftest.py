@@ -170,7 +170,8 @@ async def make_bench(catalog: storage.Catalog) -> AsyncIterator[MakeBench]:
 
         async def make(access: Access | None = None, **settings: Any) -> Bench:
             engine = EngineDouble()
-            engine.server = await stack.enter_async_context(TestServer(engine.application()))
+            engine.server = TestServer(engine.application())
+            await stack.enter_async_context(engine.server)
             url = str(engine.server.make_url("")).rstrip("/")
             endpoint = EndpointConfig(url=url, id="engine:1", prices=PRICES)
             chosen = replace(Settings(policy="passthrough"), **settings)

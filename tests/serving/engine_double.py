@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import BaseTestServer
 
 METRICS = """\
 # HELP vllm:kv_cache_usage_perc KV-cache usage. 1 means 100 percent usage.
@@ -36,7 +36,7 @@ def completion(content: str, usage: dict[str, Any] = USAGE, **message: Any) -> d
 class EngineDouble:
     """`reply` may be replaced by a test; `requests` are (headers, body), as they arrived."""
 
-    server: TestServer
+    server: BaseTestServer
 
     def __init__(self) -> None:
         self.requests: list[tuple[dict[str, str], dict[str, Any]]] = []

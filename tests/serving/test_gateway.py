@@ -77,7 +77,8 @@ async def test_program_id_is_taken_out_of_the_body_and_nothing_else(
     bench: Bench, headers: dict[str, str]
 ) -> None:
     """An engine refuses fields it does not know; everything it does know arrives as it was sent."""
-    extra = {"tools": [{"type": "function"}], "top_k": 3, "chat_template_kwargs": {"x": None}}
+    extra: dict[str, Any] = {"tools": [{"type": "function"}], "top_k": 3}
+    extra |= {"chat_template_kwargs": {"x": None}}
     await bench.chat(headers=headers, program_id="b", **extra)
     (_, body), messages = bench.engine.requests[0], [{"role": "user", "content": "hello"}]
     assert body == {"model": "m", "messages": messages, **extra}
@@ -127,7 +128,11 @@ async def test_cap_admits_in_order_of_arrival(bench: Bench) -> None:
     waiting = []
     for name in "abcde":
         waiting.append(asyncio.create_task(bench.chat(name)))
-        await until(lambda name=name: name in bench.programs, f"{name} arrives")
+
+        def arrived(name: str = name) -> bool:
+            return name in bench.programs
+
+        await until(arrived, f"{name} arrives")
     assert bench.held == ["c", "d", "e"]
     for name, following in zip("ab", "cd", strict=True):
         await bench.release(name)

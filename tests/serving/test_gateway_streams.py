@@ -45,8 +45,8 @@ def streaming(*pieces: str, pause_s: float = 0.0, cut: bool = False) -> Any:
 async def test_a_stream_passes_unchanged_and_its_last_usage_counts(bench: Bench) -> None:
     """Continuous usage statistics grow; comments and unknown events pass too."""
     usages = [USAGE | {"completion_tokens": n} for n in (1, 2)]
-    events = (": ping\n\n", delta("h"), chunk(choices=[], usage=usages[0]), delta("i", "stop"))
-    events += (chunk(choices=[], usage=usages[1]), DONE)
+    events = [": ping\n\n", delta("h"), chunk(choices=[], usage=usages[0]), delta("i", "stop")]
+    events += [chunk(choices=[], usage=usages[1]), DONE]
     bench.engine.reply = streaming(*events, pause_s=0.01)
     answer = await bench.chat("p", stream=True, stream_options={"include_usage": True})
     assert answer.content_type == "text/event-stream"

@@ -229,7 +229,7 @@ class History:
         with storage.open_catalog(self.home) as catalog:
             for name in SWEEPS:
                 catalog.upsert(cat.sweeps, {"sweep_id": name, "name": name, "spec": "{}"})
-                cell = {
+                cell: dict[str, Any] = {
                     "cell_id": f"cell of {name}",
                     "sweep_id": name,
                     "benchmark": "",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def writers_and_compactor(history: History, kills: int) -> None:
     while (left := kills - history.kills.total()) > 0:
         if history.rng.random() < 0.5:
             history.keep_reading()
-        start = [
+        start: list[Callable[[], Child]] = [
             lambda: history.start("compactor", history.draw("merge", MERGE_CARDS), grace_s=3600),
             lambda: history.writer(SWEEPS[0], history.draw("writer", WRITER_CARDS)),
             lambda: history.writer(SWEEPS[1], history.draw("writer", WRITER_CARDS)),
@@ -60,13 +61,17 @@ def compactor_without_grace(history: History, kills: int) -> None:
         writer = history.writer(SWEEPS[0])
         for _ in range(min(left, history.rng.randint(1, 4))):
             more = len(writer.said) + 3
-            history.until(lambda w=writer, n=more: len(w.said) > n, "attempts")
+            history.until(partial(_says_more, writer, more), "attempts")
             trap = history.draw("remove", REMOVE_CARDS)
             history.fall([history.start("compactor", trap, grace_s=0)], reading=False)
         history.kill(writer, "beside a compactor")
         trap = {"point": history.rng.choice(worker.PLACED)}
         _set_orphans_aside(history, trap)
         history.read()
+
+
+def _says_more(child: Child, number: int) -> bool:
+    return len(child.said) > number
 
 
 def _set_orphans_aside(history: History, trap: dict[str, Any]) -> None:
@@ -88,9 +93,9 @@ def contended_lease(history: History, kills: int) -> None:
     sweep = SWEEPS[0]
     while history.kills.total() < kills or not history.refused:
         first = history.writer(sweep, history.draw("stop", STOPS), lease_s=SHORT_LEASE_S)
-        history.until(lambda f=first: f.stopped or f.has("finished"), "the first to work")
+        history.until(partial(_stopped_or_finished, first), "the first to work")
         second = history.writer(sweep, history.draw("writer", WRITER_CARDS), lease_s=SHORT_LEASE_S)
-        history.until(lambda f=first: f.stopped, "the first to stop")
+        history.until(partial(_stopped, first), "the first to stop")
         took_over, never_wakes = _wait_for_take_over(history, second), history.rng.random() < 0.3
         history.read()
         if took_over and never_wakes:
@@ -104,6 +109,14 @@ def contended_lease(history: History, kills: int) -> None:
             history.fall([second])
         else:
             end(history, second)
+
+
+def _stopped(child: Child) -> bool:
+    return child.stopped
+
+
+def _stopped_or_finished(child: Child) -> bool:
+    return child.stopped or bool(child.has("finished"))
 
 
 def _wait_for_take_over(history: History, second: Child) -> bool:
@@ -139,15 +152,12 @@ def _through(history: History, kills: int, troubles: list[Trouble]) -> None:
         writers = [history.writer(SWEEPS[0]), history.start("loose")][:left]
         if left > 2:
             writers.append(history.start("compactor", grace_s=3600))
-        history.until(lambda w=writers: all(_works(each) for each in w[:2]), "the writers to work")
+        history.until(partial(_all_work, writers[:2]), "the writers to work")
         trouble.begin()
         try:
             before = [len(each.has("trouble")) for each in writers[:2]]
             history.until(
-                lambda t=trouble, w=writers, b=before: (
-                    not t.is_noticed
-                    or all(len(each.has("trouble")) > n for each, n in zip(w, b, strict=False))
-                ),
+                partial(_noticed, trouble, writers, before),
                 f"{trouble.name} to be noticed",
                 reading=True,
             )
@@ -162,6 +172,17 @@ def _through(history: History, kills: int, troubles: list[Trouble]) -> None:
 
 def _works(child: Child) -> bool:
     return len(child.has("finished")) + len(child.has("loose")) > 1
+
+
+def _all_work(children: list[Child]) -> bool:
+    return all(map(_works, children))
+
+
+def _noticed(trouble: Trouble, writers: list[Child], before: list[int]) -> bool:
+    """Whether each writer, where it must, told of more troubles than before."""
+    return not trouble.is_noticed or all(
+        len(each.has("trouble")) > n for each, n in zip(writers, before, strict=False)
+    )
 
 
 def _kill_some(history: History, writers: list[Child], name: str) -> list[Child]:

@@ -95,19 +95,19 @@ def set_points(trap: Trap, moods: Path, log_pages: int) -> None:
     real_transaction, real_rows = cat.Catalog.transaction, cat.Catalog.rows
     committed, asked = count(), count()
 
-    def fsync(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+    def fsync(fd: Any) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
             trap.reach("part renamed")
-            real_fsync(descriptor)
+            real_fsync(fd)
             trap.reach("folder synced")
             return
         if (moods / "full").exists():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if trap.aims_at("temporary half written"):
-            os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
+            os.ftruncate(fd, os.fstat(fd).st_size // 2)
         trap.reach("temporary half written")
         trap.reach("temporary written")
-        real_fsync(descriptor)
+        real_fsync(fd)
         trap.reach("temporary synced")
 
     def unlink(path: Any, **options: Any) -> None:
@@ -216,10 +216,13 @@ def end_lost(catalog: cat.Catalog, sweep: str, lease: storage.Lease) -> None:
         for row in lost
     ]
     ends = [ending(row["attempt_id"], "infra_error") for row in lost]
+
+    def complete(connection: sa.Connection) -> None:
+        for end in ends:
+            end(connection)
+
     if rows:
-        storage.commit(
-            catalog, {"attempts": rows}, lambda c: [end(c) for end in ends] and None, lease
-        )
+        storage.commit(catalog, {"attempts": rows}, complete, lease)
 
 
 def insist(act: Callable[[], Any], say: Say) -> Any:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 import storage
 from storage import BufferedWriter, buffered, leases
 from storage import catalog as cat
+from storage.writer import commit_tables
 
 UNDOING = ("do_commit", "do_rollback", "do_close", "do_terminate")
 Fail = Callable[[storage.StoreError | None], None]
@@ -22,7 +23,7 @@ Fail = Callable[[storage.StoreError | None], None]
 def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
     """Make every commit raise, until called with None."""
     error: list[storage.StoreError | None] = [None]
-    real = buffered.commit_tables
+    real = commit_tables
 
     def commit(*given: Any, **named: Any) -> None:
         if error[0] is not None:
@@ -224,7 +225,8 @@ def test_a_commit_that_is_not_answered_is_neither_lost_nor_doubled(
 def test_a_commit_that_lands_after_its_client_lost_touch(catalog: storage.Catalog) -> None:
     """Asked while the server is still at work on it: the answer waits for what becomes of it."""
     psycopg = pytest.importorskip("psycopg")
-    dialect, lost = catalog.engine.dialect, []
+    dialect: Any = catalog.engine.dialect
+    lost: list[Any] = []
     originals = {name: getattr(dialect, name) for name in UNDOING}
 
     def commit_later(connection: Any) -> None:
@@ -243,8 +245,8 @@ def test_a_commit_that_lands_after_its_client_lost_touch(catalog: storage.Catalo
 
     for name in UNDOING[1:]:
         setattr(dialect, name, unless_lost(name))
-    dialect.do_commit = commit_later  # type: ignore[method-assign]
-    dialect.is_disconnect = lambda error, *_: "connection lost" in str(error)  # type: ignore
+    dialect.do_commit = commit_later
+    dialect.is_disconnect = lambda error, *_: "connection lost" in str(error)
     writer = BufferedWriter(catalog, commit_s=60)
     writer.add("calls", call(1))
 

@@ -63,7 +63,8 @@ def test_every_prompt_is_the_rows_at_its_spans(turns: list[tuple[str, Any, Any]]
 def test_a_conversation_that_grows_costs_what_was_said(turns: int) -> None:
     """n growing prompts: two rows and one span a turn, though n²/2 messages were sent."""
     conversation, prompt = Conversation("attempt:1"), [{"role": "system", "content": "be brief"}]
-    count, spans = 0, []
+    count = 0
+    spans: list[dict[str, int]] = []
     for turn in range(turns):
         prompt.append({"role": "user", "content": "go on"})  # the same words are said again
         answer = {"role": "assistant", "content": f"step {turn}"}

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 import storage
 from storage import catalog as cat
 from storage import leases
+from storage.catalog.store import database_now
 
 OTHER_HOST = json.dumps({"host": "elsewhere/1234", "pid": os.getpid(), "start_ticks": 1})
 
@@ -135,7 +136,7 @@ def test_a_clock_that_jumps_back_lets_nobody_commit_twice(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease then lasts too long or too short; the token decides all the same."""
-    real = leases.database_now
+    real = database_now
     old = leases.acquire(catalog, "sweep:1", seconds=5)
     of_host(catalog, "sweep:1", OTHER_HOST, left_s=5)
     monkeypatch.setattr(leases, "database_now", lambda c: real(c) + timedelta(hours=1))
@@ -149,7 +150,8 @@ def test_a_clock_that_jumps_back_lets_nobody_commit_twice(
 
 def test_of_many_that_ask_at_once_one_gets_it(catalog: storage.Catalog) -> None:
     """Threads with a catalog each, as processes have."""
-    got, ready = [], threading.Barrier(8)
+    got: list[int | None] = []
+    ready = threading.Barrier(8)
 
     def ask() -> None:
         with storage.open_catalog(catalog.home) as mine:

@@ -21,7 +21,8 @@ BUCKETS = [f'{HISTOGRAM}_bucket{{le="{edge}"}}' for edge in ("0.1", "0.5", "1.0"
 
 def rows_of(cell: str, seed: int) -> dict[str, list[dict[str, Any]]]:
     """A cell of thirty attempts whose times lie among those of the other cells."""
-    random, rows = Random(seed), {name: [] for name in ("attempts", "calls", "tool_runs")}
+    random = Random(seed)
+    rows: dict[str, list[dict[str, Any]]] = {"attempts": [], "calls": [], "tool_runs": []}
     key = {"cell_id": cell, "sweep_id": "sweep:1"}
     for nth in range(30):
         at = BEGAN + timedelta(seconds=seed + nth * 0.7)

@@ -36,10 +36,10 @@ def at(seconds: float) -> datetime:
 
 def call(attempt: str, step: int, sent: float, admitted: float, ended: float, **more: Any) -> Any:
     """A call of cell `c`; an orchestrator's that went well unless told otherwise."""
-    row = {"call_id": f"{attempt}-{step}-{sent}", "attempt_id": attempt, "cell_id": "c"}
-    row |= {"step": step, "role": "orchestrator", "status": "ok", "held_s": admitted - sent}
+    row: dict[str, Any] = {"call_id": f"{attempt}-{step}-{sent}", "attempt_id": attempt}
+    row |= {"cell_id": "c", "step": step, "role": "orchestrator", "status": "ok"}
     row |= {"sent_at": at(sent), "admitted_at": at(admitted), "ended_at": at(ended)}
-    return row | {"latency_s": ended - sent} | more
+    return row | {"held_s": admitted - sent, "latency_s": ended - sent} | more
 
 
 def tokens(prompt: int, cached: int, completion: int = 11) -> dict[str, int]:

@@ -251,8 +251,9 @@ async def test_a_stage_that_lacks_samples_is_inconclusive(nights: Make) -> None:
     assert (record.verdict, record.whole) == ("inconclusive", False)
     assert "2 samples are not measured: the budget of 1 minutes is spent" in record.reason
     for place, status in enumerate(("infra_error", "ok")):
-        row = {"attempt_id": f"a{place}", "cell_id": cell, "sample_id": f"s{place}", "task_id": "t"}
-        row |= {"trial": 0, "attempt": 1, "run_id": "run:1", "state": "done", "status": status}
+        row: dict[str, Any] = {"attempt_id": f"a{place}", "cell_id": cell, "task_id": "t"}
+        row |= {"sample_id": f"s{place}", "trial": 0, "attempt": 1, "run_id": "run:1"}
+        row |= {"state": "done", "status": status}
         found.catalog.upsert(cat.attempt_states, row)
     assert (await judged()).verdict == "same"
     with found.catalog.transaction() as connection:

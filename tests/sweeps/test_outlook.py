@@ -2,8 +2,8 @@
 
 import pytest
 
+from tasks.scoring import SCORERS
 from tasks.scoring.exact import Exact
-from tasks.sweeps import outlook
 from tasks.sweeps.outlook import detectable_line, detectable_words, outlook_of
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 
@@ -52,7 +52,7 @@ async def test_another_version_of_the_scorer_asks_for_a_new_score(
     await sweep.run(plan, sweep.enter(plan))
     newer = Exact()
     newer.version = "next"
-    monkeypatch.setitem(outlook.SCORERS, newer.name, newer)
+    monkeypatch.setitem(SCORERS, newer.name, newer)
     (cell,) = outlook_of(plan, sweep.catalog).cells
     assert (cell.decision, cell.missing) == ("re-score", 0)
     assert "next" in cell.reason and "tutti score" in cell.reason

@@ -33,7 +33,7 @@ async def test_what_flips_is_named_and_what_was_is_kept(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By another version of a scorer."""
-    monkeypatch.setitem(SCORERS, "lenient", Lenient())  # type: ignore[arg-type]
+    monkeypatch.setitem(SCORERS, "lenient", Lenient())
     plan = plan_of()
     enter_tasks(sweep.catalog, plan)
     sweep.agent.odd["what is 1 + 1"] = ["so \\boxed{7}"]

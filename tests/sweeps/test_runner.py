@@ -143,7 +143,7 @@ async def test_python_may_keep_an_attempts_variables(sweep: Sweep) -> None:
 
     def cell_of(code: str) -> dict[str, Any]:
         function = {"name": "python", "arguments": json.dumps({"code": code})}
-        message = {"role": "assistant", "content": None}
+        message: dict[str, Any] = {"role": "assistant", "content": None}
         message["tool_calls"] = [{"id": "t", "type": "function", "function": function}]
         return {"choices": [{"message": message}], "usage": USAGE}
 

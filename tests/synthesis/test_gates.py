@@ -7,7 +7,8 @@ import pytest
 from aiohttp import web
 
 from tasks.agents.sandbox import Sandbox, strongest_level
-from tasks.agents.toolbox import Toolbox, ToolUnavailable
+from tasks.agents.toolbox import Toolbox
+from tasks.agents.tools import ToolUnavailable
 from tasks.synthesis.dedup import duplicate_reasons
 from tasks.synthesis.gates import gate
 from tasks.synthesis.task import Task

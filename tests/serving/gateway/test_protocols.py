@@ -227,7 +227,8 @@ async def test_a_stream_passes_as_it_comes(raw: Bench) -> None:
         gate = asyncio.Event()
 
         async def reply(asked: Any, wire: Any, newline: bytes = newline, gate: Any = gate) -> None:
-            await streaming(delta("h").strip() + newline)(asked, _Unended(wire))
+            unended: Any = _Unended(wire)
+            await streaming(delta("h").strip() + newline)(asked, unended)
             await gate.wait()
             await wire.write(b"0\r\n\r\n")
 

@@ -62,7 +62,7 @@ async def openais(asked: Asked, wire: Wire) -> None:
 
 async def anthropics(asked: Asked, wire: Wire) -> None:
     """A stub of a messages endpoint: a call where tools are offered, else a few words."""
-    message = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
+    message: dict[str, Any] = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
     message |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": CLAUDE_USAGE}
     if asked.json().get("stream"):
         await streaming(*claude_events(message))(asked, wire)

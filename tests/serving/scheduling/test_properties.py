@@ -351,9 +351,9 @@ def test_a_crowd_is_served_in_full(name: str) -> None:
         place.tick()
         for call in [c for c in run.calls if c.engine and c.ended is None][: 1 + turn % 3]:
             run.end(call, None if turn % 11 == 0 else Usage(call.prompt_tokens, 10, 0))
-        for program in list(place.ledger.programs.values()):
-            if not left[program.program_id] and not program.running and not program.waiting:
-                place.scheduler.release(program.program_id, place.now)
+        for known in list(place.ledger.programs.values()):
+            if not left[known.program_id] and not known.running and not known.waiting:
+                place.scheduler.release(known.program_id, place.now)
         run.look()
         if not any(left.values()) and not place.ledger.programs:
             break

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,9 +40,9 @@ def commit(catalog: storage.Catalog, recording: Recording, policy: str = "cap") 
     detail = json.dumps({"settings": settings})
     artifact = {"artifact_id": "engine:1", "kind": "engine", "detail": detail}
     catalog.upsert(cat.artifacts, artifact | {"created_at": cat.now()})
-    cell = {"cell_id": "cell:1", "sweep_id": "sweep:1", "benchmark": "b", "model": "m"}
+    cell: dict[str, Any] = {"cell_id": "cell:1", "sweep_id": "sweep:1", "benchmark": "b"}
     cell |= {"policy": policy, "concurrency": recording.sessions, "repeat": 0, "position": 0}
-    cell |= {"task_set_id": "task_set:1", "index_id": "index:1"}
+    cell |= {"model": "m", "task_set_id": "task_set:1", "index_id": "index:1"}
     cell |= {"engine_id": "engine:1", "samples": 1, "status": "finished"}
     catalog.upsert(cat.cells, cell)
     rows = [

@@ -24,7 +24,7 @@ from inspect_ai.solver import (
 from inspect_ai.tool import Tool, ToolError, tool
 
 
-@tool
+@tool  # type: ignore[untyped-decorator]
 def add() -> Tool:
     async def execute(x: int, y: int) -> str:
         """Add.
@@ -40,7 +40,7 @@ def add() -> Tool:
     return execute
 
 
-@scorer(metrics={"style": [mean()], "length": [mean()]})
+@scorer(metrics={"style": [mean()], "length": [mean()]})  # type: ignore[untyped-decorator]
 def several() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         return Score(value={"style": 0.5, "length": 1}, explanation="because")
@@ -48,7 +48,7 @@ def several() -> Scorer:
     return score
 
 
-@scorer(metrics=[mean()])
+@scorer(metrics=[mean()])  # type: ignore[untyped-decorator]
 def unscored() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         return Score.unscored(reason="grader_failed")
@@ -56,7 +56,7 @@ def unscored() -> Scorer:
     return score
 
 
-@solver
+@solver  # type: ignore[untyped-decorator]
 def fail_at(bad: str) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         if state.sample_id == bad:

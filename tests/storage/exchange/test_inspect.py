@@ -145,7 +145,8 @@ def test_a_sweeps_own_rows_come_back(
     catalog: storage.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With every column that a sweep of ours fills, times among them, and without one problem."""
-    at, key = cat.now(), {"attempt_id": "attempt:1", "cell_id": "cell:1", "sweep_id": "sweep:1"}
+    at = cat.now()
+    key: dict[str, Any] = {"attempt_id": "attempt:1", "cell_id": "cell:1", "sweep_id": "sweep:1"}
     attempt = key | {"sample_id": "sample:1", "run_id": "run:1", "benchmark": "stdlib"}
     attempt |= {"task_id": "task:1", "trial": 0, "attempt": 1, "model": "pocket", "score": 1.0}
     attempt |= {"policy": "cap", "concurrency": 4, "repeat": 0, "status": "ok", "answer": "2"}
@@ -301,7 +302,7 @@ def test_a_log_of_2000_samples_is_read_in_portions(
 
     def watched(*arguments: Any, **options: Any) -> list[Any]:
         alive.append(sum(one() is not None for one in seen))
-        found = read_some(*arguments, **options)
+        found: list[Any] = read_some(*arguments, **options)
         seen.extend(map(ref, found))
         return found
 

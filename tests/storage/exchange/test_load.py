@@ -279,7 +279,7 @@ def test_what_has_a_near_form_is_mended_and_named(catalog: storage.Catalog) -> N
 
 
 def test_a_recording_with_a_bad_value_keeps_its_place(catalog: storage.Catalog) -> None:
-    rows = [{"name": "x", "value": "high"}, {"name": "y", "value": 1.0}]
+    rows: list[dict[str, Any]] = [{"name": "x", "value": "high"}, {"name": "y", "value": 1.0}]
     report = load(catalog, [Recording(CELL, "log", 0, {"server_metrics": rows}, 2)], "test")
     assert (report.records, report.problems_total) == (2, 1)
     assert report.problems[0].field == "log.server_metrics.0.value"

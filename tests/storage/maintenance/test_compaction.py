@@ -14,6 +14,7 @@ from storage import catalog as cat
 from storage.columns import SCHEMA_VERSION
 from storage.maintenance import compact, compaction
 from storage.maintenance.compaction import Compacted
+from storage.parts import write_part
 from storage.writer import settle
 
 STORES = Path(__file__).parents[1] / "stores"
@@ -127,7 +128,7 @@ def test_a_part_removed_meanwhile_is_not_brought_back(
     """Between reading and entering, another let the sweep go: the merge is dropped."""
     fill(catalog, commits=3)
     fill(catalog, commits=3)
-    real = compaction.write_part
+    real = write_part
 
     def meanwhile(*given: Any, **named: Any) -> Any:
         with catalog.transaction() as connection:

@@ -1,6 +1,7 @@
 """Retention lets whole sweeps go, says first what would go, and disturbs nobody."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -23,8 +24,8 @@ def sweeps(catalog: storage.Catalog) -> storage.Catalog:
             cat.sweeps, {"sweep_id": sweep, "name": name, "spec": "{}", "created_at": at}
         )
         catalog.upsert(cat.cells, CELL | {"cell_id": cell, "sweep_id": sweep, "ended_at": at})
-        state = {"attempt_id": name, "cell_id": cell, "sample_id": name, "task_id": "t"}
-        state |= {"trial": 0, "attempt": 1, "run_id": "r", "state": "done"}
+        state: dict[str, Any] = {"attempt_id": name, "cell_id": cell, "sample_id": name}
+        state |= {"task_id": "t", "trial": 0, "attempt": 1, "run_id": "r", "state": "done"}
         catalog.upsert(cat.attempt_states, state)
         rows = {"attempt_id": name, "cell_id": cell}
         storage.commit(catalog, {"attempts": [rows], "calls": [rows, rows], "train_steps": [{}]})

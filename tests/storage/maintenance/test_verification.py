@@ -15,6 +15,7 @@ import storage
 from storage import catalog as cat
 from storage import files
 from storage.maintenance import compact, verification, verify
+from storage.views import connect
 
 
 def part(home: storage.Home, table: str) -> Path:
@@ -116,7 +117,7 @@ def test_a_writer_meanwhile_loses_no_attempt(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An attempt that ends between our look at the rows and at the states is not lost."""
-    real = verification.connect
+    real = connect
 
     def meanwhile(home: storage.Home) -> Any:
         connection = real(home)

@@ -94,6 +94,10 @@ class Model(_Strict):
     )
     prices: Prices | None = Field(None, description="left out, those of deployments/prices.yaml")
     max_calls: int | None = Field(None, ge=1, description="most calls in flight at the endpoint")
+    requests_per_minute: int | None = Field(None, ge=1, description="the provider's limit")
+    tokens_per_minute: int | None = Field(
+        None, ge=1, description="the provider's limit; prompts and answers together"
+    )
     metrics: bool = Field(False, description="an engine, with /metrics and /health")
     record_tokens: bool = Field(
         False, description="keep the answers' token ids and log probabilities, for training"

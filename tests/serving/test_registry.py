@@ -177,7 +177,7 @@ def test_a_providers_key_goes_to_its_own_address_only(
 
 def test_an_endpoint_is_known_by_its_address_and_the_models_name(registry: Path) -> None:
     """Two models of one endpoint are two; keys and limits make no difference."""
-    other = GOOD | {"api_key_env": "A_KEY", "max_calls": 3}
+    other = GOOD | {"api_key_env": "A_KEY", "max_calls": 3, "requests_per_minute": 60}
     models = read_registry(write(registry, a=GOOD, b=GOOD, c=other | {"served_name": "a"}))
     a, b, c = (checkpoint_id(models[name]) for name in "abc")
     assert a == c != b

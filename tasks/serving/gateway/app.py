@@ -342,10 +342,10 @@ class Gateway:
             self._collected = now
 
     def set_wake(self, pool: Pool) -> None:
-        """Be there when the policy wants to look again though nothing happens."""
-        now, policy = time.monotonic(), pool.scheduler.policy
-        times = [] if policy.tick_s is None else [pool.ticked + policy.tick_s]
-        if pool.scheduler.ledger.waiting and (at := policy.wake_at(now)) is not None:
+        """Be there when the scheduler wants to look again though nothing happens."""
+        now, tick_s = time.monotonic(), pool.scheduler.policy.tick_s
+        times = [] if tick_s is None else [pool.ticked + tick_s]
+        if (at := pool.scheduler.wake_at(now)) is not None:
             times.append(at)
         if not times:
             return

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from tasks.serving.metering.sampler import MetricsSampler
 from tasks.serving.registry import Model, Prices
-from tasks.serving.scheduling import Engine
+from tasks.serving.scheduling import Engine, Rate
 from tasks.serving.wire.client import Origin, Receiver, Request
 from tasks.serving.wire.messages import Headers, find
 from tasks.serving.wire.whole import Answer, NoAnswer, ask
@@ -44,6 +44,8 @@ class EndpointConfig(BaseModel):
     models: tuple[str, ...] = Field((), description="names it serves; empty asks it")
     capacity_tokens: int | None = Field(None, ge=1, description="KV cache; empty asks its metrics")
     max_calls: int | None = Field(None, ge=1, description="most calls in flight, if it limits them")
+    requests_per_minute: int | None = Field(None, ge=1, description="as its provider limits them")
+    tokens_per_minute: int | None = Field(None, ge=1, description="prompts and answers together")
     api_key_env: str | None = Field(None, description="environment variable that holds its key")
     key_header: str = Field(
         "",
@@ -83,6 +85,8 @@ class EndpointConfig(BaseModel):
             pool=pool,
             models=(served,),
             max_calls=model.max_calls,
+            requests_per_minute=model.requests_per_minute,
+            tokens_per_minute=model.tokens_per_minute,
             prices=model.prices,
             metrics=model.metrics,
             api_key_env=model.api_key_env,
@@ -167,7 +171,13 @@ class Endpoint:
     def make(cls, config: EndpointConfig) -> "Endpoint":
         """An endpoint that was not asked yet. Raises ValueError for what makes no sense."""
         name = config.name
-        engine = Engine(name, config.capacity_tokens, max_calls=config.max_calls, accepting=False)
+        engine = Engine(
+            name,
+            config.capacity_tokens,
+            max_calls=config.max_calls,
+            rate=Rate.of(config.requests_per_minute, config.tokens_per_minute),
+            accepting=False,
+        )
         key = config.key()
         plain = config.api_path == "/v1" and not config.query
         origin = Origin(config.url) if plain else Elsewhere(config)

@@ -49,6 +49,7 @@ class Pool:
                 engine.capacity_tokens,
                 engine.block_tokens,
                 engine.max_calls,
+                engine.rate,
                 engine.accepting,
                 running=engine.running,
                 prefill_token_s=engine.prefill_token_s,

@@ -12,6 +12,7 @@ from tasks.serving.scheduling.cap import Cap
 from tasks.serving.scheduling.continuum import Continuum
 from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
 from tasks.serving.scheduling.policy import Policy
+from tasks.serving.scheduling.rate import Rate
 from tasks.serving.scheduling.scheduler import LEASE_ENDED, Limits, Scheduler
 from tasks.serving.scheduling.thunderagent import ThunderAgent
 
@@ -52,6 +53,7 @@ __all__ = [
     "Limits",
     "Policy",
     "Program",
+    "Rate",
     "Sample",
     "Scheduler",
     "ThunderAgent",

@@ -8,6 +8,8 @@ clock that the caller reads; a simulator's clock does as well.
 from dataclasses import dataclass, field
 from typing import Any
 
+from tasks.serving.scheduling.rate import Rate
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -29,6 +31,8 @@ class Engine:
     block_tokens: int = 16
     max_calls: int | None = None
     """Most calls in flight, for endpoints that limit it."""
+    rate: Rate | None = None
+    """Most calls and tokens a minute, for endpoints that limit them."""
     accepting: bool = True
     """Healthy, not draining, its circuit closed."""
     running: dict[str, "Call"] = field(default_factory=dict)
@@ -43,7 +47,7 @@ class Engine:
     def open(self) -> bool:
         """Whether one more call may go there."""
         below = self.max_calls is None or len(self.running) < self.max_calls
-        return self.accepting and below
+        return self.accepting and below and (self.rate is None or self.rate.open)
 
     def blocks(self, tokens: int) -> int:
         """`tokens` rounded up to whole blocks, in tokens."""
@@ -113,6 +117,8 @@ class Call:
     """Tokens streamed so far."""
     previous_tokens: int = 0
     """The program's context when the call was admitted: what could be found in the cache."""
+    expected_tokens: float = 0.0
+    """What its engine's rate was charged for it."""
     usage: Usage | None = None
     ended: float | None = None
     first: bool = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
 from tasks.serving.scheduling.policy import Log, Policy, no_log
+from tasks.serving.scheduling.rate import Rate
 
 IDLE_LEASE_S = 1800.0
 """A program that neither calls nor releases for this long is over. Policies free its place long
@@ -106,7 +107,7 @@ class Scheduler:
         program.idle_since = None
         admitted = self._admit(now)
         if call.engine is None:
-            self.log("hold", program, call, self.policy.reason(call))
+            self.log("hold", program, call, self._over_rate() or self.policy.reason(call))
         return call, admitted
 
     def withdraw(self, call: Call, now: float, reason: str) -> list[Call]:
@@ -151,6 +152,8 @@ class Scheduler:
             context = usage.prompt + usage.completion
             alone = not program.running
             program.context_tokens = context if alone else max(program.context_tokens, context)
+            if engine.rate is not None:
+                engine.rate.correct(call.expected_tokens, usage.prompt, usage.completion)
         if call.admitted is not None:
             program.attained_s += now - call.admitted
         if program.engine is engine:
@@ -226,10 +229,30 @@ class Scheduler:
         """Go on where a decision stopped at `AT_ONCE` calls; to be called while `more` is true."""
         return self._admit(now)
 
+    def wake_at(self, now: float) -> float | None:
+        """When to look again though nothing happens: for the policy, or for a rate's next call."""
+        if not self.ledger.waiting:
+            return None
+        times = [now + rate.ready_in_s() for rate in self._rates() if not rate.open]
+        at = self.policy.wake_at(now)
+        return min(times if at is None else [*times, at], default=None)
+
+    def _rates(self) -> list[Rate]:
+        return [engine.rate for engine in self.ledger.engines.values() if engine.rate is not None]
+
+    def _over_rate(self) -> str | None:
+        """Why a call waits whom only the rates of the endpoints hold."""
+        engines = [engine for engine in self.ledger.engines.values() if engine.accepting]
+        if any(engine.rate is None or engine.rate.open for engine in engines):
+            return None
+        return "; ".join(f"{engine.engine_id} takes {engine.rate}" for engine in engines) or None
+
     def _admit(self, now: float) -> list[Call]:
         self.more = False
         if not self.ledger.waiting:
             return []
+        for rate in self._rates():
+            rate.fill(now)
         admitted = []
         for call, engine in self.policy.admit(now):
             self._leave_queue(call, now)
@@ -251,6 +274,8 @@ class Scheduler:
         call.engine, call.admitted = engine, now
         engine.running[call.call_id] = call
         program.running[call.call_id] = call
+        if engine.rate is not None:
+            call.expected_tokens = engine.rate.take(call.prompt_tokens, call.output_tokens)
         program.engine, program.idle_since = engine, None
         self.policy.admitted(call, now)
 

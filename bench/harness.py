@@ -64,6 +64,8 @@ class Run:
     in_flight_ratio: float
     """Sessions that wait for the endpoint or the gateway, of those asked."""
     rss_mb: float
+    grown_mb: float
+    """Of that since the cell began: its plan is there before."""
 
 
 def problems(count: int, tools: bool) -> list[Problem]:
@@ -113,14 +115,20 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
             row["pid"] for row in catalog.rows(sa.select(cat.processes))
             if row["role"] == "gateway"
         )  # fmt: skip
-        before, began = _cpu(owner), time.perf_counter()
+        planned_mb, before, began = _rss_mb(), _cpu(owner), time.perf_counter()
         done = asyncio.run(run_cell(plan, plan.cells[0], services, catalog, "run:bench", lease))
         seconds, spent = time.perf_counter() - began, _cpu(owner) - before
     assert done.correct == count, f"{done.correct} of {count} samples were right"
     held = {row["what"]: row["held"] / sessions for row in storage.query(HELD, catalog.home)}
-    rss_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     cpu_ms = spent / count * 1e3
-    return Run(count / seconds, cpu_ms, held["sessions"], held["calls"], rss_mb)
+    rss_mb = _rss_mb()
+    held_ratios = held["sessions"], held["calls"]
+    return Run(count / seconds, cpu_ms, *held_ratios, rss_mb, rss_mb - planned_mb)
+
+
+def _rss_mb() -> float:
+    """The most that this process has had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _cpu(gateway_pid: int) -> float:
@@ -177,10 +185,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report.peer("inspect", "samples_per_s", [rate for rate, _ in peer])
         report.peer("inspect", "cpu_ms_per_sample", [cpu for _, cpu in peer])
     if given.memory:
-        few = measure(given.memory // 10, False, CONCURRENCY).rss_mb
-        many = measure(given.memory, False, CONCURRENCY).rss_mb
-        enter("rss_100k_mb", [many])
-        report.note(f"most memory after {given.memory // 10:,} samples: {few:.0f} MB")
+        few = measure(given.memory // 10, False, CONCURRENCY)
+        many = measure(given.memory, False, CONCURRENCY)
+        enter("rss_100k_mb", [many.rss_mb])
+        enter("rss_100k_grown_mb", [many.grown_mb])
+        report.note(f"most memory after {given.memory // 10:,} samples: {few.rss_mb:.0f} MB")
     report.show()
 
 

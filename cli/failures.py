@@ -36,7 +36,8 @@ def message_of(error: Exception) -> str:
 
     from tasks.config import explain
 
-    return explain(error) if isinstance(error, ValidationError) else str(error)
+    said = explain(error) if isinstance(error, ValidationError) else str(error)
+    return " ".join([said, *getattr(error, "__notes__", ())])
 
 
 def exit_code_of(error: Exception) -> int | None:

@@ -40,7 +40,8 @@ def plan(
 
         chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
         chosen |= {"judge": judge, "user": user, "agent": agent}
-        found = asyncio.run(outlook(suites.suite_of(suite, ids, expert, **chosen), models))
+        with suites.about(suites.path_of(suite)):
+            found = asyncio.run(outlook(suites.suite_of(suite, ids, expert, **chosen), models))
         if as_json:
             each = [_content(part) for part in found]
             typer.echo(json.dumps(each[0] if len(each) == 1 else {"parts": each}))

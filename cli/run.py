@@ -76,8 +76,9 @@ def run(
             raise UsageError(f"--night: {path} is a suite; only a night file has nights")
         if not find and any(value is not None for value in sought.values()):
             raise UsageError("--latency, --accuracy, --lowest and --highest are of --find")
-        wanted = suites.suite_of(suite, ids, expert, **chosen)
-        return _suite(_within(wanted, budget), sought if find else None, how)
+        with suites.about(path):
+            wanted = suites.suite_of(suite, ids, expert, **chosen)
+            return _suite(_within(wanted, budget), sought if find else None, how)
 
     if not guarded(work):
         raise typer.Exit(INCONCLUSIVE)

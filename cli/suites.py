@@ -1,5 +1,7 @@
 """What the verbs of sweeps share: which suite is meant, and the fields that flags change."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +36,22 @@ def suite_of(name: str, ids: str = "", experts: list[str] | None = None, **field
     fields["experts"] = None if experts is None else dict(map(_named, experts))
     fields["ids"] = tuple(each.strip() for each in ids.split(",")) if ids else None
     return with_fields(read_suite(path_of(name)), fields)
+
+
+@contextlib.contextmanager
+def about(path: Path) -> Iterator[None]:
+    """A fault that is seen only with data and models at hand is told with the suite's file."""
+    from pydantic import ValidationError
+
+    from tasks.benchmarks import BenchmarkError
+    from tasks.sweeps.suite import SuiteError
+
+    try:
+        yield
+    except (BenchmarkError, SuiteError, ValidationError) as error:
+        if str(path) not in str(error):
+            error.add_note(f"(in {path}, or by a flag)")
+        raise
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -35,7 +35,7 @@ def write_summaries(
 
     start_s, end_s = _ends(window)
     rows = sa.select(cat.cells).where(cat.cells.c.sweep_id == sweep_id)
-    cells = catalog.rows(rows.where(cat.cells.c.status != "superseded"))
+    cells = catalog.rows(rows.where(cat.cells.c.status != cat.SUPERSEDED))
     folders = {cell["cell_id"]: out / _name(cell) for cell in cells}
     if taken := [str(folder) for folder in folders.values() if folder.exists() and not force]:
         raise UsageError(f"{taken[0]}: there already; --force replaces")

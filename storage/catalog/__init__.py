@@ -14,6 +14,9 @@ from storage.catalog.store import (
     upsert,
 )
 from storage.catalog.tables import (
+    ENDED_EARLY,
+    FINISHED,
+    SUPERSEDED,
     artifact_parents,
     artifacts,
     attempt_states,
@@ -32,6 +35,9 @@ from storage.clock import now
 
 __all__ = [
     "BUSY_TIMEOUT_S",
+    "ENDED_EARLY",
+    "FINISHED",
+    "SUPERSEDED",
     "Catalog",
     "artifact_parents",
     "artifacts",

@@ -71,6 +71,9 @@ sweeps = sa.Table(
     _time("created_at"),
     _time("paused_at"),  # since when it gives out no samples; null: it does
 )
+FINISHED, ENDED_EARLY, SUPERSEDED = "finished", "ended_early", "superseded"
+"""Statuses of cells that are over: measured whole; cut short for a reason, which is a result; or
+measured otherwise since."""
 cells = sa.Table(
     "cells",
     metadata,

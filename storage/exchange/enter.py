@@ -62,7 +62,7 @@ def enter_cells(
         row = {name: getattr(cell, name) for name in ("benchmark", "model", "policy", "repeat")}
         row |= {"cell_id": cell_id, "sweep_id": sweep_id, "concurrency": cell.concurrency}
         row |= {"position": position, "task_set_id": task_set_id, "index_id": "", "samples": 0}
-        cat.insert_if_absent(connection, cat.cells, {**row, "status": "finished"})
+        cat.insert_if_absent(connection, cat.cells, {**row, "status": cat.FINISHED})
         detail: Row = {"imported": format, "run": cell.run, "policy": cell.policy}
         detail |= {"concurrency": cell.concurrency, "repeat": cell.repeat, **cell.detail}
         benchmark = {"imported": format, "run": cell.run, "benchmark": cell.benchmark}

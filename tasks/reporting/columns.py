@@ -5,7 +5,7 @@ make tables of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from tasks.reporting.anatomy import PARTS, Anatomy
 from tasks.reporting.efficiency import Efficiency, Figure
@@ -30,10 +30,6 @@ from tasks.reporting.numbers import (
 from tasks.reporting.paired import COST, RATE, SCORE, Compared
 from tasks.reporting.summary import A_A, CellSummary
 
-if TYPE_CHECKING:
-    pass
-
-FINISHED = "finished"
 Row = TypeVar("Row")
 
 CellColumns = Mapping[str, Callable[[CellSummary], str]]

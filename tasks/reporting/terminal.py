@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from storage.catalog import FINISHED
 from tasks.reporting.columns import (
     COMPARISONS,
     EFFICIENCY,
@@ -35,7 +36,6 @@ from tasks.reporting.summary import CellSummary, in_order
 if TYPE_CHECKING:
     from rich.table import Table
 
-FINISHED = "finished"
 WIDTH = 80  # characters of a usual terminal
 HEADER = 10  # of a column's name: what is longer is broken at its spaces
 

@@ -7,6 +7,7 @@ the margin, and inconclusive.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from storage.catalog import ENDED_EARLY, FINISHED
 from tasks.reporting.efficiency import Efficiency
 from tasks.reporting.failures import Failure
 from tasks.reporting.families import FamilyScore, all_families
@@ -24,8 +25,7 @@ from tasks.reporting.numbers import (
 from tasks.reporting.paired import RATE, SCORE, Compared, setting
 from tasks.reporting.summary import A_A, CellSummary, LoadPoint, load_points, without_a_a
 
-ENDED_EARLY = "ended_early"
-DONE = ("finished", ENDED_EARLY)  # an early end is a result
+DONE = (FINISHED, ENDED_EARLY)  # an early end is a result
 SEEDS = {SAME_SEEDS: "A/A, same seeds", OTHER_SEEDS: "repeats, other seeds"}
 NAMED = 6  # cells named in one sentence; of more, how many
 

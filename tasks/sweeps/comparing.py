@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from storage import catalog as cat
 from tasks.scoring.statistics import (
     Comparison,
     Finding,
@@ -243,7 +244,7 @@ def _pooled(cells: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     kept = [
         cell
         for cell in cells
-        if (cell.get("repeat") or 0) >= 0 and cell.get("status") != "superseded"
+        if (cell.get("repeat") or 0) >= 0 and cell.get("status") != cat.SUPERSEDED
     ]
     return kept or cells
 

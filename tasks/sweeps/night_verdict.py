@@ -23,7 +23,7 @@ from tasks.sweeps.night_record import Record
 from tasks.sweeps.suite import Suite
 
 NO_BASELINE = "no earlier night was accepted"
-COMPLETE = ("finished", "ended_early", "superseded")
+COMPLETE = (cat.FINISHED, cat.ENDED_EARLY, cat.SUPERSEDED)
 MOST_SAID = 3  # gates of a reason in words; the others are counted
 
 
@@ -82,7 +82,7 @@ def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = 
     """
     of_sweep = cat.cells.c.sweep_id == sweep_id
     entered = catalog.rows(
-        sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status != "superseded")
+        sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status != cat.SUPERSEDED)
     )
     of_a_level = len(suite.policies) * suite.repeats + suite.a_a
     planned = len(parts(suite)) * len(suite.concurrency) * of_a_level

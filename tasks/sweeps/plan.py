@@ -198,7 +198,7 @@ def _complete_finished(plan: Plan, connection: sa.Connection) -> None:
         sa.update(cat.cells)
         .where(cells.sweep_id == plan.sweep_id, cells.status.in_(("running", "incomplete")))
         .where(cells.samples <= finished.scalar_subquery())
-        .values(status="finished", ended_at=ended)
+        .values(status=cat.FINISHED, ended_at=ended)
     )
 
 

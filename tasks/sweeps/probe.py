@@ -46,7 +46,7 @@ def never_run(catalog: Catalog, cells: Sequence[str]) -> int:
     query = (
         sa.select(sa.func.count().label("n"))
         .join_from(cat.samples, cat.cells, samples.cell_id == cat.cells.c.cell_id)
-        .where(samples.cell_id.in_(cells), cat.cells.c.status != "ended_early", ~tried)
+        .where(samples.cell_id.in_(cells), cat.cells.c.status != cat.ENDED_EARLY, ~tried)
     )
     return int(catalog.rows(query)[0]["n"])
 

@@ -34,7 +34,7 @@ from tasks.sweeps.plan import Cell, Plan, Sample, finished_samples
 from tasks.sweeps.records import Finished, attempt_rows, lost_attempt_row
 from tasks.sweeps.suite import Budget
 from tasks.sweeps.tap import Due, Tap, Watch
-from tasks.sweeps.watching import ENDED_EARLY, over_time, watches_of
+from tasks.sweeps.watching import over_time, watches_of
 
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
 WATCH_S = 0.5
@@ -170,9 +170,9 @@ class _CellRun:
     def came_to(self) -> tuple[str, str | None]:
         """The cell's status and its reason, once `run` has returned."""
         if len(finished_samples(self.catalog, self.cell)) == self.progress.total:
-            return "finished", None
+            return cat.FINISHED, None
         reason = self.tap.reason or None
-        return (ENDED_EARLY if self.tap.for_good else "incomplete"), reason
+        return (cat.ENDED_EARLY if self.tap.for_good else "incomplete"), reason
 
     def _guards(self) -> list[Coroutine[Any, Any, None]]:
         """What runs beside the sessions: it raises when they cannot go on, or closes the tap."""

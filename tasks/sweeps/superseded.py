@@ -15,7 +15,6 @@ from storage import catalog as cat
 if TYPE_CHECKING:
     from tasks.sweeps.plan import Plan
 
-SUPERSEDED = "superseded"
 POINT = ("benchmark", "model", "policy", "concurrency", "repeat")
 
 
@@ -33,14 +32,14 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
     old: list[str] = []
     for row in found.all():
         point = (row["policy"], row["concurrency"], row["repeat"])
-        if row["cell_id"] in named and row["status"] == SUPERSEDED:
+        if row["cell_id"] in named and row["status"] == cat.SUPERSEDED:
             # One that lacks nothing is finished: `enter_plan` says so of all of them at once.
-            _set(connection, [row["cell_id"]], "ended_early" if row["reason"] else "incomplete")
-        elif row["cell_id"] not in named and point in points and row["status"] != SUPERSEDED:
+            _set(connection, [row["cell_id"]], cat.ENDED_EARLY if row["reason"] else "incomplete")
+        elif row["cell_id"] not in named and point in points and row["status"] != cat.SUPERSEDED:
             old.append(row["cell_id"])
-            if row["status"] != "ended_early":  # which is what a reason means on the way back
+            if row["status"] != cat.ENDED_EARLY:  # which is what a reason means on the way back
                 _forget_reason(connection, row["cell_id"])
-    _set(connection, old, SUPERSEDED)
+    _set(connection, old, cat.SUPERSEDED)
 
 
 def _column(name: str) -> "sa.Column[str]":

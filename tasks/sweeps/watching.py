@@ -18,7 +18,6 @@ from tasks.sweeps.saturation import Saturation
 from tasks.sweeps.suite import Suite
 from tasks.sweeps.tap import Watch
 
-ENDED_EARLY = "ended_early"
 SCORES = """
 select task_id, trial, coalesce(if(isfinite(score), score, null), correct::double, 0) as score
 from attempts where cell_id = $cell and status in ('ok', 'limit', 'model_error')
@@ -59,7 +58,7 @@ def missing_cells(plan: Plan, catalog: Catalog) -> list[Cell]:
 
 def is_over(suite: Suite, status: str, reason: str | None) -> bool:
     """Whether a cell that ended early stays so: the suite still asks what ended it."""
-    if status != ENDED_EARLY or reason is None:
+    if status != cat.ENDED_EARLY or reason is None:
         return False
     return reason.startswith(tuple(_keys(suite).values()))
 

@@ -68,6 +68,27 @@ def test_a_bad_suite_names_file_field_and_value(tmp_path: Path) -> None:
         assert words in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["run", "plan"])
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("judge: pocket\n", "judge: gsm8k is scored by 'numeric', which asks none"),
+        ("agent: nowhere.yaml\n", "agent: nowhere.yaml: no such file"),
+        ("load: {kind: trace, file: nowhere.csv}\n", "load.file: nowhere.csv: "),
+    ],
+)
+def test_what_is_seen_later_names_the_suite_too(
+    verb: str, more: str, said: str, tmp_path: Path
+) -> None:
+    """Its fields are right each for itself; a flag may have said the same."""
+    suite, data = tmp_path / "mine.yaml", tmp_path / "test.jsonl"
+    data.write_text(json.dumps({"question": "What is 1 plus 2?", "answer": "#### 3"}) + "\n")
+    suite.write_text(f"benchmark: gsm8k\nsource: {data}\npolicies: [passthrough]\n{more}")
+    done = run("sweep", verb, str(suite), home=tmp_path / "home")
+    assert done.exit_code == 2
+    assert said in done.stderr and f"(in {suite}, or by a flag)" in done.stderr
+
+
 def test_sql_formats(tmp_path: Path) -> None:
     statement = "select 1 as a, null as b, 'x,y' as c"
     assert run("sql", "--format", "csv", statement, home=tmp_path).stdout == 'a,b,c\n1,,"x,y"\n'

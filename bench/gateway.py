@@ -53,7 +53,7 @@ TARGETS = {
 class Sizes:
     """How much is measured in each repeat."""
 
-    hop_s: float = 2.0
+    hop_s: float = 6.0
     alone_s: float = 0.6
     """At concurrency 1, before the router and directly."""
     warm: int = 200
@@ -299,8 +299,8 @@ def explain(report: Report, parts: Sequence[str]) -> None:
         report.note(
             "hop: 1.1 kB calls of 48 programs in turn, 10 calls each, then released (ThunderAgent "
             "too; vllm_router has no release), 0.5 kB answers, recording on; CPU of the router's "
-            "process tree, user and system. requests_per_s, p50, p99: 32 connections, the router "
-            "pinned to one core. added: p50 at one connection less the engine's own just before. "
+            "process tree, user and system, until it rests again. requests_per_s, p50, p99: 32 "
+            "connections, the router pinned to one core. added: p50 at one connection less the engine's own just before. "
             "kept: the client records its messages itself. raw_relay: bytes passed on by a "
             "protocol of this bench, the floor; direct: no router, so its CPU is the engines'."
         )

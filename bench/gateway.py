@@ -300,9 +300,10 @@ def explain(report: Report, parts: Sequence[str]) -> None:
             "hop: 1.1 kB calls of 48 programs in turn, 10 calls each, then released (ThunderAgent "
             "too; vllm_router has no release), 0.5 kB answers, recording on; CPU of the router's "
             "process tree, user and system, until it rests again. requests_per_s, p50, p99: 32 "
-            "connections, the router pinned to one core. added: p50 at one connection less the engine's own just before. "
-            "kept: the client records its messages itself. raw_relay: bytes passed on by a "
-            "protocol of this bench, the floor; direct: no router, so its CPU is the engines'."
+            "connections, the router pinned to one core. added: p50 at one connection less the "
+            "engine's own just before. kept: the client records its messages itself. raw_relay: "
+            "bytes passed on by a protocol of this bench, the floor; direct: no router, so its CPU "
+            "is the engines'."
         )
     if "chunks" in parts:
         report.note(

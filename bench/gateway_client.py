@@ -95,14 +95,13 @@ class Load:
         job = self.job
         if job.seconds < SHORT_S and job.calls < FEW_CALLS:  # nobody asks what so little costs
             return cpu_s(job.owner)
-        before, deadline = cpu_s(job.owner), perf_counter() + SETTLE_S
+        spent, deadline = cpu_s(job.owner), perf_counter() + SETTLE_S
         while perf_counter() < deadline:
             await asyncio.sleep(LOOK_S)
-            now = cpu_s(job.owner)
-            if now - before < AT_REST * LOOK_S:
+            before, spent = spent, cpu_s(job.owner)
+            if spent - before < AT_REST * LOOK_S:
                 break
-            before = now
-        return cpu_s(job.owner)
+        return spent
 
     async def _connect(self) -> "Connection":
         loop = asyncio.get_running_loop()

@@ -120,10 +120,15 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
         seconds, spent = time.perf_counter() - began, _cpu(owner) - before
     assert done.correct == count, f"{done.correct} of {count} samples were right"
     held = {row["what"]: row["held"] / sessions for row in storage.query(HELD, catalog.home)}
-    cpu_ms = spent / count * 1e3
     rss_mb = _rss_mb()
-    held_ratios = held["sessions"], held["calls"]
-    return Run(count / seconds, cpu_ms, *held_ratios, rss_mb, rss_mb - planned_mb)
+    return Run(
+        samples_per_s=count / seconds,
+        cpu_ms=spent / count * 1e3,
+        held_ratio=held["sessions"],
+        in_flight_ratio=held["calls"],
+        rss_mb=rss_mb,
+        grown_mb=rss_mb - planned_mb,
+    )
 
 
 def _rss_mb() -> float:

@@ -64,7 +64,7 @@ class GateFile(BaseModel):
 
 
 def read_gates(path: Path) -> GateFile:
-    """Read and validate a gate file. Raises GateError with file, field and value."""
+    """Read and validate a gate file. Raises GateError with file, line, field and value."""
     try:
         return read_document(path, GateError).check(GateFile)
     except FileNotFoundError:

@@ -97,7 +97,7 @@ class PriceBook(BaseModel):
 
 
 def read_price_book(path: Path = PRICE_BOOK) -> PriceBook:
-    """The book in `path`. Raises PriceError with file, field and value."""
+    """The book in `path`. Raises PriceError with file, line, field and value."""
     try:
         return read_document(path, PriceError).check(PriceBook)
     except FileNotFoundError:

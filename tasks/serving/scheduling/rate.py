@@ -49,7 +49,7 @@ class Rate:
     """What an endpoint takes in a minute.
 
     A call counts when it is sent, with the tokens it is expected to need, and is put right when it
-    has ended. A call of more tokens than go at once waits for a full bucket, and leaves a debt.
+    has ended. One of more tokens than go at once is sent like any other, and leaves a debt.
     """
 
     requests: Bucket | None = None
@@ -104,7 +104,7 @@ class Rate:
         if self.requests is not None:
             waits.append(self.requests.ready_in_s(1.0))
         if self.tokens is not None:
-            waits.append(self.tokens.ready_in_s(min(1.0, self.tokens.depth)))
+            waits.append(self.tokens.ready_in_s(1.0))
         return max(waits)
 
     def __str__(self) -> str:

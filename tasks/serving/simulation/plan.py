@@ -150,7 +150,7 @@ def read_dist(value: Any) -> Dist:
 
 
 def read_plan(path: Path) -> SimulationPlan:
-    """Read and validate a plan file. Raises PlanError with file, field and value."""
+    """Read and validate a plan file. Raises PlanError with file, line, field and value."""
     try:
         plan = read_document(path, PlanError).check(SimulationPlan)
     except FileNotFoundError:

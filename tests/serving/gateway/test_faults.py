@@ -5,7 +5,6 @@ and 21 (a restarted engine is not noticed, calls do not go elsewhere).
 """
 
 import asyncio
-import time
 from typing import Any
 
 import aiohttp
@@ -347,28 +346,6 @@ async def test_an_engine_is_added_while_calls_wait(make_raw: MakeRaw) -> None:
     await asyncio.gather(stuck, return_exceptions=True)
     await released(bench.gateway)
     await another.kill()
-
-
-async def test_calls_a_minute_are_kept_below_a_providers_limit(make_raw: MakeRaw) -> None:
-    """They leave one by one at the rate, woken by a timer and not by the next call; a cell's change
-    brings no second allowance."""
-    bench = await make_raw(endpoint={"requests_per_minute": 240, "measure": False})
-    at = list[float]()
-
-    async def reply(asked: Asked, wire: Wire) -> None:
-        if asked.path == "/v1/chat/completions":  # else it is the gateway's own question
-            at.append(time.monotonic())
-        await wire.write(whole(COMPLETION))
-
-    bench.engine.reply = reply
-    calls = [asyncio.create_task(bench.chat(f"p{number}")) for number in range(7)]
-    assert {(await call).status for call in calls} == {200}
-    assert at[3] - at[0] < 0.2, "a second's share may go at once"
-    assert 0.7 < at[6] - at[3] < 2.0, "then one each quarter of a second"
-    rate = bench.gateway.pools.find("engine:1")[1].engine.rate
-    await bench.begin()
-    assert rate is not None and bench.gateway.pools.find("engine:1")[1].engine.rate is rate
-    await released(bench.gateway)
 
 
 async def test_an_answer_that_is_too_large_is_refused(raw: Bench, monkeypatch: Any) -> None:

@@ -1,0 +1,30 @@
+"""A provider's limits a minute: calls leave at its rate, though nothing else happens."""
+
+import asyncio
+import time
+
+from tests.serving.conftest import released
+from tests.serving.gateway.conftest import MakeRaw
+from tests.serving.gateway.raw_engine import COMPLETION, Asked, Wire, whole
+
+
+async def test_calls_a_minute_are_kept_below_a_providers_limit(make_raw: MakeRaw) -> None:
+    """They leave one by one at the rate, woken by a timer and not by the next call; a cell's change
+    brings no second allowance."""
+    bench = await make_raw(endpoint={"requests_per_minute": 240, "measure": False})
+    at = list[float]()
+
+    async def reply(asked: Asked, wire: Wire) -> None:
+        if asked.path == "/v1/chat/completions":  # else it is the gateway's own question
+            at.append(time.monotonic())
+        await wire.write(whole(COMPLETION))
+
+    bench.engine.reply = reply
+    calls = [asyncio.create_task(bench.chat(f"p{number}")) for number in range(7)]
+    assert {(await call).status for call in calls} == {200}
+    assert at[3] - at[0] < 0.2, "a second's share may go at once"
+    assert 0.7 < at[6] - at[3] < 2.0, "then one each quarter of a second"
+    rate = bench.gateway.pools.find("engine:1")[1].engine.rate
+    await bench.begin()
+    assert rate is not None and bench.gateway.pools.find("engine:1")[1].engine.rate is rate
+    await released(bench.gateway)

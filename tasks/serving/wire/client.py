@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from tasks.serving.wire.messages import Headers
+from tasks.serving.wire.outbox import outbox
 
 CONNECT_TIMEOUT_S = 10.0
 KEEP_IDLE_S = 4.0
@@ -84,18 +85,19 @@ class Link(asyncio.Protocol):
         self.origin = origin
         self.request: Request | None = None
         self.idle_since = 0.0
+        self._outbox = outbox()
         self._parser: httptools.HttpResponseParser | None = None
         self._transport: asyncio.Transport | None = None
         self._headers: Headers = []
         self._complete = self._keep = False
-        self._until_close = False
+        self._until_close = self._unsent = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         request = self.request
-        if request is None or self._parser is None:
+        if request is None or self._parser is None or self._unsent:
             self.abort()  # an answer to nothing
             return
         request.answered = True
@@ -165,8 +167,17 @@ class Link(asyncio.Protocol):
         self.request, request.link = request, self
         self._parser = httptools.HttpResponseParser(self)
         self._headers, self._complete, self._until_close = [], False, False
-        request.sent_at = time.monotonic()
-        self._transport.write(request.data)
+        self._unsent = True
+        self._outbox.add(self)
+
+    def flush(self) -> None:
+        """Write the request, if it is wanted still."""
+        request, transport = self.request, self._transport
+        if self._unsent and request is not None and transport is not None:
+            self._unsent = False
+            if not transport.is_closing():
+                request.sent_at = time.monotonic()
+                transport.write(request.data)
 
     def pause(self, paused: bool) -> None:
         """Stop reading, or go on."""

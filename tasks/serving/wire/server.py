@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import httptools
 
 from tasks.serving.wire.messages import Headers, head, status_line
+from tasks.serving.wire.outbox import outbox
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED = 8
@@ -126,6 +127,7 @@ class Connection(asyncio.Protocol):
         self.since = time.monotonic()  # of the state it is in
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
+        self._outbox, self._out = outbox(), list[bytes]()
         self._next: deque[Exchange] = deque()
         self._receiving = False
         self._refused = 0
@@ -245,7 +247,16 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
         if self._transport is not None:
-            self._transport.write(data)
+            if not self._out:
+                self._outbox.add(self)
+            self._out.append(data)
+
+    def flush(self) -> None:
+        """Hand what waits over to the kernel."""
+        out, transport = self._out, self._transport
+        if out and transport is not None and not transport.is_closing():
+            transport.write(out[0] if len(out) == 1 else b"".join(out))
+        self._out = []
 
     def done(self, exchange: Exchange) -> None:
         """The answer has ended: the connection is free for the next request."""
@@ -260,11 +271,13 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close when all is sent."""
+        self.flush()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once; what the kernel takes now still goes out."""
+        self.flush()
         if self._transport is not None:
             self._transport.abort()
 
@@ -314,6 +327,7 @@ class Connection(asyncio.Protocol):
         # Closed at once, what the client still sends would reset the connection, and it would
         # never read the answer.
         self._refused_at = time.monotonic()
+        self.flush()
         self._transport.write_eof()
 
     def _answer_error(self, status: int) -> None:

@@ -82,6 +82,24 @@ class BufferedWriter:
             self._room -= 1
             return True
 
+    def add_all(self, rows: Mapping[str, list[Any]]) -> bool:
+        """As `add`, for rows of several tables: all of them, or none."""
+        size = sum(map(len, rows.values()))
+        with self._changed:
+            if self._room < size or self._closed:
+                self.dropped += size
+                return False
+            for table, more in rows.items():
+                self._next.loose.setdefault(table, []).extend(more)
+            self._room -= size
+            return True
+
+    def lost(self, rows: int, reason: str) -> None:
+        """Count rows that could not even be made; `last_error` says why."""
+        with self._changed:
+            self.dropped += rows
+            self._note = f"a row was lost: {reason}"
+
     def add_made(self, make: MakeRows) -> bool:
         """As `add`, for rows that `make` makes on the writer's thread, in the order they came."""
         with self._changed:

@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 RESYNC_S = 60.0  # how far the wall clock may run ahead before it is followed
+LOOK_S = 1.0  # how often it is looked at: a call of the gateway has four times
 
 
 class Clock:
@@ -17,17 +18,28 @@ class Clock:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._anchor, self._since = datetime.now(UTC), time.monotonic()
+        self._anchor = datetime.now(UTC), time.monotonic()
+        self._look_at = 0.0
 
     def now(self) -> datetime:
         """The current time in UTC, no earlier than any time given before."""
+        return self.at(time.monotonic())
+
+    def at(self, monotonic_s: float) -> datetime:
+        """The time in UTC at a reading of the monotonic clock, in seconds."""
+        if monotonic_s >= self._look_at:
+            self._look(monotonic_s)
+        wall, since = self._anchor
+        return wall + timedelta(seconds=monotonic_s - since)
+
+    def _look(self, monotonic_s: float) -> None:
+        """Follow the wall clock if it is far ahead."""
         with self._lock:
-            wall, monotonic = datetime.now(UTC), time.monotonic()
-            carried = self._anchor + timedelta(seconds=monotonic - self._since)
-            if (wall - carried).total_seconds() > RESYNC_S:
-                self._anchor, self._since = wall, monotonic
-                return wall
-            return carried
+            carried, since = self._anchor
+            wall, read_at = datetime.now(UTC), time.monotonic()
+            if (wall - carried).total_seconds() - (read_at - since) > RESYNC_S:
+                self._anchor = wall, read_at
+            self._look_at = read_at + LOOK_S
 
 
 def aware(at: datetime) -> datetime:
@@ -41,3 +53,8 @@ _CLOCK = Clock()
 def now() -> datetime:
     """The current time in UTC; never goes back within a process."""
     return _CLOCK.now()
+
+
+def at(monotonic_s: float) -> datetime:
+    """The time in UTC at a reading of `time.monotonic` in this process."""
+    return _CLOCK.at(monotonic_s)

@@ -6,8 +6,7 @@ it was gives one span; one that edits its context (cut, summarised, branched) gi
 what it kept is still not stored again.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -29,10 +28,11 @@ class Conversation:
     def __init__(self, attempt_id: str, first: int = 0) -> None:
         """`first` is the position of the first message: later than those stored before."""
         self.attempt_id = attempt_id
-        self._positions: dict[bytes, list[int]] = {}
-        self._last: list[
-            tuple[bytes, int]
-        ] = []  # the last prompt with its answer: digest, position
+        self._positions: dict[int, list[int]] = {}
+        # The last prompt with its answer: keys, positions, and the positions' spans.
+        self._last: list[int] = []
+        self._last_positions: list[int] = []
+        self._last_spans: list[dict[str, int]] = []
         self._count = first
 
     def observe(
@@ -43,46 +43,52 @@ class Conversation:
         Returns new rows of `messages` and the call's `prompt_spans`, positions inclusive. The
         answer is a row of the call that gave it; None where the call gave none.
         """
-        columns = [storable(message_columns(message)) for message in prompt]
-        digests = [_digest(of_message) for of_message in columns]
-        positions, fresh = self._place(digests)
-        rows = [self._row(columns[i], positions[i], None) for i in fresh]
-        self._last = list(zip(digests, positions, strict=True))
+        keys = [_key(message) for message in prompt]
+        positions, fresh, same = self._place(keys)
+        rows = [self._row(prompt[place], positions[place], None) for place in fresh]
+        grew = same == len(self._last_positions)
+        begun = self._last_spans if grew else spans_of(positions[:same])
+        spans = spans_of(positions[same:], begun)
+        self._last, self._last_positions, self._last_spans = keys, positions, spans
         if answer is not None:
-            of_answer = storable(message_columns(answer))
-            digest = _digest(of_answer)
-            position = self._take(digest)
-            rows.append(self._row(of_answer, position, call_id))
-            self._last.append((digest, position))
-        return rows, spans_of(positions)
+            key = _key(answer)
+            position = self._take(key)
+            rows.append(self._row(answer, position, call_id))
+            keys.append(key)
+            positions.append(position)
+            self._last_spans = spans_of([position], spans)
+        return rows, spans
 
-    def _place(self, digests: list[bytes]) -> tuple[list[int], list[int]]:
-        """Each message's position, and the places in the prompt of those that are new."""
-        same = 0
-        while same < min(len(digests), len(self._last)) and digests[same] == self._last[same][0]:
-            same += 1
-        positions = [position for _, position in self._last[:same]]
-        # A prompt that only grew: what follows was said now, even where it repeats earlier words.
-        grew = same == len(self._last)
-        used = set(positions)
-        fresh = []
-        for place in range(same, len(digests)):
-            known = [] if grew else self._positions.get(digests[place], [])
+    def _place(self, keys: list[int]) -> tuple[list[int], Sequence[int], int]:
+        """Each message's position, the places in the prompt of those that are new, and how many
+        the prompt has in common with the last one's beginning."""
+        last = self._last
+        if keys[: len(last)] == last:
+            # It only grew: what follows was said now, even where it repeats earlier words.
+            same = len(last)
+            positions = [*self._last_positions, *map(self._take, keys[same:])]
+            return positions, range(same, len(keys)), same
+        same = next(i for i, key in enumerate(last) if i == len(keys) or keys[i] != key)
+        positions = self._last_positions[:same]
+        used, fresh = set(positions), []
+        for place in range(same, len(keys)):
+            known = self._positions.get(keys[place], [])
             free = [position for position in known if position not in used]
             if not free:
                 fresh.append(place)
-            position = free[0] if free else self._take(digests[place])
+            position = free[0] if free else self._take(keys[place])
             used.add(position)
             positions.append(position)
-        return positions, fresh
+        return positions, fresh, same
 
-    def _take(self, digest: bytes) -> int:
+    def _take(self, key: int) -> int:
         position = self._count
         self._count += 1
-        self._positions.setdefault(digest, []).append(position)
+        self._positions.setdefault(key, []).append(position)
         return position
 
-    def _row(self, columns: dict[str, Any], position: int, call_id: str | None) -> dict[str, Any]:
+    def _row(self, message: Message, position: int, call_id: str | None) -> dict[str, Any]:
+        columns = storable(message_columns(message))
         columns["attempt_id"], columns["position"] = self.attempt_id, position
         columns["call_id"] = call_id
         return columns
@@ -107,9 +113,11 @@ def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": call.get("id"), "name": function.get("name"), "arguments": arguments}
 
 
-def spans_of(positions: Sequence[int]) -> list[dict[str, int]]:
-    """Runs of consecutive positions, ends inclusive."""
-    spans: list[dict[str, int]] = []
+def spans_of(
+    positions: Iterable[int], begun: Sequence[Mapping[str, int]] = ()
+) -> list[dict[str, int]]:
+    """Runs of consecutive positions, ends inclusive; `begun` are those of the positions before."""
+    spans = [dict(span) for span in begun]
     for position in positions:
         if spans and spans[-1]["last"] + 1 == position:
             spans[-1]["last"] = position
@@ -122,12 +130,19 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _digest(columns: Mapping[str, Any]) -> bytes:
-    """Equal for messages whose columns are equal: an answer comes back as the client stored it."""
+def _key(message: Message) -> int:
+    """Equal for messages whose columns are equal: an answer comes back as the client stored it.
+
+    64 bits of the interpreter's keyed hash: of a conversation with a thousand messages two have
+    the same by chance once in 10^13. The whole prompt is keyed at every call, so a cryptographic
+    digest would be most of what recording a call costs.
+    """
+    if len(message) == len(PLAIN):
+        role, content = message.get("role"), message.get("content")
+        if role and content and isinstance(role, str) and isinstance(content, str):
+            return hash((role, content))
     # No content and empty content are told apart by no API; servers and clients mix them.
-    said = {name: value for name, value in columns.items() if value}
-    if said.keys() == PLAIN:  # most are; a third of the time
-        text = f"{said['role']}\0{said['content']}".encode()
-    else:
-        text = orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
-    return hashlib.blake2b(text, digest_size=16).digest()
+    said = {name: value for name, value in message_columns(message).items() if value}
+    if said.keys() == PLAIN and isinstance(said["role"], str):
+        return hash((said["role"], said["content"]))
+    return hash(orjson.dumps(storable(said), option=orjson.OPT_SORT_KEYS))

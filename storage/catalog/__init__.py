@@ -31,7 +31,7 @@ from storage.catalog.tables import (
     verdicts,
     windows,
 )
-from storage.clock import now
+from storage.clock import at, now
 
 __all__ = [
     "BUSY_TIMEOUT_S",
@@ -41,6 +41,7 @@ __all__ = [
     "Catalog",
     "artifact_parents",
     "artifacts",
+    "at",
     "attempt_states",
     "cells",
     "database_now",

@@ -24,6 +24,7 @@ from tasks.serving.gateway.orders import Orders
 from tasks.serving.gateway.passage import JSON, Passage, State, answer, refusal
 from tasks.serving.gateway.pools import Pool, Pools
 from tasks.serving.gateway.pulse import Pulse
+from tasks.serving.gateway.recording import Recording
 from tasks.serving.gateway.request import (
     ADAPTERS,
     UNSCHEDULED,
@@ -63,7 +64,7 @@ class Gateway:
         self.record_tokens = settings.record_tokens
         self.has_tokens = bool(self.access.keys)
         self.recorder = BufferedWriter(catalog)
-        self.transcripts = Transcripts(catalog.home)
+        self.recording = Recording(self.recorder, Transcripts(catalog.home))
         self.pools = Pools(
             settings.policy,
             settings.options,
@@ -261,7 +262,7 @@ class Gateway:
             self.sizes.learn(asked, passage.prompt_bytes, told.prompt)
         self.access.spend(passage.key, passage.cost_usd())
         self.count(f"status_{record.status}")
-        self.recorder.add_made(lambda: record.rows(self.transcripts))
+        self.recording.keep(record)
         program = passage.call.program if passage.call is not None else None
         if program is None:
             return

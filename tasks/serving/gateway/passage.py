@@ -287,8 +287,8 @@ class Passage:
             endpoint.answered()
         if status == 200:
             body_read = body if not body.startswith(GZIP) else _unzipped(body)
-            sound = record.told.read(body_read) and not record.told.failed
-            record.answered.append(body_read)
+            record.whole = record.told.read(body_read)
+            sound = record.whole is not None and not record.told.failed
             record.status = "ok" if sound else "infra_error"
         elif 400 <= status < 500 and status != TOO_MANY:
             record.status = "model_error"

@@ -1,10 +1,10 @@
 """The row that a call leaves in `calls`, and its conversation in `messages`."""
 
+import contextlib
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -17,6 +17,7 @@ from tasks.serving.gateway.usage import Told
 from tasks.serving.registry import Prices
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
+MANY_BYTES, MANY_PIECES = 64 * 1024, 32  # a third of a millisecond to make rows of
 
 
 @dataclass(slots=True)
@@ -24,8 +25,8 @@ class Record:
     """One call; filled in as it goes, made into rows when it has ended."""
 
     asked: Asked
-    sent_at: datetime = field(default_factory=cat.now)
     sent: float = field(default_factory=time.monotonic)
+    """When the call came, in seconds of the monotonic clock."""
     held_s: float | None = None
     """Until it was let in; None if it never was."""
     ttft_s: float | None = None
@@ -40,8 +41,10 @@ class Record:
     concurrency: int | None = None
     prices: Prices | None = None
     told: Told = field(default_factory=Told)
+    whole: Any = None
+    """What the answer says in JSON, if it came whole."""
     answered: list[bytes] = field(default_factory=list)
-    """The answer as it came; read when the rows are made."""
+    """A stream as it came; read when the rows are made."""
     streamed: bool = False
     records_tokens: bool = False
 
@@ -74,39 +77,52 @@ class Record:
         for unit, amount in amounts.items():
             spent[unit] = spent.get(unit, 0) + amount
 
+    @property
+    def heavy(self) -> bool:
+        """Whether making its rows would hold up an event loop."""
+        reads = self.reads_answer and len(self.answered) > MANY_PIECES
+        return reads or len(self.asked.raw) > MANY_BYTES
+
+    @property
+    def prompt(self) -> list[dict[str, Any]] | None:
+        """Its messages, if it is a chat that an engine would answer."""
+        messages = self.asked.body.get("messages")
+        if not isinstance(messages, list):
+            return None
+        return messages if all(isinstance(message, dict) for message in messages) else None
+
+    @property
+    def reads_answer(self) -> bool:
+        """Whether its rows hold what was answered."""
+        return self.records_tokens or not self.asked.keeps_messages
+
     def rows(self, transcripts: Transcripts) -> Rows:
         """The call's row, and its messages where the client does not record them itself."""
-        asked = self.asked
-        body = asked.body
-        row = self._row()
-        wanted = body.get("messages", body.get("prompt", body.get("input")))
-        row["params"] = orjson.dumps({k: body[k] for k in PARAMETERS if k in body}).decode()
-        row["prompt_hash"] = hashlib.sha256(orjson.dumps(wanted)).hexdigest()[:16]
-        parts = self._parts() if self.records_tokens or not asked.keeps_messages else []
-        answer = read_answer(parts)
+        asked, prompt, row = self.asked, self.prompt, self._row()
+        answer = read_answer(self._objects() if self.reads_answer else ())
         if self.records_tokens:
             row["token_ids"], row["logprobs"] = answer.token_ids, answer.logprobs
-        prompt = body.get("messages")
-        if not isinstance(prompt, list) or not all(isinstance(m, Mapping) for m in prompt):
-            return {"calls": [row]}  # no chat, or none that an engine would answer
+        if prompt is None:
+            return {"calls": [row]}
         if asked.keeps_messages:
-            spans = asked.spans or spans_of(range(len(prompt)))
-            return {"calls": [row | {"prompt_spans": spans}]}
+            row["prompt_spans"] = asked.spans or spans_of(range(len(prompt)))
+            return {"calls": [row]}
         return transcripts.rows(row, prompt, answer.message())
 
-    def _at(self, after_s: float | None) -> datetime | None:
-        """A moment of the call; the wall clock is read once a call, and may jump in between."""
-        return None if after_s is None else self.sent_at + timedelta(seconds=after_s)
-
-    def _parts(self) -> list[bytes]:
-        whole = b"".join(self.answered)
+    def _objects(self) -> Iterator[Any]:
         if not self.streamed:
-            return [whole]
-        lines = whole.replace(b"\r\n", b"\n").split(b"\n")
-        return [line[5:].strip() for line in lines if line.startswith(b"data:")]
+            yield self.whole
+            return
+        whole = b"".join(self.answered).replace(b"\r\n", b"\n")
+        for line in whole.split(b"\n"):
+            if line.startswith(b"data:"):
+                with contextlib.suppress(orjson.JSONDecodeError):  # [DONE], and what is none
+                    yield orjson.loads(line[5:])
 
     def _row(self) -> dict[str, Any]:
-        asked, told = self.asked, self.told
+        asked, told, sent, at = self.asked, self.told, self.sent, cat.at
+        body, held_s, ttft_s = asked.body, self.held_s, self.ttft_s
+        prompt = body.get("messages", body.get("prompt", body.get("input")))
         return {
             "call_id": asked.call_id,
             "attempt_id": asked.program,
@@ -117,12 +133,12 @@ class Record:
             "role": asked.role,
             "model": asked.model or None,
             "endpoint": self.endpoint,
-            "sent_at": self.sent_at,
-            "admitted_at": self._at(self.held_s),
-            "first_token_at": self._at(self.ttft_s),
-            "ended_at": self._at(self.latency_s),
-            "held_s": self.latency_s if self.held_s is None else self.held_s,
-            "ttft_s": self.ttft_s,
+            "sent_at": at(sent),
+            "admitted_at": None if held_s is None else at(sent + held_s),
+            "first_token_at": None if ttft_s is None else at(sent + ttft_s),
+            "ended_at": at(sent + self.latency_s),
+            "held_s": self.latency_s if held_s is None else held_s,
+            "ttft_s": ttft_s,
             "latency_s": self.latency_s,
             "prompt_tokens": told.prompt,
             "cached_tokens": told.cached,
@@ -132,4 +148,6 @@ class Record:
             "http_status": self.http_status,
             "retry": self.retry,
             "cost_usd": self.cost_usd(),
+            "params": orjson.dumps({k: body[k] for k in PARAMETERS if k in body}).decode(),
+            "prompt_hash": hashlib.sha256(orjson.dumps(prompt)).hexdigest()[:16],
         }

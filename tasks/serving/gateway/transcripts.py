@@ -1,17 +1,15 @@
 """Conversations as the gateway sees them: growing prompts in, each message stored once.
 
 For agents that keep no record of their own: an unmodified one is recorded by its base URL alone.
-Rows are made on the store writer's thread, one call after the other.
 """
 
+import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from storage import Home, query
-from storage.conversation import Conversation
+from storage.conversation import Conversation, Message
 
 MAX_PROGRAMS = 10_000  # beyond it the one that was silent longest is forgotten; its next prompt
 # is stored again, whole
@@ -19,37 +17,50 @@ Rows = dict[str, list[Mapping[str, Any]]]
 
 
 class Transcripts:
-    """The conversations of the programs behind one gateway."""
+    """The conversations of the programs behind one gateway; for several threads."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._known: OrderedDict[str, Conversation] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def asks_the_store(self, program: str, prompt: Sequence[Message]) -> bool:
+        """Whether `rows` must read what was stored: the program may have begun before this
+        process did."""
+        return program not in self._known and any(
+            message.get("role") == "assistant" for message in prompt
+        )
 
     def rows(
         self,
         call: Mapping[str, Any],
-        prompt: Sequence[Mapping[str, Any]],
-        answer: Mapping[str, Any] | None,
+        prompt: Sequence[Message],
+        answer: Message | None,
     ) -> Rows:
-        """The row of `calls` with its prompt's spans, and the messages that are new."""
+        """The row of `calls` with its prompt's spans, and the messages that are new.
+
+        Calls of one program are to come in their order, one after the other.
+        """
         conversation = self._conversation(str(call["attempt_id"]), prompt)
         messages, spans = conversation.observe(str(call["call_id"]), prompt, answer)
-        key = {"cell_id": call["cell_id"]}
-        return {
-            "calls": [{**call, "prompt_spans": spans}],
-            "messages": [key | message for message in messages],
-        }
+        cell = call["cell_id"]
+        for message in messages:
+            message["cell_id"] = cell
+        rows: Rows = {"calls": [{**call, "prompt_spans": spans}]}
+        return rows | {"messages": [*messages]} if messages else rows
 
-    def _conversation(self, program: str, prompt: Sequence[Mapping[str, Any]]) -> Conversation:
-        if program not in self._known:
-            first = 0
-            if any(message.get("role") == "assistant" for message in prompt):
-                first = self._next_position(program)  # it may have begun before this process did
-            self._known[program] = Conversation(program, first)
+    def _conversation(self, program: str, prompt: Sequence[Message]) -> Conversation:
+        with self._lock:
+            known = self._known.get(program)
+            if known is not None:
+                self._known.move_to_end(program)
+                return known
+        first = self._next_position(program) if self.asks_the_store(program, prompt) else 0
+        with self._lock:
+            made = self._known[program] = Conversation(program, first)
             if len(self._known) > MAX_PROGRAMS:
                 self._known.popitem(last=False)
-        self._known.move_to_end(program)
-        return self._known[program]
+        return made
 
     def _next_position(self, program: str) -> int:
         sql = "select max(position) + 1 as next from messages where attempt_id = $program"
@@ -57,16 +68,14 @@ class Transcripts:
         return int(row["next"] or 0)
 
 
-def read_answer(parts: Sequence[bytes]) -> "Answer":
-    """The first choice in a whole answer's JSON, or in its events'."""
+def read_answer(objects: Iterable[Any]) -> "Answer":
+    """The first choice of an answer: what a whole one says in JSON, or each of its events."""
     answer = Answer()
-    for part in parts:
-        try:
-            choices = orjson.loads(part).get("choices")
-        except (orjson.JSONDecodeError, AttributeError):
-            continue  # the client got it as it is; what is no JSON object holds no message
+    for said in objects:
+        # The client got it as it is; what is no JSON object holds no message.
+        choices = said.get("choices") if isinstance(said, dict) else None
         for choice in choices if isinstance(choices, list) else []:
-            if isinstance(choice, Mapping):
+            if isinstance(choice, dict):
                 answer.take(choice)
     return answer
 

@@ -25,16 +25,17 @@ class Told:
         self.failed = False
         """It said, in a stream that had begun well or with status 200, that it had failed."""
 
-    def read(self, data: bytes) -> bool:
-        """Take what an answer or an event says; False, and nothing taken, where it is no object."""
+    def read(self, data: bytes) -> Any:
+        """Take what an answer or an event says, and return it; None, and nothing taken, where it
+        is no JSON object."""
         try:
             answer = orjson.loads(data)
         except orjson.JSONDecodeError:
-            return False
+            return None
         if not isinstance(answer, dict):
-            return False
+            return None
         self.take(answer)
-        return True
+        return answer
 
     def take(self, answer: Mapping[str, Any]) -> None:
         """As `read`, of what was parsed."""

@@ -1,0 +1,61 @@
+"""Calls that ended, on their way into the store.
+
+Rows are made at once where that is quick: what a call has brought would else lie in memory until
+the next commit, and a second's calls are more than a processor's cache. What takes long, or has to
+ask the store, is made on the writer's thread, in its program's turn.
+"""
+
+import threading
+
+from storage import BufferedWriter
+from storage.batch import Row
+from tasks.serving.gateway.record import Record
+from tasks.serving.gateway.transcripts import Transcripts
+
+
+class Recording:
+    """Takes calls in the order they ended; never waits, and never fails one of them."""
+
+    def __init__(self, writer: BufferedWriter, transcripts: Transcripts) -> None:
+        self.writer, self._transcripts = writer, transcripts
+        self._late: dict[str, int] = {}
+        """Programs with calls whose rows the writer's thread has still to make."""
+        self._lock = threading.Lock()
+
+    def keep(self, record: Record) -> None:
+        """Have a call recorded; what cannot be is counted by the writer."""
+        if not self._takes_long(record):
+            self.writer.add_all(self._rows(record))
+            return
+        program = record.asked.program
+        with self._lock:
+            self._late[program] = self._late.get(program, 0) + 1
+        if not self.writer.add_made(lambda: self._make_late(record)):
+            self._made(program)
+
+    def _takes_long(self, record: Record) -> bool:
+        asked, prompt = record.asked, record.prompt
+        if record.heavy or asked.program in self._late:
+            return True
+        if asked.keeps_messages or prompt is None:
+            return False
+        return self._transcripts.asks_the_store(asked.program, prompt)
+
+    def _make_late(self, record: Record) -> dict[str, list[Row]]:
+        try:
+            return self._rows(record)
+        finally:
+            self._made(record.asked.program)
+
+    def _made(self, program: str) -> None:
+        with self._lock:
+            self._late[program] -= 1
+            if not self._late[program]:
+                del self._late[program]
+
+    def _rows(self, record: Record) -> dict[str, list[Row]]:
+        try:
+            return record.rows(self._transcripts)
+        except Exception as error:  # whatever a body holds, its call has ended well
+            self.writer.lost(1, f"call {record.asked.call_id!r}: {error!r}")
+            return {}

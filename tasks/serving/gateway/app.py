@@ -303,6 +303,7 @@ class Gateway:
         flush_in = 0.0
         while True:
             await asyncio.sleep(FLUSH_S)
+            gc.collect(0)  # what came since the last time: calls leave no garbage that holds itself
             if self.journal is not None and (lines := self.journal.take()):
                 await asyncio.to_thread(self.journal.write, lines)
             flush_in += FLUSH_S

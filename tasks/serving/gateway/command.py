@@ -18,9 +18,6 @@ from tasks.serving.metering.prices import PRICE_BOOK, PriceBook, read_price_book
 from tasks.serving.scheduling import make_policy
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-COLLECT_AFTER = (1_000, 10, 1_000_000)
-"""Young garbage in milliseconds; all of it, which would stall every call, never by itself: the
-gateway looks for it while nothing runs."""
 
 
 def read_engines(given: Iterable[str]) -> list[EndpointConfig]:
@@ -68,13 +65,12 @@ async def serve(
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stopping.set)
     waits = [asyncio.create_task(stopping.wait())]
-    before = gc.get_threshold()
     if beside is not None:
         waits.append(asyncio.create_task(beside))  # type: ignore[arg-type]
     try:
         port = await gateway.start(host, port, endpoints)
         gc.freeze()
-        gc.set_threshold(*COLLECT_AFTER)
+        gc.disable()  # the gateway looks for garbage itself, a little at a time
         ready(port)
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -84,7 +80,7 @@ async def serve(
             task.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
         await gateway.stop()
-        gc.set_threshold(*before)
+        gc.enable()
         gc.unfreeze()
 
 

@@ -5,7 +5,7 @@ import time
 from collections import deque
 
 BEAT_S = 0.02
-KEPT = 4096
+KEPT = 1024
 
 
 class Pulse:
@@ -21,10 +21,10 @@ class Pulse:
         self._decisions.append(seconds)
         self.decision_max_s = max(self.decision_max_s, seconds)
 
-    def decision_s(self, share: float) -> float:
-        """The time below which that share of the last decisions lies; 0 before the first."""
-        ordered = sorted(self._decisions)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+    def decision_s(self, *shares: float) -> list[float]:
+        """The times below which those shares of the last decisions lie; 0 before the first."""
+        ordered = sorted(self._decisions) or [0.0]
+        return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in shares]
 
     async def beat(self) -> None:
         """Measure how late the loop is, for ever."""

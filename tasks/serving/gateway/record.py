@@ -89,7 +89,7 @@ class Record:
         messages = self.asked.body.get("messages")
         if not isinstance(messages, list):
             return None
-        return messages if all(isinstance(message, dict) for message in messages) else None
+        return messages if set(map(type, messages)) <= {dict} else None
 
     @property
     def reads_answer(self) -> bool:

@@ -10,7 +10,7 @@ import threading
 from storage import BufferedWriter
 from storage.batch import Row
 from tasks.serving.gateway.record import Record
-from tasks.serving.gateway.transcripts import Transcripts
+from tasks.serving.gateway.transcripts import Transcripts, began_before
 
 
 class Recording:
@@ -34,12 +34,12 @@ class Recording:
             self._made(program)
 
     def _takes_long(self, record: Record) -> bool:
-        asked, prompt = record.asked, record.prompt
+        asked = record.asked
         if record.heavy or asked.program in self._late:
             return True
-        if asked.keeps_messages or prompt is None:
+        if asked.keeps_messages or asked.program in self._transcripts:
             return False
-        return self._transcripts.asks_the_store(asked.program, prompt)
+        return began_before(record.prompt or ())
 
     def _make_late(self, record: Record) -> dict[str, list[Row]]:
         try:

@@ -24,12 +24,8 @@ class Transcripts:
         self._known: OrderedDict[str, Conversation] = OrderedDict()
         self._lock = threading.Lock()
 
-    def asks_the_store(self, program: str, prompt: Sequence[Message]) -> bool:
-        """Whether `rows` must read what was stored: the program may have begun before this
-        process did."""
-        return program not in self._known and any(
-            message.get("role") == "assistant" for message in prompt
-        )
+    def __contains__(self, program: str) -> bool:
+        return program in self._known
 
     def rows(
         self,
@@ -55,7 +51,7 @@ class Transcripts:
             if known is not None:
                 self._known.move_to_end(program)
                 return known
-        first = self._next_position(program) if self.asks_the_store(program, prompt) else 0
+        first = self._next_position(program) if began_before(prompt) else 0
         with self._lock:
             made = self._known[program] = Conversation(program, first)
             if len(self._known) > MAX_PROGRAMS:
@@ -66,6 +62,12 @@ class Transcripts:
         sql = "select max(position) + 1 as next from messages where attempt_id = $program"
         (row,) = query(sql, self._home, {"program": program})
         return int(row["next"] or 0)
+
+
+def began_before(prompt: Sequence[Message]) -> bool:
+    """Whether a program whose first prompt this is may have begun before this process did: then
+    the store must be asked where its messages go on."""
+    return any(message.get("role") == "assistant" for message in prompt)
 
 
 def read_answer(objects: Iterable[Any]) -> "Answer":
@@ -96,14 +98,14 @@ class Answer:
             return
         self._take_tokens(choice)
         part = choice.get("message") or choice.get("delta")
-        if not isinstance(part, Mapping):
+        if not isinstance(part, dict):
             return
         for name in ("content", "reasoning_content", "reasoning"):
             if isinstance(text := part.get(name), str):
                 self._texts.setdefault(name, []).append(text)
         calls = part.get("tool_calls")
         for place, call in enumerate(calls if isinstance(calls, list) else []):
-            if isinstance(call, Mapping):
+            if isinstance(call, dict):
                 self._take_call(call, call.get("index", place))
 
     def message(self) -> dict[str, Any] | None:
@@ -119,7 +121,7 @@ class Answer:
         if isinstance(ids := choice.get("token_ids"), list):
             self.token_ids = [*(self.token_ids or []), *ids]
         logprobs = choice.get("logprobs")
-        content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+        content = logprobs.get("content") if isinstance(logprobs, dict) else None
         if isinstance(content, list):
             self.logprobs = [*(self.logprobs or []), *(each["logprob"] for each in content)]
 
@@ -130,5 +132,5 @@ class Answer:
         known["id"] = call.get("id") or known["id"]
         function = call.get("function")
         for name in ("name", "arguments"):
-            piece = function.get(name) if isinstance(function, Mapping) else None
+            piece = function.get(name) if isinstance(function, dict) else None
             known["function"][name] += piece if isinstance(piece, str) else ""

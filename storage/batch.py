@@ -11,6 +11,7 @@ from storage.encode import Pause, to_arrow
 from storage.errors import RowRefused
 from storage.writer import Complete
 
+FREED_AT_ONCE = 256
 Row = Mapping[str, Any]
 MakeRows = Callable[[], Mapping[str, list[Row]]]
 """Makes rows by table on the writer's thread, where nobody waits for what is costly in them."""
@@ -77,8 +78,19 @@ class Batch:
         """Take out what is done with."""
         done = set(map(id, groups))
         self.groups = [group for group in self.groups if id(group) not in done]
-        self.loose = {} if loose else self.loose
+        if loose:
+            self._let_go()
         self.tables = None
+
+    def _let_go(self) -> None:
+        """Forget the loose rows a few at a time: to free thousands at once takes milliseconds in
+        which no other thread runs."""
+        pause = Pause()
+        for rows in self.loose.values():
+            while rows:
+                del rows[-FREED_AT_ONCE:]
+                pause()
+        self.loose = {}
 
     def __bool__(self) -> bool:
         return bool(self.groups or self.loose or self.makers)

@@ -15,7 +15,7 @@ from storage import BufferedWriter, Catalog
 from storage import catalog as cat
 from tasks.serving.gateway import views
 from tasks.serving.gateway.access import Access, Denied
-from tasks.serving.gateway.bounds import check
+from tasks.serving.gateway.bounds import check_all
 from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tasks.serving.gateway.estimate import PromptSizes, chain_of, common_share
 from tasks.serving.gateway.gpus import Gpus
@@ -303,7 +303,6 @@ class Gateway:
         flush_in = 0.0
         while True:
             await asyncio.sleep(FLUSH_S)
-            gc.collect(0)  # what came since the last time: calls leave no garbage that holds itself
             if self.journal is not None and (lines := self.journal.take()):
                 await asyncio.to_thread(self.journal.write, lines)
             flush_in += FLUSH_S
@@ -311,6 +310,7 @@ class Gateway:
                 flush_in = 0.0
                 try:
                     self._round()
+                    await check_all(self)
                 except Exception as error:  # the next one must come, whatever this one met
                     context = {"message": "a round of the gateway failed", "exception": error}
                     asyncio.get_running_loop().call_exception_handler(context)
@@ -329,8 +329,6 @@ class Gateway:
             if pool.scheduler.policy.tick_s is None:
                 self.send_admitted(pool, pool.scheduler.tick(now))
             self.set_wake(pool)
-        for passage in list(self.passages.values()):
-            check(passage, self, now)
         self._collect(now)
         if self.journal is not None:
             self.journal.rewrite(

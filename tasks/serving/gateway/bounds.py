@@ -1,11 +1,27 @@
 """Every wait has a bound: holds, and the silence of an engine. Looked at every second."""
 
+import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from tasks.serving.gateway.passage import Passage, State
 
 if TYPE_CHECKING:
     from tasks.serving.gateway.app import Gateway
+
+
+CHECKED_AT_ONCE = 256
+
+
+async def check_all(gateway: "Gateway") -> None:
+    """Check every call; a few at a time, for thousands may be held, and others want to be heard."""
+    passages = list(gateway.passages.values())
+    for start in range(0, len(passages), CHECKED_AT_ONCE):
+        now = time.monotonic()
+        for passage in passages[start : start + CHECKED_AT_ONCE]:
+            if passage.state is not State.OVER:
+                check(passage, gateway, now)
+        await asyncio.sleep(0)
 
 
 def check(passage: Passage, gateway: "Gateway", now: float) -> None:

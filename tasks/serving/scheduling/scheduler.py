@@ -14,7 +14,7 @@ IDLE_LEASE_S = 1800.0
 before; the lease only bounds memory."""
 
 LEASE_ENDED = "idle lease ended"
-AT_ONCE = 32  # calls admitted by one event: thousands at a time would stall all others
+AT_ONCE = 8  # calls admitted by one event: thousands at a time would stall all others
 
 
 @dataclass(frozen=True, slots=True)

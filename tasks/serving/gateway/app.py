@@ -123,6 +123,7 @@ class Gateway:
                 pool.wake.cancel()
         if self.journal is not None:
             self.journal.close()
+        self.recording.catch_up()
         await asyncio.to_thread(self.recorder.close)
 
     def spawn(self, work: Any) -> None:
@@ -262,7 +263,7 @@ class Gateway:
             self.sizes.learn(asked, passage.prompt_bytes, told.prompt)
         self.access.spend(passage.key, passage.cost_usd())
         self.count(f"status_{record.status}")
-        self.recording.keep(record)
+        self.recording.soon(record)
         program = passage.call.program if passage.call is not None else None
         if program is None:
             return

@@ -98,6 +98,7 @@ class Orders:
     async def flush(self, exchange: Exchange) -> None:
         """Commit what was recorded; 507 when the store cannot take it."""
         try:
+            self.gateway.recording.catch_up()
             committed = await asyncio.to_thread(self.gateway.recorder.flush)
         except StoreError as error:
             answer(exchange, STORE_FULL, orjson.dumps({"error": str(error)}))

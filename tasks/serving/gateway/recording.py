@@ -5,12 +5,17 @@ the next commit, and a second's calls are more than a processor's cache. What ta
 ask the store, is made on the writer's thread, in its program's turn.
 """
 
+import asyncio
 import threading
+from collections import deque
 
 from storage import BufferedWriter
 from storage.batch import Row
 from tasks.serving.gateway.record import Record
 from tasks.serving.gateway.transcripts import Transcripts, began_before
+
+SOON_S = 0.005
+AT_ONCE = 32  # a millisecond
 
 
 class Recording:
@@ -21,6 +26,24 @@ class Recording:
         self._late: dict[str, int] = {}
         """Programs with calls whose rows the writer's thread has still to make."""
         self._lock = threading.Lock()
+        self._ended: deque[Record] = deque()
+
+    def soon(self, record: Record) -> None:
+        """`keep` within milliseconds: neither a call's answer nor the next call waits for it."""
+        if not self._ended:
+            asyncio.get_running_loop().call_later(SOON_S, self._keep_some)
+        self._ended.append(record)
+
+    def _keep_some(self) -> None:
+        for _ in range(min(len(self._ended), AT_ONCE)):
+            self.keep(self._ended.popleft())
+        if self._ended:
+            asyncio.get_running_loop().call_soon(self._keep_some)
+
+    def catch_up(self) -> None:
+        """Keep all that has ended, before a flush or the end."""
+        while self._ended:
+            self.keep(self._ended.popleft())
 
     def keep(self, record: Record) -> None:
         """Have a call recorded; what cannot be is counted by the writer."""

@@ -1,7 +1,8 @@
-"""What is to be sent goes out together, at the end of the event loop's turn.
+"""What is to be sent goes out together, at the end of the event loop's turn; but the first at once.
 
-A write at once costs most where the reader is asleep: the kernel wakes it before it returns. One
-turn of a busy loop hears many peers; sent together, only the first write of a turn finds a sleeper.
+A write costs most where the reader is asleep: the kernel wakes it before it returns. One turn of a
+busy loop hears many peers; sent together, few writes of a turn find a sleeper. In a turn that hears
+one peer only, nothing waits.
 """
 
 import asyncio
@@ -23,15 +24,20 @@ class Outbox:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._call_soon = loop.call_soon
         self._due: deque[Sender] = deque()
+        self._sent_one = False
+        """In this turn, at once."""
 
     def add(self, sender: Sender) -> None:
-        """Have it flushed when the loop has heard all that there is to hear."""
-        if not self._due:
-            self._call_soon(self._send)
-        self._due.append(sender)
+        """Have it flushed: now, or when the loop has heard all that there is to hear."""
+        if self._sent_one:
+            self._due.append(sender)
+            return
+        self._sent_one = True
+        self._call_soon(self._send)
+        sender.flush()
 
     def _send(self) -> None:
-        due = self._due
+        due, self._sent_one = self._due, False
         try:
             while due:
                 due[0].flush()
@@ -40,6 +46,7 @@ class Outbox:
             if due:  # one has failed, which is its own; the others still go out
                 due.popleft()
                 if due:
+                    self._sent_one = True
                     self._call_soon(self._send)
 
 

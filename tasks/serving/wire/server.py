@@ -247,9 +247,9 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
         if self._transport is not None:
-            if not self._out:
-                self._outbox.add(self)
             self._out.append(data)
+            if len(self._out) == 1:
+                self._outbox.add(self)
 
     def flush(self) -> None:
         """Hand what waits over to the kernel."""

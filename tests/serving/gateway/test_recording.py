@@ -1,5 +1,6 @@
 """Calls become rows at once where that is quick, in each program's order; none is lost."""
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ import pytest
 import storage
 from storage import BufferedWriter
 from tasks.serving.gateway.record import MANY_BYTES, MANY_PIECES, Record
-from tasks.serving.gateway.recording import Recording
+from tasks.serving.gateway.recording import AT_ONCE, Recording
 from tasks.serving.gateway.request import Asked
 from tasks.serving.gateway.transcripts import Transcripts
 
@@ -193,3 +194,28 @@ def test_the_gateway_does_without_pandas() -> None:
         [sys.executable, "-c", PANDAS], capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == "False", done.stderr
+
+
+async def test_ended_calls_are_kept_soon_and_all_of_them_before_a_flush(
+    catalog: storage.Catalog, writer: Held
+) -> None:
+    """Not while an answer waits to be sent; in order; and a flush asks for what is left."""
+    recording = Recording(writer, Transcripts(catalog.home))
+    kept: list[int] = []
+    recording.keep = lambda record: kept.append(record.asked.step)  # type: ignore[method-assign]
+    records = [ended(nth, [said("user", "a")]) for nth in range(3 * AT_ONCE)]
+    for record in records:
+        recording.soon(record)
+    await asyncio.sleep(0)
+    assert not kept
+    async with asyncio.timeout(10):
+        while not kept:
+            await asyncio.sleep(0)
+    assert len(kept) == AT_ONCE, "so many a turn"
+    recording.catch_up()
+    assert kept == list(range(len(records)))
+    recording.soon(records[0])
+    async with asyncio.timeout(10):
+        while len(kept) == len(records):
+            await asyncio.sleep(0.001)
+    assert kept[-1] == 0

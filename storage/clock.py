@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 RESYNC_S = 60.0  # how far the wall clock may run ahead before it is followed
-LOOK_S = 1.0  # how often it is looked at: a call of the gateway has four times
+LOOK_S = 1.0  # how often it is looked at; a gateway has thousands of rows a second
 
 
 class Clock:

@@ -5,6 +5,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -120,8 +121,9 @@ class Record:
                     yield orjson.loads(line[5:])
 
     def _row(self) -> dict[str, Any]:
-        asked, told, sent, at = self.asked, self.told, self.sent, cat.at
-        body, held_s, ttft_s = asked.body, self.held_s, self.ttft_s
+        asked, told, body = self.asked, self.told, self.asked.body
+        held_s, ttft_s = self.held_s, self.ttft_s
+        sent_at = cat.at(self.sent)  # once a call: the wall clock may jump in between
         prompt = body.get("messages", body.get("prompt", body.get("input")))
         return {
             "call_id": asked.call_id,
@@ -133,10 +135,10 @@ class Record:
             "role": asked.role,
             "model": asked.model or None,
             "endpoint": self.endpoint,
-            "sent_at": at(sent),
-            "admitted_at": None if held_s is None else at(sent + held_s),
-            "first_token_at": None if ttft_s is None else at(sent + ttft_s),
-            "ended_at": at(sent + self.latency_s),
+            "sent_at": sent_at,
+            "admitted_at": None if held_s is None else sent_at + timedelta(seconds=held_s),
+            "first_token_at": None if ttft_s is None else sent_at + timedelta(seconds=ttft_s),
+            "ended_at": sent_at + timedelta(seconds=self.latency_s),
             "held_s": self.latency_s if held_s is None else held_s,
             "ttft_s": ttft_s,
             "latency_s": self.latency_s,

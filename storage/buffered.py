@@ -74,13 +74,7 @@ class BufferedWriter:
 
     def add(self, table: str, row: Row) -> bool:
         """Take a row without waiting; False, and counted, when there is no room for it."""
-        with self._changed:
-            if self._room <= 0 or self._closed:
-                self.dropped += 1
-                return False
-            self._next.loose.setdefault(table, []).append(row)
-            self._room -= 1
-            return True
+        return self.add_all({table: [row]})
 
     def add_all(self, rows: Mapping[str, list[Any]]) -> bool:
         """As `add`, for rows of several tables: all of them, or none."""

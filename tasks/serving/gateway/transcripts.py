@@ -39,11 +39,9 @@ class Transcripts:
         """
         conversation = self._conversation(str(call["attempt_id"]), prompt)
         messages, spans = conversation.observe(str(call["call_id"]), prompt, answer)
-        cell = call["cell_id"]
         for message in messages:
-            message["cell_id"] = cell
-        rows: Rows = {"calls": [{**call, "prompt_spans": spans}]}
-        return rows | {"messages": [*messages]} if messages else rows
+            message["cell_id"] = call["cell_id"]
+        return {"calls": [{**call, "prompt_spans": spans}], "messages": [*messages]}
 
     def _conversation(self, program: str, prompt: Sequence[Message]) -> Conversation:
         with self._lock:

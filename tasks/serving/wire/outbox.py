@@ -40,14 +40,11 @@ class Outbox:
         due, self._sent_one = self._due, False
         try:
             while due:
-                due[0].flush()
-                due.popleft()
+                due.popleft().flush()
         finally:
             if due:  # one has failed, which is its own; the others still go out
-                due.popleft()
-                if due:
-                    self._sent_one = True
-                    self._call_soon(self._send)
+                self._sent_one = True
+                self._call_soon(self._send)
 
 
 _OUTBOXES: WeakKeyDictionary[asyncio.AbstractEventLoop, Outbox] = WeakKeyDictionary()

@@ -124,6 +124,21 @@ def test_tokens_and_money_end_an_attempt() -> None:
     assert (trajectory.status, trajectory.stop_reason, trajectory.steps) == ("limit", "money", 3)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "steps"), [(1, 1), (13, 1), (14, 2), (25, 2), (26, 2), (27, 3), (39, 3), (40, 4)]
+)
+def test_the_tokens_that_end_an_attempt_are_the_limits(tokens: int, steps: int) -> None:
+    """10 of the prompt and 3 of the completion, each counted once: the last call is the one that
+    brings the sum to the limit, neither earlier nor later."""
+    trajectory, _ = play(*[call("quick")] * 9, tokens=tokens)
+    assert (trajectory.status, trajectory.stop_reason, trajectory.steps) == (
+        "limit",
+        "tokens",
+        steps,
+    )
+    assert 13 * (steps - 1) < tokens <= trajectory.prompt_tokens + trajectory.completion_tokens
+
+
 def test_one_sound_call_forgives_the_malformed_before() -> None:
     """Only turns in a row count."""
     replies = [call("unknown"), call("quick"), call("unknown"), call("quick", "unknown")]

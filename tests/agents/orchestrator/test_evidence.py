@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tasks.agents.orchestrator.agent_file import Caps
 from tasks.agents.orchestrator.evidence import (
     CUT,
+    SEPARATOR,
     Answered,
     Failed,
     Note,
@@ -74,6 +75,19 @@ def test_each_cap_counts() -> None:
     assert "number 19" in both and "print(19)" in both and "print(10)" not in both
     short = evidence([searched("word " * 100)], Caps(document_chars=50), "", tokens)
     assert len(short) < 120 and CUT.strip() in short
+
+
+@pytest.mark.parametrize("cap", ["answers_tokens", "work_tokens", "total_tokens"])
+def test_a_cap_is_kept_to_the_token(cap: str) -> None:
+    """A text that takes just the cap stays whole; with one token less its earliest piece goes."""
+    notes = [Answered("answer-1", f"number {n}", "no") for n in range(6)]
+    whole = evidence(notes, Caps(), "", len)
+    size = len(SEPARATOR + whole) if cap != "total_tokens" else len(whole) + len(SEPARATOR)
+    assert evidence(notes, Caps.model_validate({cap: size}), "", len) == whole
+    less = evidence(notes, Caps.model_validate({cap: size - len(SEPARATOR) - 1}), "", len)
+    assert "number 0" not in less and "number 1" in less
+    for half in (size // 2, size // 3):
+        assert len(evidence(notes, Caps.model_validate({cap: half}), "", len)) <= half
 
 
 NOTES = st.lists(

@@ -1,7 +1,8 @@
 -- One row about a cell in [start_s, end_s) seconds since the cell's first request was sent.
 -- A step is an orchestrator's call plus the tool runs that follow it; it belongs to the window in
--- which it ends, and its latency includes the time the gateway held it. Counters are differences
--- between the last samples at or before the window's ends.
+-- which it ends, and its latency includes the time the gateway held it. A counter's increase is
+-- the sum of what it rose by from sample to sample, from the last sample at or before the window's
+-- start (the first within it, where there is none) to the last before its end.
 -- Every join names the cell: used laterally, for many cells at once, DuckDB 2 loses the cell in a
 -- join that does not, and one cell's rows would count in another's window.
 create or replace macro window_summary(cell, start_s, end_s) as table
@@ -60,22 +61,28 @@ call_figures as (
            max(held_s) as held_max
     from ended_calls
 ),
+counter_series as (
+    -- Of each engine's counter the value that the window counts from, and those after it. A list for
+    -- each, for a window function over all rows takes twice the time of all else here.
+    select name, any_value(seconds) as seconds,
+           arg_max(value, "at") filter ("at" <= begins) as base,
+           list(value order by "at") filter ("at" > begins) as later
+    from server_metrics join bounds on cell_id = key
+    where cell_id = cell and "at" < ends and value is not null and name in
+        ('vllm:prefix_cache_hits_total', 'vllm:prefix_cache_queries_total',
+         'vllm:num_preemptions_total', 'vllm:request_prefill_time_seconds_sum',
+         'vllm:request_prefill_time_seconds_count', 'vllm:request_decode_time_seconds_sum',
+         'vllm:request_decode_time_seconds_count', 'vllm:e2e_request_latency_seconds_sum',
+         'sglang:cached_tokens_total', 'sglang:prompt_tokens_total',
+         'sglang:num_retracted_requests_total')
+    group by name, engine_id, begins
+),
 counters as (
-    -- One difference for each engine; a counter that went back (the engine restarted) counts from 0.
-    select name, sum(case when last_value >= first_value then last_value - first_value
-                          else last_value end) as delta, any_value(seconds) as seconds
-    from (select name, engine_id, any_value(seconds) as seconds, arg_max(value, "at") as last_value,
-                 coalesce(arg_max(value, "at") filter ("at" <= begins),
-                          arg_min(value, "at")) as first_value
-          from server_metrics join bounds on cell_id = key
-          where cell_id = cell and "at" < ends and name in
-              ('vllm:prefix_cache_hits_total', 'vllm:prefix_cache_queries_total',
-               'vllm:num_preemptions_total', 'vllm:request_prefill_time_seconds_sum',
-               'vllm:request_prefill_time_seconds_count', 'vllm:request_decode_time_seconds_sum',
-               'vllm:request_decode_time_seconds_count', 'vllm:e2e_request_latency_seconds_sum',
-               'sglang:cached_tokens_total', 'sglang:prompt_tokens_total',
-               'sglang:num_retracted_requests_total')
-          group by name, engine_id, begins)
+    -- A counter that went back (the engine restarted) counts from 0, as often as it does.
+    select name, any_value(seconds) as seconds,
+           sum(coalesce(list_sum(list_transform(
+               v[2:], lambda x, i: if(x >= v[i], x - v[i], x))), 0)) as delta
+    from (select name, seconds, if(base is null, later, [base] || later) as v from counter_series)
     group by name
 ),
 counter_figures as (
@@ -111,7 +118,11 @@ gauge_figures as (
                               or starts_with(name, 'nvml:gpu_utilization{')) as gpu_util_mean
     from (select name, engine_id, avg(value) as value
           from server_metrics join bounds on cell_id = key
-          where cell_id = cell and "at" >= begins and "at" < ends and not contains(name, '_bucket{')
+          where cell_id = cell and "at" >= begins and "at" < ends and
+              (starts_with(name, 'nvml:gpu_utilization{') or name in
+               ('vllm:kv_cache_usage_perc', 'sglang:token_usage', 'vllm:num_requests_running',
+                'sglang:num_running_reqs', 'vllm:num_requests_waiting', 'sglang:num_queue_reqs',
+                'gpu_utilization'))
           group by name, engine_id)
 ),
 busy_spans as (

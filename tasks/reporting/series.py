@@ -18,12 +18,13 @@ POINTS = 160  # about one for two pixels of a panel
 RATE_BINS = 32  # of a cell's time, at most; fewer where a bin would hold less than five steps
 FEWEST_BINS = 4
 
-# vLLM's name or SGLang's. Counters are differences between neighbouring samples; a negative one is
-# a restarted engine.
+# vLLM's name or SGLang's. Counters are differences between neighbouring samples; one that is lower
+# than the sample before (a restarted engine) counts from 0, as in window_summary.
 SERIES_SQL = f"""
 with samples as (
     select engine_id, name, value, (epoch_us("at") - epoch_us(t0)) / 1e6 as second,
-           value - lag(value) over (partition by engine_id, name order by "at") as delta
+           lag(value) over (partition by engine_id, name order by "at") as before,
+           if(value >= before, value - before, if(before is null, null, value)) as delta
     from server_metrics join origins using (cell_id)
     where cell_id = $cell and t0 is not null and engine_id is distinct from 'client'
 ),
@@ -34,10 +35,9 @@ select engine_id, avg(second) as second, count(distinct second) as samples,
            as {RUNNING},
        avg(value) filter (name in ('vllm:num_requests_waiting', 'sglang:num_queue_reqs'))
            as {WAITING},
-       sum(delta) filter (name in ('vllm:prefix_cache_hits_total', 'sglang:cached_tokens_total')
-                          and delta >= 0)
+       sum(delta) filter (name in ('vllm:prefix_cache_hits_total', 'sglang:cached_tokens_total'))
        / nullif(sum(delta) filter (name in ('vllm:prefix_cache_queries_total',
-                                            'sglang:prompt_tokens_total') and delta >= 0), 0)
+                                            'sglang:prompt_tokens_total')), 0)
            as {HIT_RATIO}
 from samples, width
 group by engine_id, floor(second / width.s) order by engine_id, second

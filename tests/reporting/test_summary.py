@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import duckdb
 import pytest
 from duckdb import DuckDBPyConnection
 
@@ -123,6 +124,21 @@ def test_repeats_are_pooled_by_their_spread(cells: list[CellSummary]) -> None:
     assert point.rate == cells[0].steps_per_min
     assert point.rate_interval == pytest.approx((point.rate, point.rate))
     assert (point.n, point.correct) == (80, 60)
+
+
+def test_a_restart_within_a_bin_loses_nothing() -> None:
+    """What a restarted engine has counted since is part of the ratio, as in window_summary."""
+    with duckdb.connect() as connection:
+        connection.execute(
+            "create table origins as select 'c' as cell_id, timestamptz '2026-01-01' as t0; "
+            "create table server_metrics as select 'c' as cell_id, 'e' as engine_id, name, "
+            "timestamptz '2026-01-01' + to_microseconds(nth) as \"at\", value "
+            "from (values (0, 100, 200), (1, 90, 100), (2, 20, 100)) v(nth, hits, queries), "
+            "lateral (values ('vllm:prefix_cache_hits_total', hits), "
+            "('vllm:prefix_cache_queries_total', queries)) m(name, value)"
+        )
+        (series,) = server_series(connection, "c")
+    assert series.values[HIT_RATIO] == pytest.approx([(90 + 20) / (100 + 0)])
 
 
 def test_the_client_is_no_engine(connect_to: Connect) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from cli.failures import UsageError
+from tasks.config import read_document
 from tasks.sweeps.night import NightFile, read_night
 
 NIGHTLY = "nightly"
@@ -28,9 +29,9 @@ Ask = Callable[..., Any]
 def written(project: Path, folder: Path) -> tuple[Path, NightFile]:
     """prefect.yaml with the night file's schedule, in `folder`; and the night file.
 
-    Raises SuiteError where the night file is wrong.
+    Raises SuiteError where the night file is wrong, UsageError where prefect.yaml is no YAML.
     """
-    content = yaml.safe_load((project / "prefect.yaml").read_text())
+    content = read_document(project / "prefect.yaml", UsageError).content
     (nightly,) = (each for each in content["deployments"] if each["name"] == NIGHTLY)
     night = read_night(project / nightly["parameters"]["suite_file"])
     nightly["schedules"] = []

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -235,19 +234,18 @@ def look_checkpoint(place: Place) -> Finding:
 
 def look_registry(place: Place) -> Finding:
     """The model registry parses and names a model."""
+    from tasks.config import read_document
+    from tasks.serving.errors import RegistryError
+
     path = place.project / "deployments" / "models.yaml"
-    yaml: Any = import_module("yaml")  # Any: PyYAML ships no types
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_document(path, RegistryError).content
     except FileNotFoundError:
         return Finding("missing", f"no {path}", "git checkout -- deployments")
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        # Its line only: PyYAML's message quotes the text around it, which may hold a key.
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        return Finding("missing", f"{path} is not YAML{line}", f"edit {path}")
+    except RegistryError as error:
+        return Finding("missing", str(error), f"edit {path}")
     models = content.get("models") if isinstance(content, dict) else None
-    if not isinstance(models, dict) or not models:
+    if not (isinstance(models, dict) and models):
         return Finding("missing", f"{path} names no models under `models:`", f"edit {path}")
     return Finding("ok", f"{len(models)} named: {', '.join(map(str, models))}")
 

@@ -105,7 +105,7 @@ def typed(text: str) -> Any:
     """The JSON value `text` is, or the text itself; an id such as 12e456 stays text."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -1,13 +1,15 @@
 """Files that people write: YAML in, a checked model out; what is wrong is told with its line.
 
-A name given twice is an error: YAML would quietly let the later one win.
+A name given twice is an error: YAML would quietly let the later one win. A file is bounded before
+it is built: a few lines of anchors can stand for a thousand million values, and one that is nested
+deeply ends Python's stack.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -16,6 +18,18 @@ SECRET = re.compile(r"key|secret|password|authorization|(^|[._-])token$", re.IGN
 """Fields whose value is not shown: somebody may have written a key there."""
 PASSWORD = re.compile("://[^/]*@")
 MERGE = "tag:yaml.org,2002:merge"
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+MAX_BYTES = 256 * 2**10
+"""Of a file: forty times the largest that ships; longer ones take seconds to read."""
+MAX_NODES = 10_000
+"""Names and values, an alias counted as all that it stands for: a price file of a thousand models
+has fewer, and as many are read in half a second."""
+MAX_DEPTH = 64
+"""Lists and mappings around a value: ten times the deepest that ships; each takes several of the
+thousand frames that Python's stack has."""
+MAX_NUMBER_CHARS = 400
+"""The longest number that a double can hold has 309 digits; what YAML reads as a number of base 60
+takes time by the square of its length."""
 
 Place = tuple[str | int, ...]
 """Where a value is: the names and list positions that lead to it."""
@@ -45,13 +59,20 @@ class Document:
 def read_document(path: Path, refusal: type[Exception]) -> Document:
     """The file's content. Raises `refusal` where it is no YAML, and FileNotFoundError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)  # no more, for it may be a device that has no end
+        text = data.decode("utf-8")
     except FileNotFoundError:
         raise
     except OSError as error:
         raise refusal(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise refusal(f"{path}: not UTF-8: {error}") from error
+        if len(data) <= MAX_BYTES:
+            raise refusal(f"{path}: not UTF-8: {error}") from error
+        text = ""
+    if len(data) > MAX_BYTES:
+        line = data.count(b"\n", 0, MAX_BYTES) + 1
+        raise refusal(f"{path}: line {line}: the file is longer than {MAX_BYTES // 2**10} KiB")
     try:
         content, lines = _parse(text)
     except yaml.YAMLError as error:
@@ -94,7 +115,57 @@ def _shown(error: Mapping[str, Any]) -> str:
     return f"{value!r:.80}"
 
 
+class _OutOfBounds(yaml.MarkedYAMLError):
+    """A file that is sound YAML and too much of it."""
+
+
 class _Loader(yaml.SafeLoader):
+    """Bounds what is built while it is parsed; refuses names given twice."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._nodes = 0
+        self._sizes: dict[int, int] = {}
+        """Nodes of each that is complete, by its `id`, aliases counted as what they stand for."""
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        """A bracket. The scanner looks far ahead of the parser: stop it where it is too deep."""
+        if self.flow_level >= MAX_DEPTH:
+            self._refuse(f"nested more than {MAX_DEPTH} levels deep", self.get_mark())
+        super().fetch_flow_collection_start(token)
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node, if the file stays within its bounds with it."""
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        if self._depth > MAX_DEPTH:
+            self._refuse(f"nested more than {MAX_DEPTH} levels deep", event.start_mark)
+        before, self._nodes, self._depth = self._nodes, self._nodes + 1, self._depth + 1
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        if isinstance(event, yaml.AliasEvent):
+            if id(node) not in self._sizes:
+                self._refuse(f"the alias {event.anchor} stands in what it names", event.start_mark)
+            self._nodes = before + self._sizes[id(node)]
+        self._sizes[id(node)] = self._nodes - before
+        if self._nodes > MAX_NODES:
+            what = f"more than {MAX_NODES} names and values, aliases written out"
+            self._refuse(what, event.start_mark)
+        number = isinstance(node, yaml.ScalarNode) and node.tag in NUMBERS and node.value
+        if number and len(number) > MAX_NUMBER_CHARS:
+            what = f"a number of more than {MAX_NUMBER_CHARS} characters"
+            self._refuse(what, event.start_mark)
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The node's value. PyYAML raises what its parts raise for dates and tags that are none."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, AttributeError, OverflowError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                None, None, f"a value that is no {kind}", node.start_mark
+            ) from error
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names = set[str]()
         for key, _ in node.value:
@@ -107,33 +178,31 @@ class _Loader(yaml.SafeLoader):
             names.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def _refuse(self, what: str, mark: Any) -> NoReturn:
+        raise _OutOfBounds(problem=what, problem_mark=mark)
+
 
 def _parse(text: str) -> tuple[Any, dict[Place, int]]:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
-        lines = dict(_lines(loader, node, (), frozenset())) if node is not None else {}
+        lines = dict(_lines(loader, node, ())) if node is not None else {}
         return None if node is None else loader.construct_document(node), lines
     finally:
         loader.dispose()
 
 
-def _lines(
-    loader: _Loader, node: yaml.Node, place: Place, around: frozenset[int]
-) -> Iterator[tuple[Place, int]]:
-    if id(node) in around:
-        return  # an alias of what it stands in
-    around |= {id(node)}
+def _lines(loader: _Loader, node: yaml.Node, place: Place) -> Iterator[tuple[Place, int]]:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != MERGE:
                 inner = (*place, loader.construct_object(key))
                 yield inner, key.start_mark.line + 1
-                yield from _lines(loader, value, inner, around)
+                yield from _lines(loader, value, inner)
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
             yield (*place, number), value.start_mark.line + 1
-            yield from _lines(loader, value, (*place, number), around)
+            yield from _lines(loader, value, (*place, number))
 
 
 def _flaw(error: yaml.YAMLError) -> str:
@@ -141,4 +210,6 @@ def _flaw(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     where = f"line {mark.line + 1}: " if mark else ""
     problem = getattr(error, "problem", None) or " ".join(str(error).split())
-    return f"{where}not YAML: {problem}" if "given twice" not in problem else f"{where}{problem}"
+    if isinstance(error, _OutOfBounds) or "given twice" in problem:
+        return f"{where}{problem}"
+    return f"{where}not YAML: {problem}"

@@ -1,12 +1,26 @@
 """Files that people write: faults told with their line, names given once, keys never shown."""
 
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from time import process_time
+from typing import Any
 
 import pytest
+import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from tasks.config import Document, read_document
+from cli.sql import typed
+from tasks.agents.described import _arguments
+from tasks.benchmarks import BadRow
+from tasks.benchmarks.tau2_domain import _toml
+from tasks.config import MAX_NODES, Document, read_document
+from tasks.retrieval.pools import read_pools
 from tasks.serving import RegistryError, read_registry
+from tasks.serving.simulation.calibrate import read_calibration
+from tasks.serving.simulation.errors import CalibrationError, SimulationError
+from tasks.serving.simulation.policies import parse_policy
+from tasks.sweeps.load import read_trace
 from tasks.sweeps.suite import SuiteError, read_suite
 
 
@@ -99,7 +113,7 @@ def test_anchors_and_merges_are_read(tmp_path: Path) -> None:
     assert [parts[name].limit for name in ("one", "two", "three")] == [2, 2, 2]
     said = refusal(file, text.replace("limit: 2", "limit: 0"))
     assert said.count("line 4: parts.") == 2  # `one` and `three`
-    assert refusal(file, "name: &a [*a]").startswith("line 1: name: ")
+    assert refusal(file, "name: &a [*a]").startswith("line 1: the alias a stands in")
 
 
 def test_content_without_a_file_has_no_lines(tmp_path: Path) -> None:
@@ -120,3 +134,88 @@ def test_suites_and_registries_say_the_line(tmp_path: Path) -> None:
     models.write_text("models:\n  one:\n    provider: vllm\n    endpoint: nowhere\n")
     with pytest.raises(RegistryError, match=r"models\.yaml: line 4: models\.one\.endpoint: "):
         read_registry(models)
+
+
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{inner}'] * 10)}]\n" for inner, name in pairwise("abcdefghi")
+)
+"""A thousand million values in nine lines."""
+MERGES = "a: &a {x: 1}\n" + "".join(
+    f"{name}: &{name}\n  <<: [{', '.join([f'*{inner}'] * 10)}]\n"
+    for inner, name in pairwise("abcdefghi")
+)
+SELF_HOLDING = ("a: &a [*a]", "&a {b: *a}", "a: &a\n  <<: *a\n", "&a [[*a], &b {c: [*b]}]")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (LAUGHS, "line 4: more than 10000 names and values"),
+        (MERGES, "more than 10000 names and values"),
+        ("- x\n" * 25_000, "line 10000: more than 10000 names and values"),
+        *((text, "the alias a stands in what it names") for text in SELF_HOLDING),
+        ("a:\n- " + "[" * 1000 + "]" * 1000, "line 2: nested more than 64 levels deep"),
+        ("[" * 100_000, "line 1: nested more than 64 levels deep"),
+        ("{a: " * 1000 + "1" + "}" * 1000, "line 1: nested more than 64 levels deep"),
+        ("\n".join(" " * deep + "a:" for deep in range(500)), "nested more than 64 levels deep"),
+        ("- " * 1000, "line 1: nested more than 64 levels deep"),
+        ("# x\n" * 70_000, "line 65537: the file is longer than 256 KiB"),
+        ("a: '" + "ü" * 200_000 + "'", "line 1: the file is longer than 256 KiB"),
+        ("a: 1\nb: " + "1" * 5000, "line 2: a number of more than 400 characters"),
+        ("a: 1" + ":1" * 100_000, "line 1: a number of more than 400 characters"),
+    ],
+    ids=lambda given: given[:12],
+)
+def test_what_is_out_of_bounds_is_refused_at_once(tmp_path: Path, text: str, said: str) -> None:
+    """Anchors that multiply or hold themselves, nesting, long files and numbers: none is built."""
+    began = process_time()
+    assert said in refusal(tmp_path / "file.yaml", text)
+    assert process_time() - began < 5, "one second on a machine that does nothing else"
+
+
+def test_what_is_within_the_bounds_is_read(tmp_path: Path) -> None:
+    """To the last node and level."""
+    file = tmp_path / "file.yaml"
+    for text in ("[" * 64 + "]" * 64, "- x\n" * (MAX_NODES - 1), f"- {'1' * 400}\n- 0.5\n"):
+        file.write_text(text)
+        assert read_document(file, Refused).content == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize("text", ["2001-99-01", "!!bool maybe", "!!timestamp x", "0b_", "!!int x"])
+def test_a_value_that_its_tag_cannot_be_is_told_with_its_line(tmp_path: Path, text: str) -> None:
+    """PyYAML raises ValueError, KeyError and AttributeError of its own for these."""
+    said = refusal(tmp_path / "file.yaml", f"name: a\nnumbers: [{text}]")
+    assert said.startswith("line 2: not YAML: a value that is no ")
+
+
+def test_a_device_without_an_end_is_not_read_for_ever() -> None:
+    """A suite may be given as any path."""
+    with pytest.raises(Refused, match="longer than 256 KiB"):
+        read_document(Path("/dev/zero"), Refused)
+
+
+@pytest.mark.parametrize(
+    ("read", "refused"),
+    [
+        (read_calibration, CalibrationError),
+        (read_pools, ValueError),
+        (read_trace, SuiteError),
+        (_toml, BadRow),
+    ],
+)
+def test_other_files_that_are_nested_deeply_are_refused_too(
+    tmp_path: Path, read: Callable[[Path], Any], refused: type[Exception]
+) -> None:
+    """JSON and TOML by the error of whoever reads them, and no RecursionError."""
+    file = tmp_path / "file"
+    file.write_text(("a = " if read is _toml else "") + "[" * 100_000 + "]" * 100_000)
+    with pytest.raises(refused, match="file"):
+        read(file)
+
+
+def test_arguments_that_are_nested_deeply_are_text() -> None:
+    """Of `tutti sql --param`, of a policy, of a call that a model wrote."""
+    deep = "[" * 100_000
+    assert typed(deep) == _arguments(deep) == deep
+    with pytest.raises(SimulationError, match="policy 'adaptive:no_such="):
+        parse_policy(f"adaptive:no_such={deep}")

@@ -178,7 +178,7 @@ def _record(text: str) -> Any:
     """The JSON value; None where there is none."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -43,7 +43,7 @@ def read_results(
     for file in files:
         try:
             result = json.loads(file.read_bytes())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield Problem(file, None, "", f"no JSON: {error}")
             continue
         if isinstance(result, dict) and result.keys() >= RESULT_FIELDS:

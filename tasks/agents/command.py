@@ -161,7 +161,7 @@ def _take_result(trajectory: Commanded, out: str) -> None:
     """Answer, score and status from what a command that ended well printed."""
     text = out.strip()
     result: dict[str, Any] = {"answer": text or None}
-    with contextlib.suppress(json.JSONDecodeError):
+    with contextlib.suppress(ValueError, RecursionError):
         last = json.loads(text.rpartition("\n")[2])
         if isinstance(last, dict) and "answer" in last:
             result = last

@@ -70,7 +70,7 @@ def _arguments(text: str) -> Any:
     """The object that the arguments are; text that is none stays text."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

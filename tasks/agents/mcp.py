@@ -76,7 +76,7 @@ class MCPTools:
             raise ValueError(f"no tool {name!r}; there are: {', '.join(sorted(self._names))}")
         try:
             given = json.loads(arguments or "{}")
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"the arguments are not JSON: {error}") from error
         if not isinstance(given, dict):
             raise ValueError("the arguments must be a JSON object")

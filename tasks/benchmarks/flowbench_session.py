@@ -84,7 +84,7 @@ def _actions(row: Row, field: str) -> list[dict[str, Any]]:
     for match in _ACTION.finditer(row.text_or("", field)):
         try:
             arguments = json.loads(match["input"] or "{}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             row.bad(field, f"{match['name']}: its input is not JSON: {error}")
         answer = (match["answer"] or "").strip()
         found.append({"name": match["name"], "arguments": arguments, "answer": answer})

@@ -224,7 +224,7 @@ def _database(folder: Path, name: str) -> Mapping[str, Any]:
 def _toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRow(file, None, "", f"not TOML: {error}") from error
 
 

@@ -42,7 +42,10 @@ class Filters:
 
 def read_pools(path: Path) -> dict[str, list[str]]:
     """Pools of a JSON file ``{name: [document id, …]}``. Raises ValueError."""
-    pools = json.loads(path.read_text())
+    try:
+        pools = json.loads(path.read_text())
+    except RecursionError as error:
+        raise ValueError(f"{path}: {error}") from error
     if not isinstance(pools, dict) or not all(isinstance(ids, list) for ids in pools.values()):
         raise ValueError(f"{path} must hold an object of names to lists of document ids")
     return {str(name): [str(one) for one in ids] for name, ids in pools.items()}

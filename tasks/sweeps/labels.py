@@ -56,7 +56,7 @@ def compare_labels(sweep_id: str, file: Path, catalog: Catalog) -> Labelled:
             attempt_id, correct = _label(json.loads(line), by_id, by_task)
             if attempt_id in labels:
                 raise ValueError(f"{attempt_id} is labelled twice")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SuiteError(f"{file}:{number}: {error}") from error
         labels[attempt_id] = correct
     if not labels:

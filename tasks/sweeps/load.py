@@ -125,14 +125,14 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, Any]]:
     if text.lstrip().startswith("["):
         try:
             yield from enumerate(json.loads(text), 1)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SuiteError(f"load.file: {path}: {error}") from error
         return
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
                 yield number, json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise _no_arrival(path, number, line) from None
 
 

@@ -4,7 +4,9 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
+from time import process_time
 from typing import Any, ClassVar
 
 import pytest
@@ -159,3 +161,23 @@ def test_a_wrong_registry_is_one_message(tmp_path: Path) -> None:
     done = run(tmp_path, models={"m": outside("http://h", provider="opneai")})
     assert done.exit_code == 2
     assert "no provider 'opneai'; known: anthropic, azure" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+        + "".join(f"{y}: &{y} [{', '.join([f'*{x}'] * 10)}]\n" for x, y in pairwise("abcdefghi")),
+        "models: &a [*a]",
+        "models: " + "[" * 1000,
+    ],
+    ids=["laughs", "recursion", "depth"],
+)
+def test_a_registry_without_end_is_one_message(tmp_path: Path, text: str) -> None:
+    """Bad input as any other, and at once."""
+    file = tmp_path / "models.yaml"
+    file.write_text(text)
+    began = process_time()
+    done = CliRunner().invoke(app, ["models", "--models", str(file)])
+    assert done.exit_code == 2 and done.stderr.startswith(f"tutti: {file}: line ")
+    assert process_time() - began < 5, "most of it is importing"

@@ -82,7 +82,7 @@ def read_calibration(path: Path) -> Calibration:
     """A file that `Calibration.write` made. Raises CalibrationError."""
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CalibrationError(f"{path}: {error}") from error
     if not isinstance(content, dict) or content.get("tutti_calibration") != VERSION:
         raise CalibrationError(f"{path}: no calibration of version {VERSION}")

@@ -24,7 +24,7 @@ def parse_policy(text: str) -> Policy:
         option = option if equals else _first_option(name, text)
         try:
             options[option] = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             options[option] = value
     try:
         return make_policy(name, options)

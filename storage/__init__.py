@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from storage.buffered import BufferedWriter
     from storage.catalog import Catalog, open_catalog
     from storage.errors import (
+        CatalogMissing,
         LeaseLost,
         PartDamaged,
         RowRefused,
@@ -29,6 +30,7 @@ _HOMES = {
     "buffered": ("BufferedWriter",),
     "catalog": ("Catalog", "open_catalog"),
     "errors": (
+        "CatalogMissing",
         "LeaseLost",
         "PartDamaged",
         "RowRefused",
@@ -47,6 +49,7 @@ _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names
 __all__ = [
     "BufferedWriter",
     "Catalog",
+    "CatalogMissing",
     "Holder",
     "Home",
     "Lease",

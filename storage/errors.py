@@ -6,7 +6,8 @@ StoreError
 ├── CommitUncertain  the database did not answer a commit: it may be in
 ├── LeaseLost        another took the lease over: what was done under it may not be committed
 ├── RowRefused       a row does not fit its table; the message names table, row, column and value
-└── PartDamaged      a part is missing or not what was entered; the message names the file
+├── PartDamaged      a part is missing or not what was entered; the message names the file
+└── CatalogMissing   there are parts and no catalog: the store was not read as an empty one
 """
 
 from typing import Any
@@ -43,3 +44,7 @@ class RowRefused(StoreError):
 
 class PartDamaged(StoreError):
     """A part that is missing, cut short or changed since it was entered."""
+
+
+class CatalogMissing(StoreError):
+    """A store whose tables hold parts, and whose catalog is gone or is another one."""

@@ -54,7 +54,8 @@ def connect(home: Home | None = None) -> duckdb.DuckDBPyConnection:
 
     Every table of the contract is a view, whether or not it has rows yet; the contract's macros
     are defined. Parts entered later are not seen: connect again. Raises StoreError when the
-    catalog cannot be read or is of a newer tutti, PartDamaged when a part is missing or changed.
+    catalog cannot be read or is of a newer tutti, CatalogMissing when there are parts and none,
+    PartDamaged when a part is missing or changed.
     """
     return _open(home or current_home(), MACROS)
 

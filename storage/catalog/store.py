@@ -15,6 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from storage.catalog import revisions
 from storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
+from storage.catalog.missing import holds_parts, refuse_empty, refuse_missing_file
 from storage.catalog.tables import artifact_parents, artifacts, cells
 from storage.clock import now
 from storage.errors import StoreError
@@ -33,17 +34,21 @@ class Catalog:
 
     def __init__(self, home: Home) -> None:
         self.home = home
+        if _is_in_home(home):
+            refuse_missing_file(home)
         self.engine = _engine(home)
         self._sweeps: dict[str, str | None] = {}
         with store_boundary(home), self.engine.connect() as connection:
             found = revisions.revision(connection)
         if found != revisions.REVISIONS[-1]:
+            had_parts = found is None and holds_parts(home)
             # Under the write lock, for several may open a new store at once; readers of a store
             # that is up to date take no lock.
             with self.transaction() as connection:
                 if connection.dialect.name == "postgresql":
                     lock = sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)
                     connection.execute(sa.select(lock))
+                refuse_empty(home, connection, had_parts)
                 revisions.bring_up_to_date(connection)
 
     def close(self) -> None:
@@ -142,7 +147,10 @@ class Catalog:
 
 
 def open_catalog(home: Home | None = None) -> Catalog:
-    """Open (and make, the first time) the catalog of `home`, by default TUTTI_HOME's."""
+    """Open (and make, the first time) the catalog of `home`, by default TUTTI_HOME's.
+
+    Raises StoreError, CatalogMissing where the store has parts and no catalog.
+    """
     home = home or current_home()
     with store_boundary(home):
         home.root.mkdir(parents=True, exist_ok=True)
@@ -196,6 +204,11 @@ def database_now(connection: sa.Connection) -> datetime:
 def _insert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> Any:
     dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
     return dialect.insert(table).values(row)
+
+
+def _is_in_home(home: Home) -> bool:
+    """Whether the catalog is the store's own file."""
+    return not os.environ.get("TUTTI_CATALOG_URL") and not home.remote
 
 
 def _engine(home: Home) -> sa.Engine:

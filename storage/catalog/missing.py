@@ -1,0 +1,55 @@
+"""A store that has parts and no catalog: refused, for without it all they hold reads as nothing.
+
+The rule: parts (`tables/**/part-*.parquet`) without a catalog, by which is meant a database that
+does not have its tables. A writer commits the catalog's tables before it writes its first part, so
+a part that was seen before a look that found no catalog had one, and it is gone. No crash at any
+point leaves a store so, and no race: another that makes the store meanwhile has committed its
+catalog by the time its first part can be seen.
+
+What is not refused: a catalog that has its tables and knows no part. A writer in a new store leaves
+that when it is killed between its part and its entry, and nothing tells the two apart. `tutti
+verify` names such parts.
+"""
+
+from pathlib import PurePosixPath
+
+import sqlalchemy as sa
+
+from storage.catalog import revisions
+from storage.catalog.boundary import store_boundary
+from storage.errors import CatalogMissing
+from storage.files import files_of
+from storage.home import Home
+
+
+def refuse_missing_file(home: Home) -> None:
+    """Raise CatalogMissing where the store's own catalog file is gone, before SQLite makes a new
+    one: a log (`catalog.db-wal`) that was left beside it is kept for whoever restores it."""
+    file = home.catalog_file
+    if not file.exists() and holds_parts(home) and not file.exists():
+        raise CatalogMissing(_message(home, f"{file} is missing"))
+
+
+def refuse_empty(home: Home, connection: sa.Connection, had_parts: bool) -> None:
+    """Raise CatalogMissing where the database has no catalog, inside the transaction that would
+    make it; `had_parts` is what `holds_parts` said before."""
+    if had_parts and revisions.revision(connection) is None:
+        url = connection.engine.url  # of the store's own file it names none
+        place = url.render_as_string() if url.database else home.catalog_file  # no password in it
+        raise CatalogMissing(_message(home, f"the database {place} holds no catalog"))
+
+
+def holds_parts(home: Home) -> bool:
+    """Whether any part lies in the store's tables, entered or not."""
+    with store_boundary(home):
+        names = (PurePosixPath(found.path).name for found in files_of(home).list("tables"))
+        return any(name.startswith("part-") and name.endswith(".parquet") for name in names)
+
+
+def _message(home: Home, what: str) -> str:
+    return (
+        f"{home}: {what}, but tables/ holds parts: without their catalog nothing says which rows "
+        "count, and no verb can make it anew from them. Put the catalog back from a copy of the "
+        "store; if it is in another database, set TUTTI_CATALOG_URL to that; or move tables/ away "
+        "to begin an empty store."
+    )

@@ -6,7 +6,8 @@
 A worker reads a JSON object a line and writes one back. One that is late is killed, by its handle,
 and the next request gets a new one. None outlives us: a killed or ended parent closes their input,
 which ends an idle worker, and `serve` sets the kernel's alarm, which ends a busy one. Asking works
-from any event loop or thread. Workers are started when first needed.
+from any event loop or thread. Workers are started when first needed, with `KEPT` of our environment
+and no more: they read what models write, and our keys are not theirs to lose.
 """
 
 import atexit
@@ -26,6 +27,8 @@ from typing import Any
 
 START_S = 60.0  # a worker's imports on a busy machine; not counted in a request's time
 ALARM_S = 1.0  # beyond a request's time, when nobody is left to kill the worker
+KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONHASHSEED", "VIRTUAL_ENV", "TMPDIR")
+"""What a worker gets of our environment, with the locale's ``LC_*``: enough to start a Python."""
 _READ_BYTES = 2**16
 _READY: dict[str, Any] = {"ready": True}
 
@@ -98,7 +101,11 @@ class WorkerPool:
 class _Worker:
     def __init__(self, command: list[str]) -> None:
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment(),
         )
         self._unread = b""
         self._started = False
@@ -141,6 +148,11 @@ class _Worker:
             if pipe is not None:
                 with suppress(BrokenPipeError):  # bytes that it never read
                     pipe.close()
+
+
+def _environment() -> dict[str, str]:
+    kept = (name for name in os.environ if name in KEPT or name.startswith("LC_"))
+    return {name: os.environ[name] for name in kept}
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.scoring.workers import WorkerDied, WorkerLate, WorkerPool
+from tasks.scoring.workers import KEPT, WorkerDied, WorkerLate, WorkerPool
 
 CHILD = """
 import os, time
@@ -22,6 +22,7 @@ def answer(request):
     if "power" in request: (7 ** 10**8) % 3  # C code that holds the interpreter
     if "exit" in request: os._exit(3)
     if "fail" in request: raise ValueError("as asked")
+    if "environment" in request: return dict(os.environ)
     print("noise")
     return {"pid": os.getpid(), "echo": request.get("echo")}
 serve(answer)
@@ -57,6 +58,19 @@ async def test_answers_and_is_used_again(pool: WorkerPool) -> None:
     answers = [await pool.ask({"echo": n}, 10) for n in range(3)]
     assert [answer["echo"] for answer in answers] == [0, 1, 2]
     assert {answer["pid"] for answer in answers} == set(pool.pids())
+
+
+async def test_a_worker_gets_no_key_of_ours(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets what starts a Python, and nothing else that our environment holds."""
+    given = {"LC_NUMERIC": "C", "TMPDIR": "/tmp", "PYTHONHASHSEED": "7"}
+    secret = {"OPENAI_API_KEY": "k", "HF_TOKEN": "t", "PGPASSWORD": "p", "TUTTI_KEY": "x"}
+    for name, value in (given | secret).items():
+        monkeypatch.setenv(name, value)
+    found = await pool.ask({"environment": True}, 10)
+    assert given.items() <= found.items() and found["PATH"] == os.environ["PATH"]
+    assert found.keys() <= {*KEPT, "LC_NUMERIC", "LC_ALL", "LC_CTYPE"}  # Python sets the last
 
 
 async def test_many_at_once(pool: WorkerPool) -> None:

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from tasks.scoring import Attempted, Means, Score, ScorerFailed
-from tasks.scoring.math import Math, pool, words_of
+from tasks.scoring.math import Math, words_of
+from tasks.scoring.workers import WorkerLate
 
 
 async def score(answer: str | None, gold: str | list[str], text: str = "") -> Score:
@@ -51,17 +52,95 @@ async def test_what_is_read() -> None:
     assert (await score("016", "16")).detail == {"equal": True, "gold": "16", "given": "16"}
 
 
-async def test_late_is_killed_and_an_error() -> None:
-    """A tower of powers; also inside C code, where a signal's handler never runs."""
+@pytest.mark.parametrize(
+    ("gold", "answer", "correct"),
+    [
+        ("5", "5.", True),
+        ("5", "$5.$", True),
+        ("0.5", "0.50.", True),
+        ("5", "5..", False),
+        ("16", "the answer is 16", True),
+        ("16", "So the final answer is $16$.", True),
+        ("16", "**Answer:** 16", True),
+        ("16", "The answer is **16**.", True),
+        ("16", "The value of $x$ is 16.", True),
+        ("16", "x = 16.", True),
+        ("16", "The answer is x = 16", True),
+        (r"\frac{1}{2}", "the answer is 1/2", True),
+        ("east", "The answer is East.", True),
+        ("16", "the answer is not 16", False),
+        ("16", "the answer is 16 or 17", False),
+        ("16", "the answer is 17, not 16", False),
+        ("16", "The answer is 16. No, 17.", False),
+        ("16", "It is $16$, not $17$.", False),
+    ],
+)
+async def test_a_sentence_that_states_one_formula(gold: str, answer: str, correct: bool) -> None:
+    assert (await score(answer, gold)).correct is correct
+    assert (await score(None, gold, rf"\boxed{{{answer}}}")).correct is correct
+
+
+TOO_LARGE = (
+    *("9^{9^{9^9}}", r"\frac{1}{9^{9^{9^9}}}", "(10^9)!", "10^9!", "2^{10^{10}}", "(1/10)^{10^9}"),
+    *("9^{9^{9^{9}}} - 8^{9^{9^9}}", r"\sqrt{9^{9^9}}", r"\sin(9^{9^{9^9}})", "x^{9^{9^9}}"),
+    *(r"\binom{10^9}{10^8}", r"\Gamma(10^9)", "9^{9.5^{9.5^{9}}}", r"\{9^{9^{9^9}}, 2\}"),
+    *("(9^{9^{9^9}}, 2)", "x = 9^{9^{9^9}}", r"\begin{pmatrix} 9^{9^{9^9}} \\ 2\end{pmatrix}"),
+)
+
+
+@pytest.mark.parametrize("formula", TOO_LARGE)
+async def test_too_large_is_wrong_and_no_error(formula: str) -> None:
+    """At once; as the gold answer it is an error, but equal to itself."""
     await score("1", "1")
-    workers = pool().pids()
     started = time.monotonic()
-    with pytest.raises(ScorerFailed, match="no answer within"):
-        target = {"answer": "3"}
-        await Math(timeout_s=0.5).score(target, Attempted("9^{9^{9^{9}}} - 8^{9^{9^9}}"), Means())
-    assert time.monotonic() - started < 5
-    assert len(pool().pids()) == len(workers) - 1
+    found = await score(formula, "3")
+    assert not found.correct and found.detail["too_large"] == "given: NumberTooLarge"
+    with pytest.raises(ScorerFailed, match=r"gold answer .* too large"):
+        await score("3", formula)
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("formula", ["9^{9^{9^9}}", "(10^9)!", r"\frac{1}{9^{9^9}}"])
+async def test_the_same_formula_is_right_however_large(formula: str) -> None:
+    assert (await score(formula, formula)).correct
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("2024!", r"2024 \cdot 2023!"), ("2^{2024}", r"2 \cdot 2^{2023}"), ("1", "(-1)^{10^{10}}")],
+)
+async def test_large_numbers_that_can_be_had(gold: str, answer: str) -> None:
+    assert (await score(answer, gold)).correct
+
+
+SLOW = r"\sum_{n=1}^{10^9} n^{n}"
+
+
+async def test_late_is_killed_and_whose_fault_it_is() -> None:
+    """A given answer that takes for ever alone is wrong; a gold answer that does is an error."""
+    await score("1", "1")
+    scorer = Math(timeout_s=3)
+    found = await scorer.score({"answer": "3"}, Attempted(SLOW), Means())
+    assert not found.correct and found.detail["too_large"] == "given: no answer within 3 s"
+    with pytest.raises(ScorerFailed, match=r"gold answer .* too large"):
+        await scorer.score({"answer": SLOW}, Attempted("3"), Means())
     assert (await score("1", "1")).correct
+
+
+async def test_a_late_comparison_of_two_short_formulas_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a machine that stands still: each alone is evaluated, so that neither is to blame."""
+
+    class Busy:
+        async def ask(self, request: dict[str, str], timeout_s: float) -> dict[str, object]:
+            if "alone" in request:
+                return {"evaluated": True}
+            raise WorkerLate("no answer within 1 s")
+
+    monkeypatch.setattr("tasks.scoring.math.pool", Busy)
+    with pytest.raises(ScorerFailed, match="no answer within 1 s, comparing '16' to '3'"):
+        await score("16", "3")
 
 
 async def test_a_gold_answer_that_cannot_be_read_is_an_error() -> None:

@@ -27,7 +27,7 @@ class Judge:
     """A judge finds that the answer agrees with the reference."""
 
     name: str = "judge"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "judge"
 
     def __init__(self, votes: int = VOTES) -> None:
@@ -49,8 +49,9 @@ class Judge:
             "reference": references,
             "answer": answer,
         }
-        prompt = f"{_TASK}\n\n{fenced(parts)}\n\n{verdict_line(LABELS)}"
-        votes = await ask(judge_of(means), prompt, LABELS, range(self.votes))
+        material = fenced(parts)
+        prompt = f"{_TASK}\n\n{material}\n\n{verdict_line(LABELS)}"
+        votes = await ask(judge_of(means), prompt, LABELS, range(self.votes), material)
         winner = majority(votes)
         correct = winner.label == "correct"
         detail = {"votes": [vote.audit() for vote in votes]}

@@ -28,7 +28,7 @@ class Pairwise:
     """A judge prefers the response to the baseline, wherever it stands."""
 
     name: str = "pairwise"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "judge"
 
     def __init__(self, rounds: int = ROUNDS) -> None:
@@ -43,8 +43,13 @@ class Pairwise:
         question, baseline = needed(target, "question", str), needed(target, "baseline", str)
         response, judge = said(attempted), judge_of(means)
         seeds = range(self.rounds)
-        first = await ask(judge, _prompt(question, response, baseline), LABELS, seeds)
-        second = await ask(judge, _prompt(question, baseline, response), LABELS, seeds)
+        first, second = [
+            await ask(judge, _prompt(material), LABELS, seeds, material)
+            for material in (
+                fenced({"question": question, "A": response, "B": baseline}),
+                fenced({"question": question, "A": baseline, "B": response}),
+            )
+        ]
         rounds = [
             (_points(one, "A"), _points(other, "B"))
             for one, other in zip(first, second, strict=True)
@@ -64,9 +69,8 @@ class Pairwise:
         return Score(self.name, self.version, value, value > 0.5, None, detail, call_id)
 
 
-def _prompt(question: str, a: str, b: str) -> str:
-    parts = {"question": question, "A": a, "B": b}
-    return f"{_TASK}\n\n{fenced(parts)}\n\n{verdict_line(LABELS)}"
+def _prompt(material: str) -> str:
+    return f"{_TASK}\n\n{material}\n\n{verdict_line(LABELS)}"
 
 
 def _points(vote: Vote, ours: str) -> float:

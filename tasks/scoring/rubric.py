@@ -31,7 +31,7 @@ class Rubric:
     """A judge finds how far the criteria hold."""
 
     name: str = "rubric"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "judge"
 
     def __init__(self, votes: int = VOTES) -> None:
@@ -73,13 +73,13 @@ class Rubric:
         bounds = _range(criterion)
         if bounds is None:
             prompt = f"{_HOLDS}{_MATERIAL}\n\n{material}\n\n{verdict_line(LABELS)}"
-            votes = await ask(judge, prompt, LABELS, range(self.votes))
+            votes = await ask(judge, prompt, LABELS, range(self.votes), material)
             met = majority(votes).label == "yes"
             return float(met), {"met": met}, votes
         lowest, highest = bounds
         numbers = [str(number) for number in range(lowest, highest + 1)]
         prompt = f"{_RATE}{_MATERIAL}\n\n{material}\n\n{_rating_line(lowest, highest)}"
-        votes = await ask(judge, prompt, numbers, range(self.votes))
+        votes = await ask(judge, prompt, numbers, range(self.votes), material)
         valid = [int(vote.label) for vote in votes if vote.label is not None]
         if not valid:
             raise ScorerFailed(f"rubric: no valid vote; the last words: {votes[-1].text[-80:]!r}")

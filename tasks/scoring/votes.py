@@ -1,7 +1,12 @@
 """Asking a judge: votes with their words and the ids of their calls, verdicts read strictly.
 
 A verdict is the judge's last line that is not empty, and must be ``Verdict: LABEL`` with one of the
-labels asked for; anything else is no valid vote, and is kept as such.
+labels asked for; anything else is no valid vote, and is kept as such. Bold, quotation marks, code
+and ``>`` around it or around its parts change nothing.
+
+A last line that is quoted (by ``>``, quotation marks or a fence; not by backticks, which is how it
+is asked for) may be what the judge cites from the material, which the attempt wrote. It is no vote
+where the material has a verdict in it, or where the judge gave another one in its own words.
 """
 
 import asyncio
@@ -14,6 +19,10 @@ from typing import Any
 from tasks.scoring.score import Asks, Means, ScorerFailed
 
 _VERDICT = re.compile(r"verdict:\s*(?P<label>[A-Za-z_]+|-?[0-9]+)\.?", re.IGNORECASE)
+_NAMED = re.compile(r"\bverdict\W{0,9}:", re.IGNORECASE)
+_EMPHASIS = re.compile(r"[*`]+|(?<![^\W_])_+|_+(?![^\W_])")  # but not the one in not_attempted
+_QUOTES = re.compile("[\"'\u201c\u201d\u2018\u2019\u00ab\u00bb]+|^>[> ]*")
+_FENCE = re.compile(r"(?:```|~~~)\S*")
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,13 @@ def judge_of(means: Means) -> Asks:
     return means.judge
 
 
-async def ask(judge: Asks, prompt: str, labels: Sequence[str], seeds: Sequence[int]) -> list[Vote]:
-    """One vote a seed, asked at once. Raises ScorerFailed where a call fails."""
+async def ask(
+    judge: Asks, prompt: str, labels: Sequence[str], seeds: Sequence[int], material: str = ""
+) -> list[Vote]:
+    """One vote a seed, asked at once. Raises ScorerFailed where a call fails.
+
+    `material`: the part of the prompt that others wrote, see `read_verdict`.
+    """
     from tasks.agents.model import ContextExceeded, ModelCallFailed  # its HTTP client takes 0.1 s
 
     async def one(seed: int) -> Vote:
@@ -52,7 +66,7 @@ async def ask(judge: Asks, prompt: str, labels: Sequence[str], seeds: Sequence[i
             text, call_id = await judge.ask(prompt, seed)
         except (ModelCallFailed, ContextExceeded) as error:
             raise ScorerFailed(f"the judge's call failed: {error}") from error
-        return Vote(read_verdict(text, labels), text, call_id, seed)
+        return Vote(read_verdict(text, labels, material), text, call_id, seed)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -62,12 +76,36 @@ async def ask(judge: Asks, prompt: str, labels: Sequence[str], seeds: Sequence[i
     return [task.result() for task in asked]
 
 
-def read_verdict(text: str, labels: Sequence[str]) -> str | None:
-    """The label in the last line, by its spelling in `labels`; None where it is not there."""
-    lines = [line.strip(" *`_#") for line in text.splitlines() if line.strip()]
-    match = _VERDICT.fullmatch(lines[-1]) if lines else None
+def read_verdict(text: str, labels: Sequence[str], material: str = "") -> str | None:
+    """The label in the last line, by its spelling in `labels`; None where it is not there.
+
+    `material`: what was judged, whose verdicts are not the judge's.
+    """
     known = {label.lower(): label for label in labels}
-    return known.get(match["label"].lower()) if match else None
+    lines = _lines(text)
+    last = known.get(_label(lines[-1][0]) or "") if lines else None
+    if last is None or not lines[-1][1]:
+        return last
+    own = {known.get(_label(line) or "") for line, quoted in lines if not quoted}
+    cited = _NAMED.search(material) is not None
+    return None if cited or own - {last, None} else last
+
+
+def _lines(text: str) -> list[tuple[str, bool]]:
+    """The lines of `text` that hold more than marks, without these, and whether each is quoted."""
+    found, fenced_in = [], False
+    for line in text.splitlines():
+        bare = _EMPHASIS.sub("", line.replace("\\_", "_")).strip(" #\t")
+        if _FENCE.fullmatch(line.strip()):
+            fenced_in = not fenced_in
+        elif plain := _QUOTES.sub("", bare).strip(" #"):
+            found.append((plain, fenced_in or plain != bare))
+    return found
+
+
+def _label(line: str) -> str | None:
+    match = _VERDICT.fullmatch(line)
+    return match["label"].lower() if match else None
 
 
 def majority(votes: Sequence[Vote]) -> Vote:

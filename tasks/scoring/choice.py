@@ -1,11 +1,14 @@
 r"""Multiple choice by letter. Target: ``{"answer": "C", "choices": 4 or the choices' texts}``.
 
 Where the letter is looked for, the first of these that is there: the attempt's answer; the last
-line with a ``\boxed{}``; the last line that says "Answer: C" or "the answer is (C)"; a last message
-that is nothing but a letter. There it must be one letter: "C", "(c)", "C. Paris", "Option C",
-``\text{C}``, or the whole text of just one choice; after "answer:" a reason may
-follow ("C, because B is not"). Two letters ("C or D", two boxes that differ), a letter beyond the
-choices, or "A cat" (an article?) are no answer: what is ambiguous is wrong.
+line with a ``\boxed{}``; the last ``<answer>C</answer>`` or ``{"answer": "C"}``, in a fence or not;
+the last line that says "Answer: C" or "the answer is (C)", or that is no more than the heading
+"Answer", whose answer is the next line; a last message that is nothing but a letter. There it must
+be one letter: "C", "(c)", "C. Paris", "Option C", ``\text{C}``, or the whole text of one choice;
+after "answer:" a reason may follow ("C, because B is not"). Two letters ("C or D", two boxes, tags
+or objects side by side that differ, two lines under one heading, another answer after the tag), a
+letter beyond the choices, or "A cat" (an article?) are no answer: what is ambiguous is wrong.
+An attempt's answer is read by the same forms.
 """
 
 import re
@@ -18,7 +21,17 @@ from tasks.scoring.target import needed
 
 LETTERS = "ABCDEFGHIJ"  # MMLU-Pro has ten options
 _WRAPPED = re.compile(r"\\(?:text|mathrm|textbf|mathbf|boldsymbol)\s*\{([^{}]*)\}")
-_MARKS = re.compile(r"[*_`$]+")
+_MARKS = re.compile('[*_`$"\u201c\u201d]+')
+_NAMES = r"(?:final[ _]?)?(?:answer|option|choice)"
+_TAGGED = re.compile(
+    rf"<(?P<tag>{_NAMES})>\s{{0,20}}(?P<inside>[^<>]{{1,400}})</(?P=tag)>"
+    rf"|(?P<quote>[\"']){_NAMES}(?P=quote)\s{{0,20}}:\s{{0,20}}"
+    r"(?:(?P<around>[\"'])(?P<value>(?:(?!(?P=around)).){0,400})(?P=around)|(?P<other>[^\s\"']))",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(
+    r"(?i)#*\s*(?:the\s+)?(?:final\s+|correct\s+|my\s+)*(?:answer|option|choice)(?:\s+is)?\s*:?"
+)
 _STATED = re.compile(
     r"(?i)(?:^|[^a-z])(?:answer|option|choice)\s*(?:is|:|=)\s*:?\s*(?P<rest>\S.*)$"
 )
@@ -35,19 +48,25 @@ _LETTER = re.compile(r"(?<![A-Za-z'\u2019])\(?([A-J])\)?(?![A-Za-z'\u2019])")
 def read_letter(text: str, letters: str = LETTERS, choices: Sequence[str] = ()) -> str | None:
     """The one letter of `letters` that a short answer names, or whose choice it repeats."""
     plain = _MARKS.sub("", _WRAPPED.sub(r"\1", text)).strip()
-    match = _ALONE.match(plain)
+    match = _ALONE.match(plain.strip("'\u2018\u2019"))
     if match:
         letter = match[1].upper()
         return letter if letter in letters else None
     match = _WITH_TEXT.match(plain)
     if match:
         letter = match[1] or match[2]
-        same = [_folded(choice) for choice in choices[letters.find(letter) :][:1]]
+        here = choices[letters.find(letter) :][:1]
+        same = [_folded(each) for choice in here for each in (choice, _MARKS.sub("", choice))]
         others = {found for found in _LETTER.findall(match[3]) if found in letters} - {letter}
         certain = not others or _folded(match[3]) in same
         return letter if letter in letters and certain else None
-    equal = [i for i, choice in enumerate(choices) if _folded(choice) == _folded(plain)]
-    return letters[equal[0]] if len(equal) == 1 else None
+    wordings = [_folded(choice) for choice in choices]
+    bare = [_folded(_MARKS.sub("", choice)) for choice in choices]
+    for said, known in ((text, wordings), (plain, wordings), (plain, bare)):
+        equal = [place for place, choice in enumerate(known) if choice == _folded(said)]
+        if equal:
+            return letters[equal[0]] if len(equal) == 1 else None
+    return None
 
 
 def _folded(text: str) -> str:
@@ -56,17 +75,60 @@ def _folded(text: str) -> str:
 
 def read_choice(attempted: Attempted, letters: str, choices: Sequence[str] = ()) -> str | None:
     """The letter that the attempt gives, by the rules above; None where it gives none or two."""
-    if attempted.answer is not None:
-        return read_letter(attempted.answer, letters, choices)
-    lines = [line.strip() for line in attempted.text.splitlines()]
-    boxed = [line for line in lines if BOXED_START in line]
+    if attempted.answer is None:
+        return _read_message(attempted.text, letters, choices)
+    letter = read_letter(attempted.answer, letters, choices)
+    return letter or _read_message(attempted.answer, letters, choices)
+
+
+def _read_message(text: str, letters: str, choices: Sequence[str]) -> str | None:
+    boxed = [line for line in text.splitlines() if BOXED_START in line]
+    tagged = list(_TAGGED.finditer(text))
     if boxed:
         found = {read_letter(answer, letters, choices) for answer in _boxes(boxed[-1])}
-        return found.pop() if len(found) == 1 else None
-    stated = [match["rest"] for line in lines if (match := _STATED.search(_MARKS.sub("", line)))]
+    elif tagged:
+        found = {read_letter(each, letters, choices) for each in _side_by_side(text, tagged)}
+        found |= {_stated_letter(text[tagged[-1].end() :], letters, choices)} - {None}
+    elif _last_statement(text):
+        found = {_stated_letter(text, letters, choices)}
+    else:
+        found = {read_letter(text, letters, choices)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _side_by_side(text: str, tagged: Sequence[re.Match[str]]) -> list[str]:
+    """What the last of these says, and those before it on its line or without a word between."""
+    says = [tagged[-1]]
+    for match in reversed(tagged[:-1]):
+        between = text[match.end() : says[-1].start()]
+        if "\n" in between and re.search(r"[A-Za-z]", between):
+            break
+        says.append(match)
+    return [match["inside"] or match["value"] or "" for match in says]
+
+
+def _last_statement(text: str) -> list[str]:
+    """What the last line that states something states, or the lines under a heading that does."""
+    below: list[str] = []
+    for line in reversed(text.splitlines()):
+        plain = _MARKS.sub("", line).strip()
+        if match := _STATED.search(plain):
+            return [match["rest"]]
+        if below and _HEADING.fullmatch(plain):
+            return below[::-1]
+        if plain:
+            below.append(plain)
+    return []
+
+
+def _stated_letter(text: str, letters: str, choices: Sequence[str]) -> str | None:
+    """The letter that is stated last; none where a line under its heading is another one."""
+    stated = _last_statement(text)
     if not stated:
-        return read_letter(attempted.text, letters, choices)
-    return read_letter(stated[-1], letters, choices) or _before_reasons(stated[-1], letters)
+        return None
+    letter = read_letter(stated[0], letters, choices) or _before_reasons(stated[0], letters)
+    others = {read_letter(line, letters) for line in stated[1:]} - {letter, None}
+    return None if others else letter
 
 
 def _before_reasons(stated: str, letters: str) -> str | None:
@@ -91,7 +153,7 @@ class Choice:
     """The answer is the letter of the right choice."""
 
     name: str = "choice"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "pure"
 
     async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:

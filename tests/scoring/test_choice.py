@@ -30,6 +30,11 @@ CITIES = ["Lyon", "Rome", "Paris", "Bern"]
         ("C, D", None),
         ("A cat", None),
         ("A is wrong", None),
+        ('"C"', "C"),
+        ("'C'", "C"),
+        ("\u201cC\u201d.", "C"),
+        ('"Paris"', "C"),
+        ('"C" or "D"', None),
         ("E", None),
         ("Rome or Paris", None),
         ("", None),
@@ -67,6 +72,59 @@ def test_short_answers(text: str, letter: str | None) -> None:
 )
 def test_messages(text: str, letter: str | None) -> None:
     assert read_choice(Attempted(None, text), "ABCD", CITIES) == letter
+
+
+FORMS = [
+    ("### Answer\nC", "C"),
+    ("Because.\n\n## Final answer:\n\n**C. Paris**\n\nThis is so since B is not.", "C"),
+    ("**Answer:**\nC, because B is not", "C"),
+    ("### Answer\nB\n### Answer\nC", "C"),
+    ("### Answer\nB\nC", None),
+    ("### Answer\nB or C", None),
+    ("### Answer\nA cat", None),
+    ("### Answer", None),
+    ("<answer>C</answer>", "C"),
+    ("B? No.\n<answer>\n  (C) Paris\n</answer>\nThis choice is best.", "C"),
+    ("The form is <answer>X</answer>.\nSo it is\n<answer>C</answer>", "C"),
+    ("<answer>B</answer>\nNo, wait.\n<answer>C</answer>", "C"),
+    ("<answer>B</answer> or <answer>C</answer>", None),
+    ("<answer>B</answer>\n\n<answer>C</answer>", None),
+    ("<answer>C</answer>\n<answer>C</answer>", "C"),
+    ("<answer>B or C</answer>", None),
+    ("<answer>C</answer>\nAnswer: B", None),
+    ("<answer>C</answer>\nAnswer: C", "C"),
+    ("Answer: B\n<answer>C</answer>", "C"),
+    ("<answer>C", None),
+    ('{"answer": "C"}', "C"),
+    ('{"Answer" : "c. Paris"}', None),
+    ('{"reason": "B is not", "answer": "C. Paris"}', "C"),
+    ("{'answer': 'C'}", "C"),
+    ('So:\n```json\n{\n  "reason": "x",\n  "answer": "C"\n}\n```', "C"),
+    ('{"answer": ["B", "C"]}', None),
+    ('{"answer": null}', None),
+    ('{"answer": "B", "answer": "C"}', None),
+    ('{"answer": "B",\n "answer": "C"}', None),
+    ('[{"answer": "B"}, {"answer": "C"}]', None),
+    ('{"answer": "C"}\nThe answer is D.', None),
+    ('Answer: "C"', "C"),
+    ('Answer: "C", because "B" is not', "C"),
+    ('Answer: "B" or "C"', None),
+]
+
+
+@pytest.mark.parametrize(("text", "letter"), FORMS)
+def test_forms_of_messages_and_of_answers(text: str, letter: str | None) -> None:
+    """Headings, tags, objects and quotation marks, in a message or as the answer itself."""
+    assert read_choice(Attempted(None, text), "ABCD", CITIES) == letter
+    assert read_choice(Attempted(text, text), "ABCD", CITIES) == letter
+
+
+def test_choices_with_marks_of_their_own() -> None:
+    """They can be repeated with and without these; "$5" and "5" are not the same."""
+    assert read_letter('"Hamlet"', "AB", ['"Hamlet"', "Lear"]) == "A"
+    assert read_letter("Hamlet", "AB", ['"Hamlet"', "Lear"]) == "A"
+    assert read_choice(Attempted(None, 'Answer: "Hamlet"'), "AB", ['"Hamlet"', "Lear"]) == "A"
+    assert [read_letter(text, "AB", ["$5", "5"]) for text in ("$5", "5")] == ["A", "B"]
 
 
 @settings(deadline=None)

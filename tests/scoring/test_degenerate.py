@@ -38,6 +38,11 @@ TEXTS = {
     "lines": "\n" * N + "x",
     "capitals": "A.B-" * N,
     "nested": '{"a":' * N,
+    "tags": "<answer>" * N,
+    "tag": "<answer>" + "C" * N,
+    "headings": "answer\n" * N,
+    "objects": '{"answer": "' * N,
+    "keys": '"answer":' + " " * N,
     "frac": r"\frac{" * N,
 }
 

@@ -23,7 +23,8 @@ from tasks.scoring.statistics.spread import Spread, spread
 
 EXACT_UP_TO = 14  # differing tasks: 2^14 sign patterns take a millisecond
 FEW_DIFFER = 10  # below this, and most tasks alike, s is too small as often as not
-_ROUNDING = 12  # decimals: thirds are not exact, and what differs by rounding alone is alike
+_DIGITS = 12  # of the largest score: thirds are not exact, and rounding alone is no difference
+_TIE = 1e-9  # of all that could be summed: sums this near are as far from 0
 
 
 class Comparison(NamedTuple):
@@ -76,7 +77,7 @@ def compare_paired(
     a, b = task_means(first, "first side"), task_means(second, "second side")
     if len(a) != len(b):
         raise ValueError(f"the sides have {len(a)} and {len(b)} tasks; pairs are needed")
-    d = np.round(b - a, _ROUNDING)
+    d = _rounded(b - a, float(np.abs([a, b]).max()))
     known = spread(d, clusters)
     low, high, p, test = None, None, None, ""
     if known.se is not None:
@@ -115,13 +116,21 @@ def _tested(d: Array, known: Spread, clusters: Clusters | None) -> tuple[float, 
         gained, differ = int(np.count_nonzero(d > 0)), int(np.count_nonzero(d))
         return coin_tails(gained, differ), "exact McNemar"
     sums = np.bincount(cluster_numbers(clusters, len(d)), weights=d).astype(float)
-    if np.count_nonzero(np.round(sums, _ROUNDING)) <= EXACT_UP_TO:
+    sums = _rounded(sums, float(np.abs(d).sum()))
+    if np.count_nonzero(sums) <= EXACT_UP_TO:
         return sign_flip(sums), "exact sign-flip"
     if d.min() == d.max():
         ups = int(np.count_nonzero(sums > 0))
         return coin_tails(ups, len(sums)), "sign test"
     assert known.se, "the differences differ"
     return t_tails(known.mean / known.se, known.df), "paired t-test"
+
+
+def _rounded(values: Array, largest: float) -> Array:
+    """`values` to `_DIGITS` digits of `largest`, the size of the numbers that they are made of."""
+    if largest == 0:
+        return values
+    return np.round(values, _DIGITS - math.ceil(math.log10(largest)))
 
 
 def _is_coin(d: Array) -> bool:
@@ -132,10 +141,12 @@ def sign_flip(differences: Array) -> float:
     """Two-sided p of "each difference is as likely the other way round", by all 2^m signs.
 
     `differences`: one a task or cluster, shape (n,); m of them are not 0, at most `EXACT_UP_TO`
-    (ValueError). The share of sign patterns whose sum is as far from 0 as the one seen.
+    (ValueError). The share of sign patterns whose sum is as far from 0 as the one seen, where sums
+    that differ by their rounding are as far: 0.1 + 0.2 - 0.3 is 0.
     Source: Fisher, "The design of experiments", 1935, section 21.
     """
-    values = np.round(numbers(differences, "differences"), _ROUNDING)
+    values = numbers(differences, "differences")
+    values = _rounded(values, float(np.abs(values).max(initial=0.0)))
     values = values[values != 0]
     m = len(values)
     if m > EXACT_UP_TO:
@@ -144,4 +155,4 @@ def sign_flip(differences: Array) -> float:
     for value in values:  # all sums, doubled with each difference
         sums = np.concatenate([sums + value, sums - value])
     seen = abs(float(values.sum()))
-    return float(np.mean(np.abs(sums) >= seen * (1 - 1e-9)))
+    return float(np.mean(np.abs(sums) >= seen - _TIE * float(np.abs(values).sum())))

@@ -1,6 +1,9 @@
 """Paired comparisons against scipy and statsmodels, and what few or equal tasks may say."""
 
 import math
+from fractions import Fraction
+from itertools import product
+from operator import mul
 
 import numpy as np
 import pytest
@@ -77,6 +80,45 @@ def test_few_tasks_are_tested_by_all_signs(differences: list[float]) -> None:
         vectorized=True,
     ).pvalue
     assert sign_flip(d) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("scale", [1e-14, 1.0, 1e9])
+@pytest.mark.parametrize("differences", [[0.1, 0.2, -0.3], [0.7, 0.1, -0.8], [1 / 3] * 3 + [-1.0]])
+def test_differences_that_cancel_are_as_near_as_can_be(
+    differences: list[float], scale: float
+) -> None:
+    """Their float sum is not 0 but some 1e-17; every pattern of signs is as far, so p is 1."""
+    assert sign_flip(scale * np.array(differences)) == 1.0
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.fractions(-1, 1, max_denominator=60), min_size=1, max_size=8),
+    st.sampled_from([Fraction(1, 10**14), Fraction(1, 7), Fraction(1), Fraction(10**9)]),
+)
+def test_p_is_as_counted_with_fractions(differences: list[Fraction], scale: Fraction) -> None:
+    """Property: brute force without rounding, for decimals and thirds of any size."""
+    signs = list(product((1, -1), repeat=len(differences)))
+    sums = [abs(sum(map(mul, each, differences), Fraction(0))) for each in signs]
+    expected = sum(each >= sums[0] for each in sums) / len(sums)
+    found = sign_flip(np.array([float(scale * d) for d in differences]))
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_scores_of_any_size_differ_by_more_than_rounding() -> None:
+    """0.1 more of a million, on 30 tasks, is the same gain everywhere; so is 1e-14 of 1e-13."""
+    for size in (1e-13, 1.0, 1e6):
+        a = [size * (0.1 * place) for place in range(30)]
+        found = compare_paired(column(a), column([x + size * 0.1 for x in a]))
+        assert found.test == "sign test", size
+        assert found.p == pytest.approx(2 * 0.5**30)
+
+
+def test_clusters_whose_gains_cancel_are_no_difference() -> None:
+    """Of each document the gains are 0.1, 0.2 and -0.3: no cluster differs, whatever floats say."""
+    labels = [place // 3 for place in range(9)]
+    found = compare_paired(column([0.0] * 9), column([0.1, 0.2, -0.3] * 3), labels)
+    assert (found.clusters, found.test, found.p) == (3, "exact sign-flip", 1.0)
 
 
 def test_clusters_flip_together() -> None:

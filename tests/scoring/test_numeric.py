@@ -69,6 +69,29 @@ async def test_tolerance_is_asked_for() -> None:
     assert await score("3.1", "3.14", tolerance=0.05)
 
 
+@pytest.mark.parametrize(
+    ("given_number", "tolerance", "correct"),
+    [
+        ("3.19", 0.05, True),  # as far as the tolerance, above and below
+        ("3.09", 0.05, True),
+        ("3.1900001", 0.05, False),
+        ("3.0899999", 0.05, False),
+        ("3.14", 0, True),
+        ("3.1400000000000000001", 0, False),  # floats would not see it
+        ("3.1399999999999999999", 0, False),
+        ("3.1405", 0.0005, True),
+        ("3.1406", 0.0005, False),
+        ("4.14", 1, True),
+        ("4.1401", 1, False),
+    ],
+)
+async def test_tolerance_ends_where_it_says(
+    given_number: str, tolerance: float, correct: bool
+) -> None:
+    """A difference equal to the tolerance is right, any larger one is wrong, 0 means exact."""
+    assert await score(given_number, "3.14", tolerance=tolerance) is correct
+
+
 @pytest.mark.parametrize("gold", ["", "many", "1 or 2"])
 async def test_gold_without_one_number_is_an_error(gold: str) -> None:
     with pytest.raises(ScorerFailed):

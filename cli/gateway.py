@@ -7,10 +7,9 @@ the gateway, then the engines that were started for it, with exit code 0.
 
 import asyncio
 import json
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +34,7 @@ gateway on {url}: policy {policy}; {engines}
   models                {models}
   when it is over       POST {url}/programs/release {{"program_id": "PROGRAM"}}
   what it does now      {url}/ui
+  admin's token         {admin}
 Ctrl-C ends it."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
@@ -104,6 +104,28 @@ def gateway(
     prices: Annotated[
         Path | None, typer.Option(help="price book; deployments/prices.yaml if left out")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="another name that browsers may reach it by, such as a proxy's; may be repeated",
+        ),
+    ] = None,
+    allow_engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST|NETWORK",
+            help="where POST /engines may add engines beside public addresses and the hosts of "
+            "--engine: a name, an address, a network like 10.0.0.0/8; may be repeated",
+        ),
+    ] = None,
+    engine_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VARIABLE",
+            help="a key in the environment that POST /engines may name; may be repeated",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Hold, place and record the calls of agents before engines, until Ctrl-C.
@@ -116,7 +138,13 @@ def gateway(
 
         chosen = _chosen(engine or [], model or [], models)
         settings = _settings(policy, option or [], limit, hold_s, prices, chosen.record_tokens)
-        access = _access(budget_usd, host, chosen.endpoints)
+        settings = replace(
+            settings,
+            engine_hosts=tuple(allow_engine or ()),
+            engine_keys=tuple(engine_key or ()),
+        )
+        names = [*(allow_host or []), host]
+        access = _access(budget_usd, host, names, chosen.endpoints)
         with open_catalog() as catalog:
             plan = _plan(chosen, settings, access, host, port, catalog)
             _run(plan, catalog, as_json)
@@ -197,12 +225,17 @@ def _settings(
     )
 
 
-def _access(budget_usd: float | None, host: str, endpoints: Sequence["EndpointConfig"]) -> "Access":
+def _access(
+    budget_usd: float | None,
+    host: str,
+    hosts: Sequence[str],
+    endpoints: Sequence["EndpointConfig"],
+) -> "Access":
     """Tokens and keys from the environment. Raises UsageError."""
-    from tasks.serving.gateway.access import TOKENS_VARIABLE, Access
+    from tasks.serving.gateway.access import Access
 
     try:
-        access = Access(os.environ.get(TOKENS_VARIABLE, ""), budget_usd)
+        access = Access.of_environment(budget_usd, hosts)
         access.check_host(host)
         for endpoint in endpoints:
             endpoint.key()
@@ -266,19 +299,20 @@ async def _serve(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
             plan.host,
             plan.port,
             plan.all_endpoints,
-            lambda port: typer.echo(_told(plan, port, as_json)),
+            lambda port, token: typer.echo(_told(plan, port, token, as_json)),
             _watch(engines, made) if engines else None,
         )
     except OSError as error:
         raise GatewayFailed(f"cannot listen on {plan.host}:{plan.port}: {error}") from error
 
 
-def _told(plan: Plan, port: int, as_json: bool) -> str:
+def _told(plan: Plan, port: int, token: Path | None, as_json: bool) -> str:
     """Where it is and how it is used."""
     url = f"http://{plan.host}:{port}"
     names = [name for endpoint in plan.all_endpoints for name in endpoint.models]
     if as_json:
         told = {"url": url, "base_url": f"{url}/p/PROGRAM/v1", "ui": f"{url}/ui"}
+        told["admin_token_file"] = str(token or "")
         return json.dumps(told | {"policy": plan.settings.policy, "models": names})
     asked = [endpoint.name for endpoint in plan.all_endpoints if not endpoint.models]
     if asked:
@@ -286,7 +320,11 @@ def _told(plan: Plan, port: int, as_json: bool) -> str:
     count = len(plan.all_endpoints)
     engines = f"{count} engine{'s' * (count > 1)}"
     return GUIDE.format(
-        url=url, policy=plan.settings.policy, engines=engines, models=", ".join(names)
+        url=url,
+        policy=plan.settings.policy,
+        engines=engines,
+        models=", ".join(names),
+        admin=f"in {token}" if token else "as given in the environment",
     )
 
 

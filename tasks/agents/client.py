@@ -93,7 +93,7 @@ class _Events(Whole):
 
     def on_data(self, data: bytes) -> None:
         """A piece has come: a part of an event, or several."""
-        self.pieces.append(data)
+        self.keep(data)
         if self.first_token_at is not None:
             return
         now = time.monotonic()

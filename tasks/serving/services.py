@@ -1,10 +1,11 @@
 """Start the gateway and the retrieval service as supervised children, and talk to the gateway."""
 
 import json
+import secrets
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 class GatewayClient:
     """Orders to a running gateway (blocking; call from a thread when in an event loop)."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, token: str) -> None:
+        """`token` is its admin's."""
+        self.url, self._token = url, token
 
     def begin_cell(self, cell_id: str, policy: str, limit: int, concurrency: int) -> None:
         """Reset the policy and start sampling for `cell_id`; its calls carry its concurrency."""
@@ -49,6 +51,7 @@ class GatewayClient:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, method=method)
         request.add_header("Content-Type", "application/json")
+        request.add_header("Authorization", f"Bearer {self._token}")
         try:
             with urllib.request.urlopen(request, timeout=ORDER_TIMEOUT_S) as answer:
                 decoded: dict[str, Any] = json.load(answer)
@@ -76,7 +79,9 @@ def open_gateway(
 
     Of the others nothing is sampled: what a cell says of its engine is the measured one's.
     """
-    from tasks.serving.gateway.endpoint import EndpointConfig  # it builds on this package
+    # They build on this package.
+    from tasks.serving.gateway.access import ADMIN_VARIABLE, TOKENS_VARIABLE
+    from tasks.serving.gateway.endpoint import EndpointConfig
 
     port = claim_port(port)
     endpoint = EndpointConfig.of_model(model, engine.url, engine.engine_id, engine.served_name)
@@ -97,8 +102,11 @@ def open_gateway(
     for each in endpoints:
         arguments += ["--engine", each.model_dump_json(exclude_defaults=True)]
     arguments += ["--record-tokens"] * model.record_tokens
-    with _service("gateway", "tasks.serving.gateway", arguments, port, catalog) as url:
-        yield GatewayClient(url)
+    token = secrets.token_urlsafe()
+    # Tokens in our environment are for a gateway that stands open to others; this one is ours.
+    tokens = {ADMIN_VARIABLE: token, TOKENS_VARIABLE: ""}
+    with _service("gateway", "tasks.serving.gateway", arguments, port, catalog, tokens) as url:
+        yield GatewayClient(url, token)
 
 
 @contextmanager
@@ -113,11 +121,16 @@ def retrieval_service(folder: Path, catalog: Catalog, port: int | None = None) -
 
 @contextmanager
 def _service(
-    role: str, module: str, arguments: list[str], port: int, catalog: Catalog
+    role: str,
+    module: str,
+    arguments: list[str],
+    port: int,
+    catalog: Catalog,
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", module, *arguments, "--port", str(port)]
-    environment = {"TUTTI_HOME": str(catalog.home), "PYTHONPATH": str(PROJECT)}
+    environment = {"TUTTI_HOME": str(catalog.home), "PYTHONPATH": str(PROJECT), **(more or {})}
     with Child(role, command, environment, catalog) as child:
         try:
             child.wait_ready(lambda: answers(f"{url}/health"), START_TIMEOUT_S)

@@ -21,6 +21,9 @@ from tasks.serving.registry import Prices
 from tests.conftest import NewCatalog
 from tests.serving.engine_double import EngineDouble
 
+ADMIN = "the-admins-token"
+BOSS = {"Authorization": f"Bearer {ADMIN}"}
+"""For a gateway without tokens of its own: orders need one all the same."""
 PRICES = Prices(prompt=2.0, cached=1.0, completion=10.0)
 QUICK_S = 0.03  # between rounds and samples: what takes seconds in life
 
@@ -81,7 +84,7 @@ async def running(
     journal: Path | None = None,
 ) -> AsyncIterator[tuple[Gateway, aiohttp.ClientSession]]:
     """A gateway whose endpoints take calls, and a client of it."""
-    gateway = Gateway(catalog, settings, access, journal)
+    gateway = Gateway(catalog, settings, access or Access("", admin_token=ADMIN), journal)
     try:
         port = await gateway.start("127.0.0.1", 0, endpoints)
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
@@ -119,7 +122,7 @@ class Bench:
     ) -> None:
         """Begin a cell."""
         order = {"cell_id": cell, "policy": policy, "limit": limit} | more
-        answer = await self.client.put("/cell", json=order)
+        answer = await self.client.put("/cell", json=order, headers=BOSS)
         assert answer.status == 200, await answer.text()
 
     async def release(self, program: str) -> bool:
@@ -129,7 +132,7 @@ class Bench:
 
     async def rows(self, sql: str) -> list[dict[str, Any]]:
         """Flush, then ask the store."""
-        answer = await self.client.post("/flush")
+        answer = await self.client.post("/flush", headers=BOSS)
         assert answer.status == 200, await answer.text()
         return storage.query(sql, self.catalog.home)
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 import storage
-from tests.serving.conftest import Bench, MakeBench, assert_empty, until
+from tests.serving.conftest import BOSS, Bench, MakeBench, assert_empty, until
 from tests.serving.engine_double import METRICS, USAGE, completion
 
 
@@ -289,7 +289,7 @@ async def test_an_order_without_sense_is_refused_and_changes_nothing(
 ) -> None:
     """The running cell keeps its policy and its places."""
     await bench.begin("cap", 1)
-    assert (await bench.client.put("/cell", json=order)).status == 400
+    assert (await bench.client.put("/cell", json=order, headers=BOSS)).status == 400
     health = await (await bench.client.get("/health")).json()
     assert (health["policy"], health["cell_id"]) == ("cap", "cell:1")
 
@@ -298,7 +298,7 @@ async def test_an_order_without_a_cell_is_refused_whole(bench: Bench) -> None:
     """The policy is not replaced by half an order."""
     await bench.begin("cap", 1)
     order = {"policy": "passthrough", "limit": 1}
-    assert (await bench.client.put("/cell", json=order)).status == 400
+    assert (await bench.client.put("/cell", json=order, headers=BOSS)).status == 400
     assert (await (await bench.client.get("/health")).json())["policy"] == "cap"
 
 
@@ -320,7 +320,7 @@ async def test_a_cell_is_sampled_at_its_start_and_its_end(bench: Bench) -> None:
     """Counters of even the shortest cell have a first and a last value."""
     await bench.begin(cell="cell:9")
     bench.engine.metrics = METRICS.replace("128.0", "256.0")
-    answer = await bench.client.delete("/cell")
+    answer = await bench.client.delete("/cell", headers=BOSS)
     assert answer.status == 200
     assert (await answer.json())["committed"] >= 8
     sql = "select cell_id, engine_id, value from server_metrics "

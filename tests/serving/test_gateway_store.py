@@ -10,7 +10,7 @@ from aiohttp import web
 
 import storage
 from storage import catalog as cat
-from tests.serving.conftest import Bench, MakeBench, until
+from tests.serving.conftest import BOSS, Bench, MakeBench, until
 
 
 async def test_rows_wait_for_a_store_that_fails(bench: Bench, tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ async def test_rows_wait_for_a_store_that_fails(bench: Bench, tmp_path: Path) ->
     tables = bench.catalog.home.tables
     tables.write_text("a file where the folder belongs: nothing can be written")
     assert (await bench.chat("a")).status == 200
-    answer = await bench.client.post("/flush")
+    answer = await bench.client.post("/flush", headers=BOSS)
     assert answer.status == 507
     assert str(bench.catalog.home.root) in (await answer.json())["error"]
     assert (await (await bench.client.get("/health")).json())["store_error"]
@@ -33,9 +33,9 @@ async def test_a_row_that_no_table_takes_does_not_cost_the_others(bench: Bench) 
     await bench.chat("good")
     await bench.chat("odd", model=5)
     await bench.chat("good")
-    await bench.client.post("/flush")
+    await bench.client.post("/flush", headers=BOSS)
     await bench.chat("late")
-    await bench.client.post("/flush")
+    await bench.client.post("/flush", headers=BOSS)
     names = storage.query("select attempt_id from calls", bench.catalog.home)
     kept = sorted(row["attempt_id"] for row in names if row["attempt_id"] != "odd")
     assert kept == ["good", "good", "late"]
@@ -68,7 +68,7 @@ async def test_a_flush_given_up_halfway_loses_nothing(
 
     monkeypatch.setattr(buffered, "commit_tables", failing)
     await bench.chat("a")
-    flushing = asyncio.create_task(bench.client.post("/flush"))
+    flushing = asyncio.create_task(bench.client.post("/flush", headers=BOSS))
     await until(begun.is_set, "the commit began")
     flushing.cancel()
     go_on.set()

@@ -21,6 +21,7 @@ from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig
 from tasks.serving.gateway.settings import Settings
 from tasks.serving.metering import GpuSampler, PriceBook
 from tasks.serving.registry import Prices
+from tests.serving.conftest import ADMIN, BOSS
 from tests.serving.engine_double import EngineDouble
 from tests.serving.metering.test_gpu import FakeNvml
 
@@ -71,7 +72,9 @@ async def make_front(catalog: storage.Catalog) -> AsyncIterator[Any]:
             front.engine.metrics += CONFIG
             server = TestServer(front.engine.application())
             await running.enter_async_context(server)
-            front.gateway = Gateway(catalog, Settings(**{"sample_s": 0.05} | settings), access)
+            chosen = Settings(**{"sample_s": 0.05} | settings)
+            access = access or Access("", admin_token=ADMIN)
+            front.gateway = Gateway(catalog, chosen, access)
             config = EndpointConfig(url=str(server.make_url("")), id=NASTY)
             port = await front.gateway.start("127.0.0.1", 0, [config])
             running.push_async_callback(front.gateway.stop)
@@ -297,7 +300,7 @@ async def test_calls_are_charged_by_the_book(make_front: Any, catalog: storage.C
     """And count in what the run has spent."""
     front = await make_front(prices=BOOK)
     assert await front.chat("p") == 200 == await front.chat("p", "unknown")
-    await front.client.post("/flush")
+    await front.client.post("/flush", headers=BOSS)
     rows = storage.query("select model, cost_usd from calls order by model", catalog.home)
     cost = (120 * 1.0 + 30 * 2.0) / 1e6
     assert rows == [

@@ -24,7 +24,7 @@ from tasks.sweeps.problem import problem_of_task
 from tasks.sweeps.runner import Progress, Services, run_cell
 from tasks.sweeps.suite import Suite
 from tasks.synthesis.task import Task
-from tests.serving.conftest import running
+from tests.serving.conftest import ADMIN, running
 from tests.serving.engine_double import EngineDouble, completion
 
 SUITE = Suite(policies=("passthrough",), concurrency=(2,), cap=2)
@@ -162,6 +162,6 @@ async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> As
         )
         settings = Settings(policy="passthrough")
         async with running(catalog, settings, [endpoint, others]) as (gateway, _):
-            client = GatewayClient(f"http://127.0.0.1:{gateway.server.port}")
+            client = GatewayClient(f"http://127.0.0.1:{gateway.server.port}", ADMIN)
             services = Services(WatchedEngine(), client, url)  # type: ignore[arg-type]
             yield Sweep(catalog, services, agent, double)

@@ -1,7 +1,6 @@
 """Run: ``python -m tasks.serving.gateway --help``. Serves until SIGTERM or SIGINT."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import uvloop
 
 from storage import Catalog, StoreError, open_catalog
 from tasks.serving.errors import ServingError
-from tasks.serving.gateway.access import TOKENS_VARIABLE, Access
+from tasks.serving.gateway.access import Access
 from tasks.serving.gateway.app import Gateway
 from tasks.serving.gateway.command import read_engines, read_policy, read_prices, serve
 from tasks.serving.gateway.endpoint import EndpointConfig
@@ -31,7 +30,7 @@ def main() -> int:
             all_events=given.all_events,
             prices=read_prices(given.prices),
         )
-        access = Access(os.environ.get(TOKENS_VARIABLE, ""), given.budget_usd)
+        access = Access.of_environment(given.budget_usd)
         with open_catalog() as catalog:
             uvloop.run(_serve(catalog, settings, access, given, endpoints))
     except (ValueError, OSError, StoreError, ServingError) as error:
@@ -65,8 +64,10 @@ async def _serve(
     if not given.no_journal:
         journal = Path(str(catalog.home)) / "gateway" / f"programs-{given.port}.jsonl"
 
-    def ready(port: int) -> None:
+    def ready(port: int, token: Path | None) -> None:
         print(f"gateway on http://{given.host}:{port}", flush=True)
+        if token is not None:
+            print(f"admin token in {token}", flush=True)
 
     await serve(
         Gateway(catalog, settings, access, journal), given.host, given.port, endpoints, ready

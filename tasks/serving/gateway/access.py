@@ -2,20 +2,31 @@
 
 Tokens come from the environment (`TUTTI_GATEWAY_TOKENS`), one after the other, separated by
 spaces: ``name:scopes:token`` or ``name:scopes:token:usd`` with scopes joined by ``+``. Only their
-hashes are kept. Scopes: ``call`` (models), ``read`` (health, programs, metrics), ``admin`` (cells,
+hashes are kept. Scopes: ``call`` (models), ``read`` (programs, engines, metrics), ``admin`` (cells,
 engines, releases of others).
+
+Without tokens the gateway is open: everybody on this machine may call and read. Nobody is admin
+without a token: where none of those given has that scope, one is made.
 """
 
 import hashlib
-import hmac
+import ipaddress
+import os
+import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from tasks.serving.scheduling import Program
-from tasks.serving.wire.messages import Headers, find
 
 TOKENS_VARIABLE = "TUTTI_GATEWAY_TOKENS"
+ADMIN_VARIABLE = "TUTTI_GATEWAY_ADMIN_TOKEN"
+"""The token to use where one would be made: from a parent that is to order its gateway about."""
+ADMIN_NAME = "admin"
 SCOPES = frozenset(("call", "read", "admin"))
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
+HOSTS_KEPT = 256
+TOKEN_BYTES = 32
 
 
 class AccessError(ValueError):
@@ -32,52 +43,106 @@ class Denied(Exception):
 
 @dataclass
 class Key:
-    """A holder of a token."""
+    """A holder of a token, or everybody."""
 
     name: str
     scopes: frozenset[str]
-    digest: bytes
+    has_token: bool = True
+    """Whether requests come with a token of ours, which engines are never shown."""
     budget_usd: float | None = None
     spent_usd: float = 0.0
 
+    @property
+    def is_admin(self) -> bool:
+        """Whether others' programs, cells and engines are its to change."""
+        return "admin" in self.scopes
+
     def check_owner(self, program: Program | None) -> None:
         """Raises Denied where the program is another's."""
-        if program is not None and program.key != self.name and "admin" not in self.scopes:
+        if program is not None and program.key != self.name and not self.is_admin:
             raise Denied(403, f"the program {program.program_id!r} belongs to another token")
 
 
 class Access:
-    """All keys, and what the run may spend."""
+    """All keys, what the run may spend, and by which names browsers may reach the gateway."""
 
-    def __init__(self, tokens: str, budget_usd: float | None = None) -> None:
-        self.keys = [_key(text, place) for place, text in enumerate(tokens.split())]
-        names = [key.name for key in self.keys]
+    def __init__(
+        self,
+        tokens: str,
+        budget_usd: float | None = None,
+        admin_token: str | None = None,
+        hosts: Iterable[str] = (),
+    ) -> None:
+        """`admin_token` is for where `tokens` has no admin; `hosts` are names beside this
+        machine's. Raises AccessError, which never shows a token."""
+        given = [_key(text, place) for place, text in enumerate(tokens.split())]
+        names = [key.name for key, _ in given]
         if len(set(names)) < len(names):
             raise AccessError(f"{TOKENS_VARIABLE}: a name is there twice: {', '.join(names)}")
-        self.everybody = Key("", SCOPES, b"")
+        self.is_open = not given
+        self.token_to_show: str | None = None
+        """The admin's, where it was made here."""
+        if not any(key.is_admin for key, _ in given):
+            if ADMIN_NAME in names:
+                raise AccessError(f"{TOKENS_VARIABLE}: {ADMIN_NAME!r} needs the scope admin")
+            made = admin_token or secrets.token_urlsafe(TOKEN_BYTES)
+            self.token_to_show = None if admin_token else made
+            given.append((Key(ADMIN_NAME, SCOPES), _digest(made.encode())))
+        # Looked up by a digest, which nobody can choose: how long it takes tells nothing.
+        self._keys = {digest: key for key, digest in given}
+        self.everybody = Key("", SCOPES - {"admin"}, has_token=False)
         self.budget_usd, self.spent_usd = budget_usd, 0.0
+        self._names = frozenset(name.lower() for name in hosts)
+        self._known_hosts: set[bytes] = {b""}
+
+    @classmethod
+    def of_environment(cls, budget_usd: float | None = None, hosts: Iterable[str] = ()) -> "Access":
+        """With the tokens of the environment. Raises AccessError."""
+        admin = os.environ.get(ADMIN_VARIABLE, "").strip() or None
+        return cls(os.environ.get(TOKENS_VARIABLE, ""), budget_usd, admin, hosts)
+
+    @property
+    def keys(self) -> list[Key]:
+        """Of all tokens."""
+        return list(self._keys.values())
 
     def check_host(self, host: str) -> None:
         """Raises AccessError where others could reach a gateway that asks for no token."""
-        if host not in LOOPBACK and not self.keys:
+        if host not in LOOPBACK and self.is_open:
             raise AccessError(
                 f"--host {host} can be reached from the network and no token is set; set "
                 f"{TOKENS_VARIABLE} (name:scopes:token), or listen on 127.0.0.1"
             )
 
-    def admit(self, headers: Headers, scope: str) -> Key:
+    def check_site(self, known: Mapping[bytes, bytes]) -> None:
+        """Raises Denied for what a browser sends on behalf of another site's page: with the page's
+        Origin, or under a name of the attacker's that leads here. `known` are headers by name in
+        lower case."""
+        host, origin = known.get(b"host", b""), known.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2].lower() != host.lower():
+            shown = origin.decode("latin-1")
+            raise Denied(
+                403, f"requests of another site's pages are refused (Origin: {shown:.100})"
+            )
+        if self.is_open and host not in self._known_hosts:
+            self._check_name(host)
+
+    def admit(self, known: Mapping[bytes, bytes], scope: str) -> Key:
         """The key that a request holds. Raises Denied."""
-        if not self.keys:
-            return self.everybody
-        given = find(headers, b"authorization") or b""
-        token = given.removeprefix(b"Bearer ").strip() or find(headers, b"x-api-key") or b""
-        digest = hashlib.sha256(token).digest()
         found = None
-        for key in self.keys:  # all of them: how long it takes tells nothing
-            if hmac.compare_digest(key.digest, digest):
-                found = key
+        authorization = known.get(b"authorization")
+        if authorization is not None:
+            scheme, _, token = authorization.partition(b" ")
+            if scheme.lower() == b"bearer":
+                found = self._keys.get(_digest(token.strip()))
+        if found is None and (token := known.get(b"x-api-key", b"")):
+            found = self._keys.get(_digest(token))
         if found is None:
-            raise Denied(401, "a bearer token that this gateway knows is needed")
+            if not self.is_open or scope not in self.everybody.scopes:
+                raise Denied(
+                    401, f"a bearer token of this gateway's with the scope {scope} is needed"
+                )
+            return self.everybody
         if scope not in found.scopes:
             raise Denied(403, f"the token {found.name!r} has no scope {scope!r}")
         return found
@@ -94,8 +159,44 @@ class Access:
         self.spent_usd += usd
         key.spent_usd += usd
 
+    def _check_name(self, host: bytes) -> None:
+        name = _name_of(host)
+        if not (name in self._names or _is_this_machine(name)):
+            raise Denied(
+                403,
+                f"the request is for the host {name!r:.100}, which this gateway does not go by; "
+                "use its address, or start it with --allow-host",
+            )
+        if len(self._known_hosts) < HOSTS_KEPT:
+            self._known_hosts.add(host)
 
-def _key(text: str, place: int) -> Key:
+
+def _name_of(host: bytes) -> str | None:
+    """The name in a Host header, without its port; None where it makes no sense."""
+    try:
+        return urlsplit(f"//{host.decode('ascii')}").hostname
+    except ValueError:
+        return None
+
+
+def _is_this_machine(name: str | None) -> bool:
+    """Whether no name service has a say in where `name` leads."""
+    if name is None:
+        return False
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
+
+
+def _key(text: str, place: int) -> tuple[Key, bytes]:
     name, scopes, token, budget = (*text.split(":"), "", "", "")[:4]
     wanted = frozenset(scopes.split("+"))
     if not name or not token or not wanted <= SCOPES:
@@ -107,4 +208,4 @@ def _key(text: str, place: int) -> Key:
         most = float(budget) if budget else None
     except ValueError:
         raise AccessError(f"{TOKENS_VARIABLE}: the budget of {name!r} is no number") from None
-    return Key(name, wanted, hashlib.sha256(token.encode()).digest(), most)
+    return Key(name, wanted, budget_usd=most), _digest(token.encode())

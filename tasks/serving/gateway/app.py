@@ -5,46 +5,39 @@ Run: ``python -m tasks.serving.gateway --help``.
 """
 
 import asyncio
-import gc
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from storage import BufferedWriter, Catalog
-from storage import catalog as cat
 from tasks.serving.gateway import views
-from tasks.serving.gateway.access import Access, Denied
+from tasks.serving.gateway.access import Access, Denied, Key
 from tasks.serving.gateway.bounds import check_all
 from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tasks.serving.gateway.estimate import PromptSizes, chain_of, common_share
+from tasks.serving.gateway.events import EventLog
 from tasks.serving.gateway.gpus import Gpus
 from tasks.serving.gateway.journal import FLUSH_S, Journal, read_journal
 from tasks.serving.gateway.orders import Orders
-from tasks.serving.gateway.passage import JSON, Passage, State, answer, refusal
+from tasks.serving.gateway.passage import Passage, State
 from tasks.serving.gateway.pools import Pool, Pools
 from tasks.serving.gateway.pulse import Pulse
+from tasks.serving.gateway.recent import RecentIds
 from tasks.serving.gateway.recording import Recording
-from tasks.serving.gateway.request import (
-    ADAPTERS,
-    UNSCHEDULED,
-    BadRequest,
-    kind_of,
-    read_request,
-    split_path,
-)
+from tasks.serving.gateway.request import read_request
+from tasks.serving.gateway.routes import BadRequest, ModelRoute
+from tasks.serving.gateway.screen import JSON, Pass, Screen, answer, refusal
 from tasks.serving.gateway.settings import Settings
+from tasks.serving.gateway.targets import Targets
 from tasks.serving.gateway.transcripts import Transcripts
 from tasks.serving.gateway.unscheduled import forward, measure
 from tasks.serving.metering.prices import PriceList
-from tasks.serving.scheduling import LEASE_ENDED, Call, Limits, Program
-from tasks.serving.wire.server import Exchange, Server
+from tasks.serving.scheduling import CROWDED_OUT, LEASE_ENDED, Call, Limits
+from tasks.serving.wire.exchange import Exchange
+from tasks.serving.wire.server import Server
 
 ROUND_S = 1.0
-COLLECT_S, COLLECT_AT_LAST_S = 60.0, 3600.0
-DECISION_EVENTS = frozenset(
-    ("hold", "pause", "resume", "release", "expire", "reject", "disconnect")
-)
 MAX_TOKENIZE = 4  # requests for exact prompt sizes at a time
 FEW_WAITING = 64  # beyond so many the sizes of the last do not matter yet
 
@@ -62,37 +55,43 @@ class Gateway:
         self.settings = settings = settings or Settings()
         self.access = access or Access("")
         self.record_tokens = settings.record_tokens
-        self.has_tokens = bool(self.access.keys)
+        self.targets = Targets(settings.engine_hosts, settings.engine_keys)
         self.recorder = BufferedWriter(catalog)
         self.recording = Recording(self.recorder, Transcripts(catalog.home))
+        self.folder = Path(str(catalog.home)) / "gateway"
+        """Where what belongs to running gateways lies."""
+        self.counts: dict[str, int] = {}
+        self.cell_id, self.concurrency = "", None  # type: str, int | None
+        self.events = EventLog(self.recorder, lambda: self.cell_id, self.count)
+        self.events.all_events = settings.all_events
         self.pools = Pools(
             settings.policy,
             settings.options,
             Limits(settings.idle_lease_s),
-            self.log,
+            self.events.note,
             self.send_admitted,
         )
+        self.events.pools = self.pools
         self.pools.sample_s = settings.sample_s
         self.pools.on_rows = self._keep_samples
         self.pools.on_trouble = self._trouble
+        self.pools.on_fault = self._policy_failed
         self.pools.cell = lambda: self.cell_id
         self.pools.listed = PriceList(settings.prices).of
         self.gpus = Gpus(self._keep_samples, self.pools.cell)
         self.journal = None if journal is None else Journal(journal)
         if journal is not None:
             self.pools.living = read_journal(journal)
-        self.server = Server(self.handle, settings.server)
-        self.cell_id, self.concurrency = "", None  # type: str, int | None
         self.pulse = Pulse()
         self.trend = views.new_trend()
         self.sizes = PromptSizes()
         self.passages: dict[str, Passage] = {}
-        self.counts: dict[str, int] = {}
-        self.orders = Orders(self).routes()
+        self.call_ids = RecentIds()
+        screen = Screen(self.access, Orders(self).routes(), self.count)
+        self.server = Server(self.handle, settings.server, screen)
         self._releasing: set[tuple[str, str]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._tokenizing = 0
-        self._collected = time.monotonic()
 
     # Life
 
@@ -100,6 +99,7 @@ class Gateway:
         """Listen, and find the endpoints; returns the port. Raises OSError, ValueError."""
         self.access.check_host(host)
         for config in endpoints:
+            self.targets.list_host(urlsplit(config.url).hostname or "")
             self.pools.add(config)
         self.pools.restore()
         self.spawn(self._rounds())
@@ -130,45 +130,33 @@ class Gateway:
         """Run a coroutine beside; its end is waited for when the gateway stops."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._spawn_ended)
+
+    def _spawn_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self.report(error)
 
     # Requests
 
     def handle(self, exchange: Exchange) -> None:
-        """One request: a model's, or an order."""
-        target = exchange.target
+        """One request that has passed the screen: a model's, or an order."""
+        allowed: Pass = exchange.pass_
         try:
-            if target.startswith((b"/v1/", b"/p/")):
-                self._model(exchange)
-                return
-            path = target.partition(b"?")[0].decode("latin-1")
-            method = exchange.method.decode("latin-1")
-            asked = "GET" if method == "HEAD" else method
-            order = self.orders.get((asked, path)) or self._by_prefix(asked, path)
-            if order is None:
-                raise Denied(404, f"no route {method} {path}")
-            order(exchange)
+            if allowed.order is not None:
+                allowed.order(exchange)
+            elif allowed.route is not None and allowed.route.is_call:
+                self._call(exchange, allowed.key, allowed.route)
+            elif allowed.route is not None:
+                self.spawn(forward(self, exchange, allowed.route))
         except Denied as denied:
             self.count("denied")
             answer(exchange, denied.status, refusal(denied.status, str(denied)))
         except BadRequest as error:
             answer(exchange, 400, refusal(400, str(error)))
 
-    def _by_prefix(self, method: str, path: str) -> Callable[[Exchange], None] | None:
-        for (wanted, start), order in self.orders.items():
-            if wanted == method and start.endswith("/") and path.startswith(start):
-                return order
-        return None
-
-    def _model(self, exchange: Exchange) -> None:
-        path, named = split_path(exchange.target)
-        kind = kind_of(path)
-        key = self.access.admit(exchange.headers, "admin" if kind in ADAPTERS else "call")
-        known = path.startswith(b"/v1/") and kind not in UNSCHEDULED
-        if exchange.method != b"POST" or not known:
-            self.spawn(forward(self, exchange, path))
-            return
-        asked = read_request(exchange, path, named, self.cell_id)
+    def _call(self, exchange: Exchange, key: Key, route: ModelRoute) -> None:
+        asked = read_request(exchange, route, key, self.cell_id)
         self.access.check_budget(key)
         try:
             pool = self.pools.of_model(asked.model)
@@ -184,6 +172,8 @@ class Gateway:
             return
         program = ledger.programs.get(asked.program)
         key.check_owner(program)
+        if asked.names_call and not self.call_ids.take(asked.call_id):
+            raise Denied(409, f"a call {asked.call_id!r} was made already")
         passage = Passage(self, pool, exchange, asked, key)
         passage.record.concurrency = self.concurrency
         self.passages[asked.call_id] = passage
@@ -205,8 +195,10 @@ class Gateway:
         self.pulse.decided(time.perf_counter() - began)
         passage.call = call
         self.send_admitted(pool, admitted)
-        if call.engine is None:
+        if call.engine is None and passage.state is State.HELD:
             self._held(pool, passage)
+        for name in pool.scheduler.crowded_out():
+            self.release(pool, name, CROWDED_OUT)
 
     def _held(self, pool: Pool, passage: Passage) -> None:
         call = passage.call
@@ -234,7 +226,10 @@ class Gateway:
         """Send calls that the scheduler has let in."""
         for call in calls:
             passage = self.passages.get(call.call_id)
-            assert passage is not None, f"{call.call_id} is in the ledger without a passage"
+            if passage is None:  # a fault of ours, which must not keep its place for ever
+                self.report(AssertionError(f"{call.call_id} is in the ledger without a passage"))
+                calls.extend(pool.scheduler.finish(call, None, time.monotonic()))
+                continue
             passage.call = call
             passage.send()
         if pool.scheduler.more and not pool.going_on:
@@ -251,23 +246,53 @@ class Gateway:
         """A call was let in."""
         if self.settings.all_events and passage.call is not None:
             policy = passage.scheduler.policy.name
-            self.log("admit", passage.call.program, passage.call, policy)
+            self.events.note("admit", passage.call.program, passage.call, policy)
 
     def ended(self, passage: Passage) -> None:
         """A call is over: record it, and release a program that was one call."""
-        asked, record, pool = passage.asked, passage.record, passage.pool
-        self.passages.pop(asked.call_id, None)
-        record.policy = passage.scheduler.policy.name
-        told = record.told
+        self.passages.pop(passage.asked.call_id, None)
+        for step in (self._account, self._record, self._let_rest):
+            try:
+                step(passage)
+            except Exception as error:  # its own; whoever waits behind it goes on
+                self.report(error)
+
+    def report(self, error: Exception) -> None:
+        """A fault of ours: counted, and told in the log."""
+        self.count("faults")
+        context = {"message": "the gateway failed at a call", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
+
+    def _policy_failed(self, error: Exception, calls: list[Call]) -> None:
+        """A policy's fault: calls that it may never admit are told so; the others go on."""
+        self.report(error)
+        self.events.trouble(f"the policy failed: {error!r}")
+        asyncio.get_running_loop().call_soon(self._refuse_calls, calls)
+
+    def _refuse_calls(self, calls: list[Call]) -> None:
+        for call in calls:
+            passage = self.passages.get(call.call_id)
+            if passage is not None and passage.state is State.HELD:
+                passage.refuse(500, "the scheduling policy failed; the gateway's log says how")
+
+    def _account(self, passage: Passage) -> None:
+        record, told = passage.record, passage.record.told
         if record.status == "ok" and told.prompt:
-            self.sizes.learn(asked, passage.prompt_bytes, told.prompt)
+            self.sizes.learn(passage.asked, passage.prompt_bytes, told.prompt)
         self.access.spend(passage.key, passage.cost_usd())
         self.count(f"status_{record.status}")
-        self.recording.soon(record)
+        if passage.call is not None:
+            record.spend(passage.call.program.spent)
+
+    def _record(self, passage: Passage) -> None:
+        passage.record.policy = passage.scheduler.policy.name
+        self.recording.soon(passage.record)
+
+    def _let_rest(self, passage: Passage) -> None:
+        asked, pool = passage.asked, passage.pool
         program = passage.call.program if passage.call is not None else None
         if program is None:
             return
-        record.spend(program.spent)
         over = asked.anonymous or (pool.name, program.program_id) in self._releasing
         if over and not program.running and not program.waiting:
             self._releasing.discard((pool.name, program.program_id))
@@ -330,17 +355,11 @@ class Gateway:
             if pool.scheduler.policy.tick_s is None:
                 self.send_admitted(pool, pool.scheduler.tick(now))
             self.set_wake(pool)
-        self._collect(now)
+        self.pulse.collect_all(now, busy=bool(self.passages))
         if self.journal is not None:
             self.journal.rewrite(
                 {name: p.scheduler.ledger for name, p in self.pools.by_name.items()}
             )
-
-    def _collect(self, now: float) -> None:
-        """Look for garbage that holds itself while nobody waits: it takes tens of milliseconds."""
-        if now - self._collected > (COLLECT_AT_LAST_S if self.passages else COLLECT_S):
-            gc.collect()
-            self._collected = now
 
     def set_wake(self, pool: Pool) -> None:
         """Be there when the scheduler wants to look again though nothing happens."""
@@ -374,24 +393,4 @@ class Gateway:
             self.recorder.add("server_metrics", row)
 
     def _trouble(self, endpoint: Endpoint, reason: str) -> None:
-        self._event("", "reject", f"{endpoint.name}: {reason}"[:200])
-
-    def log(self, event: str, program: Program, call: Call | None, reason: str) -> None:
-        self.count(f"event_{event}")
-        if event not in DECISION_EVENTS and not self.settings.all_events:
-            return
-        engine = program.engine
-        row: dict[str, Any] = {"tokens": call.need_tokens if call else program.context_tokens}
-        if engine is not None and engine.capacity_tokens is not None:
-            pools = self.pools.by_name.values()
-            pool = next((p for p in pools if engine.engine_id in p.endpoints), None)
-            if pool is not None and engine is pool.endpoints[engine.engine_id].engine:
-                row["booked"] = pool.scheduler.policy.booked_tokens(engine)
-                row["capacity"] = engine.capacity_tokens
-        self._event(program.program_id, event, reason, row)
-
-    def _event(
-        self, program: str, event: str, reason: str, more: dict[str, Any] | None = None
-    ) -> None:
-        row = {"at": cat.now(), "cell_id": self.cell_id, "program_id": program}
-        self.recorder.add("gateway_events", row | {"event": event, "reason": reason} | (more or {}))
+        self.events.trouble(f"{endpoint.name}: {reason}")

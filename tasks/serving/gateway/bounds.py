@@ -20,7 +20,10 @@ async def check_all(gateway: "Gateway") -> None:
         now = time.monotonic()
         for passage in passages[start : start + CHECKED_AT_ONCE]:
             if passage.state is not State.OVER:
-                check(passage, gateway, now)
+                try:
+                    check(passage, gateway, now)
+                except Exception as error:
+                    passage.fail(error)
         await asyncio.sleep(0)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.config import explain
+from tasks.serving.gateway.admin_token import token_file
 from tasks.serving.gateway.app import Gateway
 from tasks.serving.gateway.endpoint import EndpointConfig
 from tasks.serving.metering.prices import PRICE_BOOK, PriceBook, read_price_book
@@ -56,10 +57,11 @@ async def serve(
     host: str,
     port: int,
     endpoints: list[EndpointConfig],
-    ready: Callable[[int], None],
+    ready: Callable[[int, Path | None], None],
     beside: Coroutine[Any, Any, None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, or until `beside` raises; `ready` is told the port.
+    """Serve until SIGTERM or SIGINT, or until `beside` raises; `ready` is told the port, and the
+    file with the admin's token where one was made.
 
     Raises OSError where it cannot listen, ValueError for an endpoint, and what `beside` raises.
     """
@@ -76,10 +78,11 @@ async def serve(
         gc.freeze()
         sys.setswitchinterval(SWITCH_S)
         gc.disable()  # the gateway looks for garbage itself, a little at a time
-        ready(port)
-        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        with token_file(gateway.folder, port, gateway.access.token_to_show) as file:
+            ready(port, file)
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
     finally:
         for task in waits:
             task.cancel()

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from tasks.serving.metering.sampler import MetricsSampler
 from tasks.serving.registry import Model, Prices
 from tasks.serving.scheduling import Engine, Rate
-from tasks.serving.wire.client import Origin, Receiver, Request
+from tasks.serving.wire.client import Origin, Permits, Receiver, Request
 from tasks.serving.wire.messages import Headers, find
 from tasks.serving.wire.whole import Answer, NoAnswer, ask
 
@@ -113,8 +113,8 @@ class EndpointConfig(BaseModel):
 class Elsewhere(Origin):
     """Where an API begins at another path than /v1, or wants a query with each request."""
 
-    def __init__(self, config: EndpointConfig) -> None:
-        super().__init__(config.url)
+    def __init__(self, config: EndpointConfig, permits: Permits | None = None) -> None:
+        super().__init__(config.url, permits)
         self._begins, self._query = config.api_path.encode(), urlencode(config.query).encode()
 
     def send(
@@ -168,7 +168,7 @@ class Endpoint:
     """Headers that may hold a key of the client's."""
 
     @classmethod
-    def make(cls, config: EndpointConfig) -> "Endpoint":
+    def make(cls, config: EndpointConfig, permits: Permits | None = None) -> "Endpoint":
         """An endpoint that was not asked yet. Raises ValueError for what makes no sense."""
         name = config.name
         engine = Engine(
@@ -180,7 +180,7 @@ class Endpoint:
         )
         key = config.key()
         plain = config.api_path == "/v1" and not config.query
-        origin = Origin(config.url) if plain else Elsewhere(config)
+        origin = Origin(config.url, permits) if plain else Elsewhere(config, permits)
         made = cls(config, engine, origin, MetricsSampler(name), config.models)
         if key is not None:
             header = config.key_header.encode() or b"Authorization"

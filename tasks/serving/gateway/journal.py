@@ -129,8 +129,8 @@ def restore(
         engine, context, calls, key = living.pop((its_pool, name))
         if name not in ledger.programs:
             program = Program(name, now, engines.get(engine or ""), context, calls, key=key)
-            program.idle_since = now
             ledger.programs[name] = program
+            ledger.rest(program, now)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

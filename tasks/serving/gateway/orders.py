@@ -6,9 +6,8 @@
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import orjson
@@ -18,21 +17,19 @@ from storage import StoreError
 from tasks.config import explain
 from tasks.serving.gateway import views
 from tasks.serving.gateway.access import Denied
+from tasks.serving.gateway.body import read_object
 from tasks.serving.gateway.endpoint import EndpointConfig
-from tasks.serving.gateway.passage import State, answer
-from tasks.serving.gateway.request import BadRequest
+from tasks.serving.gateway.passage import State
+from tasks.serving.gateway.routes import BadRequest
+from tasks.serving.gateway.screen import Order, Routes, answer
 from tasks.serving.scheduling import make_policy
-from tasks.serving.wire.server import Exchange
+from tasks.serving.wire.exchange import Exchange
 
 if TYPE_CHECKING:
     from tasks.serving.gateway.app import Gateway
 
-Order = Callable[[Exchange], None]
-Routes = dict[tuple[str, str], Order]
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 STORE_FULL = 507
-KEY_NAME = re.compile(r"(?!TUTTI_)[A-Z][A-Z0-9_]*(KEY|TOKEN)")
-"""Of variables that an order may name: whatever else the environment holds is not sent about."""
 
 
 class Orders:
@@ -42,30 +39,30 @@ class Orders:
         self.gateway = gateway
 
     def routes(self) -> Routes:
-        """By method and path; a path that ends in / takes what follows."""
+        """By method and path, with the scope that each needs."""
         return {
-            ("GET", "/health"): self.health,  # open to all: a load balancer has no token
-            ("GET", "/programs"): self._guarded("read", self.programs),
-            ("GET", "/profiles"): self._guarded("read", self.profiles),
-            ("GET", "/profiles/"): self._guarded("read", self.profiles),
-            ("GET", "/engines"): self._guarded("read", self.engines),
-            ("GET", "/state"): self._guarded("read", self.state),
-            ("GET", "/metrics"): self._guarded("read", self.metrics),
-            ("GET", "/ui"): self.page,
-            ("POST", "/programs/release"): self._guarded("call", self.release),
-            ("PUT", "/cell"): self._guarded("admin", self._later(self.begin_cell)),
-            ("DELETE", "/cell"): self._guarded("admin", self._later(self.end_cell)),
-            ("POST", "/flush"): self._guarded("admin", self._later(self.flush)),
-            ("POST", "/engines"): self._guarded("admin", self.add_engine),
-            ("DELETE", "/engines/"): self._guarded("admin", self.remove_engine),
-            ("POST", "/pulse/reset"): self._guarded("admin", self.reset_pulse),
+            ("GET", "/health"): (None, self.health),  # a load balancer has no token
+            ("GET", "/ui"): (None, self.page),
+            ("GET", "/programs"): ("read", self.programs),
+            ("GET", "/profiles"): ("read", self.profiles),
+            ("GET", "/profiles/"): ("read", self.profiles),
+            ("GET", "/engines"): ("read", self.engines),
+            ("GET", "/state"): ("read", self.state),
+            ("GET", "/metrics"): ("read", self.metrics),
+            ("POST", "/programs/release"): ("call", self.release),
+            ("PUT", "/cell"): ("admin", self._later(self.begin_cell)),
+            ("DELETE", "/cell"): ("admin", self._later(self.end_cell)),
+            ("POST", "/flush"): ("admin", self._later(self.flush)),
+            ("POST", "/engines"): ("admin", self.add_engine),
+            ("DELETE", "/engines/"): ("admin", self.remove_engine),
+            ("POST", "/pulse/reset"): ("admin", self.reset_pulse),
         }
 
     # A sweep's
 
     async def begin_cell(self, exchange: Exchange) -> None:
         """Start a cell: a fresh policy, a first sample of the engines' counters."""
-        gateway, order = self.gateway, _json(exchange)
+        gateway, order = self.gateway, read_object(exchange.body)
         try:
             cell, name = str(order["cell_id"]), str(order["policy"])
             options = dict(order.get("options") or {})
@@ -83,7 +80,7 @@ class Orders:
                 passage.refuse(503, "another cell has begun", [(b"Retry-After", b"1")])
         for pool in gateway.pools.by_name.values():
             if order.get("pool") in (None, pool.name):
-                pool.begin(name, options, gateway.log)
+                pool.begin(name, options, gateway.events.note)
                 gateway.set_wake(pool)
         gateway.cell_id = cell
         await gateway.pools.sample_now()
@@ -109,11 +106,11 @@ class Orders:
 
     def release(self, exchange: Exchange) -> None:
         """A program is over: its place is free at once."""
-        order = _json(exchange)
+        order = read_object(exchange.body)
         if "program_id" not in order:
             raise BadRequest("the body must name `program_id`")
         program = str(order["program_id"])
-        key = self.gateway.access.admit(exchange.headers, "call")
+        key = exchange.pass_.key
         spent: dict[str, float] = {}
         for pool in self.gateway.pools.by_name.values():
             known = pool.scheduler.ledger.programs.get(program)
@@ -146,10 +143,9 @@ class Orders:
     def add_engine(self, exchange: Exchange) -> None:
         """Add an engine while running."""
         try:
-            config = EndpointConfig.model_validate(_json(exchange))
-            if config.api_key_env is not None and not KEY_NAME.fullmatch(config.api_key_env):
-                raise BadRequest("api_key_env: over HTTP only a name that ends in KEY or TOKEN")
-            endpoint = self.gateway.pools.add(config)
+            config = EndpointConfig.model_validate(read_object(exchange.body))
+            permits = self.gateway.targets.check(config)
+            endpoint = self.gateway.pools.add(config, permits)
             self.gateway.pools.restore()
         except ValidationError as error:
             raise BadRequest(explain(error)) from None
@@ -192,13 +188,6 @@ class Orders:
         self.gateway.pulse.reset()
         answer(exchange, 200, b"{}")
 
-    def _guarded(self, scope: str, order: Order) -> Order:
-        def guarded(exchange: Exchange) -> None:
-            self.gateway.access.admit(exchange.headers, scope)
-            order(exchange)
-
-        return guarded
-
     def _later(self, work: Callable[[Exchange], Awaitable[None]]) -> Order:
         async def run(exchange: Exchange) -> None:
             try:
@@ -213,13 +202,3 @@ class Orders:
             self.gateway.spawn(run(exchange))
 
         return start
-
-
-def _json(exchange: Exchange) -> dict[str, Any]:
-    try:
-        body = orjson.loads(exchange.body)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(f"the body is not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise BadRequest("the body must be a JSON object")
-    return body

@@ -4,36 +4,28 @@ Driven by plain calls from the connections on both sides. It owns nothing but it
 ledger's account of it is opened by `begin` and closed by `_close`, the only ways in and out.
 """
 
-import re
 import time
-import zlib
 from enum import Enum
 from typing import Protocol
-
-import orjson
 
 from tasks.serving.gateway.access import Key
 from tasks.serving.gateway.endpoint import Endpoint, retry_after_s
 from tasks.serving.gateway.record import Record
 from tasks.serving.gateway.request import Asked, ask_for_usage, with_fields
-from tasks.serving.gateway.usage import usage_only
+from tasks.serving.gateway.screen import JSON, refusal
+from tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong
 from tasks.serving.scheduling import Call, Scheduler
 from tasks.serving.wire.client import Request
-from tasks.serving.wire.messages import Headers, end_to_end, find
-from tasks.serving.wire.server import Exchange
+from tasks.serving.wire.exchange import Exchange
+from tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
 
 MAX_TRIES = 3
 MAX_BUFFERED = 64 * 2**20
 TOKEN_FIELDS = {"return_token_ids": True, "logprobs": True}  # vLLM's words
-JSON = (b"Content-Type", b"application/json")
 EVENTS = (b"Content-Type", b"text/event-stream; charset=utf-8")
 TRY_ELSEWHERE = frozenset((502, 503, 504))
-TOO_MANY = 429
+TOO_MANY, FAULT = 429, 500
 PROGRESS_EVERY = 32  # chunks
-TOLD = (b'"usage"', b"_reason", b'"error"')  # what an event may have that the record wants
-EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
-BETWEEN = re.compile(rb"((?:\r?\n){2,})")
-GZIP = b"\x1f\x8b"
 
 
 class State(Enum):
@@ -57,7 +49,6 @@ class Owner(Protocol):
     """What a passage needs of its gateway."""
 
     record_tokens: bool
-    has_tokens: bool
 
     def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
         """Send calls that the scheduler has let in."""
@@ -66,28 +57,20 @@ class Owner(Protocol):
         """A held call was let in."""
 
     def ended(self, passage: "Passage") -> None:
-        """A call is over: record it."""
+        """A call is over: record it. Raises nothing."""
+
+    def report(self, error: Exception) -> None:
+        """Something failed that nobody can be told of but the operator."""
 
     def endpoint_changed(self, endpoint: Endpoint) -> None:
         """An endpoint failed, or asked for a pause."""
-
-
-def refusal(status: int, message: str) -> bytes:
-    """An error's body, as OpenAI's clients read it."""
-    error = {"message": message, "type": "gateway_error", "code": status}
-    return orjson.dumps({"error": error})
-
-
-def answer(exchange: Exchange, status: int, body: bytes) -> None:
-    """A JSON answer."""
-    exchange.respond(status, [JSON], body)
 
 
 class Passage:
     """One call."""
 
     __slots__ = (
-        "_body", "_head", "_request", "_tail", "_tried", "active_at", "asked", "call", "chain",
+        "_body", "_head", "_request", "_stream", "_tried", "active_at", "asked", "call", "chain",
         "chunks", "commented", "endpoint", "exchange", "key", "owner", "paused", "pool",
         "prompt_bytes", "record", "scheduler", "state",
     )  # fmt: skip
@@ -111,7 +94,7 @@ class Passage:
         self._request: Request | None = None
         self._head: Headers = []
         self._body: list[bytes] = []
-        self._tail = b""
+        self._stream = StreamedAnswer(self.record.answered, strip=False)
         self._tried: set[str] = set()
         self.paused = False
         """The client reads too slowly: that the engine is not heard is not its fault."""
@@ -147,16 +130,44 @@ class Passage:
         if self.state is State.OVER:
             return
         self.record.status = "cancelled"
-        if self.state is State.STREAMING:
-            self._read_events()  # some engines tell their usage all along
+        try:
+            if self.state is State.STREAMING:
+                self._stream.read_usage(self.record.told)  # some engines tell their usage all along
+        except Exception as error:
+            self.owner.report(error)
         if self._request is not None:
             self._request.cancel()
         self._close("client went away")
+
+    def fail(self, error: Exception) -> None:
+        """A fault of ours: it ends this call, with 500, and touches no other."""
+        self.owner.report(error)
+        if self.state is State.OVER:
+            return
+        self.record.status, self.record.http_status = "infra_error", FAULT
+        if self._request is not None:
+            self._request.cancel()
+            self._request = None
+        try:
+            if self.exchange.started:
+                self.exchange.abort()
+            else:
+                self.exchange.respond(FAULT, [JSON], refusal(FAULT, "the gateway failed"))
+        except Exception as another:
+            self.owner.report(another)
+            self.exchange.abort()
+        self._close(f"the gateway failed: {error!r}"[:200])
 
     # Sent
 
     def send(self) -> None:
         """The scheduler has let it in: send it to the engine of its call."""
+        try:
+            self._send()
+        except Exception as error:
+            self.fail(error)
+
+    def _send(self) -> None:
         call = self.call
         assert call is not None and call.engine is not None
         now = time.monotonic()
@@ -169,9 +180,9 @@ class Passage:
         self.record.prices = endpoint.prices_of(self.asked.model)
         self.state, self.active_at = State.SENT, now
         self._tried.add(endpoint.name)
-        self._head, self._body, self._tail, self.chunks = [], [], b"", 0
+        self._head, self._body, self.chunks = [], [], 0
         asked = self.asked
-        headers = endpoint.authorize(asked.headers, self.owner.has_tokens, asked.path)
+        headers = endpoint.authorize(asked.headers, self.key.has_token, asked.path)
         endpoint.calls += 1
         self._request = endpoint.origin.send(b"POST", asked.path, headers, asked.raw, self)
 
@@ -182,6 +193,7 @@ class Passage:
             asked.raw = with_fields(asked.raw, missing) if missing else asked.raw
             self.record.records_tokens = True
         ask_for_usage(asked)
+        self._stream = StreamedAnswer(self.record.answered, asked.usage_added)
         self.exchange.on_writable = self._writable
 
     def _writable(self, writable: bool) -> None:
@@ -193,6 +205,40 @@ class Passage:
 
     def on_head(self, status: int, headers: Headers) -> None:
         """The engine answers."""
+        try:
+            self._begin(status, headers)
+        except Exception as error:
+            self.fail(error)
+
+    def on_data(self, data: bytes) -> None:
+        """A piece of the answer."""
+        try:
+            self._take(data)
+        except StreamTooLong as error:
+            self.refuse(502, str(error))
+        except Exception as error:
+            self.fail(error)
+
+    def on_end(self) -> None:
+        """The answer is whole."""
+        self._request = None
+        try:
+            if self.state is State.STREAMING:
+                self._end_stream()
+            else:
+                self._end_whole()
+        except Exception as error:
+            self.fail(error)
+
+    def on_failure(self, reason: str) -> None:
+        """The engine's connection failed."""
+        self._request = None
+        try:
+            self._break(reason)
+        except Exception as error:
+            self.fail(error)
+
+    def _begin(self, status: int, headers: Headers) -> None:
         self.active_at = time.monotonic()
         self.record.http_status = status
         self._head = headers
@@ -204,8 +250,7 @@ class Passage:
             assert self.endpoint is not None
             self.endpoint.answered()
 
-    def on_data(self, data: bytes) -> None:
-        """A piece of the answer."""
+    def _take(self, data: bytes) -> None:
         record = self.record
         self.active_at = time.monotonic()
         if self.state is not State.STREAMING:
@@ -219,25 +264,12 @@ class Passage:
             call = self.call
             assert call is not None
             self.scheduler.first_token(call, self.active_at)
-        record.answered.append(data)
         self.chunks += 1
         if self.chunks % PROGRESS_EVERY == 0:
             self._progress()
-        if self.asked.usage_added:
-            data = self._without_usage(data)
-        self.exchange.send(data)
+        self.exchange.send(self._stream.take(data))
 
-    def on_end(self) -> None:
-        """The answer is whole."""
-        self._request = None
-        if self.state is State.STREAMING:
-            self._end_stream()
-        else:
-            self._end_whole()
-
-    def on_failure(self, reason: str) -> None:
-        """The engine's connection failed."""
-        self._request = None
+    def _break(self, reason: str) -> None:
         endpoint = self.endpoint
         if self.state is State.OVER or endpoint is None:
             return
@@ -286,7 +318,7 @@ class Passage:
         elif status < 500:
             endpoint.answered()
         if status == 200:
-            body_read = body if not body.startswith(GZIP) else _unzipped(body)
+            body_read = unzipped(body, MAX_BUFFERED)
             record.whole = record.told.read(body_read)
             sound = record.whole is not None and not record.told.failed
             record.status = "ok" if sound else "infra_error"
@@ -318,41 +350,16 @@ class Passage:
 
     def _end_stream(self) -> None:
         record = self.record
-        if self._tail and not usage_only(self._tail):
-            self.exchange.send(self._tail)
-        self._read_events()
+        self.exchange.send(self._stream.rest())
+        self._stream.read_usage(record.told)
         record.status = "infra_error" if record.told.failed else "ok"
         self.exchange.end()
         self._close("answered")
-
-    def _read_events(self) -> None:
-        """Usage and finish reason: they come late, so the last events are read first."""
-        told = record_told = self.record.told
-        end = b"".join(self.record.answered[-4:]) if len(self.record.answered) > 4 else b""
-        for data in (end, b"".join(self.record.answered)):
-            for line in data.split(b"\n"):
-                if line.startswith(b"data:") and any(word in line for word in TOLD):
-                    told.read(line[5:])
-            if record_told.prompt is not None and record_told.finish_reason is not None:
-                return
 
     def _progress(self) -> None:
         call = self.call
         if call is not None:
             self.scheduler.progress(call, self.chunks, self.active_at)
-
-    def _without_usage(self, data: bytes) -> bytes:
-        """Leave out the event that only the gateway asked for; part of an event waits for it."""
-        if not self._tail and b'"usage"' not in data and data.endswith(EVENT_ENDS):
-            return data
-        data = self._tail + data
-        end = max(data.rfind(mark) + len(mark) if mark in data else 0 for mark in EVENT_ENDS)
-        whole, self._tail = data[:end], data[end:]
-        if b'"usage"' not in whole:
-            return whole
-        pieces = BETWEEN.split(whole)
-        events = zip(pieces[::2], pieces[1::2], strict=False)
-        return b"".join(event + mark for event, mark in events if not usage_only(event))
 
     def cost_usd(self) -> float:
         """What the call costs its key: of an answer that was cut short, what it took till then."""
@@ -387,11 +394,3 @@ class Passage:
             admitted += self.pool.scheduler.tick(now)  # its cell is over: what it left is free
         self.owner.ended(self)
         self.owner.send_admitted(self.pool, admitted)
-
-
-def _unzipped(body: bytes) -> bytes:
-    """What an engine compressed though nobody asked it to; as it is where that cannot be read."""
-    try:
-        return zlib.decompressobj(wbits=31).decompress(body, MAX_BUFFERED)
-    except zlib.error:
-        return body

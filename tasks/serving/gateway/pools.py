@@ -17,6 +17,8 @@ from tasks.serving.metering.sampler import EngineSample, capacity_of_sglang, eng
 from tasks.serving.registry import Prices
 from tasks.serving.scheduling import Call, Limits, Program, Sample, Scheduler, make_policy
 from tasks.serving.scheduling.policy import Log
+from tasks.serving.scheduling.scheduler import OnFault, fail_fast
+from tasks.serving.wire.client import Permits
 
 Rows = list[dict[str, Any]]
 Admitted = Callable[["Pool", list[Call]], None]
@@ -33,12 +35,14 @@ class Pool:
         self.ticked = 0.0
         self.going_on = False
         """Whether the gateway comes back for more to admit."""
+        self.on_fault: OnFault = fail_fast
 
     def begin(self, policy: str, options: dict[str, Any], log: Log) -> None:
         """A fresh scheduler over the same endpoints. Raises ValueError for the policy."""
         made = make_policy(policy, options)
         self.policy_options = options
         self.scheduler = Scheduler(made, self.limits, log)
+        self.scheduler.on_fault = self.on_fault
         now = time.monotonic()
         for endpoint in self.endpoints.values():
             # Calls of the cell before end by their own scheduler; its engines keep their books, but
@@ -80,6 +84,7 @@ class Pools:
         self.on_rows: Callable[[Rows], None] = lambda rows: None
         self.on_trouble: Callable[[Endpoint, str], None] = lambda endpoint, reason: None
         self.cell: Callable[[], str] = lambda: ""
+        self.on_fault: OnFault = fail_fast
         self.listed: Callable[[str], Prices | None] = lambda model: None
         """The price book's prices."""
         self.sample_s = 1.0
@@ -106,9 +111,10 @@ class Pools:
         """Every endpoint."""
         return [e for pool in self.by_name.values() for e in pool.endpoints.values()]
 
-    def add(self, config: EndpointConfig) -> Endpoint:
-        """Add an endpoint; it takes calls once it answers. Raises ValueError."""
-        endpoint = Endpoint.make(config)
+    def add(self, config: EndpointConfig, permits: Permits | None = None) -> Endpoint:
+        """Add an endpoint, which connects to addresses that `permits` allows; it takes calls once
+        it answers. Raises ValueError."""
+        endpoint = Endpoint.make(config, permits)
         endpoint.listed = self.listed
         if any(each.name == endpoint.name for each in self.all_endpoints()):
             raise ValueError(f"there is an engine {endpoint.name!r} already")
@@ -117,6 +123,7 @@ class Pools:
             pool = self.by_name[config.pool] = Pool(
                 config.pool, self.policy, self.options, self.limits
             )
+            pool.on_fault = self.on_fault
             pool.begin(self.policy, self.options, self.log)
         pool.endpoints[endpoint.name] = endpoint
         pool.scheduler.add_engine(endpoint.engine, time.monotonic())

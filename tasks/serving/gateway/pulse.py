@@ -7,6 +7,7 @@ from collections import deque
 
 BEAT_S = 0.02
 KEPT = 1024
+COLLECT_S, COLLECT_AT_LAST_S = 60.0, 3600.0
 
 
 class Pulse:
@@ -16,6 +17,7 @@ class Pulse:
         self._decisions: deque[float] = deque(maxlen=KEPT)
         self.decision_max_s = 0.0
         self.stall_max_s = 0.0
+        self._collected = time.monotonic()
 
     def decided(self, seconds: float) -> None:
         """A decision took so long."""
@@ -35,6 +37,13 @@ class Pulse:
             await asyncio.sleep(BEAT_S)
             self.stall_max_s = max(self.stall_max_s, time.monotonic() - before - BEAT_S)
             gc.collect(0)
+
+    def collect_all(self, now: float, busy: bool) -> None:
+        """Look for all garbage that holds itself, now and then, rather while nobody waits: it takes
+        tens of milliseconds."""
+        if now - self._collected > (COLLECT_AT_LAST_S if busy else COLLECT_S):
+            gc.collect()
+            self._collected = now
 
     def now(self) -> float:
         """The clock that calls are timed by."""

@@ -10,27 +10,32 @@ import re
 import uuid
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import orjson
 
+from tasks.serving.gateway.access import Denied, Key
+from tasks.serving.gateway.body import read_object
+from tasks.serving.gateway.routes import BadRequest, ModelRoute
+from tasks.serving.wire.exchange import Exchange
 from tasks.serving.wire.messages import HOP_BY_HOP, Headers, lowered
-from tasks.serving.wire.server import Exchange
 
 MAX_NAME = 256  # characters of an id
 MAX_STEP_DIGITS = 9  # as many as the table's column takes
 UNLIMITED = 1 << 16  # output tokens of a call that sets no limit; forecasts are used before it
-ADAPTERS = frozenset(("load_lora_adapter", "unload_lora_adapter"))
-"""They change what an engine serves: for who may order about, on all engines of the pool."""
-UNSCHEDULED = ADAPTERS | {"tokenize", "detokenize", "messages/count_tokens"}
-"""Posts that take no room in an engine's cache."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 OWN = frozenset(
     b"x-program-id x-call-id x-tutti-step x-tutti-cell x-tutti-role x-tutti-messages "
     b"x-tutti-spans".split()
 )
 SPANS = re.compile(rb"\d{1,6}-\d{1,6}(,\d{1,6}-\d{1,6})*")
-NOT_PASSED = HOP_BY_HOP | {b"accept-encoding"}
+NOT_PASSED = HOP_BY_HOP | {
+    b"accept-encoding",
+    b"cookie",
+    # By them a post could become what is not listed, at servers that heed them.
+    b"x-http-method",
+    b"x-http-method-override",
+    b"x-method-override",
+}
 
 
 _IDS = (uuid.uuid4().hex[:20], itertools.count())
@@ -39,10 +44,6 @@ _IDS = (uuid.uuid4().hex[:20], itertools.count())
 def new_id() -> str:
     """An id that no other process gives; a tenth of a uuid's time."""
     return f"{_IDS[0]}{next(_IDS[1]):012x}"
-
-
-class BadRequest(ValueError):
-    """The request makes no sense; the message says what."""
 
 
 @dataclass(slots=True)
@@ -69,6 +70,8 @@ class Asked:
     stream: bool
     spans: list[dict[str, int]] | None = None
     """Which of the messages that the client records the prompt is, where it is not all of them."""
+    names_call: bool = False
+    """The client gave the call its id."""
     usage_added: bool = False
     """The client did not ask for usage in the stream, and must not see it."""
 
@@ -84,24 +87,8 @@ class Asked:
         return UNLIMITED
 
 
-def split_path(target: bytes) -> tuple[bytes, str | None]:
-    """The target without its program, and the program that it names."""
-    if not target.startswith(b"/p/"):
-        return target, None
-    name, slash, rest = target[3:].partition(b"/")
-    program = unquote(name.decode("latin-1"))
-    if not program or not slash:
-        raise BadRequest("the path must be /p/<program>/v1/…")
-    return b"/" + rest, program
-
-
-def kind_of(path: bytes) -> str:
-    """The path below /v1, without the query."""
-    return path.partition(b"?")[0].removeprefix(b"/v1/").decode("latin-1")
-
-
-def read_request(exchange: Exchange, path: bytes, named: str | None, cell: str) -> Asked:
-    """The call that a POST makes; `path` and `named` are its target's. Raises BadRequest."""
+def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> Asked:
+    """The call that a POST makes, in the cell that runs. Raises BadRequest, Denied."""
     headers: Headers = []
     own: dict[bytes, bytes] = {}
     for header in exchange.headers:
@@ -112,34 +99,42 @@ def read_request(exchange: Exchange, path: bytes, named: str | None, cell: str) 
             raise BadRequest("a compressed body is not read; send it as it is")
         if lower not in NOT_PASSED:
             headers.append(header)
-    body, raw = _body(exchange.body)
+    raw = exchange.body
+    body = read_object(raw)
     in_body = body.pop("program_id", None)
     if in_body is not None:
         raw = orjson.dumps(body)
+    named: Any = route.program
     if named is None:
         own_name = own.get(b"x-program-id")
         named = own_name.decode("latin-1") if own_name else in_body or body.get("job_id")
     call_id = own[b"x-call-id"].decode("latin-1") if b"x-call-id" in own else new_id()
     program = str(named) if named else f"anonymous-{call_id}"
-    if len(program) > MAX_NAME or len(call_id) > MAX_NAME:
-        raise BadRequest(f"ids may have {MAX_NAME} characters")
+    role = own.get(b"x-tutti-role", b"orchestrator").decode("latin-1")
+    model = str(body.get("model") or "")
+    its_cell = own[b"x-tutti-cell"].decode("latin-1") if b"x-tutti-cell" in own else cell
+    if max(len(program), len(call_id), len(role), len(model), len(its_cell)) > MAX_NAME:
+        raise BadRequest(f"ids, roles and models' names may have {MAX_NAME} characters")
+    if its_cell != cell and key.has_token and not key.is_admin:
+        raise Denied(403, f"X-Tutti-Cell: {its_cell!r} is not the cell that runs")
     step = own.get(b"x-tutti-step", b"0")
     if not step.isdigit() or len(step) > MAX_STEP_DIGITS:
         raise BadRequest(f"X-Tutti-Step must be a whole number, not {step.decode('latin-1')!r}")
     return Asked(
-        path=path,
-        kind=kind_of(path),
+        path=route.path,
+        kind=route.kind,
         headers=headers,
         body=body,
         raw=raw,
         program=program,
         anonymous=not named,
         call_id=call_id,
-        cell=own[b"x-tutti-cell"].decode("latin-1") if b"x-tutti-cell" in own else cell,
+        cell=its_cell,
         step=int(step),
-        role=own.get(b"x-tutti-role", b"orchestrator").decode("latin-1"),
+        role=role,
         keeps_messages=own.get(b"x-tutti-messages") == b"kept",
-        model=str(body.get("model") or ""),
+        model=model,
+        names_call=b"x-call-id" in own,
         stream=body.get("stream") is True,
         spans=_spans(own[b"x-tutti-spans"]) if b"x-tutti-spans" in own else None,
     )
@@ -151,16 +146,6 @@ def _spans(header: bytes) -> list[dict[str, int]]:
         raise BadRequest("X-Tutti-Spans must be like 0-1,6-9")
     pairs = [span.split(b"-") for span in header.split(b",")]
     return [{"first": int(first), "last": int(last)} for first, last in pairs]
-
-
-def _body(data: bytes) -> tuple[dict[str, Any], bytes]:
-    try:
-        body = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(f"the body is not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise BadRequest("the body must be a JSON object")
-    return body, data
 
 
 def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tasks.serving.metering.prices import PriceBook
-from tasks.serving.wire.server import ServerLimits
+from tasks.serving.wire.connection import ServerLimits
 
 
 @dataclass(frozen=True)
@@ -28,4 +28,9 @@ class Settings:
     record_tokens: bool = False
     all_events: bool = False
     """Record also what `calls` says already: arrive, admit, first_token, finish, tool_start."""
+    engine_hosts: tuple[str, ...] = ()
+    """Where an engine added over HTTP may be, beside public addresses and the hosts of those given
+    at the start: names, addresses, networks."""
+    engine_keys: tuple[str, ...] = ()
+    """Environment variables whose key such an engine may be given."""
     server: ServerLimits = field(default_factory=ServerLimits)

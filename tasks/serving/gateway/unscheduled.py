@@ -4,17 +4,16 @@ from typing import Protocol
 
 import orjson
 
+from tasks.serving.gateway.access import Denied
+from tasks.serving.gateway.body import read_object
 from tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
-from tasks.serving.gateway.passage import answer, refusal
 from tasks.serving.gateway.pools import Pool, Pools
-from tasks.serving.gateway.request import ADAPTERS, NOT_PASSED, kind_of
+from tasks.serving.gateway.request import NOT_PASSED
+from tasks.serving.gateway.routes import ADAPTERS, AT_THE_ROOT, MODELS, BadRequest, ModelRoute
+from tasks.serving.gateway.screen import answer, refusal
+from tasks.serving.wire.exchange import Exchange
 from tasks.serving.wire.messages import end_to_end
-from tasks.serving.wire.server import Exchange
 from tasks.serving.wire.whole import Answer
-
-AT_THE_ROOT = frozenset((b"/v1/tokenize", b"/v1/detokenize"))
-"""Engines have them beside /v1; clients that know one base URL only ask below it."""
-
 
 OK = 200
 
@@ -29,53 +28,62 @@ class Owner(Protocol):
     """What forwarding needs of its gateway."""
 
     pools: Pools
-    has_tokens: bool
 
     @property
     def settings(self) -> _Settings:
         """How the gateway behaves."""
 
 
-async def forward(owner: Owner, exchange: Exchange, path: bytes) -> None:
+async def forward(owner: Owner, exchange: Exchange, route: ModelRoute) -> None:
     """Pass a request on to an engine that serves its model, and the answer back."""
     endpoints = [e for e in owner.pools.all_endpoints() if e.reachable]
-    bare = path.partition(b"?")[0]
-    if not path.startswith(b"/v1/") and b"/v1" + bare not in AT_THE_ROOT:
-        answer(exchange, 404, refusal(404, "engines' own orders are not passed on"))
-        return
     if not endpoints:
         answer(exchange, 503, refusal(503, "no engine answers"))
         return
-    if bare == b"/v1/models" and len(endpoints) > 1:
+    if route.kind == MODELS and len(endpoints) > 1:
         answer(exchange, 200, _all_models(endpoints))
         return
-    model = _model_of(exchange.body)
-    target = next((e for e in endpoints if model in e.models), endpoints[0])
-    asked = path.removeprefix(b"/v1") if bare in AT_THE_ROOT else path
     try:
-        if kind_of(path) in ADAPTERS:
-            found = await _change_adapters(owner, exchange, asked, target)
+        target = _target(endpoints, exchange, route)
+        if route.kind in ADAPTERS:
+            found = await _change_adapters(owner, exchange, route, target)
         else:
-            found = await _ask(owner, exchange, asked, target)
+            found = await _ask(owner, exchange, route, target)
+    except BadRequest as error:
+        answer(exchange, 400, refusal(400, str(error)))
+    except Denied as denied:
+        answer(exchange, denied.status, refusal(denied.status, str(denied)))
     except ProbeFailed as error:
         answer(exchange, 502, refusal(502, f"the engine did not answer: {error}"))
-        return
-    exchange.respond(found.status, end_to_end(found.headers), found.body)
+    else:
+        exchange.respond(found.status, end_to_end(found.headers), found.body)
 
 
-async def _ask(owner: Owner, exchange: Exchange, path: bytes, target: Endpoint) -> Answer:
+def _target(endpoints: list[Endpoint], exchange: Exchange, route: ModelRoute) -> Endpoint:
+    """The endpoint that serves the model which the path or the body names, else the first."""
+    named = route.kind.partition("/")[2] if route.kind.startswith(MODELS) else ""
+    body = {} if exchange.method in (b"GET", b"HEAD") else read_object(exchange.body)
+    model = named or str(body.get("model") or "")
+    target = next((e for e in endpoints if model in e.models), None)
+    if target is None and named:
+        raise Denied(404, f"no engine serves {named!r:.200}")
+    return target or endpoints[0]
+
+
+async def _ask(owner: Owner, exchange: Exchange, route: ModelRoute, target: Endpoint) -> Answer:
     headers = [h for h in exchange.headers if h[0].lower() not in NOT_PASSED]
+    path = route.path.removeprefix(b"/v1") if route.kind in AT_THE_ROOT else route.path
     return await target.ask(
         b"GET" if exchange.method == b"HEAD" else exchange.method,
         path,
         exchange.body,
-        target.authorize(headers, owner.has_tokens, path),
+        target.authorize(headers, exchange.pass_.key.has_token, path),
         owner.settings.upstream_s,
     )
 
 
 async def _change_adapters(
-    owner: Owner, exchange: Exchange, path: bytes, target: Endpoint
+    owner: Owner, exchange: Exchange, route: ModelRoute, target: Endpoint
 ) -> Answer:
     """On every engine of the pool, for a call may go to any; the first that refuses is heard.
 
@@ -83,7 +91,7 @@ async def _change_adapters(
     """
     pool, _ = owner.pools.find(target.name)
     engines = [each for each in pool.endpoints.values() if each.reachable]
-    found = [await _ask(owner, exchange, path, engine) for engine in engines]
+    found = [await _ask(owner, exchange, route, engine) for engine in engines]
     for engine in engines:
         await engine.read_models()
     owner.pools.forget_models()
@@ -108,11 +116,3 @@ def _all_models(endpoints: list[Endpoint]) -> bytes:
     names = sorted({name for endpoint in endpoints for name in endpoint.models})
     listed = [{"id": name, "object": "model", "owned_by": "tutti"} for name in names]
     return orjson.dumps({"object": "list", "data": listed})
-
-
-def _model_of(body: bytes) -> str:
-    try:
-        parsed = orjson.loads(body) if body else None
-    except orjson.JSONDecodeError:
-        return ""
-    return str(parsed.get("model") or "") if isinstance(parsed, dict) else ""

@@ -11,6 +11,8 @@ import orjson
 
 from tasks.serving.scheduling import Usage
 
+MAX_TOKENS = 2**40
+
 
 class Told:
     """What an answer has said so far."""
@@ -92,7 +94,9 @@ def _ended(response: Mapping[str, Any]) -> Any:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A number of tokens that can be one, and that a table's column takes."""
+    counts = isinstance(value, int) and not isinstance(value, bool)
+    return value if counts and 0 <= value <= MAX_TOKENS else None
 
 
 def usage_only(event: bytes) -> bool:

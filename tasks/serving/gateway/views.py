@@ -38,8 +38,7 @@ def health(gateway: "Gateway") -> dict[str, Any]:
     pools = gateway.pools.by_name.values()
     ledgers = [pool.scheduler.ledger for pool in pools]
     programs = sum(len(ledger.programs) for ledger in ledgers)
-    # Asked many times a second while thousands wait: one look at each program, and no more.
-    idle = sum(p.idle_since is not None for ledger in ledgers for p in ledger.programs.values())
+    idle = sum(len(ledger.idle) for ledger in ledgers)
     held, running = load(gateway)
     endpoints = list(gateway.pools.all_endpoints())
     accepting = sum(endpoint.engine.accepting for endpoint in endpoints)

@@ -13,7 +13,7 @@ from tasks.serving.scheduling.continuum import Continuum
 from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
 from tasks.serving.scheduling.policy import Policy
 from tasks.serving.scheduling.rate import Rate
-from tasks.serving.scheduling.scheduler import LEASE_ENDED, Limits, Scheduler
+from tasks.serving.scheduling.scheduler import CROWDED_OUT, LEASE_ENDED, Limits, Scheduler
 from tasks.serving.scheduling.thunderagent import ThunderAgent
 
 POLICIES: dict[str, Callable[..., Policy]] = {
@@ -41,6 +41,7 @@ def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
 
 
 __all__ = [
+    "CROWDED_OUT",
     "LEASE_ENDED",
     "POLICIES",
     "Adaptive",

@@ -153,6 +153,19 @@ class Ledger:
     programs: dict[str, Program] = field(default_factory=dict)
     waiting: dict[str, Call] = field(default_factory=dict)
     """Held calls, in order of arrival."""
+    idle: dict[str, Program] = field(default_factory=dict)
+    """Programs without a call, those that are longest so first."""
+
+    def rest(self, program: Program, now: float) -> None:
+        """A program has no call any more."""
+        program.idle_since = now
+        self.idle.pop(program.program_id, None)
+        self.idle[program.program_id] = program
+
+    def wake(self, program: Program) -> None:
+        """A program has a call again."""
+        program.idle_since = None
+        self.idle.pop(program.program_id, None)
 
     def open_engines(self) -> list[Engine]:
         """Engines that take one more call."""

@@ -3,7 +3,10 @@
 Whatever happens to a call it ends once, by `finish` or `withdraw`, and leaves nothing booked.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
 from tasks.serving.scheduling.policy import Log, Policy, no_log
@@ -13,7 +16,11 @@ IDLE_LEASE_S = 1800.0
 """A program that neither calls nor releases for this long is over. Policies free its place long
 before; the lease only bounds memory."""
 
+MAX_PROGRAMS = 20_000
+"""Then those that are idle longest are over: each takes a kilobyte, and a look now and then."""
+
 LEASE_ENDED = "idle lease ended"
+CROWDED_OUT = "too many programs"
 AT_ONCE = 8  # calls admitted by one event: thousands at a time would stall all others
 
 
@@ -22,14 +29,29 @@ class Limits:
     """Bounds on what is kept."""
 
     idle_lease_s: float = IDLE_LEASE_S
+    programs: int = MAX_PROGRAMS
+
+
+OnFault = Callable[[Exception, list[Call]], None]
+"""Hears of a policy's fault, and which waiting calls nobody may ever admit because of it."""
+
+
+def fail_fast(error: Exception, calls: list[Call]) -> None:
+    """What a scheduler does with a policy's fault unless it is told otherwise: raise it."""
+    raise error
 
 
 class Scheduler:
-    """One ledger under one policy. Methods that can free room return the calls admitted by it."""
+    """One ledger under one policy. Methods that can free room return the calls admitted by it.
+
+    A policy's fault goes to `on_fault`. Where that returns, the event has happened all the same:
+    the ledger is right, and whoever set it has to end the calls that wait.
+    """
 
     def __init__(self, policy: Policy, limits: Limits = Limits(), log: Log = no_log) -> None:
         self.ledger = Ledger()
         self.policy, self.limits, self.log = policy, limits, log
+        self.on_fault: OnFault = fail_fast
         self.more = False
         """Whether there may be more to admit than was admitted at once."""
         policy.attach(self.ledger, log)
@@ -40,7 +62,7 @@ class Scheduler:
         """An engine joins."""
         assert engine.engine_id not in self.ledger.engines, f"{engine.engine_id} is there already"
         self.ledger.engines[engine.engine_id] = engine
-        self.policy.changed(engine, now)
+        self._tell(self.policy.changed, engine, now)
         return self._admit(now)
 
     def change_engine(
@@ -59,7 +81,7 @@ class Scheduler:
             engine.capacity_tokens = capacity_tokens
         if restarted:
             engine.allocated_tokens += engine.capacity_tokens or 0  # nothing cached is left
-        self.policy.changed(engine, now)
+        self._tell(self.policy.changed, engine, now)
         return self._admit(now)
 
     def remove_engine(self, engine: Engine, now: float) -> list[Call]:
@@ -69,12 +91,12 @@ class Scheduler:
         for program in self.ledger.programs.values():
             if program.engine is engine:
                 program.engine = None
-        self.policy.changed(engine, now)
+        self._tell(self.policy.changed, engine, now)
         return self._admit(now)
 
     def observe(self, engine: Engine, sample: Sample, now: float) -> list[Call]:
         """An engine's own figures came."""
-        self.policy.observed(engine, sample, now)
+        self._tell(self.policy.observed, engine, sample, now)
         return self._admit(now)
 
     # Calls
@@ -103,11 +125,11 @@ class Scheduler:
         )
         program.waiting[call_id] = call
         ledger.waiting[call_id] = call
-        self.policy.arrived(call, now)
-        program.idle_since = None
-        admitted = self._admit(now)
+        self._tell(self.policy.arrived, call, now)
+        ledger.wake(program)
+        admitted = self._admit(now, call)
         if call.engine is None:
-            self.log("hold", program, call, self._over_rate() or self.policy.reason(call))
+            self._tell(self._log_hold, call)
         return call, admitted
 
     def withdraw(self, call: Call, now: float, reason: str) -> list[Call]:
@@ -118,23 +140,23 @@ class Scheduler:
         program.waiting.pop(call.call_id, None)
         program.held_s += now - call.arrived
         call.ended = now
-        self.policy.withdrawn(call, now)
+        self._tell(self.policy.withdrawn, call, now)
         if not program.running and not program.waiting and program.idle_since is None:
-            program.idle_since = now
-        self.log(_why_withdrawn(reason), program, call, reason)
+            self.ledger.rest(program, now)
+        self._tell(self.log, _why_withdrawn(reason), program, call, reason)
         return self._admit(now)
 
     def first_token(self, call: Call, now: float) -> None:
         """An answer has begun."""
         if call.first_token is None and call.ended is None:
             call.first_token = now
-            self.policy.first_token(call, now)
+            self._tell(self.policy.first_token, call, now)
 
     def progress(self, call: Call, produced: int, now: float) -> None:
         """So many tokens were streamed so far."""
         if call.ended is None:
             call.produced = produced
-            self.policy.progressed(call, now)
+            self._tell(self.policy.progressed, call, now)
 
     def finish(self, call: Call, usage: Usage | None, now: float) -> list[Call]:
         """A running call ended; without usage it failed, or its client went away."""
@@ -159,8 +181,8 @@ class Scheduler:
         if program.engine is engine:
             program.last_use_tokens = engine.allocated_tokens
         if not program.running and not program.waiting:
-            program.idle_since = now
-        self.policy.finished(call, now)
+            self.ledger.rest(program, now)
+        self._tell(self.policy.finished, call, now)
         return self._admit(now)
 
     def move(self, call: Call, engine: Engine, now: float) -> list[Call]:
@@ -176,7 +198,7 @@ class Scheduler:
         if call.call_id not in self.ledger.waiting:
             return []
         call.prompt_tokens = prompt_tokens
-        self.policy.estimated(call, now)
+        self._tell(self.policy.estimated, call, now)
         return self._admit(now)
 
     def requeue(self, call: Call, now: float) -> list[Call]:
@@ -186,14 +208,14 @@ class Scheduler:
             return []
         engine.running.pop(call.call_id, None)
         program.running.pop(call.call_id, None)
-        self.policy.returned(call, now)
+        self._tell(self.policy.returned, call, now)
         call.engine = call.admitted = call.first_token = None
         call.produced = 0
         program.held_s -= now - call.arrived  # is counted anew when it leaves the queue
         program.waiting[call.call_id] = call
         others, self.ledger.waiting = self.ledger.waiting, {call.call_id: call}
         self.ledger.waiting |= others
-        self.policy.arrived(call, now)
+        self._tell(self.policy.arrived, call, now)
         return self._admit(now)
 
     def release(self, program_id: str, now: float, reason: str = "release") -> list[Call]:
@@ -203,13 +225,15 @@ class Scheduler:
             return []
         assert not program.running and not program.waiting, f"{program_id} still has calls"
         del self.ledger.programs[program_id]
-        self.policy.gone(program, now, reason)
-        self.log("release" if reason == "release" else "expire", program, None, reason)
+        self.ledger.idle.pop(program_id, None)
+        self._tell(self.policy.gone, program, now, reason)
+        event = "release" if reason == "release" else "expire"
+        self._tell(self.log, event, program, None, reason)
         return self._admit(now)
 
     def tick(self, now: float) -> list[Call]:
         """Time has passed."""
-        self.policy.ticked(now)
+        self._tell(self.policy.ticked, now)
         return self._admit(now)
 
     def expire_idle(self, now: float) -> list[Call]:
@@ -218,12 +242,17 @@ class Scheduler:
 
     def expired(self, now: float) -> list[str]:
         """Programs that were idle for longer than their lease."""
-        oldest = now - self.limits.idle_lease_s
-        return [
-            name
-            for name, program in self.ledger.programs.items()
-            if program.idle_since is not None and program.idle_since < oldest
-        ]
+        oldest, names = now - self.limits.idle_lease_s, list[str]()
+        for name, program in self.ledger.idle.items():
+            if program.idle_since is None or program.idle_since >= oldest:
+                break  # those after it are idle for less long
+            names.append(name)
+        return names
+
+    def crowded_out(self) -> list[str]:
+        """Idle programs beyond the most that there may be, those that are longest so first."""
+        too_many = len(self.ledger.programs) - self.limits.programs
+        return list(islice(self.ledger.idle, max(0, too_many)))
 
     def admit_more(self, now: float) -> list[Call]:
         """Go on where a decision stopped at `AT_ONCE` calls; to be called while `more` is true."""
@@ -234,7 +263,11 @@ class Scheduler:
         if not self.ledger.waiting:
             return None
         times = [now + rate.ready_in_s() for rate in self._rates() if not rate.open]
-        at = self.policy.wake_at(now)
+        try:
+            at = self.policy.wake_at(now)
+        except Exception as error:
+            self.on_fault(error, list(self.ledger.waiting.values()))
+            return None
         return min(times if at is None else [*times, at], default=None)
 
     def _rates(self) -> list[Rate]:
@@ -247,20 +280,25 @@ class Scheduler:
             return None
         return "; ".join(f"{engine.engine_id} takes {engine.rate}" for engine in engines) or None
 
-    def _admit(self, now: float) -> list[Call]:
+    def _admit(self, now: float, cause: Call | None = None) -> list[Call]:
         self.more = False
         if not self.ledger.waiting:
             return []
         for rate in self._rates():
             rate.fill(now)
-        admitted = []
-        for call, engine in self.policy.admit(now):
-            self._leave_queue(call, now)
-            self._place(call, engine, now)
-            admitted.append(call)
-            if len(admitted) == AT_ONCE:
-                self.more = bool(self.ledger.waiting)
-                break
+        admitted = list[Call]()
+        try:
+            for call, engine in self.policy.admit(now):
+                self._leave_queue(call, now)
+                admitted.append(call)
+                self._place(call, engine, now)
+                if len(admitted) == AT_ONCE:
+                    self.more = bool(self.ledger.waiting)
+                    break
+        except Exception as error:
+            waiting = self.ledger.waiting
+            known = cause is not None and cause.call_id in waiting
+            self.on_fault(error, [cause] if cause and known else list(waiting.values()))
         return admitted
 
     def _leave_queue(self, call: Call, now: float) -> None:
@@ -276,8 +314,19 @@ class Scheduler:
         program.running[call.call_id] = call
         if engine.rate is not None:
             call.expected_tokens = engine.rate.take(call.prompt_tokens, call.output_tokens)
-        program.engine, program.idle_since = engine, None
-        self.policy.admitted(call, now)
+        program.engine = engine
+        self.ledger.wake(program)
+        self._tell(self.policy.admitted, call, now)
+
+    def _log_hold(self, call: Call) -> None:
+        self.log("hold", call.program, call, self._over_rate() or self.policy.reason(call))
+
+    def _tell(self, hook: Callable[..., None], *event: Any) -> None:
+        try:
+            hook(*event)
+        except Exception as error:  # whatever a policy's fault is, the ledger stays right
+            calls = [each for each in event if isinstance(each, Call)]
+            self.on_fault(error, [call for call in calls if call.call_id in self.ledger.waiting])
 
 
 def _why_withdrawn(reason: str) -> str:

@@ -6,8 +6,10 @@ failure: the request goes out once more on a new one.
 """
 
 import asyncio
+import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -20,7 +22,11 @@ CONNECT_TIMEOUT_S = 10.0
 KEEP_IDLE_S = 4.0
 """Servers close kept connections after 5 s (uvicorn's default): be first."""
 MAX_IDLE = 1024
+MAX_HEAD_BYTES = 2**20
 CLOSED = "the client is closed"
+
+Permits = Callable[[str], bool]
+"""Whether an address may be connected to."""
 
 
 class Receiver(Protocol):
@@ -89,6 +95,7 @@ class Link(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         self._transport: asyncio.Transport | None = None
         self._headers: Headers = []
+        self._head_bytes: int | None = None  # of a head that is not whole yet
         self._complete = self._keep = False
         self._until_close = self._unsent = False
 
@@ -103,6 +110,10 @@ class Link(asyncio.Protocol):
         request.answered = True
         try:
             self._parser.feed_data(data)
+            if self._head_bytes is not None:
+                self._head_bytes += len(data)
+                if self._head_bytes > MAX_HEAD_BYTES:
+                    raise httptools.HttpParserError(f"a head of over {MAX_HEAD_BYTES} bytes")
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(f"its answer is no HTTP: {error}")
             self.abort()
@@ -114,7 +125,7 @@ class Link(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
+        self._transport = self._parser = None  # the parser holds our methods, and we hold it
         self.origin.forget(self)
         request = self.request
         if request is None:
@@ -132,7 +143,8 @@ class Link(asyncio.Protocol):
     # httptools'
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
+        if self._head_bytes is not None:  # else it is a trailer, which nobody asked for
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         parser, request = self._parser, self.request
@@ -143,6 +155,7 @@ class Link(asyncio.Protocol):
             return
         if self._complete:
             raise ValueError("a second answer to one request")
+        self._head_bytes = None
         names = [name.lower() for name, _ in self._headers]
         framed = b"content-length" in names or b"transfer-encoding" in names
         self._until_close = not framed and status not in (204, 304)
@@ -167,6 +180,7 @@ class Link(asyncio.Protocol):
         self.request, request.link = request, self
         self._parser = httptools.HttpResponseParser(self)
         self._headers, self._complete, self._until_close = [], False, False
+        self._head_bytes = 0
         self._unsent = True
         self._outbox.add(self)
 
@@ -215,7 +229,9 @@ class Link(asyncio.Protocol):
 class Origin:
     """Where requests go: scheme, host and port of a URL, and the path its own URLs begin with."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, permits: Permits | None = None) -> None:
+        """`permits` says which addresses the host may have; None for any. Raises ValueError."""
+        self._permits = permits
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"not an http(s) URL: {url!r}")
@@ -263,10 +279,10 @@ class Origin:
         name = self.host if self.tls else None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                host = await self._permitted() if self._permits is not None else self.host
                 _, link = await loop.create_connection(
-                    lambda: Link(self), self.host, self.port, ssl=self._context,
-                    server_hostname=name,
-                )  # fmt: skip
+                    lambda: Link(self), host, self.port, ssl=self._context, server_hostname=name
+                )
         except (OSError, TimeoutError, UnicodeError) as error:
             words = str(error) or "timed out"
             request.receiver.on_failure(f"cannot connect to {self.host}:{self.port}: {words}")
@@ -276,6 +292,17 @@ class Origin:
             self.keep(link)
         else:
             link.send(request)
+
+    async def _permitted(self) -> str:
+        """An address of the host that may be connected to. Raises OSError where it has none."""
+        assert self._permits is not None, "asked only where addresses are limited"
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+        allowed = [address for address in addresses if self._permits(address)]
+        if not allowed:
+            raise OSError(f"{', '.join(addresses)} is not permitted; --allow-engine lists it")
+        return allowed[0]
 
     def keep(self, link: Link) -> None:
         """A connection is free."""

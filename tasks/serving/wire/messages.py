@@ -1,5 +1,6 @@
 """Heads of HTTP messages: lists of (name, value) in bytes, in their order."""
 
+import zlib
 from http import HTTPStatus
 
 Headers = list[tuple[bytes, bytes]]
@@ -62,3 +63,17 @@ def end_to_end(headers: Headers) -> Headers:
 def head(first_line: bytes, headers: Headers) -> bytes:
     """The bytes of a head, without the blank line."""
     return first_line + b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+GZIP = b"\x1f\x8b"
+
+
+def unzipped(body: bytes, most_bytes: int) -> bytes:
+    """A body that was compressed though nobody asked for it; as it is where it was not, or cannot
+    be read."""
+    if not body.startswith(GZIP):
+        return body
+    try:
+        return zlib.decompressobj(wbits=31).decompress(body, most_bytes)
+    except zlib.error:
+        return body

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from tasks.serving.wire.client import Origin
 from tasks.serving.wire.messages import Headers, find
 
+MAX_BYTES = 64 * 2**20
+"""Of an answer that is kept: more is no model's."""
+
 
 class NoAnswer(Exception):
     """The request got no whole answer; the message says why."""
@@ -42,6 +45,7 @@ class Whole:
         self.status = 0
         self.headers: Headers = []
         self.pieces: list[bytes] = []
+        self.size = 0
         self.ended_at = 0.0
 
     def on_head(self, status: int, headers: Headers) -> None:
@@ -50,6 +54,15 @@ class Whole:
 
     def on_data(self, data: bytes) -> None:
         """A piece of the body has come."""
+        self.keep(data)
+
+    def keep(self, data: bytes) -> None:
+        """Add a piece, while the answer is not too large."""
+        self.size += len(data)
+        if self.size > MAX_BYTES:
+            self.pieces.clear()
+            self.on_failure(f"the answer is larger than {MAX_BYTES} bytes")
+            return
         self.pieces.append(data)
 
     def on_end(self) -> None:
@@ -80,7 +93,7 @@ async def ask(
     request = origin.send(method, path, headers, body, reading)
     try:
         await reading.done
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, NoAnswer):
         request.cancel()
         raise
     whole = reading.pieces[0] if len(reading.pieces) == 1 else b"".join(reading.pieces)

@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tasks.serving.wire.server import ServerLimits
-from tests.serving.conftest import Bench, released, until
+from tasks.serving.wire.connection import ServerLimits
+from tests.serving.conftest import BOSS, Bench, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (
     COMPLETION,
@@ -214,7 +214,9 @@ async def test_an_engine_that_comes_late_is_found(make_raw: MakeRaw) -> None:
     engine.healthy = False
     gone = engine.port
     bench = await make_raw()
-    added = await bench.client.post("/engines", json=engine.endpoint("late").model_dump())
+    added = await bench.client.post(
+        "/engines", json=engine.endpoint("late").model_dump(), headers=BOSS
+    )
     assert added.status == 201
     (_, late) = bench.gateway.pools.all_endpoints()
     await asyncio.sleep(0.05)
@@ -310,8 +312,8 @@ async def test_an_engine_drains_and_leaves_while_it_answers(
     running = asyncio.create_task(outcome(bench))
     await until(lambda: one.asked, "the call runs")
     for _ in range(2):
-        assert (await bench.client.delete("/engines/engine:1")).status == 202
-    assert (await bench.client.delete("/engines/unknown")).status == 404
+        assert (await bench.client.delete("/engines/engine:1", headers=BOSS)).status == 202
+    assert (await bench.client.delete("/engines/unknown", headers=BOSS)).status == 404
     assert [(await bench.chat("q")).status for _ in range(2)] == [200, 200]
     assert len(one.asked) == 1 and not running.done()
     names = [each["id"] for each in await (await bench.client.get("/engines")).json()]
@@ -339,7 +341,7 @@ async def test_an_engine_is_added_while_calls_wait(make_raw: MakeRaw) -> None:
         ({"url": another.url, "odd": 1}, 400),
         ({"url": another.url, "id": "engine:2"}, 201),
     ):
-        assert (await bench.client.post("/engines", json=order)).status == status
+        assert (await bench.client.post("/engines", json=order, headers=BOSS)).status == status
     assert (await asyncio.wait_for(waiting, 5)).status == 200
     assert len(another.asked) == 1
     stuck.cancel()

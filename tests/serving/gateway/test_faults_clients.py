@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from storage import catalog as cat
-from tasks.serving.wire.server import ServerLimits
+from tasks.serving.wire.connection import ServerLimits
 from tests.serving.conftest import Bench, assert_empty, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (
@@ -145,7 +145,8 @@ async def test_a_release_while_running_waits_for_the_answer(make_raw: MakeRaw) -
 
 
 async def test_a_call_is_there_once(raw: Bench) -> None:
-    """A second one of the same id while the first runs is refused; after it, it is not."""
+    """A second one of the same id is refused, while the first runs and after it: no two rows of
+    `calls` share an id."""
     raw.engine.reply = Noticing()
     headers = {"X-Call-Id": "c"}
     running = asyncio.create_task(raw.chat("p", headers=headers))
@@ -155,7 +156,9 @@ async def test_a_call_is_there_once(raw: Bench) -> None:
     await asyncio.gather(running, return_exceptions=True)
     await until(lambda: not raw.gateway.passages, "it is over")
     raw.engine.reply = answering(whole(COMPLETION))
-    assert (await raw.chat("p", headers=headers)).status == 200
+    assert (await raw.chat("p", headers=headers)).status == 409
+    assert (await raw.chat("p", headers={"X-Call-Id": "d"})).status == 200
+    assert [row["call_id"] for row in await raw.calls()] == ["c", "d"]
     await released(raw.gateway)
 
 
@@ -287,9 +290,8 @@ async def test_many_programs_that_are_never_released(
     async def some(first: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for number in range(first, count, width):
-            head = (
-                f"POST /p/{number}/v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\n"
-            )
+            head = f"POST /p/{number}/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            head += f"Content-Length: {len(body)}\r\n"
             writer.write(head.encode() + b"\r\n" + body)
             answer = await reader.readuntil(b"\r\n\r\n")
             assert answer.startswith(b"HTTP/1.1 200")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.serving.gateway.access import Access
-from tasks.serving.gateway.passage import Passage
+from tasks.serving.gateway.stream import StreamedAnswer
 from tasks.serving.gateway.usage import Told
 from tests.serving.conftest import Bench, until
 from tests.serving.gateway.conftest import MakeRaw
@@ -180,17 +180,10 @@ async def test_usage_is_not_asked_for_where_that_is_no_field(
     assert "stream_options" not in raw.engine.asked[-1].json()
 
 
-class _Sieve(Passage):
-    """A passage's filter alone."""
-
-    def __init__(self) -> None:
-        self._tail = b""
-
-    def through(self, pieces: list[bytes]) -> bytes:
-        """What a client would get."""
-        passed = b"".join(self._without_usage(piece) for piece in pieces)
-        tail, self._tail = self._tail, b""
-        return passed + tail
+def through(pieces: list[bytes]) -> bytes:
+    """What a client would get of a stream whose usage it did not ask for."""
+    stream = StreamedAnswer([], strip=True)
+    return b"".join([*map(stream.take, pieces), stream.rest()])
 
 
 def _usage(newline: bytes) -> bytes:
@@ -218,7 +211,7 @@ def test_any_split_of_a_stream_gives_the_same_bytes(
     sent = b"".join(events)
     edges = sorted({0, len(sent), *(cut for cut in cuts if cut < len(sent))})
     pieces = [sent[a:b] for a, b in pairwise(edges)]
-    assert _Sieve().through(pieces) == expected
+    assert through(pieces) == expected
 
 
 async def test_a_stream_passes_as_it_comes(raw: Bench) -> None:

@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from tasks.serving.wire.client import Origin
+from tasks.serving.wire.connection import ServerLimits
+from tasks.serving.wire.exchange import Exchange
 from tasks.serving.wire.outbox import Outbox, outbox
-from tasks.serving.wire.server import Exchange, Server, ServerLimits
+from tasks.serving.wire.server import Server
 from tests.serving.wire.test_client import Heard
 
 WAIT_S = 10.0

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from tasks.serving.wire import server as wire_server
-from tasks.serving.wire.server import Exchange, Server, ServerLimits
+from tasks.serving.wire import connection as wire_connection
+from tasks.serving.wire.connection import ServerLimits
+from tasks.serving.wire.exchange import Exchange
+from tasks.serving.wire.server import Server
 from tests.serving.conftest import until
 
+HOST = b" HTTP/1.1\r\nHost: h\r\n"
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
 
 
@@ -115,7 +118,7 @@ async def test_a_connection_is_kept(site: Site) -> None:
 async def test_a_head_may_come_in_single_bytes(site: Site) -> None:
     """And so may a body."""
     client = await site.client()
-    for byte in b"POST /c?d=1 HTTP/1.1\r\nX-Name: value\r\nContent-Length: 3\r\n\r\nabc":
+    for byte in b"POST /c?d=1 HTTP/1.1\r\nHost: h\r\nX-Name: value\r\nContent-Length: 3\r\n\r\nabc":
         await client.send(bytes([byte]))
         await asyncio.sleep(0)
     assert await client.answer() == (200, b"/c?d=1 abc")
@@ -126,7 +129,7 @@ async def test_pipelined_requests_are_answered_in_their_order(site: Site) -> Non
     """Though the first of them is slow; and more of them than are taken at once."""
     site.handle = lambda exchange: None
     client = await site.client()
-    count = 5 * wire_server.MAX_PIPELINED
+    count = 5 * wire_connection.MAX_PIPELINED
     for number in range(count):
         await client.send(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % number)
     await until(lambda: site.exchanges, "the first has come")
@@ -154,7 +157,7 @@ async def test_a_request_that_comes_between_two_others_waits_its_turn(site: Site
 async def test_chunked_bodies_are_put_together(site: Site) -> None:
     """Of any pieces."""
     client = await site.client()
-    await client.send(b"POST /d HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await client.send(b"POST /d HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
     await client.send(b"3\r\nabc\r\n")
     await client.send(b"4\r\ndefg\r\n0\r\n\r\n")
     assert await client.answer() == (200, b"/d abcdefg")
@@ -163,7 +166,9 @@ async def test_chunked_bodies_are_put_together(site: Site) -> None:
 async def test_who_expects_to_be_told_is_told_to_go_on(site: Site) -> None:
     """100-continue: the client waits with its body until the server wants it."""
     client = await site.client()
-    await client.send(b"POST /e HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+    await client.send(
+        b"POST /e HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    )
     assert (await client.head()).startswith(b"HTTP/1.1 100 ")
     await client.send(b"ok")
     assert await client.answer() == (200, b"/e ok")
@@ -172,12 +177,12 @@ async def test_who_expects_to_be_told_is_told_to_go_on(site: Site) -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        b"POST /f HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 101\r\n\r\n",
-        b"POST /f HTTP/1.1\r\nContent-Length: 101\r\n\r\n" + b"x" * 101,
-        b"POST /f HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" + b"x" * 101 + b"\r\n",
-        b"GET /" + b"f" * 70_000 + b" HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX: " + b"f" * 70_000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: %d\r\n" % (n, n) for n in range(9999)) + b"\r\n",
+        b"POST /f" + HOST + b"Expect: 100-continue\r\nContent-Length: 101\r\n\r\n",
+        b"POST /f" + HOST + b"Content-Length: 101\r\n\r\n" + b"x" * 101,
+        b"POST /f" + HOST + b"Transfer-Encoding: chunked\r\n\r\n65\r\n" + b"x" * 101 + b"\r\n",
+        b"GET /" + b"f" * 70_000 + HOST + b"\r\n",
+        b"GET /" + HOST + b"X: " + b"f" * 70_000 + b"\r\n\r\n",
+        b"GET /" + HOST + b"" + b"".join(b"X-%d: %d\r\n" % (n, n) for n in range(9999)) + b"\r\n",
     ],
 )
 async def test_what_is_too_large_is_refused_with_a_reason(make_site: MakeSite, sent: bytes) -> None:
@@ -189,7 +194,7 @@ async def test_what_is_too_large_is_refused_with_a_reason(make_site: MakeSite, s
     assert status == 413 and b"too large" in body
     assert await client.rest() == b""
     another = await site.client()
-    await another.send(b"POST /f HTTP/1.1\r\nContent-Length: 100\r\n\r\n" + b"x" * 100)
+    await another.send(b"POST /f" + HOST + b"Content-Length: 100\r\n\r\n" + b"x" * 100)
     assert (await another.answer())[0] == 200
     assert len(site.exchanges) == 1
 
@@ -197,7 +202,7 @@ async def test_what_is_too_large_is_refused_with_a_reason(make_site: MakeSite, s
 async def test_a_header_without_an_end_takes_no_memory(site: Site) -> None:
     """The parser tells of a value when it has ended; its bytes are counted all the same."""
     client = await site.client()
-    await client.send(b"GET / HTTP/1.1\r\nX: ")
+    await client.send(b"GET /" + HOST + b"X: ")
     for _ in range(100):
         await client.send(b"x" * 65_536)
     assert (await client.answer())[0] == 413
@@ -209,7 +214,7 @@ async def test_a_refusal_can_be_read_while_the_body_still_comes(make_site: MakeS
     """Closed at once, what is still sent would reset the connection and the answer be lost."""
     site = await make_site(body_bytes=100)
     client = await site.client()
-    await client.send(b"POST /f HTTP/1.1\r\nContent-Length: 9000000\r\n\r\n")
+    await client.send(b"POST /f" + HOST + b"Content-Length: 9000000\r\n\r\n")
     for _ in range(20):
         await client.send(b"x" * 50_000)
     assert (await client.answer())[0] == 413
@@ -263,7 +268,7 @@ async def test_http_1_0_has_no_chunks(site: Site) -> None:
 async def test_a_head_request_has_no_body(site: Site) -> None:
     """Else the next answer would begin with it."""
     client = await site.client()
-    await client.send(b"HEAD /h HTTP/1.1\r\n\r\n" + GET)
+    await client.send(b"HEAD /h HTTP/1.1\r\nHost: h\r\n\r\n" + GET)
     assert b"Content-Length: 3" in await client.head()
     assert await client.answer() == (200, b"/a ")
 
@@ -298,7 +303,7 @@ async def test_an_upgrade_is_not_taken_up(site: Site) -> None:
     """Java's client asks for HTTP/2 with every first request, and takes HTTP/1.1 for an answer."""
     client = await site.client()
     more = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n"
-    await client.send(b"POST /i HTTP/1.1\r\n" + more + b"Content-Length: 2\r\n\r\nok")
+    await client.send(b"POST /i HTTP/1.1\r\nHost: h\r\n" + more + b"Content-Length: 2\r\n\r\nok")
     assert await client.answer() == (200, b"/i ok")
     await client.send(GET)
     assert await client.answer() == (200, b"/a ")

@@ -1,0 +1,49 @@
+"""Decisions as rows of `gateway_events`, with what was booked and the capacity at that moment."""
+
+from collections.abc import Callable
+from typing import Any
+
+from storage import BufferedWriter
+from storage import catalog as cat
+from tasks.serving.gateway.pools import Pools
+from tasks.serving.scheduling import Call, Program
+
+DECISION_EVENTS = frozenset(
+    ("hold", "pause", "resume", "release", "expire", "reject", "disconnect")
+)
+MAX_REASON = 200
+
+
+class EventLog:
+    """Writes the events of one gateway."""
+
+    def __init__(
+        self, recorder: BufferedWriter, cell: Callable[[], str], count: Callable[[str], None]
+    ) -> None:
+        self._recorder, self._cell, self._count = recorder, cell, count
+        self.pools: Pools | None = None
+        self.all_events = False
+        """Also what `calls` says already."""
+
+    def note(self, event: str, program: Program, call: Call | None, reason: str) -> None:
+        """A decision about a program, or about a call of its."""
+        self._count(f"event_{event}")
+        if event not in DECISION_EVENTS and not self.all_events:
+            return
+        engine = program.engine
+        row: dict[str, Any] = {"tokens": call.need_tokens if call else program.context_tokens}
+        if engine is not None and engine.capacity_tokens is not None and self.pools is not None:
+            pools = self.pools.by_name.values()
+            pool = next((p for p in pools if engine.engine_id in p.endpoints), None)
+            if pool is not None and engine is pool.endpoints[engine.engine_id].engine:
+                row["booked"] = pool.scheduler.policy.booked_tokens(engine)
+                row["capacity"] = engine.capacity_tokens
+        self._add(program.program_id, event, reason, row)
+
+    def trouble(self, reason: str) -> None:
+        """Something that is of no program: an engine that fails, a policy."""
+        self._add("", "reject", reason[:MAX_REASON], {})
+
+    def _add(self, program: str, event: str, reason: str, more: dict[str, Any]) -> None:
+        row = {"at": cat.now(), "cell_id": self._cell(), "program_id": program}
+        self._recorder.add("gateway_events", row | {"event": event, "reason": reason} | more)

@@ -1,0 +1,89 @@
+"""Which requests go through to engines: methods and paths that are listed, and nothing else.
+
+In: a request's method and target. Out: its route, whose path is decoded once and listed as decoded,
+so that an engine, which decodes what it gets, reads the same path that was decided on. A provider's
+other paths (files, batches, stored responses) are of its account, which is not the callers'.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, unquote_to_bytes
+
+from tasks.serving.gateway.access import Denied
+
+CALLS = frozenset(
+    "chat/completions completions responses messages "
+    "embeddings pooling classify score rerank".split()
+)
+"""Posts that take room on an engine: they are scheduled and recorded."""
+ADAPTERS = frozenset(("load_lora_adapter", "unload_lora_adapter"))
+"""They change what an engine serves: for who may order about, on all engines of the pool."""
+SIZES = frozenset(("tokenize", "detokenize", "messages/count_tokens"))
+"""Posts that take no room in an engine's cache."""
+MODELS = "models"
+AT_THE_ROOT = frozenset(("tokenize", "detokenize"))
+"""Engines have them beside /v1; clients that know one base URL only ask below it."""
+V1 = b"/v1/"
+
+
+class BadRequest(ValueError):
+    """The request makes no sense; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRoute:
+    """A request for an engine."""
+
+    path: bytes
+    """As the engine gets it: with the query, without the program."""
+    kind: str
+    """The path below /v1."""
+    program: str | None
+    """The one that the path names."""
+
+    @property
+    def scope(self) -> str:
+        """What its token must allow."""
+        return "admin" if self.kind in ADAPTERS else "call"
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is scheduled."""
+        return self.kind in CALLS
+
+
+def model_route(method: bytes, target: bytes) -> ModelRoute:
+    """The route of a request below /v1 or /p/<program>/v1. Raises BadRequest, Denied."""
+    whole, program = _split(target)
+    path, mark, query = whole.partition(b"?")
+    if b"%" in path:
+        path = unquote_to_bytes(path)
+    if program is not None and path[1:].decode("latin-1") in AT_THE_ROOT:
+        path = V1 + path[1:]
+    kind = path.removeprefix(V1).decode("latin-1") if path.startswith(V1) else ""
+    wanted = _method(kind)
+    if wanted is None:
+        shown = path.decode("latin-1")
+        raise Denied(404, f"{shown!r:.200} is not passed on: this gateway lists what is")
+    if method != wanted and not (wanted == b"GET" and method == b"HEAD"):
+        raise Denied(405, f"/v1/{kind} takes {wanted.decode()}")
+    if kind.startswith(MODELS):
+        path = V1 + quote(kind, safe="/").encode()
+    return ModelRoute(path + mark + query, kind, program)
+
+
+def _method(kind: str) -> bytes | None:
+    """The method that a path takes; None where it is not listed."""
+    if kind in CALLS or kind in SIZES or kind in ADAPTERS:
+        return b"POST"
+    return b"GET" if kind == MODELS or kind.startswith(MODELS + "/") else None
+
+
+def _split(target: bytes) -> tuple[bytes, str | None]:
+    """The target without its program, and the program that it names."""
+    if not target.startswith(b"/p/"):
+        return target, None
+    name, slash, rest = target[3:].partition(b"/")
+    program = unquote(name.decode("latin-1"))
+    if not program or not slash:
+        raise BadRequest("the path must be /p/<program>/v1/…")
+    return b"/" + rest, program

@@ -1,0 +1,76 @@
+"""Where an engine that was added over HTTP may be, and which keys it may be given.
+
+Whoever adds an engine makes the gateway connect somewhere and send it a key. So both are listed by
+the operator, on the command line. Addresses of this machine, of private networks and of links
+(cloud machines keep their credentials there) are refused unless listed. What counts is the address
+that is connected to, each time: a name may lead elsewhere tomorrow.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from tasks.serving.gateway.endpoint import EndpointConfig
+from tasks.serving.wire.client import Permits
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class Targets:
+    """What the operator has listed."""
+
+    def __init__(self, hosts: Iterable[str] = (), keys: Iterable[str] = ()) -> None:
+        """`hosts`: names, addresses or networks (10.0.0.0/8); `keys`: environment variables."""
+        self._names: set[str] = set()
+        self._networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
+        self.keys = frozenset(keys)
+        for host in hosts:
+            self.list_host(host)
+
+    def list_host(self, host: str) -> None:
+        """Allow a name, an address or a network."""
+        try:
+            self._networks.append(ipaddress.ip_network(host, strict=False))
+        except ValueError:
+            self._names.add(host.lower())
+
+    def check(self, config: EndpointConfig) -> Permits | None:
+        """What an engine may connect to: None for anywhere, its host is listed by name.
+
+        Raises ValueError for a key or an address that is not listed.
+        """
+        key = config.api_key_env
+        if key is not None and key not in self.keys:
+            raise ValueError(
+                f"api_key_env: {key} is not listed; start the gateway with --engine-key {key}"
+            )
+        host = (urlsplit(config.url).hostname or "").lower()
+        if host in self._names:
+            return None
+        if _address(host) is not None and not self.permits(host):
+            raise ValueError(
+                f"url: {host} is no public address; start the gateway with --allow-engine {host}"
+            )
+        return self.permits
+
+    def permits(self, address: str) -> bool:
+        """Whether an address is public, or listed."""
+        found = _address(address)
+        if found is None:
+            return False
+        listed = any(found in network for network in self._networks)
+        return listed or (found.is_global and not found.is_multicast)
+
+
+def _address(text: str) -> Address | None:
+    """The address, of one IPv4 that is wrapped in IPv6 the inner one; None for a name."""
+    try:
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv6Address):
+        if found in NAT64:
+            return ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        return found.ipv4_mapped or found.sixtofour or found
+    return found

@@ -1,0 +1,395 @@
+"""A client's connection: bytes in, one exchange at a time to the server's handler, bytes out.
+
+Who may do what is decided when a request's head is there, before any of its body is kept. What all
+connections keep of bodies together is bounded (`ServerLimits.buffered_bytes`). When a connection is
+lost it lets go of everything at once: nothing of it waits for the garbage collector.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import httptools
+
+from tasks.serving.wire.exchange import Exchange, Refused
+from tasks.serving.wire.messages import Headers, head, lowered, status_line
+from tasks.serving.wire.outbox import outbox
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_PIPELINED = 8
+WRITE_HIGH_BYTES = 256 * 1024
+UPGRADING = frozenset((b"connection", b"upgrade", b"http2-settings", b"expect"))
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+TOO_LARGE, TIMEOUT, BAD_REQUEST, OUR_FAULT, TOO_BUSY = 413, 408, 400, 500, 503
+LINGER_S = 2.0
+"""For a client to read why its request is refused, while what it still sends is thrown away."""
+REFUSED_BODY_BYTES = 64 * 1024
+"""So much of a refused request's body is read (and thrown away) for the connection to be kept."""
+DECISIVE = frozenset(
+    b"host origin content-type content-length transfer-encoding expect authorization "
+    b"x-api-key".split()
+)
+"""Headers that a server decides by: each may be given once only."""
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """What clients may take."""
+
+    body_bytes: int = 64 * 2**20
+    """Of one request."""
+    buffered_bytes: int = 2**30
+    """Of all requests together that are arriving, waiting or being answered; more get 503."""
+    receive_s: float = 60.0
+    """For a whole request to arrive."""
+    idle_s: float = 300.0
+    """For a connection without a request."""
+    stalled_s: float = 300.0
+    """For a reader that takes nothing of what is sent."""
+    connections: int = 20_000
+
+
+class Owner(Protocol):
+    """What a connection needs of its server."""
+
+    limits: ServerLimits
+    connections: "set[Connection]"
+    closing: bool
+    buffered: int
+    handler: Callable[[Exchange], None]
+    screen: Callable[[bytes, bytes, Mapping[bytes, bytes]], Any]
+
+    def release(self, size: int) -> None:
+        """So many bytes of bodies are not needed any more."""
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection."""
+
+    def __init__(self, server: Owner) -> None:
+        self.server = server
+        self.exchange: Exchange | None = None
+        self.peer = ""
+        self.since = time.monotonic()  # of the state it is in
+        self.stalled_since: float | None = None
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._outbox, self._out = outbox(), list[bytes]()
+        self._next: deque[Exchange] = deque()
+        self._receiving = False
+        self._last = False  # the last request of this connection has come: no byte after it counts
+        self._fault: Refused | None = None  # why the parser was stopped
+        self._refused_at: float | None = None
+        self._target = self._method = b""
+        self._headers: Headers = []
+        self._heading: Headers | None = None  # the headers of a head that is not whole yet
+        self._head_data: list[bytes] = []  # what that head came in
+        self._searched = 0  # so much of it was other heads
+        self._heading_bytes = 0
+        self._size = 0
+        self._body: list[bytes] = []
+        self._kept_bytes = 0  # this connection's share of `server.buffered`
+        self._pass: Any = None
+        self._refusal: Refused | None = None
+
+    # asyncio's
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]
+        transport.set_write_buffer_limits(WRITE_HIGH_BYTES)  # type: ignore[attr-defined]
+        name = transport.get_extra_info("peername")
+        self.peer = str(name[0]) if isinstance(name, tuple) and name else ""
+        self.server.connections.add(self)
+        if len(self.server.connections) > self.server.limits.connections:
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused_at is not None or self._last:
+            return
+        heading = self._heading
+        self._head_data.append(data)
+        self._searched = 0
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            if not self._last:  # a byte after the last request is nobody's
+                self._refuse(self._fault or _plain_refusal(BAD_REQUEST))
+        else:
+            if self._heading is None:
+                self._head_data.clear()
+            elif heading is self._heading:
+                # The parser says nothing of a name or value before its end.
+                self._heading_bytes += len(data)
+                if self._heading_bytes > MAX_HEAD_BYTES:
+                    self._refuse(_plain_refusal(TOO_LARGE))
+            else:
+                del self._head_data[:-1]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.server.connections.discard(self)
+        self._transport = None
+        waiting, self._next = self._next, deque()
+        exchange, self.exchange = self.exchange, None
+        self._let_go()
+        self._parser = None  # it holds our methods, and we hold it
+        for each in ([exchange] if exchange else []) + list(waiting):
+            _give_up(each)
+
+    def pause_writing(self) -> None:
+        self.stalled_since = time.monotonic()
+        if self.exchange is not None and self.exchange.on_writable is not None:
+            self.exchange.on_writable(False)
+
+    def resume_writing(self) -> None:
+        self.stalled_since = None
+        if self.exchange is not None and self.exchange.on_writable is not None:
+            self.exchange.on_writable(True)
+
+    # httptools'
+
+    def on_message_begin(self) -> None:
+        self._receiving, self.since = True, time.monotonic()
+        self._size = self._heading_bytes = 0
+        self._target, self._headers, self._body = b"", [], []
+        self._pass = self._refusal = None
+        self._heading = self._headers
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+        self._grow(len(url), MAX_HEAD_BYTES)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+        self._grow(len(name) + len(value), MAX_HEAD_BYTES)
+
+    def on_headers_complete(self) -> None:
+        self._size, self._heading = 0, None
+        self._method = self._parser.get_method()
+        known = self._decisive()
+        length = int(known.get(b"content-length", b"0"))
+        if length > self.server.limits.body_bytes:
+            self._stop(_plain_refusal(TOO_LARGE))
+        try:
+            self._pass = self.server.screen(self._method, self._target, known)
+        except Refused as refused:
+            if length > REFUSED_BODY_BYTES or b"expect" in known:
+                self._stop(refused)
+            self._refusal = refused
+            return
+        if known.get(b"expect", b"").lower() == b"100-continue" and self.exchange is None:
+            self.write(CONTINUE)  # else it would stand amid another answer
+
+    def on_body(self, body: bytes) -> None:
+        size = len(body)
+        if self._refusal is not None:
+            self._size += size
+            if self._size > REFUSED_BODY_BYTES:
+                self._stop(self._refusal)
+            return
+        self._body.append(body)
+        self._kept_bytes += size
+        self.server.buffered += size
+        if self.server.buffered > self.server.limits.buffered_bytes:
+            self._stop(_plain_refusal(TOO_BUSY))
+        self._grow(size, self.server.limits.body_bytes)
+
+    def on_message_complete(self) -> None:
+        self._receiving, self.since = False, time.monotonic()
+        if self._parser.should_upgrade():
+            return  # read again without that wish
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        exchange = Exchange(self, self._method, self._target, self._headers, body)
+        exchange.pass_, exchange.refused = self._pass, self._refusal
+        self._last = not self._parser.should_keep_alive()
+        exchange.keep_alive = not self._last and not self.server.closing
+        self._body = []
+        if self.exchange is None and not self._next:
+            self._handle(exchange)
+        else:
+            self._next.append(exchange)
+            if len(self._next) >= MAX_PIPELINED and self._transport is not None:
+                self._transport.pause_reading()
+
+    # the exchange's
+
+    @property
+    def takes_chunks(self) -> bool:
+        """Whether the client knows answers in chunks; else an answer ends with its connection."""
+        return bool(self._parser.get_http_version() != "1.0")
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, if anybody is there."""
+        if self._transport is not None:
+            self._out.append(data)
+            if len(self._out) == 1:
+                self._outbox.add(self)
+
+    def flush(self) -> None:
+        """Hand what waits over to the kernel."""
+        out, transport = self._out, self._transport
+        if out and transport is not None and not transport.is_closing():
+            transport.write(out[0] if len(out) == 1 else b"".join(out))
+        self._out = []
+
+    def done(self, exchange: Exchange) -> None:
+        """The answer has ended: the connection is free for the next request."""
+        self.exchange, self.since = None, time.monotonic()
+        self._release(len(exchange.body))
+        if not exchange.keep_alive or self.server.closing:
+            self.close()
+        elif self._next:
+            if len(self._next) == MAX_PIPELINED and self._transport is not None:
+                self._transport.resume_reading()
+            # Not at once: a long pipeline must not become a deep stack.
+            asyncio.get_running_loop().call_soon(self._handle_next)
+
+    def close(self) -> None:
+        """Close when all is sent."""
+        self.flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what the kernel takes now still goes out."""
+        self.flush()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def sweep(self, now: float) -> None:
+        """End it if it is too slow."""
+        limits = self.server.limits
+        if self.stalled_since is not None and now - self.stalled_since > limits.stalled_s:
+            self.abort()
+        elif self._refused_at is not None:
+            if now - self._refused_at > LINGER_S:
+                self.abort()
+        elif self._receiving and self.exchange is None and now - self.since > limits.receive_s:
+            self._refuse(_plain_refusal(TIMEOUT))
+        elif not self._receiving and self.exchange is None and now - self.since > limits.idle_s:
+            self.close()
+
+    def _handle_next(self) -> None:
+        if self.exchange is None and self._next:
+            self._handle(self._next.popleft())
+
+    def _handle(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        try:
+            if exchange.refused is not None:
+                refused = exchange.refused
+                exchange.respond(refused.status, refused.headers, refused.body)
+            else:
+                self.server.handler(exchange)
+        except Exception as error:  # a fault of ours: said, and never the client's
+            _report(exchange, error)
+            if not exchange.started:
+                self._answer(_plain_refusal(OUR_FAULT))
+            self.close()
+            _give_up(exchange)
+
+    # a request's head
+
+    def _decisive(self) -> dict[bytes, bytes]:
+        """The headers that are decided by. Stops the parser where the head is not sound HTTP/1.1:
+        what two parsers could read in two ways is read in none."""
+        known: dict[bytes, bytes] = {}
+        for name, value in self._headers:
+            lower = lowered(name)
+            if lower in DECISIVE:
+                if lower in known:
+                    self._stop(_plain_refusal(BAD_REQUEST))
+                known[lower] = value
+        coding = known.get(b"transfer-encoding", b"chunked")
+        if (
+            coding.strip().lower() != b"chunked"
+            or (b"host" not in known and self._parser.get_http_version() != "1.0")
+            or not self._has_plain_first_line()
+        ):
+            self._stop(_plain_refusal(BAD_REQUEST))
+        return known
+
+    def _has_plain_first_line(self) -> bool:
+        """Whether the request's first line has one space where one belongs; the parser takes
+        several."""
+        text = b"".join(self._head_data)
+        self._head_data = [text]
+        line = b"%b %b HTTP/1." % (self._method, self._target)
+        at = text.find(line, self._searched)
+        self._searched = at + len(line)
+        return at >= 0
+
+    def _grow(self, size: int, limit: int) -> None:
+        self._size += size
+        if self._size > limit:
+            self._stop(_plain_refusal(TOO_LARGE))
+
+    def _stop(self, refused: Refused) -> None:
+        """End the parser's work, from one of its callbacks; `data_received` hears of it."""
+        self._fault = refused
+        raise refused
+
+    def _refuse(self, refused: Refused) -> None:
+        """Answer what cannot be understood, and close: what follows on it cannot be either."""
+        self._body = []
+        if self.exchange is not None or self._transport is None:
+            self.close()
+            return
+        self._let_go()
+        self._answer(refused)
+        # Closed at once, what the client still sends would reset the connection, and it would
+        # never read the answer.
+        self._refused_at = time.monotonic()
+        self.flush()
+        self._transport.write_eof()
+
+    def _answer(self, refused: Refused) -> None:
+        first = head(status_line(refused.status), [*refused.headers, (b"Connection", b"close")])
+        self.write(b"%bContent-Length: %d\r\n\r\n%b" % (first, len(refused.body), refused.body))
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Go on in HTTP/1.1: read the request as if it had not asked, with its body."""
+        if self._method == b"CONNECT":
+            self._refuse(_plain_refusal(BAD_REQUEST))
+            return
+        kept = [header for header in self._headers if header[0].lower() not in UPGRADING]
+        first = head(b"%b %b HTTP/1.1\r\n" % (self._method, self._target), kept)
+        self._parser = httptools.HttpRequestParser(self)
+        self._head_data.clear()
+        self.data_received(first + b"\r\n" + rest)
+
+    # what is kept of bodies
+
+    def _release(self, size: int) -> None:
+        size = min(size, self._kept_bytes)
+        self._kept_bytes -= size
+        self.server.release(size)
+
+    def _let_go(self) -> None:
+        self._body, self._head_data, self._headers, self._heading = [], [], [], None
+        self._release(self._kept_bytes)
+
+
+def _give_up(exchange: Exchange) -> None:
+    """Tell whoever works at it that nobody waits for the answer."""
+    try:
+        if exchange.on_gone is not None:
+            exchange.on_gone()
+    except Exception as error:  # the others on this connection are to hear of it too
+        _report(exchange, error)
+
+
+def _report(exchange: Exchange, error: Exception) -> None:
+    context = {"message": f"{exchange.method!r} {exchange.target!r}", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(context)
+
+
+def _plain_refusal(status: int) -> Refused:
+    words = status_line(status).split(b" ", 2)[2].strip().lower()
+    body = b'{"error": {"message": "%b", "type": "gateway_error", "code": %d}}' % (words, status)
+    return Refused(status, [(b"Content-Type", b"application/json")], body)

@@ -1,0 +1,113 @@
+"""One request and its answer, as a server's handler sees them."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tasks.serving.wire.messages import Headers, head, status_line
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+class Refused(Exception):
+    """A request that gets no further than its head: the answer that it gets instead."""
+
+    def __init__(self, status: int, headers: Headers, body: bytes) -> None:
+        super().__init__(status, body)
+        self.status, self.headers, self.body = status, headers, body
+
+
+class Line(Protocol):
+    """What an exchange needs of its connection."""
+
+    exchange: "Exchange | None"
+    peer: str
+
+    @property
+    def takes_chunks(self) -> bool:
+        """Whether the client knows answers in chunks."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+
+    def done(self, exchange: "Exchange") -> None:
+        """The answer has ended."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
+class Exchange:
+    """One request and its answer. The handler answers by `respond`, or `start`, `send`, `end`."""
+
+    __slots__ = (
+        "_chunked", "_line", "body", "headers", "keep_alive", "method", "on_gone",
+        "on_writable", "pass_", "refused", "started", "target",
+    )  # fmt: skip
+
+    def __init__(
+        self, line: Line, method: bytes, target: bytes, headers: Headers, body: bytes
+    ) -> None:
+        self._line = line
+        self.method, self.target, self.headers, self.body = method, target, headers, body
+        self.keep_alive = True
+        self.started = self._chunked = False
+        self.pass_: Any = None
+        """What the server's `screen` made of the head."""
+        self.refused: Refused | None = None
+        self.on_gone: Callable[[], None] | None = None
+        """Called when the client goes away before the answer has ended."""
+        self.on_writable: Callable[[bool], None] | None = None
+        """Called with False when the client reads too slowly, with True when it has caught up."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody is there to answer."""
+        return self._line.exchange is not self
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        return self._line.peer
+
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole answer."""
+        if self.gone:
+            return
+        assert not self.started, "the answer has begun"
+        first = head(status_line(status), headers)
+        if not self.keep_alive:
+            first += b"Connection: close\r\n"
+        sent = b"" if self.method == b"HEAD" else body
+        self._line.write(b"%bContent-Length: %d\r\n\r\n%b" % (first, len(body), sent))
+        self._line.done(self)
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Begin an answer whose length is not known."""
+        if self.gone:
+            return
+        self.started, self._chunked = True, self._line.takes_chunks
+        self.keep_alive = self.keep_alive and self._chunked
+        first = head(status_line(status), headers)
+        if not self.keep_alive:
+            first += b"Connection: close\r\n"
+        if self._chunked:
+            first += b"Transfer-Encoding: chunked\r\n"
+        self._line.write(first + b"\r\n")
+
+    def send(self, data: bytes) -> None:
+        """Send a piece of an answer that was begun."""
+        if data and self._line.exchange is self:
+            framed = b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
+            self._line.write(framed)
+
+    def end(self) -> None:
+        """End an answer that was begun."""
+        if not self.gone:
+            if self._chunked:
+                self._line.write(LAST_CHUNK)
+            self._line.done(self)
+
+    def abort(self) -> None:
+        """Cut the connection: the only honest end of an answer that cannot be finished."""
+        if not self.gone:
+            self._line.abort()

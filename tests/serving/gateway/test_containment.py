@@ -1,0 +1,219 @@
+"""A fault at any step of one call's way ends that call, and nobody else's.
+
+Found by an attack: an error made by one program's body met the loop that admits others, and they
+hung for as long as they may be held.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tasks.serving.gateway import app as gateway_app
+from tasks.serving.gateway.app import Gateway
+from tasks.serving.gateway.endpoint import Endpoint
+from tasks.serving.gateway.estimate import PromptSizes
+from tasks.serving.gateway.passage import Passage
+from tasks.serving.gateway.record import Record
+from tasks.serving.gateway.recording import Recording
+from tasks.serving.scheduling import Cap, Policy, Scheduler
+from tests.serving.conftest import Bench, released, until
+from tests.serving.gateway.conftest import MakeRaw
+from tests.serving.gateway.raw_engine import COMPLETION, answering, delta, streaming, whole
+
+VICTIM = "victim"
+
+
+class Poisoned(RuntimeError):
+    """A fault that no code expects."""
+
+
+def program_of(arguments: tuple[Any, ...]) -> str | None:
+    """Whose call a function was called for, as far as its arguments say."""
+    for each in arguments:
+        for name in ("asked", "program"):
+            inner = getattr(each, name, None)
+            found = getattr(inner, "program", None) or getattr(inner, "program_id", None)
+            if isinstance(found, str):
+                return found
+        found = getattr(each, "program", None) or getattr(each, "program_id", None)
+        if isinstance(found, str):
+            return found
+        if each == VICTIM or (b"X-Program-Id", VICTIM.encode()) in (
+            getattr(each, "headers", None) or ()
+        ):
+            return VICTIM
+    return None
+
+
+def poisoned(function: Callable[..., Any], hits: list[str]) -> Callable[..., Any]:
+    """As `function`, but it raises for the victim, and says so in `hits`."""
+
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        if program_of((*arguments, *named.values())) == VICTIM:
+            hits.append(function.__name__)
+            raise Poisoned(function.__name__)
+        return function(*arguments, **named)
+
+    return wrapped
+
+
+ONLY_STREAMED = {"_end_stream", "first_token"}
+ONLY_WHOLE = {"_end_whole", "learn"}
+STEPS: list[tuple[Any, str]] = [
+    (gateway_app, "read_request"),
+    (PromptSizes, "estimate"),
+    (PromptSizes, "learn"),
+    (PromptSizes, "question"),
+    (Scheduler, "arrive"),
+    (Cap, "arrived"),
+    (Cap, "admitted"),
+    (Cap, "finished"),
+    (Policy, "first_token"),
+    (Cap, "reason"),
+    (Passage, "_send"),
+    (Passage, "_prepare"),
+    (Passage, "_begin"),
+    (Passage, "_take"),
+    (Passage, "_end_stream"),
+    (Passage, "_end_whole"),
+    (Passage, "_passed"),
+    (Passage, "cost_usd"),
+    (Record, "cost_usd"),
+    (Record, "spend"),
+    (Record, "rows"),
+    (Recording, "soon"),
+    (Gateway, "note_admitted"),
+    (Gateway, "_account"),
+    (Gateway, "_record"),
+    (Gateway, "_let_rest"),
+]
+
+
+@pytest.fixture
+async def faults() -> list[BaseException]:
+    """What was reported to the loop."""
+    told: list[BaseException] = []
+
+    def note(_: Any, context: dict[str, Any]) -> None:
+        told.append(context["exception"])
+
+    asyncio.get_running_loop().set_exception_handler(note)
+    return told
+
+
+async def outcome(bench: Bench, program: str, stream: bool) -> int:
+    """A call's status; 0 where its answer broke off."""
+    try:
+        answer = await bench.chat(program, stream=stream)
+        await answer.read()
+    except Exception:
+        return 0
+    return int(answer.status)
+
+
+async def victim_among_others(bench: Bench, stream: bool) -> tuple[int, list[int]]:
+    """Behind a program that has the only place: an innocent one, the victim, another innocent."""
+    assert await outcome(bench, "first", False) == 200
+    waiting = []
+    for name in ("before", VICTIM, "after"):
+        waiting.append(asyncio.create_task(outcome(bench, name, stream and name == VICTIM)))
+        await asyncio.sleep(0.02)
+    for name in ("first", "before", VICTIM, "after"):
+        await bench.release(name)
+        await asyncio.sleep(0.02)
+    before, victim, after = await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    return victim, [before, after]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
+async def test_a_fault_at_any_step_is_its_own_calls(
+    make_raw: MakeRaw,
+    monkeypatch: pytest.MonkeyPatch,
+    faults: list[BaseException],
+    owner: Any,
+    name: str,
+    stream: bool,
+) -> None:
+    """The innocent are answered, nothing stays booked, and the fault is on record."""
+    bench, hits = await make_raw(policy="cap", options={"limit": 1}), list[str]()
+    monkeypatch.setattr(owner, name, poisoned(getattr(owner, name), hits))
+    body = streaming(delta("x", "stop")) if stream else answering(whole(COMPLETION))
+
+    async def reply(asked: Any, wire: Any) -> None:
+        chosen = body if b'"stream"' in asked.body else answering(whole(COMPLETION))
+        await chosen(asked, wire)
+
+    bench.engine.reply = reply
+    victim, innocent = await victim_among_others(bench, stream)
+    assert innocent == [200, 200]
+    assert victim in (0, 200, 500)
+    assert bool(hits) is (name not in (ONLY_WHOLE if stream else ONLY_STREAMED))
+    recorded = bench.gateway.recorder.last_error  # a row that cannot be made is told there
+    assert len(faults) >= len(set(hits)) or "Poisoned" in (recorded or "")
+    (endpoint,) = bench.gateway.pools.all_endpoints()
+    assert (endpoint.failed_calls, endpoint.engine.accepting) == (0, True), "it was no engine's"
+    monkeypatch.undo()
+    await released(bench.gateway)
+
+
+async def test_a_victim_without_a_name_is_told(
+    make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch, faults: list[BaseException]
+) -> None:
+    """A step that fails for everybody answers everybody, with 500, at once."""
+    bench = await make_raw()
+
+    def broken(*_: Any) -> None:
+        raise Poisoned("authorize")
+
+    monkeypatch.setattr(Endpoint, "authorize", broken)
+    assert await asyncio.gather(*(outcome(bench, f"p{n}", False) for n in range(5))) == [500] * 5
+    monkeypatch.undo()
+    assert await outcome(bench, "p", False) == 200
+    assert len(faults) == 5 and bench.gateway.counts["faults"] == 5
+    await released(bench.gateway)
+
+
+async def test_a_policy_that_admits_nobody_any_more_keeps_nobody_waiting(
+    make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch, faults: list[BaseException]
+) -> None:
+    """Who waits is told 500 instead of being held for ever; when it works again, so does all."""
+    bench = await make_raw(policy="cap", options={"limit": 1})
+    assert await outcome(bench, "first", False) == 200
+    waiting = asyncio.create_task(outcome(bench, "second", False))
+    await bench.until_held("second")
+
+    def broken(*_: Any) -> Any:
+        raise Poisoned("admit")
+
+    monkeypatch.setattr(Cap, "admit", broken)
+    await bench.release("first")
+    assert await asyncio.wait_for(waiting, 5) == 500
+    assert await outcome(bench, "third", False) == 500
+    monkeypatch.undo()
+    assert await outcome(bench, "fourth", False) == 200
+    await released(bench.gateway)
+
+
+async def test_a_fault_beside_a_call_is_told(
+    make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch, faults: list[BaseException]
+) -> None:
+    """A task of the gateway's own that fails is reported, not forgotten until it is collected."""
+    bench = await make_raw()
+
+    async def fail() -> None:
+        raise Poisoned("beside")
+
+    bench.gateway.spawn(fail())
+    await until(lambda: faults, "it is told")
+    assert bench.gateway.counts["faults"] == 1
+
+
+def test_the_simulator_hears_of_a_policys_fault() -> None:
+    """Where nobody waits there is nobody to protect: a fault is a fault."""
+    scheduler = Scheduler(Policy())
+    scheduler.policy.arrived = poisoned(scheduler.policy.arrived, [])  # type: ignore[method-assign]
+    with pytest.raises(Poisoned):
+        scheduler.arrive(VICTIM, "c", 1, 1, 0.0)

@@ -2,19 +2,21 @@
 
 - HumanEval, MBPP: ``{"tests": Python that raises where the code is wrong, "entry_point": name,
   "prompt": what the code continues}``; where the tests define ``check``, it is called with the
-  entry point, as HumanEval does.
+  entry point, as HumanEval does; test cases of `unittest` are run.
 - LiveCodeBench: ``{"cases": [{"input": text, "output": text}], "entry_point": name or nothing}``.
   Without an entry point the code is a program that reads standard input; with one it is a function
   (or a method of ``Solution``) that takes a JSON value a line. One run of the sandbox a case,
-  stopped at the first that fails. What is expected stays outside the sandbox.
+  stopped at the first that fails.
 
 The code is the last fenced Python block that defines the entry point, else the last one, else (no
 fence at all) the whole message. Code that lacks the entry point's definition continues the prompt;
 code that has it gets what stands before that definition in the prompt: imports and other functions.
 
-Right is code that passes all tests within the sandbox's limits. Tests run in the code's own
-process, so code made to cheat can: `exit` and printing do not pass, but tampering with Python's
-builtins could. The limit of time is the sandbox's, for each run.
+Right is code that passes all tests within the sandbox's limits. What is expected, the comparison
+and the verdict are never in the process that runs the code: tests run in a sandbox of their own and
+get plain data back (`code_talk`), cases are compared here. Tests that cannot be run so (they pass
+objects of their own classes to the code) are a ScorerFailed. The limit of time is the sandbox's,
+for each run.
 """
 
 import inspect
@@ -22,10 +24,11 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tasks.agents.sandbox import SandboxUnavailable
-from tasks.scoring import code_child
+from tasks.scoring import code_child, code_talk
 from tasks.scoring.code_child import digest_of_output, digest_of_value
 from tasks.scoring.score import Attempted, Means, Needs, Runs, Score, ScorerFailed
 from tasks.scoring.target import needed, said
@@ -60,16 +63,20 @@ def completed(code: str, prompt: str, entry_point: str | None) -> str:
         return code
     if not _definition(code, entry_point):
         return prompt + code
-    start = _definition(prompt, entry_point)
-    before = prompt[: start.start()] if start and not start[0][0].isspace() else ""  # not a method
-    return f"{before}\n{code}"
+    return f"{before_definition(prompt, entry_point)}\n{code}"
+
+
+def before_definition(prompt: str, entry_point: str | None) -> str:
+    """What a prompt has before the function that is asked for: imports, other functions."""
+    start = _definition(prompt, entry_point) if entry_point else None
+    return prompt[: start.start()] if start and not start[0][0].isspace() else ""  # not a method
 
 
 class Code:
     """The code passes its tests."""
 
     name: str = "code"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "sandbox"
 
     async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
@@ -83,34 +90,56 @@ class Code:
         code = last_code(said(attempted), entry_point)
         if code is None or not code.strip():
             return Score(self.name, self.version, 0.0, False, detail={"status": "no code"})
-        source = completed(code, target.get("prompt", ""), entry_point)
+        prompt = target.get("prompt", "")
+        source = completed(code, prompt, entry_point)
         try:
             if "cases" in target:
                 cases = needed(target, "cases", list)
                 detail = await _run_cases(means.sandbox, source, entry_point, cases)
             else:
                 tests = needed(target, "tests", str)
-                detail = await _run_tests(means.sandbox, source, entry_point, tests)
+                before = before_definition(prompt, entry_point)
+                detail = await _run_tests(means.sandbox, source, Tests(tests, before, entry_point))
         except SandboxUnavailable as error:
             raise ScorerFailed(f"code: {error}") from error
         correct = detail["status"] == "ok"
         return Score(self.name, self.version, float(correct), correct, code, detail)
 
 
-async def _run_tests(
-    sandbox: Runs, source: str, entry_point: str | None, tests: str
-) -> dict[str, Any]:
-    # Only the end of the tests prints this: a program that exits early has not passed them.
-    mark = secrets.token_hex(16)
-    call = (
-        f"\ncheck({entry_point})" if entry_point and re.search(r"^def check\(", tests, re.M) else ""
-    )
-    whole = f"{source}\n\n{tests}{call}\n"
-    ran = await sandbox.run(_program(f"run_tests({whole!r})", mark))
-    if ran.status == "ok" and ran.output.rstrip().endswith(f"{mark} passed"):
+@dataclass(frozen=True)
+class Tests:
+    """What a solution is tested by."""
+
+    text: str
+    prelude: str
+    """What of the prompt the tests may use."""
+    entry_point: str | None
+
+    def program(self) -> str:
+        """What goes into the tests' sandbox."""
+        call = ""
+        if self.entry_point and re.search(r"^def check\(", self.text, re.M):
+            call = f"\ncheck({self.entry_point})"
+        given = (self.prelude, self.text + call, self.entry_point)
+        arguments = ", ".join(map(repr, given))
+        return f"{inspect.getsource(code_talk)}\nrun_tests({arguments}, send, receive)\n"
+
+
+async def _run_tests(sandbox: Runs, source: str, tests: Tests) -> dict[str, Any]:
+    """Raises ScorerFailed where the tests themselves cannot be run."""
+    answerer = f"{inspect.getsource(code_talk)}\nanswer({source!r}, send, receive)\n"
+    talk = await sandbox.talk(tests.program(), answerer)
+    if talk.word is None:
+        output = talk.errors[-_SHOWN_CHARS:]
+        if talk.status == "ok":
+            return {"status": "exit before the tests ended", "output": output}
+        return {"status": talk.status, "output": output}
+    verdict = json.loads(talk.word)
+    if "broken" in verdict:
+        raise ScorerFailed(f"code: the tests cannot be run: {verdict['broken']}")
+    if verdict["passed"] is True:
         return {"status": "ok"}
-    status = "exit before the tests ended" if ran.status == "ok" else ran.status
-    return {"status": status, "output": ran.output[-_SHOWN_CHARS:]}
+    return {"status": "error", "output": verdict["output"][-_SHOWN_CHARS:]}
 
 
 async def _run_cases(

@@ -56,6 +56,10 @@ class Runs(Protocol):
         """Run a program; `.status` is ``ok``, ``timeout`` or ``error``, `.output` its output."""
         ...
 
+    async def talk(self, asker: str, answerer: str) -> Any:
+        """Have two programs speak; `.word` is the asker's last, None where one ended before it."""
+        ...
+
 
 class Asks(Protocol):
     """What scorers use of a judge."""

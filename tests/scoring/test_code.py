@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tasks.agents.sandbox import Sandbox, SandboxResult, SandboxUnavailable
+from tasks.agents.sandbox import Sandbox, SandboxResult, SandboxUnavailable, Talk
 from tasks.scoring import Attempted, Means, Score, ScorerFailed
 from tasks.scoring.code import Code, completed, last_code
 from tasks.scoring.code_child import digest_of_output
@@ -88,10 +88,25 @@ async def test_what_is_expected_stays_outside() -> None:
             seen.append(code)
             return SandboxResult("", "ok", 0.0)
 
+        async def talk(self, asker: str, answerer: str) -> Any:
+            seen.append(answerer)
+            return Talk(None, "ok", None, "", 0.0)
+
     target = {"cases": [{"input": "in-4711", "output": "out-4711"}]}
     await Code().score(target, Attempted(None, "print(1)"), Means(sandbox=Keeping()))
     assert "in-4711" in seen[0] and "out-4711" not in seen[0]
     assert digest_of_output("out-4711") not in seen[0]
+    tests = {"tests": "assert f(1) == 'out-4711'", "entry_point": "f"}
+    await Code().score(tests, Attempted(None, "def f(x): return 1"), Means(sandbox=Keeping()))
+    assert "def f" in seen[1] and "out-4711" not in seen[1]
+
+
+async def test_the_answer_must_come_by_its_mark(sandbox: Sandbox) -> None:
+    """A program that prints the digest of the right answer itself has not given the answer."""
+    digest = digest_of_output("3")
+    for code in (f"import os\nos.write(1, b'{digest}\\n')\nos._exit(0)", f"print('{digest}')"):
+        target = {"cases": [{"input": "1 2", "output": "3"}]}
+        assert not (await scored(sandbox, target, block(code))).correct
 
 
 async def test_a_function_by_json_lines(sandbox: Sandbox) -> None:
@@ -121,6 +136,9 @@ def test_outputs(one: str, other: str, alike: bool) -> None:
 async def test_without_a_sandbox_it_is_an_error() -> None:
     class Broken:
         async def run(self, code: str) -> Any:
+            raise SandboxUnavailable("no level")
+
+        async def talk(self, asker: str, answerer: str) -> Any:
             raise SandboxUnavailable("no level")
 
     for means in (Means(), Means(sandbox=Broken())):

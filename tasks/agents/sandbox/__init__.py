@@ -12,6 +12,7 @@ environment, no input and an empty working folder that vanishes with it: once an
 from tasks.agents.sandbox.run import Sandbox
 from tasks.agents.sandbox.session import SandboxSession
 from tasks.agents.sandbox.sessions import SandboxSessions
+from tasks.agents.sandbox.talk import Talk
 from tasks.agents.sandbox.values import SandboxLimits, SandboxResult, SandboxUnavailable, Status
 from tasks.agents.sandbox.walls import LEVELS, strongest_level
 
@@ -24,5 +25,6 @@ __all__ = [
     "SandboxSessions",
     "SandboxUnavailable",
     "Status",
+    "Talk",
     "strongest_level",
 ]

@@ -55,6 +55,43 @@ def serve_cells(ready: bytes, settings: dict[str, Any]) -> None:
             os.write(err, header[0] + outcome)
 
 
+def converse(ready: bytes, settings: dict[str, Any]) -> None:
+    """Run the program that comes as the first message. It has `send` and `receive`, for messages of
+    bytes: a line with their length, then so many. What it prints goes nowhere.
+    """
+    import fcntl
+    import os
+    import sys
+
+    # Out of the way of what a program takes for its own: 0 to 2, and the next free ones.
+    given, out = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 60) for number in (0, 1))
+    module = lower(**settings)
+    os.dup2(0, 1)  # what nothing is read from is written to nowhere
+    incoming = os.fdopen(given, "rb")
+    os.write(2, ready)
+
+    def receive() -> bytes:
+        header = incoming.readline()
+        if not header:
+            os._exit(0)  # the other side is over
+        return incoming.read(int(header))
+
+    def send(data: bytes) -> None:
+        left = memoryview(b"%d\n%b" % (len(data), data))
+        while left:
+            left = left[os.write(out, left) :]
+
+    source = receive()
+    module.send, module.receive = send, receive
+    try:
+        exec(compile(source, "<program>", "exec", dont_inherit=True), module.__dict__)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        show_error(error, source, "<program>")
+        sys.exit(1)
+
+
 def run_cell(source: bytes, name: str, variables: dict[str, Any]) -> bytes:
     """Run one cell and show its last expression's value; b"o", or b"e" if it raised."""
     import ast
@@ -207,5 +244,5 @@ def fence(scratch: str, files: int) -> None:
     sys.addaudithook(hook)
 
 
-SENT = (run_program, serve_cells, run_cell, lower, filter_calls, show_error, fence)
+SENT = (run_program, serve_cells, converse, run_cell, lower, filter_calls, show_error, fence)
 """What goes to the other side."""

@@ -44,10 +44,13 @@ class Pipe:
 
     async def exactly(self, count: int) -> bytes:
         """The next few bytes; fewer at the end of the stream."""
-        while len(self._ahead) < count and (chunk := await self._stream.read(2**16)):
-            self._ahead += chunk
-        taken, self._ahead = self._ahead[:count], self._ahead[count:]
-        return taken
+        pieces, size = [self._ahead], len(self._ahead)
+        while size < count and (chunk := await self._stream.read(2**16)):
+            pieces.append(chunk)
+            size += len(chunk)
+        whole = b"".join(pieces)
+        self._ahead = whole[count:]
+        return whole[:count]
 
 
 class Kept:

@@ -3,22 +3,18 @@
 import asyncio
 import time
 from contextlib import suppress
-from typing import Any
 
+from tasks.agents.sandbox.bounds import START_S, overrun
 from tasks.agents.sandbox.process import Kept, Running, start
+from tasks.agents.sandbox.talk import Talk, talk
 from tasks.agents.sandbox.values import (
     DEFAULT_LIMITS,
     SandboxLimits,
     SandboxResult,
     SandboxUnavailable,
-    Status,
     make_result,
 )
 from tasks.agents.sandbox.walls import READY, checked_identity, prepared
-from tasks.agents.sandbox.watch import WATCH
-
-START_S = 10.0
-"""A launcher that needs longer has failed; a start takes a twentieth of a second."""
 
 
 class Sandbox:
@@ -59,6 +55,13 @@ class Sandbox:
             start_s=reader.ready_at - began,
         )
 
+    async def talk(self, asker: str, answerer: str) -> Talk:
+        """Let two programs speak with each other, each in a sandbox of its own (`talk`).
+
+        Raises SandboxUnavailable as `run` does.
+        """
+        return await talk(self.level, self._identity, self.limits, asker, answerer)
+
 
 class _Reader:
     """Takes both streams of a program to their ends."""
@@ -92,20 +95,3 @@ class _Reader:
         self._ready.set()
         if found:
             await self.running.stderr.until(None, self.errors)
-
-
-async def overrun(
-    reading: "asyncio.Future[Any]", pid: int, limits: SandboxLimits, level: str
-) -> tuple[Status, str] | None:
-    """Wait for `reading`; None if it is done in time, else how the run ends and why, in words."""
-    watching = asyncio.ensure_future(WATCH.trouble(pid, limits))
-    waiting = {reading} if level == "limits" else {reading, watching}
-    try:
-        await asyncio.wait(waiting, timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        watching.cancel()
-    if reading.done():
-        return None
-    if level != "limits" and watching.done():
-        return "killed", f"killed: {watching.result()}\n"
-    return "timeout", ""

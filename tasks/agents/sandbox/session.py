@@ -15,8 +15,10 @@ import time
 from contextlib import ExitStack
 from types import TracebackType
 
-from tasks.agents.sandbox.process import Kept, Running, start
-from tasks.agents.sandbox.run import START_S, overrun
+from tasks.agents.sandbox import child
+from tasks.agents.sandbox.bounds import overrun
+from tasks.agents.sandbox.opening import open_ready
+from tasks.agents.sandbox.process import Kept, Running
 from tasks.agents.sandbox.values import (
     DEFAULT_LIMITS,
     SandboxLimits,
@@ -25,7 +27,7 @@ from tasks.agents.sandbox.values import (
     Status,
     make_result,
 )
-from tasks.agents.sandbox.walls import READY, checked_identity, prepared
+from tasks.agents.sandbox.walls import checked_identity
 from tasks.agents.sandbox.watch import WATCH
 
 _IDLE_LOOK_S = 0.5
@@ -96,25 +98,8 @@ class SandboxSession:
         await self.close()
 
     async def _open(self) -> None:
-        with ExitStack() as held:
-            command, options = held.enter_context(
-                prepared(self.level, self._identity, self.limits, None)
-            )
-            running = await start(command, options)
-            before = Kept(4 * self.limits.output_chars)
-            ready = False
-            try:
-                async with asyncio.timeout(START_S):
-                    ready = await running.stderr.until(READY, before)
-            except TimeoutError:
-                before.add(f"no start within {START_S} s".encode())
-            finally:
-                if not ready:
-                    await running.discard()
-            if not ready:
-                reason = before.text()
-                raise SandboxUnavailable(f"level {self.level!r} did not start: {reason}")
-            self._running, self._held = running, held.pop_all()
+        opened = await open_ready(self.level, self._identity, self.limits, child.serve_cells)
+        self._running, self._held = opened
 
     async def _run_cell(self, code: str) -> tuple[Status, str, str]:
         """How the cell ended, and both its streams; a session that it took along is lost."""

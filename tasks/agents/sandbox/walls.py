@@ -41,6 +41,9 @@ LEVELS: dict[str, str] = {
     " against accidents, not a wall; a program that means to reads and writes what its user may.",
 }
 
+Enter = Callable[[bytes, dict[str, Any]], None]
+"""What runs first on the other side (`child`)."""
+
 READY = b"\0tutti: the program starts here\0"  # all before it on stderr is the launcher's own
 
 _ENVIRONMENT = {"LANG": "C.UTF-8"}
@@ -83,11 +86,15 @@ def identity_at(level: str) -> str | None:
 
 @contextmanager
 def prepared(
-    level: str, identity: str, limits: SandboxLimits, code: str | None
+    level: str,
+    identity: str,
+    limits: SandboxLimits,
+    code: str | None,
+    enter: Enter | None = None,
 ) -> Iterator[tuple[list[str], dict[str, Any]]]:
     """The command of one run and how to start it; its folder and its program's file go after.
 
-    Without `code` it is a session, which reads its cells from a pipe.
+    Without `code` it reads from a pipe what `enter` makes of it: by default a session's cells.
     """
     # Nobody's user id, nor another run's: by process (at most 2**22), then by run.
     uid = 2**30 + os.getpid() % 2**22 * 2**8 + next(_runs) % 2**8
@@ -95,7 +102,8 @@ def prepared(
         if identity == "uid" and level == "limits":
             os.chown(scratch, uid, uid)
         command = _LAUNCHERS[level](_user(level, identity, uid), identity, scratch, limits)
-        command += _child_command(level, identity, limits, session=code is None)
+        enter = enter or (child.serve_cells if code is None else child.run_program)
+        command += _child_command(level, identity, limits, enter)
         yield command, {"stdin": stdin, "cwd": scratch, "env": _ENVIRONMENT}
 
 
@@ -221,12 +229,12 @@ _LAUNCHERS: dict[str, Callable[[list[str], str, str, SandboxLimits], list[str]]]
 }
 
 
-def _child_command(level: str, identity: str, limits: SandboxLimits, session: bool) -> list[str]:
+def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Enter) -> list[str]:
     """The interpreter and, as text, the functions of `child`, whose file is out of its sight."""
     mebibytes = 2**20
     cpu_s = math.floor(limits.seconds) + 1  # so that the wall clock strikes first
     resources = {
-        "RLIMIT_CPU": cpu_s * _SESSION_CPU if session else cpu_s,
+        "RLIMIT_CPU": cpu_s * _SESSION_CPU if enter is child.serve_cells else cpu_s,
         "RLIMIT_AS": limits.memory_mb * mebibytes,
         "RLIMIT_FSIZE": limits.file_mb * mebibytes,
         "RLIMIT_NOFILE": 64,  # plenty for a program of one file
@@ -245,7 +253,6 @@ def _child_command(level: str, identity: str, limits: SandboxLimits, session: bo
         "walled": walled,
         "files": limits.files,
     }
-    enter = child.serve_cells if session else child.run_program
     call = f"{enter.__name__}({READY!r}, {settings!r})"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     interpreter = os.path.join(sys.base_prefix, "bin", version)

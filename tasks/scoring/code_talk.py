@@ -1,0 +1,337 @@
+"""Inside the sandbox: the tests' side and the solution's side of a talk about a solution.
+
+The source of this module goes into both processes as text. The tests run in one, where no line of
+the solution ever runs: what they call is a stand-in that asks the other process and gets plain data
+back. So a solution cannot reach the tests, what they expect, the comparison, or the verdict; all it
+can do is answer. Standard library only.
+
+What passes between them is JSON: values of exact builtin types by value, anything else as a handle
+to an object that stays where it is. A handle is equal to itself only.
+"""
+
+import builtins
+import json
+import sys
+import traceback
+import types
+import unittest
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+SOLUTION, TESTS = "solution", "tests"
+SAFE_INT = 2**53  # beyond it JSON's numbers are not everywhere whole
+MOST_ITEMS = 100_000  # of what is iterated over without being a list
+SAID_CHARS = 2000
+PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range)
+EXACT: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: bytes.__bytes__,
+    list: list,
+}
+"""What a value of a subclass is as the builtin type."""
+
+Send = Callable[[bytes], None]
+Receive = Callable[[], bytes]
+
+
+class Unsupported(Exception):
+    """The tests do what cannot be done across two processes: nobody's answer is wrong for it."""
+
+
+class Wire:
+    """Writes and reads values; objects that stay are kept here, by number."""
+
+    def __init__(self, of_number: Callable[[int], Any]) -> None:
+        """`of_number` makes what stands here for an object of the other side."""
+        self.kept: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._of_number = of_number
+
+    def keep(self, value: Any) -> int:
+        """The number of an object that stays here."""
+        if id(value) not in self._numbers:
+            self._numbers[id(value)] = len(self.kept)
+            self.kept.append(value)
+        return self._numbers[id(value)]
+
+    def write(self, value: Any) -> Any:
+        """The JSON of a value; of a subclass of a builtin type what it is as that type."""
+        kind = type(value)
+        if value is None or kind is bool or kind is str:
+            return value
+        if kind is int:
+            return value if abs(value) < SAFE_INT else {"int": hex(value)}
+        if kind is float:
+            return {"float": repr(value)}
+        if kind is list:
+            return [self.write(each) for each in value]
+        if kind is Handle:
+            return {"yours": vars(value)["_number"]}
+        return self._write_other(value)
+
+    def _write_other(self, value: Any) -> Any:
+        kind = next((kind for kind in PLAIN if isinstance(value, kind)), None)
+        if kind is None:
+            if isinstance(value, Decimal | Fraction):
+                return {type(value).__name__: str(value)}
+            return {"mine": self.keep(value)}
+        if kind in EXACT and type(value) is not kind:
+            return self.write(EXACT[kind](value))
+        if kind is dict:
+            return {"dict": [[self.write(k), self.write(v)] for k, v in dict.items(value)]}
+        if kind is complex:
+            return {"complex": [repr(value.real), repr(value.imag)]}
+        if kind is bytes:
+            return {"bytes": value.hex()}
+        if kind is range:
+            return {"range": [self.write(x) for x in (value.start, value.stop, value.step)]}
+        items: Iterator[Any] = kind.__iter__(value)
+        return {kind.__name__: [self.write(each) for each in items]}
+
+    def read(self, said: Any) -> Any:
+        """The value that JSON says: of exact builtin types, or what stands for an object."""
+        if type(said) is list:
+            return [self.read(each) for each in said]
+        if type(said) is not dict:
+            return said
+        ((kind, inner),) = said.items()
+        readers: dict[str, Callable[[Any], Any]] = {
+            "dict": lambda pairs: {self.read(key): self.read(value) for key, value in pairs},
+            "tuple": lambda items: tuple([self.read(each) for each in items]),
+            "set": lambda items: {self.read(each) for each in items},
+            "frozenset": lambda items: frozenset([self.read(each) for each in items]),
+            "int": lambda text: int(text, 16),
+            "float": float,
+            "complex": lambda parts: complex(float(parts[0]), float(parts[1])),
+            "bytes": bytes.fromhex,
+            "range": lambda parts: range(*map(self.read, parts)),
+            "Decimal": Decimal,
+            "Fraction": Fraction,
+            "yours": self.kept.__getitem__,
+            "mine": self._of_number,
+        }
+        return readers[kind](inner)
+
+
+class Handle:
+    """In the tests' process: an object of the solution's."""
+
+    def __init__(self, ask: Callable[..., Any], number: int) -> None:
+        vars(self).update(_ask=ask, _number=number)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._ask("call", self, arguments, named)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._ask("get", self, (name,))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._ask("set", self, (name, value))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._ask("item", self, (key,))
+
+    def __len__(self) -> int:
+        return int(self._ask("len", self, ()))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._ask("items", self, ()))
+
+
+# The solution's side
+
+
+def answer(source: str, send: Send, receive: Receive) -> None:
+    """Run the solution, then do what is asked with it, for ever."""
+
+    def stand_in(number: int) -> Callable[..., Any]:
+        """For a function of the tests' that was given as an argument."""
+
+        def call(*arguments: Any) -> Any:
+            said = {"back": number, "arguments": [wire.write(each) for each in arguments]}
+            send(json.dumps(said).encode())
+            return _outcome(wire, json.loads(receive()))
+
+        return call
+
+    wire = Wire(stand_in)
+    module = sys.modules[SOLUTION] = types.ModuleType(SOLUTION)
+    exec(compile(source, SOLUTION, "exec"), module.__dict__)
+    while True:
+        asked = json.loads(receive())
+        said = _answer_one(wire, module, asked)
+        send(json.dumps(said).encode())
+
+
+def _answer_one(wire: Wire, module: types.ModuleType, asked: dict[str, Any]) -> dict[str, Any]:
+    """What one question comes to: a value, or what was raised; and the arguments it changed."""
+    arguments, named = wire.read(asked["arguments"]), wire.read(asked["named"])
+    try:
+        said = {"value": wire.write(_do(wire, module, asked["do"], asked["on"], arguments, named))}
+    except Exception as error:
+        said = {"raised": _raised(error)}
+    after = [wire.write(each) for each in arguments]
+    changed = [[i, new] for i, new in enumerate(after) if new != asked["arguments"][i]]
+    return said | ({"changed": changed} if asked["do"] == "call" and changed else {})
+
+
+def _do(
+    wire: Wire, module: types.ModuleType, do: str, on: Any, arguments: list[Any], named: Any
+) -> Any:
+    if do == "name":
+        return {name: vars(module)[name] for name in arguments if name in vars(module)}
+    value = wire.read(on)
+    if do == "call":
+        return value(*arguments, **named)
+    if do == "set":
+        return setattr(value, *arguments)
+    if do == "items":
+        found = []
+        for each in value:
+            found.append(each)
+            if len(found) > MOST_ITEMS:
+                raise OverflowError(f"more than {MOST_ITEMS} items")
+        return found
+    return {"get": getattr, "item": lambda it, key: it[key], "len": len}[do](value, *arguments)
+
+
+def _raised(error: Exception) -> list[str]:
+    """The nearest builtin type of an exception, and what it says."""
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
+    return [kind.__name__, str(error)[:SAID_CHARS]]
+
+
+def _outcome(wire: Wire, said: dict[str, Any]) -> Any:
+    """The value that the other side says, or what it raised."""
+    if "raised" not in said:
+        return wire.read(said["value"])
+    name, text = said["raised"]
+    kind = getattr(builtins, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        raise RuntimeError(text)
+    try:
+        error = kind(text)
+    except TypeError:  # one that wants more than a text
+        raise RuntimeError(text) from None
+    raise error
+
+
+# The tests' side
+
+
+class Asker:
+    """Asks the solution's process on behalf of tests."""
+
+    def __init__(self, send: Send, receive: Receive) -> None:
+        self._send, self._receive = send, receive
+        self._handles: dict[int, Handle] = {}
+        self.wire = Wire(self._handle)
+
+    def ask(self, do: str, on: Any, arguments: Any, named: Any = None) -> Any:
+        """Have something done, and bring back what it came to, into the arguments too."""
+        written = [self._written(each) for each in arguments]
+        said = {"do": do, "on": self.wire.write(on), "arguments": written}
+        answer = self._exchange(said | {"named": self._written(named or {})})
+        while "back" in answer:
+            answer = self._exchange(self._call_back(answer))
+        for place, new in answer.get("changed", ()):
+            _replace(arguments[place], self.wire.read(new))
+        return _outcome(self.wire, answer)
+
+    def names(self, wanted: list[str]) -> dict[str, Any]:
+        """Those of the names that the solution defines, with their values."""
+        found: dict[str, Any] = self.ask("name", None, wanted)
+        return found
+
+    def last_word(self, said: dict[str, Any]) -> None:
+        """The verdict."""
+        self._send(b"!" + json.dumps(said).encode())
+
+    def _exchange(self, said: dict[str, Any]) -> dict[str, Any]:
+        self._send(b"?" + json.dumps(said).encode())
+        answer: dict[str, Any] = json.loads(self._receive())
+        return answer
+
+    def _handle(self, number: int) -> Handle:
+        return self._handles.setdefault(number, Handle(self.ask, number))
+
+    def _written(self, value: Any) -> Any:
+        kept = len(self.wire.kept)
+        written = self.wire.write(value)
+        for mine in self.wire.kept[kept:]:
+            if not callable(mine) or isinstance(mine, type):
+                raise Unsupported(f"an argument of type {type(mine).__name__} cannot be passed")
+        return written
+
+    def _call_back(self, asked: dict[str, Any]) -> dict[str, Any]:
+        function = self.wire.kept[asked["back"]]
+        try:
+            return {"value": self.wire.write(function(*self.wire.read(asked["arguments"])))}
+        except Exception as error:
+            return {"raised": _raised(error)}
+
+
+def _replace(old: Any, new: Any) -> None:
+    """What was done to an argument there is done to it here."""
+    if type(old) is list and type(new) is list:
+        old[:] = new
+    elif type(old) in (dict, set) and type(new) is type(old):
+        old.clear()
+        old.update(new)
+
+
+def run_tests(
+    prelude: str, tests: str, entry_point: str | None, send: Send, receive: Receive
+) -> None:
+    """Run tests against the solution in the other process; the last word is the verdict.
+
+    `prelude` is what of the prompt the tests may use: its imports and other functions.
+    """
+    asker = Asker(send, receive)
+    module = sys.modules[TESTS] = types.ModuleType(TESTS)
+    names = module.__dict__
+    try:
+        exec(compile(prelude, "prompt", "exec"), names)
+        code = compile(tests, TESTS, "exec")
+    except Exception as error:
+        asker.last_word({"broken": f"{type(error).__name__}: {error}"[:SAID_CHARS]})
+        return
+    wanted = {*_names_in(code), *([entry_point] if entry_point else [])}
+    free = sorted(wanted - set(names) - set(vars(builtins)))
+    for name in set(free) & sys.stdlib_module_names:
+        names[name] = __import__(name)  # what a solution calls math is not what tests mean by it
+    try:
+        names.update(asker.names([name for name in free if name not in names]))
+        exec(code, names)
+        _run_suites(names)
+    except Unsupported as error:
+        asker.last_word({"broken": str(error)})
+    except BaseException:
+        asker.last_word({"passed": False, "output": traceback.format_exc()[-SAID_CHARS:]})
+    else:
+        asker.last_word({"passed": True})
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _names_in(inner)
+
+
+def _run_suites(names: dict[str, Any]) -> None:
+    """Run the test cases that the tests define, as unittest does."""
+    cases = [
+        each
+        for each in names.values()
+        if isinstance(each, type) and issubclass(each, unittest.TestCase)
+    ]
+    for case in cases:
+        result = unittest.TestResult()
+        unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
+        for _, trace in [*result.errors, *result.failures]:
+            raise AssertionError(trace)

@@ -7,18 +7,24 @@ can do is answer. Standard library only.
 
 What passes between them is JSON: values of exact builtin types by value, anything else as a handle
 to an object that stays where it is. A handle is equal to itself only.
+
+What few need is imported where it is needed: each start waits for the imports.
 """
+
+from __future__ import annotations
 
 import builtins
 import json
 import sys
-import traceback
 import types
-import unittest
-from collections.abc import Callable, Iterator
-from decimal import Decimal
-from fractions import Fraction
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as typing's, which takes as long to import as all the rest
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    Send = Callable[[bytes], None]
+    Receive = Callable[[], bytes]
 
 SOLUTION, TESTS = "solution", "tests"
 SAFE_INT = 2**53  # beyond it JSON's numbers are not everywhere whole
@@ -32,10 +38,12 @@ EXACT: dict[type, Callable[[Any], Any]] = {
     bytes: bytes.__bytes__,
     list: list,
 }
+TYPES: dict[str, Any] = {kind.__name__: kind for kind in (*PLAIN, object, type(None), Exception)}
+"""Types that are passed by name; functions are not, for some of them run code."""
 """What a value of a subclass is as the builtin type."""
 
-Send = Callable[[bytes], None]
-Receive = Callable[[], bytes]
+NUMBERS = {"Decimal": "decimal", "Fraction": "fractions"}
+"""Types that are passed by value, and their modules."""
 
 
 class Unsupported(Exception):
@@ -74,10 +82,14 @@ class Wire:
         return self._write_other(value)
 
     def _write_other(self, value: Any) -> Any:
-        kind = next((kind for kind in PLAIN if isinstance(value, kind)), None)
+        name = getattr(value, "__name__", "") if isinstance(value, type) else ""
+        if name and TYPES.get(name) is value:
+            return {"type": name}
+        kind: Any = next((kind for kind in PLAIN if isinstance(value, kind)), None)
         if kind is None:
-            if isinstance(value, Decimal | Fraction):
-                return {type(value).__name__: str(value)}
+            name = type(value).__name__
+            if type(value).__module__ == NUMBERS.get(name):
+                return {name: str(value)}
             return {"mine": self.keep(value)}
         if kind in EXACT and type(value) is not kind:
             return self.write(EXACT[kind](value))
@@ -89,8 +101,7 @@ class Wire:
             return {"bytes": value.hex()}
         if kind is range:
             return {"range": [self.write(x) for x in (value.start, value.stop, value.step)]}
-        items: Iterator[Any] = kind.__iter__(value)
-        return {kind.__name__: [self.write(each) for each in items]}
+        return {kind.__name__: [self.write(each) for each in kind.__iter__(value)]}
 
     def read(self, said: Any) -> Any:
         """The value that JSON says: of exact builtin types, or what stands for an object."""
@@ -109,12 +120,16 @@ class Wire:
             "complex": lambda parts: complex(float(parts[0]), float(parts[1])),
             "bytes": bytes.fromhex,
             "range": lambda parts: range(*map(self.read, parts)),
-            "Decimal": Decimal,
-            "Fraction": Fraction,
+            **dict.fromkeys(NUMBERS, lambda text: _number(kind, text)),
+            "type": TYPES.__getitem__,
             "yours": self.kept.__getitem__,
             "mine": self._of_number,
         }
         return readers[kind](inner)
+
+
+def _number(name: str, text: str) -> Any:
+    return getattr(__import__(NUMBERS[name]), name)(text)
 
 
 class Handle:
@@ -196,7 +211,9 @@ def _do(
             if len(found) > MOST_ITEMS:
                 raise OverflowError(f"more than {MOST_ITEMS} items")
         return found
-    return {"get": getattr, "item": lambda it, key: it[key], "len": len}[do](value, *arguments)
+    if do == "item":
+        return value[arguments[0]]
+    return len(value) if do == "len" else getattr(value, arguments[0])
 
 
 def _raised(error: Exception) -> list[str]:
@@ -311,6 +328,8 @@ def run_tests(
     except Unsupported as error:
         asker.last_word({"broken": str(error)})
     except BaseException:
+        import traceback
+
         asker.last_word({"passed": False, "output": traceback.format_exc()[-SAID_CHARS:]})
     else:
         asker.last_word({"passed": True})
@@ -325,6 +344,10 @@ def _names_in(code: types.CodeType) -> Iterator[str]:
 
 def _run_suites(names: dict[str, Any]) -> None:
     """Run the test cases that the tests define, as unittest does."""
+    if "unittest" not in sys.modules:
+        return
+    import unittest
+
     cases = [
         each
         for each in names.values()

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Programs that want to be scored as right without being right.
 
 Each is the text of a solution; FUNCTION stands for the name that is asked for. Beside them targets
@@ -238,7 +239,7 @@ CHEATS: dict[str, str] = {
     "answer_yours": _answered("{'value': {'yours': -1}}", "{'yours': 0}"),
     "answer_mine": _answered("{'value': {'mine': 0}}", "{'mine': 0}"),
     "answer_unknown_kind": _answered("{'value': {'eval': '1'}}", "{'__import__': 'os'}"),
-    "answer_deep": _answered("{'value': X}", "X").replace("import json", "X = []\nfor _ in range(9000): X = [X]\nimport json"),  # noqa: E501
+    "answer_deep": _answered("{'value': X}", "X").replace("import json", "X = []\nfor _ in range(9000): X = [X]\nimport json"),
     "answer_decimal_bomb": _answered("{'value': {'Fraction': '1e99999999'}}"),
     "answer_range_bomb": _answered("{'value': {'range': [0, 10**15, 1]}}"),
     "answer_int_bomb": _answered("{'value': {'int': 'f' * 4_000_000}}"),

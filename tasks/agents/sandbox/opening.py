@@ -1,4 +1,4 @@
-"""Start a program that is spoken with: its process when it is ready, and what must be closed after."""
+"""Start a program that is spoken with: its process when ready, and what is to be closed after."""
 
 import asyncio
 from contextlib import ExitStack

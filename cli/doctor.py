@@ -216,7 +216,8 @@ def look_sandbox(place: Place) -> Finding:
         return Finding("missing", f"tasks.agents.sandbox does not import: {error}", "make setup")
     level = strongest_level()
     if level == "limits":
-        return Finding("warning", f"{level}: a fence, not a wall", "apt-get install bubblewrap")
+        found = f"{level}: a fence, not a wall; models' programs run only with --unsafe-sandbox"
+        return Finding("warning", found, "apt-get install bubblewrap")
     return Finding("ok", level)
 
 

@@ -46,6 +46,7 @@ def exit_code_of(error: Exception) -> int | None:
     from pydantic import ValidationError
 
     from storage import StoreError
+    from tasks.agents.sandbox import SandboxUnavailable
     from tasks.agents.tools import ToolUnavailable
     from tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
     from tasks.serving.errors import PriceError, RegistryError, ServingError
@@ -62,6 +63,7 @@ def exit_code_of(error: Exception) -> int | None:
         BenchmarkError,
         StoreError,
         ServingError,
+        SandboxUnavailable,
         ToolUnavailable,
         TrainingFailed,
         duckdb.Error,

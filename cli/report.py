@@ -76,6 +76,7 @@ def _as_json(written: "Report") -> dict[str, Any]:
     return {
         "page": str(written.page),
         "plots": {name: str(path) for name, path in written.plots.items()},
+        "alarms": written.alarms,
         "findings": written.findings,
         "missing": written.gaps,
         "cells": [asdict(cell) for cell in written.cells],

@@ -33,6 +33,7 @@ def run(
     user: suites.User = None,
     agent: suites.Agent = None,
     expert: suites.Experts = None,
+    unsafe_sandbox: suites.UnsafeSandbox = None,
     minutes: Annotated[
         float | None, typer.Option(help="give out no more samples after so long; the next run does")
     ] = None,
@@ -61,7 +62,7 @@ def run(
     Exit code 3 where a cell is not measured whole, a search is not decided, a night is not good.
     """
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
-    chosen |= {"judge": judge, "user": user, "agent": agent}
+    chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
     budget = {n: v for n, v in (("minutes", minutes), ("usd", usd)) if v is not None}
     sought = {"step_latency_p95": latency, "accuracy": accuracy}
     sought |= {"lowest": lowest, "highest": highest}

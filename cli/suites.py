@@ -23,6 +23,13 @@ Where = Annotated[
 Judge = Annotated[str | None, typer.Option(help="a model that scores answers")]
 User = Annotated[str | None, typer.Option(help="a model that plays the user")]
 Agent = Annotated[str | None, typer.Option(help="an orchestrator, by name or file")]
+UnsafeSandbox = Annotated[
+    bool | None,
+    typer.Option(
+        "--unsafe-sandbox",
+        help="run programs that models write without walls where this machine has none",
+    ),
+]
 Experts = Annotated[
     list[str] | None,
     typer.Option("--expert", help="NAME=MODEL: another model for one of the agent's; repeatable"),

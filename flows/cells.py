@@ -9,12 +9,14 @@ from flows.progress import StageProgress
 from flows.stages import StageLog
 from flows.sweep_progress import SweepProgress
 from storage import Catalog, Lease, held
+from tasks.agents.sandbox import WARNING
 from tasks.sweeps.budget import Spending
 from tasks.sweeps.grid import sweep_id_of
 from tasks.sweeps.outlook import detectable_line
 from tasks.sweeps.plan import A_A, Cell, Plan, enter_plan, make_plan
 from tasks.sweeps.roles import roles_of
 from tasks.sweeps.runner import Progress, Services, run_cell
+from tasks.sweeps.sandboxed import runs_programs, sandbox_level
 from tasks.sweeps.suite import STDLIB, Suite
 from tasks.sweeps.task_set import TaskSet
 from tasks.sweeps.watching import missing_cells
@@ -71,6 +73,8 @@ async def run_sweep(
     with held(catalog, plan.sweep_id) as lease:
         enter_plan(plan, catalog)  # under the lease: a process that is refused changes nothing
         missing = missing_cells(plan, catalog)
+        if missing and sandbox_level(plan) == "limits" and runs_programs(plan):
+            log.console.print(f"[bold red]  unsafe sandbox: {WARNING}[/]")
         if missing and (line := detectable_line(plan, catalog)):
             log.console.print(f"[dim]  {line}[/]")
         if missing and adapter is not None:

@@ -93,6 +93,7 @@ cells = sa.Table(
     _text("reason"),
     _time("started_at"),
     _time("ended_at"),
+    _text("sandbox"),
 )
 samples = sa.Table(
     "samples",

@@ -13,7 +13,7 @@ import aiohttp
 
 from storage.clock import now
 from tasks.agents.retrieve import service_search
-from tasks.agents.sandbox import Sandbox, SandboxResult, SandboxSessions, SandboxUnavailable
+from tasks.agents.sandbox import Runs, SandboxResult, SandboxSessions, SandboxUnavailable
 from tasks.agents.tools import (
     REQUIRED_ARGUMENT,
     TOOL_SCHEMAS,
@@ -50,7 +50,7 @@ class Toolbox:
         self,
         session: aiohttp.ClientSession,
         search_url: str,
-        sandbox: Sandbox,
+        sandbox: Runs,
         sessions: SandboxSessions | None = None,
     ) -> None:
         """`sessions`: where attempts keep their variables; None runs each program by itself."""

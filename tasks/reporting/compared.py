@@ -79,8 +79,10 @@ def build_comparison(
         *words.cell_findings(labelled),
     ]
     gaps = [*unmatched, *words.gaps(labelled)]
-    page = write_page(out, title, notes, said, gaps, sections)
-    return Report(page, pngs, labelled, [], compared, [*failed[A], *failed[B]], said, gaps)
+    alarms = words.alarms(labelled)
+    page = write_page(out, title, notes, (alarms, said, gaps), sections)
+    failed_all = [*failed[A], *failed[B]]
+    return Report(page, pngs, labelled, [], compared, failed_all, said, gaps, alarms=alarms)
 
 
 def _cells(labelled: Sequence[CellSummary], differing: Sequence[Differing]) -> str:

@@ -24,6 +24,8 @@ def terminal_summary(report: Report, console: "Console") -> None:
     """Print the tables, the findings, and the page's path."""
     from rich.text import Text
 
+    for alarm in report.alarms:
+        console.print(Text(alarm, style="bold red"))
     console.print(terminal_table(report.cells))
     if any(cell.sessions_mean is not None for cell in report.cells):
         console.print(reached_table(report.cells))

@@ -106,6 +106,11 @@ def notes(facts: Mapping[str, str]) -> str:
     return f"<dl>{''.join(pairs)}</dl>" if facts else ""
 
 
+def alarms(sentences: Sequence[str]) -> str:
+    """In red, one below the other; nothing where there is none."""
+    return "\n".join(f'<p class="alarm" role="alert">{escape(each)}</p>' for each in sentences)
+
+
 def items(sentences: Sequence[str], otherwise: str) -> str:
     """A list of sentences, verdicts in them in bold."""
     pattern = re.compile(rf": ({'|'.join(sorted(VERDICTS))})\.")

@@ -116,6 +116,8 @@ class Report:
     """What was solved for what, a set-up each."""
     noise: list[Noise] = field(default_factory=list)
     """How far the same set-up differs from itself."""
+    alarms: list[str] = field(default_factory=list)
+    """What makes all the rest worth less."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,7 @@ def build_report(
         drawn = _drawn(focused, found)
     svgs = draw(drawn.all)
     pngs = write_figures(out, drawn.all, svgs) if files else {}
+    alarms = words.alarms(found.cells)
     said = [
         *words.load_findings(found.cells, found.policies, found.noise),
         *words.efficiency_findings(found.worth),
@@ -183,7 +186,7 @@ def build_report(
         *words.failure_findings(found.cells, found.failed),
     ]
     gaps = words.gaps(found.cells)
-    page = write_page(out, title, notes, said, gaps, _sections(found, drawn, svgs))
+    page = write_page(out, title, notes, (alarms, said, gaps), _sections(found, drawn, svgs))
     compared = [*found.policies, *found.models]
     return Report(
         page,
@@ -196,6 +199,7 @@ def build_report(
         gaps,
         found.worth,
         found.noise,
+        alarms,
     )
 
 
@@ -236,11 +240,14 @@ def write_page(
     out: Path,
     title: str,
     notes: Mapping[str, str],
-    findings: Sequence[str],
-    gaps: Sequence[str],
+    sentences: tuple[Sequence[str], Sequence[str], Sequence[str]],
     sections: Sequence[str],
 ) -> Path:
-    """Write `index.html` in `out`, which is made; returns its path."""
+    """Write `index.html` in `out`, which is made; returns its path.
+
+    `sentences`: alarms, findings, and what is missing.
+    """
+    alarms, findings, gaps = sentences
     light, dark = html.theme()
     text = resources.files("tasks.reporting").joinpath("page.html").read_text("utf-8")
     page = Template(text).substitute(
@@ -248,6 +255,7 @@ def write_page(
         light=light,
         dark=dark,
         notes=html.notes(notes),
+        alarms=html.alarms(alarms),
         findings=html.items(findings, "No measurements to summarise."),
         gaps=html.items(gaps, "Nothing is missing."),
         sections="\n".join(sections),

@@ -84,6 +84,8 @@ class CellSummary:
     concurrency: int
     repeat: int
     status: str
+    sandbox: str | None
+    """Behind which walls its programs ran; None where that is not known."""
     reason: str | None
     """Why the cell ended as it did, where that is no matter of course."""
     task_set_id: str
@@ -175,7 +177,17 @@ WINDOW_FIGURES = (
 )
 OF_CELL = (
     *("cell_id", "sweep_id", "benchmark", "model", "policy", "concurrency", "repeat", "status"),
-    *("reason", "task_set_id", "index_id", "engine_id", "n", "tasks", "correct", "n_infra"),
+    *(
+        "sandbox",
+        "reason",
+        "task_set_id",
+        "index_id",
+        "engine_id",
+        "n",
+        "tasks",
+        "correct",
+        "n_infra",
+    ),
     *("cost_usd", "cost_mean", "window_start_s", "window_end_s", "last_s"),
 )
 

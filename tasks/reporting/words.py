@@ -27,6 +27,7 @@ from tasks.reporting.summary import A_A, CellSummary, LoadPoint, load_points, wi
 
 DONE = (FINISHED, ENDED_EARLY)  # an early end is a result
 SEEDS = {SAME_SEEDS: "A/A, same seeds", OTHER_SEEDS: "repeats, other seeds"}
+UNWALLED = "limits"
 NAMED = 6  # cells named in one sentence; of more, how many
 
 
@@ -43,6 +44,17 @@ def load_findings(
         sentences += _at_load([p for p in mine if p.concurrency == highest], cells, compared)
         sentences += _noise_at_load(mine, highest, cells, noise)
     return sentences + tally(compared)
+
+
+def alarms(cells: Sequence[CellSummary]) -> list[str]:
+    """What makes all the rest worth less: shown in red, before anything else."""
+    unwalled = [cell for cell in cells if cell.sandbox == UNWALLED]
+    if not unwalled:
+        return []
+    return [
+        f"Unsafe sandbox: programs that models wrote ran without walls, so they could read and "
+        f"change what this user may, and forge scores of code: {_names(unwalled, cells)}."
+    ]
 
 
 def cell_findings(cells: Sequence[CellSummary]) -> list[str]:

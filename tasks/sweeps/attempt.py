@@ -17,7 +17,7 @@ from tasks.agents.model import ChatModel, GatewayModel, Message, ModelCallFailed
 from tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
 from tasks.agents.registered import agent_of, sampling_of
 from tasks.agents.retrieve import open_http, service_search
-from tasks.agents.sandbox import Sandbox, SandboxSessions, strongest_level
+from tasks.agents.sandbox import NO_WALLS, NoSandbox, Runs, Sandbox, SandboxSessions
 from tasks.agents.toolbox import Toolbox
 from tasks.agents.tools import Offered, Tools
 from tasks.scoring import SCORERS, Means, Score, ScorerFailed
@@ -25,6 +25,7 @@ from tasks.sweeps.load import sessions_of
 from tasks.sweeps.plan import Cell, Plan, Sample
 from tasks.sweeps.problem import Problem, attempted
 from tasks.sweeps.roles import Cast
+from tasks.sweeps.sandboxed import sandbox_level
 
 SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
 COUNTED = ("ok", "limit", "model_error")
@@ -68,18 +69,21 @@ class Attempts:
         async with contextlib.AsyncExitStack() as stack:
             self._client = await stack.enter_async_context(Client(self._url))
             self._http = await stack.enter_async_context(open_http())
-            suite, level = self.plan.suite, strongest_level()
+            suite, level = self.plan.suite, sandbox_level(self.plan)
             server = None if suite.mcp is None else open_mcp(Server(suite.mcp))
             self._mcp = None if server is None else await stack.enter_async_context(server)
             sessions = None
             if suite.python == "session":  # as many as run at once: none makes room for another
                 # Nor is one closed while its attempt is held: what it knows must not depend on it.
                 idle_s, most = suite.working_s * 60, sessions_of(suite.load, self.cell.concurrency)
+                assert level is not None, "it runs programs, so it has a level"
                 kept = SandboxSessions(level, most=most, idle_s=idle_s)
                 sessions = await stack.enter_async_context(kept)
-            self._sandbox = Sandbox(level)
             file = self.plan.roles.agent
-            self._experts_sandbox = Sandbox(level, file.sandbox_limits) if file else self._sandbox
+            self._sandbox: Runs = NoSandbox(NO_WALLS) if level is None else Sandbox(level)
+            self._experts_sandbox = self._sandbox
+            if level is not None and file is not None:
+                self._experts_sandbox = Sandbox(level, file.sandbox_limits)
             self._toolbox = Toolbox(self._http, self._search_url or "", self._sandbox, sessions)
             self._open = stack.pop_all()
         return self

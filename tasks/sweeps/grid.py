@@ -13,6 +13,7 @@ from tasks.sweeps.suite import STDLIB, Suite, SuiteError
 
 AXES = {"benchmarks", "models", "policies", "concurrency", "repeats"}
 OF_A_RUN = {"budget", "gates", "baseline", "schedule", "windows", "order", "a_a", "name"}
+OF_A_RUN |= {"unsafe_sandbox"}
 OF_A_CELL = {"cap", "engines", "load", "cell_s", "saturation", "stop_when_sure"}
 OF_A_CELL |= {"max_attempts", "per_session"}
 PUBLIC = ("source", "split", "limit", "ids", "where", "prompt", "command", "mcp")

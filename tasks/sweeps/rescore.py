@@ -13,7 +13,7 @@ from itertools import dropwhile, groupby
 from typing import Any
 
 from storage import Catalog, commit, query
-from tasks.agents.sandbox import Sandbox, strongest_level
+from tasks.agents.sandbox import Sandbox, level_for_models
 from tasks.scoring import EXACT, SCORERS, Attempted, Means, Score, ScorerFailed
 from tasks.scoring.score import Asks
 from tasks.sweeps.records import score_columns
@@ -76,7 +76,7 @@ async def rescore(
     }
     for name in chosen.values():
         _check(name, judged)
-    sandbox = Sandbox(strongest_level())
+    sandbox = _sandbox(chosen.values())
     messages = dict(_conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
     done, slots = Rescored(), asyncio.Semaphore(AT_ONCE)
     rows: list[dict[str, Any]] = []
@@ -157,6 +157,12 @@ def _target(row: Mapping[str, Any], of_benchmark: bool) -> dict[str, Any]:
     text = row["target"]
     target: dict[str, Any] = json.loads(text) if of_benchmark else {"answer": text}
     return {"question": row["question"], **target}
+
+
+def _sandbox(scorers: Iterable[str]) -> Sandbox | None:
+    """None where no scorer needs one. Raises SandboxUnavailable."""
+    needed = any(SCORERS[name].needs == "sandbox" for name in scorers)
+    return Sandbox(level_for_models()) if needed else None
 
 
 def _row(row: Mapping[str, Any], score: Score) -> dict[str, Any]:

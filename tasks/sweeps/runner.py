@@ -132,7 +132,8 @@ class _CellRun:
 
     async def run(self, missing: list[Sample]) -> None:
         """Sessions take samples in order until no more is given out."""
-        _set_status(self.catalog, self.cell, self.lease, "running")
+        level = sandbox_level(self.plan)
+        _set_status(self.catalog, self.cell, self.lease, "running", sandbox=level)
         cell, suite = self.cell, self.plan.suite
         services, gateway = self.services, self.services.gateway
         for engine in (services.engine, *services.others):
@@ -327,10 +328,15 @@ def is_paused(catalog: Catalog, sweep_id: str) -> bool:
 
 
 def _set_status(
-    catalog: Catalog, cell: Cell, lease: Lease, status: str, reason: str | None = None
+    catalog: Catalog,
+    cell: Cell,
+    lease: Lease,
+    status: str,
+    reason: str | None = None,
+    **more: str | None,
 ) -> None:
     """Under the lease. Raises LeaseLost, and changes nothing then."""
-    values: dict[str, Any] = {"status": status, "reason": reason}
+    values: dict[str, Any] = {"status": status, "reason": reason, **more}
     values["started_at" if status == "running" else "ended_at"] = cat.now()
     with catalog.transaction() as connection:
         check_lease(connection, lease)

@@ -149,6 +149,11 @@ class Suite(BaseModel):
         "once", description="of stdlib: whether the tool python keeps an attempt's variables"
     )
     command_s: float = Field(600.0, gt=0, description="longest that `command` may take, seconds")
+    unsafe_sandbox: bool = Field(
+        False,
+        description="run programs that models write without walls where this machine has none: "
+        "they can read what you can",
+    )
     max_attempts: int = Field(3, ge=1, description="attempts at a sample that infra errors void")
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ environment, no input and an empty working folder that vanishes with it: once an
 `SandboxSessions`. `LEVELS` says what each level contains and what it does not.
 """
 
+from tasks.agents.sandbox.choice import NO_WALLS, WARNING, NoSandbox, Runs, level_for_models
 from tasks.agents.sandbox.run import Sandbox
 from tasks.agents.sandbox.session import SandboxSession
 from tasks.agents.sandbox.sessions import SandboxSessions
@@ -18,6 +19,10 @@ from tasks.agents.sandbox.walls import LEVELS, strongest_level
 
 __all__ = [
     "LEVELS",
+    "NO_WALLS",
+    "WARNING",
+    "NoSandbox",
+    "Runs",
     "Sandbox",
     "SandboxLimits",
     "SandboxResult",
@@ -26,5 +31,6 @@ __all__ = [
     "SandboxUnavailable",
     "Status",
     "Talk",
+    "level_for_models",
     "strongest_level",
 ]

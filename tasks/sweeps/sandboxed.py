@@ -1,0 +1,26 @@
+"""Whether a sweep runs programs that models write, and at which level.
+
+In: a plan. Out: the sandbox's level; None where nothing of it runs programs and no walls are there.
+"""
+
+from tasks.agents.sandbox import SandboxUnavailable, level_for_models
+from tasks.scoring import SCORERS
+from tasks.sweeps.plan import Plan
+
+
+def runs_programs(plan: Plan) -> bool:
+    """Whether its agents or its scorers run what a model wrote."""
+    problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
+    tools = plan.suite.command is None and any(each.searches for each in problems.values())
+    scored = any(SCORERS[name].needs == "sandbox" for name in {p.scorer for p in problems.values()})
+    return tools or scored or plan.roles.agent is not None
+
+
+def sandbox_level(plan: Plan) -> str | None:
+    """Raises SandboxUnavailable where it runs programs and no level may be used."""
+    try:
+        return level_for_models(plan.suite.unsafe_sandbox)
+    except SandboxUnavailable:
+        if runs_programs(plan):
+            raise
+        return None

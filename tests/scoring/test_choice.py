@@ -20,6 +20,7 @@ CITIES = ["Lyon", "Rome", "Paris", "Bern"]
         ("C. Paris", "C"),
         ("(C) Paris", "C"),
         ("C) Paris", "C"),
+        ("C) the capital", "C"),  # other words than the choice's, and no other letter
         (r"\text{C}", "C"),
         (r"\textbf{(C)}", "C"),
         ("Option C", "C"),
@@ -125,6 +126,13 @@ def test_choices_with_marks_of_their_own() -> None:
     assert read_letter("Hamlet", "AB", ['"Hamlet"', "Lear"]) == "A"
     assert read_choice(Attempted(None, 'Answer: "Hamlet"'), "AB", ['"Hamlet"', "Lear"]) == "A"
     assert [read_letter(text, "AB", ["$5", "5"]) for text in ("$5", "5")] == ["A", "B"]
+
+
+def test_a_choices_own_words_may_name_another_letter() -> None:
+    """Repeating its letter's choice is an answer, and the same words after another letter none."""
+    vitamins = ["Vitamin D", "Vitamin A", "Vitamin C", "Vitamin B"]
+    assert read_letter("A. Vitamin D", "ABCD", vitamins) == "A"
+    assert read_letter("B. Vitamin D", "ABCD", vitamins) is None
 
 
 @settings(deadline=None)

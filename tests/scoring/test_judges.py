@@ -131,6 +131,14 @@ async def test_no_answer_asks_nobody() -> None:
     assert (score.value, score.answer, judge.prompts) == (0.0, "not_attempted", [])
 
 
+async def test_the_final_answer_is_judged_and_the_text_where_there_is_none() -> None:
+    for answer, judged, left_out in (("four", "four", "aloud"), (None, "aloud", "four")):
+        judge = ToldJudge([YES] * 3)
+        attempted = Attempted(answer, "thinking aloud")
+        assert (await Judge().score(QUESTION, attempted, Means(judge=judge))).correct
+        assert judged in judge.prompts[0] and left_out not in judge.prompts[0]
+
+
 async def test_an_answer_cannot_close_its_part() -> None:
     """The marks around a part depend on what is in it."""
     plain = fenced({"answer": "4"})

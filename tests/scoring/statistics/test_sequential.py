@@ -77,6 +77,13 @@ def test_four_ends_of_a_watched_run() -> None:
     assert look(noise[:20], 20, 0.05).verdict == "inconclusive"
 
 
+def test_without_a_margin_nothing_is_the_same() -> None:
+    """`Looks` is given no margin: differences of nothing stay inconclusive to the end."""
+    looks = Looks(400)
+    assert {looks.add(0.0).verdict for _ in range(399)} == {None}
+    assert looks.add(0.0).verdict == "inconclusive"
+
+
 def test_refusals() -> None:
     """Outside -1 to 1, nothing planned, no margin."""
     for d, planned in (([1.5], 10), ([0.1], 0)):

@@ -189,6 +189,28 @@ def test_a_restart_ages_every_prefix() -> None:
     assert age >= 800
 
 
+def test_a_prompt_is_taken_to_begin_with_all_that_was_before_it() -> None:
+    """Unless whoever saw it says that less of it is the same."""
+    place = World(Policy(), 1000)
+    assert place.arrive("a", 100).common == 1.0
+    assert place.scheduler.arrive("a", "told", 100, 0, 0.0, common=0.25)[0].common == 0.25
+
+
+def test_a_prefix_may_be_cached_until_the_whole_cache_was_written_since() -> None:
+    """Where nobody knows the size of the cache it always may be; on an engine that left, never."""
+    place = World(Policy(), 1000)
+    place.step("a", 300)
+    program, found = place.program("a"), []
+    for tokens in (1, 998, 1):
+        place.step("b", tokens)
+        found.append(program.may_be_cached)
+    assert found == [True, True, False]
+    place.engines[0].capacity_tokens = None
+    assert program.may_be_cached
+    place.scheduler.remove_engine(place.engines[0], 0.0)
+    assert not program.may_be_cached
+
+
 def test_failover_moves_a_call() -> None:
     """It runs in one place, and counts once."""
     place = World(Policy(), 1000, 1000)

@@ -1,0 +1,70 @@
+"""`adaptive` by hand: who goes ahead of whom, whose place is taken, and what a new figure changes.
+
+How much it earns is tested on simulated engines (`tests/serving/simulation/test_adaptive.py`).
+"""
+
+import pytest
+
+from tasks.serving.scheduling import Usage
+from tasks.serving.scheduling.adaptive import MAX_WAIT_S, PATIENCE_LEAST_S, RENEW_GAPS, Adaptive
+from tests.serving.scheduling.world import World, running
+
+
+def world(capacity: int) -> World:
+    """One engine, after a program whose context did not grow: the forecast is what is held now."""
+    place = World(Adaptive(), capacity)
+    for _ in range(2):
+        place.step("before", 100)
+    place.scheduler.release("before", 0.0)
+    return place
+
+
+def test_a_smaller_call_goes_ahead_for_a_while() -> None:
+    """Until the first has waited for as long as its patience; from then on nobody passes it."""
+    place = world(1000)
+    runs, first = place.arrive("a", 600), place.arrive("b", 800)
+    place.now = PATIENCE_LEAST_S
+    early = place.arrive("c", 100)
+    place.now = PATIENCE_LEAST_S + 0.1
+    late = place.arrive("d", 100)
+    assert running(runs, first, early, late) == [True, False, True, False]
+
+
+def test_a_place_is_taken_from_an_idle_program_once_another_has_waited_too_long() -> None:
+    """And not before: its prefix is kept."""
+    for waited_s, taken in ((MAX_WAIT_S, False), (MAX_WAIT_S + 0.1, True)):
+        place = world(1000)
+        place.arrive("other", 100)
+        runs, first = place.arrive("a", 600), place.arrive("b", 800)
+        place.now = waited_s
+        place.finish(runs)
+        assert running(first) == [taken]
+        assert (("pause", "a", "others have waited for too long") in place.log) is taken
+
+
+def test_a_better_estimate_lets_a_call_in() -> None:
+    """Its prompt turns out to fit."""
+    place = world(1000)
+    place.arrive("a", 600)
+    held = place.arrive("b", 800)
+    assert place.scheduler.estimate(held, 700, 0.0) == []
+    assert place.scheduler.estimate(held, 200, 0.0) == [held]
+
+
+@pytest.mark.parametrize(("context_tokens", "keep_s"), [(100, 0.0), (10_000, 0.1)])
+def test_nothing_is_held_where_a_found_prefix_saves_little_of_a_calls_time(
+    context_tokens: int, keep_s: float
+) -> None:
+    """The cache takes 10 s to fill and programs come back after 0.1 s: by that alone they are kept.
+    Of a call's second, 100 tokens save a hundredth, and 10,000 the whole."""
+    policy = Adaptive()
+    place = World(policy, 100_000)
+    place.engines[0].prefill_token_s = 1e-4
+    place.scheduler.change_engine(place.engines[0], 0.0)
+    place.arrive("other")
+    for _ in range(RENEW_GAPS + 1):
+        call = place.arrive("a", context_tokens)
+        place.now += 1.0
+        place.scheduler.finish(call, Usage(context_tokens, 0, context_tokens), place.now)
+        place.now += 0.1
+    assert policy.keep_s == pytest.approx(keep_s)

@@ -1,0 +1,35 @@
+"""What is learnt of a run's programs: the last values, each answer at first, then one of many."""
+
+from tasks.serving.scheduling.forecast import FIRST_OUTPUT, SPARE, Forecast, Quantiles
+
+
+def test_the_first_answers_are_believed_at_once() -> None:
+    """Before any has come a call is taken to produce a fixed number; always at most its own."""
+    forecast = Forecast()
+    assert [forecast.output(most) for most in (10, 10_000)] == [10, FIRST_OUTPUT]
+    forecast.call_ended(50, None)
+    assert [forecast.output(most) for most in (10, 10_000)] == [10, 50]
+    forecast.call_ended(90, None)
+    assert forecast.output(10_000) == 90
+
+
+def test_later_answers_are_sampled() -> None:
+    """Of those after the first `SPARE`, only each `SPARE`-th counts."""
+    forecast = Forecast()
+    for _ in range(SPARE):
+        forecast.call_ended(50, None)
+    for _ in range(SPARE - 1):
+        forecast.call_ended(900, None)
+    for _ in range(3):
+        for _ in range(SPARE):
+            forecast.call_ended(70, None)
+    assert forecast.output(10_000) == 70
+
+
+def test_the_last_values_are_kept_in_order() -> None:
+    """However many are given: a gateway runs for weeks."""
+    quantiles = Quantiles(300)
+    for number in range(1000):
+        quantiles.add(float(-number))
+    assert quantiles.sorted == [float(-number) for number in range(999, 699, -1)]
+    assert (len(quantiles), quantiles.at(0.0), quantiles.at(1.0)) == (300, -999.0, -700.0)

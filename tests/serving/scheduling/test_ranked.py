@@ -1,0 +1,19 @@
+"""The queue of the policies that have an order of their own."""
+
+from tasks.serving.scheduling import Call, Program
+from tasks.serving.scheduling.ranked import Ranked
+
+
+def test_calls_leave_once_and_keep_their_turn_among_equals() -> None:
+    """Also when a call's rank changes and changes back."""
+    queue = Ranked()
+    a, b, c = (Call(name, Program(name, 0.0), 0.0, 1, 1) for name in "abc")
+    for call, rank in ((a, 1.0), (b, 1.0), (c, 0.0)):
+        queue.put(call, (rank,))
+    assert list(queue) == [c, a, b]
+    queue.put(a, (2.0,))
+    assert list(queue) == [c, b, a]
+    queue.put(a, (1.0,))
+    assert list(queue) == [c, a, b]
+    assert [queue.drop(call) for call in (c, c, b)] == [True, False, True]
+    assert (list(queue), c in queue, len(queue)) == ([a], False, 1)

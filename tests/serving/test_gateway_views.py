@@ -189,9 +189,19 @@ async def test_an_engine_that_is_away_has_no_use(front: Front) -> None:
     """Its last figure would look like a living one."""
     endpoint = next(iter(front.gateway.pools.all_endpoints()))
     pools = front.gateway.pools
+    found = []
     for _ in range(3):
         pools._missed(endpoint, "gone")
-    assert views.engines(front.gateway)[0]["kv_usage"] is None
+        found.append(views.engines(front.gateway)[0]["kv_usage"])
+    assert found == [0.25, 0.25, None]  # two answers that are missed are none that is away
+
+
+async def test_health_says_whether_calls_are_taken(front: Front) -> None:
+    """By the engines that accept them."""
+    (endpoint,) = front.gateway.pools.all_endpoints()
+    assert views.health(front.gateway)["status"] == "ok"
+    endpoint.engine.accepting = False
+    assert views.health(front.gateway)["status"] == "no engine accepts calls"
 
 
 # Prometheus

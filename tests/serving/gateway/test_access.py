@@ -16,6 +16,7 @@ import storage
 from tasks.serving.gateway.access import Access, AccessError, Denied
 from tasks.serving.gateway.app import Gateway
 from tasks.serving.gateway.settings import Settings
+from tasks.serving.scheduling import Program
 from tests.serving.conftest import Bench, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import Asked, Wire, answering, whole
@@ -74,6 +75,22 @@ async def test_every_route_asks_for_its_scope(make_raw: MakeRaw) -> None:
     assert (await bench.client.get("/health")).status == 200
     assert (await bench.client.get("/ui")).status == 200
     await released(bench.gateway)
+
+
+def test_a_program_is_of_the_key_that_began_it() -> None:
+    """No other key may use or end it, whatever it is called; one with `admin` may."""
+    keys = {key.name: key for key in Access(TOKENS).keys}
+    allowed = set()
+    for owner in keys:
+        for name, key in keys.items():
+            key.check_owner(None)
+            try:
+                key.check_owner(Program("p", 0.0, key=owner))
+            except Denied as denied:
+                assert denied.status == 403
+            else:
+                allowed.add((owner, name))
+    assert allowed == {(name, name) for name in keys} | {(name, "boss") for name in keys}
 
 
 async def test_a_token_may_come_as_anthropics_clients_send_it(make_raw: MakeRaw) -> None:

@@ -303,6 +303,18 @@ async def test_an_adapter_is_loaded_on_every_engine_of_the_pool(
     assert all("mine" in each.models for each in bench.gateway.pools.all_endpoints())
 
 
+async def test_an_engine_that_refuses_an_adapter_is_heard(
+    make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
+) -> None:
+    """Whichever it is, and though the other has taken it."""
+    bench = await make_raw(*engines)
+    for refusing in engines:
+        for engine in engines:
+            engine.reply = answering(whole({}, 404 if engine is refusing else 200))
+        answer = await bench.client.post("/v1/load_lora_adapter", json={"lora_name": "mine"})
+        assert answer.status == 404
+
+
 async def test_models_of_several_engines_are_listed_once(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:

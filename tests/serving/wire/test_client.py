@@ -273,6 +273,18 @@ async def test_an_answer_to_nothing_is_not_taken_for_the_next(
     assert (await ask(origin)).body == b"3"
 
 
+async def test_an_answer_on_an_idle_connection_closes_it(engine: RawEngine, origin: Origin) -> None:
+    """Without an error of ours, and the next request goes out on another."""
+    errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    engine.reply = answering(whole(b"1"), whole(b"2"), pause_s=0.02)
+    assert (await ask(origin)).body == b"1"
+    await until(lambda: not origin._idle, "the connection is closed")
+    engine.reply = answering(whole(b"3"))
+    assert (await ask(origin)).body == b"3"
+    assert (engine.connections, errors) == (2, [])
+
+
 async def test_idle_connections_are_closed_before_the_server_does(
     engine: RawEngine, origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from storage import catalog as cat
 from tasks.serving.wire.connection import ServerLimits
-from tests.serving.conftest import Bench, assert_empty, released, until
+from tests.serving.conftest import PRICES, Bench, assert_empty, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (
     COMPLETION,
@@ -72,6 +72,19 @@ async def test_a_client_that_leaves_takes_its_call_along(make_raw: MakeRaw, poli
         await until(lambda: not bench.gateway.passages, "the call is over")
     assert {row["status"] for row in await bench.calls()} == {"cancelled"}
     await released(bench.gateway)
+
+
+async def test_what_a_left_stream_had_told_is_recorded(raw: Bench) -> None:
+    """Some engines tell their usage with each piece: that much was computed, and is paid for."""
+    told = delta("x", usage={"prompt_tokens": 120, "completion_tokens": 7})
+    raw.engine.reply = Noticing(STREAM_HEAD + chunk(told))
+    passages = raw.gateway.passages
+    await leave(raw, lambda: any(p.record.answered for p in passages.values()), stream=True)
+    await until(lambda: not passages, "the call is over")
+    (row,) = await raw.calls()
+    found = row["status"], row["prompt_tokens"], row["completion_tokens"]
+    assert found == ("cancelled", 120, 7)
+    assert row["cost_usd"] == pytest.approx((120 * PRICES.prompt + 7 * PRICES.completion) / 1e6)
 
 
 async def test_a_client_that_leaves_while_held_is_never_sent(make_raw: MakeRaw) -> None:

@@ -228,6 +228,23 @@ def test_files_that_are_not_there_are_not_available(
     assert found["response_usage"]["cached_tokens_ratio_token_weighted"] == 0.25
 
 
+def test_one_attempt_is_enough_for_its_figures(
+    connection: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    """Of a store's own cell, which has no log."""
+    line = {"ts_unix": START, "prompt_tokens": 4, "cached_tokens": 1}
+    (tmp_path / "orchestrator_usage.jsonl").write_text(json.dumps(line) + "\n")
+    fill(connection, tmp_path)
+    connection.execute(
+        "insert into attempts by name select 'c' as cell_id, 'a' as attempt_id, 'ok' as status, "
+        f"to_timestamp({START + 5}) as ended_at"
+    )
+    found = window_summary([over(connection, "c", 0, 60)], Files("u"))["windows"]["0-60"]
+    trials = found["trials"]
+    assert (trials["available"], trials["source_log"]) == (True, None)
+    assert trials["trials_completed_in_window"] == 1
+
+
 def test_changes_are_computed_where_nobody_noted_them(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:

@@ -219,6 +219,19 @@ def test_a_trial_without_calls_still_has_a_transcript(tmp_path: Path) -> None:
     assert kept == bare.messages
 
 
+def test_a_score_whose_name_has_a_slash_is_written(tmp_path: Path) -> None:
+    """But for one value of several, where the scorer's own row has them all."""
+    scores = [
+        {"scorer": name, "value": value}
+        for name, value in (("style", 1.0), ("style/tone", 0.5), ("exact/strict", 0.25))
+    ]
+    (path,) = write(iter([trial(0, scores=scores)]), tmp_path)
+    with ZipFile(path) as archive:
+        sample = json.loads(archive.read("samples/task-0_epoch_1.json"))
+    values = {name: score["value"] for name, score in sample["scores"].items()}
+    assert values == {"style": 1.0, "exact/strict": 0.25}
+
+
 def test_numbers_of_scores() -> None:
     given = ["C", "I", "P", "N", "yes", "0.25", True, 3, float("nan"), "great", [1], None, "inf"]
     wanted = [1.0, 0.0, 0.5, 0.0, 1.0, 0.25, 1.0, 3.0, None, None, None, None, None]

@@ -307,11 +307,13 @@ async def test_an_engine_that_refuses_an_adapter_is_heard(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:
     """Whichever it is, and though the other has taken it."""
-    bench = await make_raw(*engines)
+    bench = await make_raw(*engines, access=Access("a:admin+call:a-secret"))
+    headers = {"Authorization": "Bearer a-secret"}
+    order = {"lora_name": "mine"}
     for refusing in engines:
         for engine in engines:
             engine.reply = answering(whole({}, 404 if engine is refusing else 200))
-        answer = await bench.client.post("/v1/load_lora_adapter", json={"lora_name": "mine"})
+        answer = await bench.client.post("/v1/load_lora_adapter", json=order, headers=headers)
         assert answer.status == 404
 
 

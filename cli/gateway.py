@@ -37,6 +37,49 @@ gateway on {url}: policy {policy}; {engines}
   admin's token         {admin}
 Ctrl-C ends it."""
 
+EngineUrls = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="URL|ID=URL|JSON",
+        help="an engine that runs (vLLM, SGLang), by its base URL; may be repeated",
+    ),
+]
+ModelNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="a model of the registry, may be repeated: its endpoint, or vLLM started for its "
+        "checkpoint",
+    ),
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="programs at once, for --policy cap")]
+PolicyOptions = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="an option of the policy; may be repeated"),
+]
+Host = Annotated[str, typer.Option(help="where to listen; beyond this machine only with tokens")]
+AllowHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="another name that browsers may reach it by, such as a proxy's; may be repeated",
+    ),
+]
+AllowEngines = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="HOST|NETWORK",
+        help="where POST /engines may add engines beside public addresses and the hosts of "
+        "--engine: a name, an address, a network like 10.0.0.0/8; may be repeated",
+    ),
+]
+EngineKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VARIABLE",
+        help="a key in the environment that POST /engines may name; may be repeated",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 
 
@@ -64,21 +107,8 @@ class Plan:
 
 
 def gateway(
-    engine: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL|ID=URL|JSON",
-            help="an engine that runs (vLLM, SGLang), by its base URL; may be repeated",
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="a model of the registry, may be repeated: its endpoint, or vLLM started for its "
-            "checkpoint",
-        ),
-    ] = None,
+    engine: EngineUrls = None,
+    model: ModelNames = None,
     models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
     policy: Annotated[
         str,
@@ -86,16 +116,9 @@ def gateway(
             help="passthrough, cap, adaptive, thunderagent, continuum or least_attained_service"
         ),
     ] = "adaptive",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="programs at once, for --policy cap")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="an option of the policy; may be repeated"),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="where to listen; beyond this machine only with tokens")
-    ] = "127.0.0.1",
+    limit: Limit = None,
+    option: PolicyOptions = None,
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one")] = PORT,
     budget_usd: Annotated[
         float | None, typer.Option(min=0, help="then calls are refused with 402")
@@ -104,28 +127,9 @@ def gateway(
     prices: Annotated[
         Path | None, typer.Option(help="price book; deployments/prices.yaml if left out")
     ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="another name that browsers may reach it by, such as a proxy's; may be repeated",
-        ),
-    ] = None,
-    allow_engine: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="HOST|NETWORK",
-            help="where POST /engines may add engines beside public addresses and the hosts of "
-            "--engine: a name, an address, a network like 10.0.0.0/8; may be repeated",
-        ),
-    ] = None,
-    engine_key: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="VARIABLE",
-            help="a key in the environment that POST /engines may name; may be repeated",
-        ),
-    ] = None,
+    allow_host: AllowHosts = None,
+    allow_engine: AllowEngines = None,
+    engine_key: EngineKeys = None,
     as_json: AsJson = False,
 ) -> None:
     """Hold, place and record the calls of agents before engines, until Ctrl-C.

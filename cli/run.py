@@ -34,10 +34,8 @@ def run(
     agent: suites.Agent = None,
     expert: suites.Experts = None,
     unsafe_sandbox: suites.UnsafeSandbox = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="give out no more samples after so long; the next run does")
-    ] = None,
-    usd: Annotated[float | None, typer.Option(help="likewise, once attempts cost so much")] = None,
+    minutes: suites.Minutes = None,
+    usd: suites.Usd = None,
     find: Annotated[
         bool, typer.Option("--find", help="search the highest concurrency that keeps what follows")
     ] = False,

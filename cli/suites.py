@@ -23,6 +23,14 @@ Where = Annotated[
 Judge = Annotated[str | None, typer.Option(help="a model that scores answers")]
 User = Annotated[str | None, typer.Option(help="a model that plays the user")]
 Agent = Annotated[str | None, typer.Option(help="an orchestrator, by name or file")]
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="stop starting samples after N minutes; run again to resume"),
+]
+Usd = Annotated[
+    float | None,
+    typer.Option(help="stop starting samples once attempts cost so much; run again to resume"),
+]
 UnsafeSandbox = Annotated[
     bool | None,
     typer.Option(

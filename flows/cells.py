@@ -9,14 +9,13 @@ from flows.progress import StageProgress
 from flows.stages import StageLog
 from flows.sweep_progress import SweepProgress
 from storage import Catalog, Lease, held
-from tasks.agents.sandbox import WARNING
 from tasks.sweeps.budget import Spending
 from tasks.sweeps.grid import sweep_id_of
 from tasks.sweeps.outlook import detectable_line
 from tasks.sweeps.plan import A_A, Cell, Plan, enter_plan, make_plan
 from tasks.sweeps.roles import roles_of
 from tasks.sweeps.runner import Progress, Services, run_cell
-from tasks.sweeps.sandboxed import runs_programs, sandbox_level
+from tasks.sweeps.sandboxed import sandbox_alarm
 from tasks.sweeps.suite import STDLIB, Suite
 from tasks.sweeps.task_set import TaskSet
 from tasks.sweeps.watching import missing_cells
@@ -51,11 +50,9 @@ async def run_sweep(
     run has spent so far, of the suite's budget. Once it is spent the rest stays missing.
     """
     spending = spending or Spending(suite.budget)
-    name, model_id = (
-        (bench.engine.address.served_name, bench.model_id)
-        if adapter is None
-        else (adapter.name, adapter.adapter_id)
-    )
+    name, model_id = bench.engine.address.served_name, bench.model_id
+    if adapter is not None:
+        name, model_id = adapter.name, adapter.adapter_id
     searched = bench.library if suite.benchmark == STDLIB else None
     index_id = None if searched is None else searched.index_id
     engine_id = bench.engine.engine_id
@@ -73,8 +70,8 @@ async def run_sweep(
     with held(catalog, plan.sweep_id) as lease:
         enter_plan(plan, catalog)  # under the lease: a process that is refused changes nothing
         missing = missing_cells(plan, catalog)
-        if missing and sandbox_level(plan) == "limits" and runs_programs(plan):
-            log.console.print(f"[bold red]  unsafe sandbox: {WARNING}[/]")
+        if missing and (alarm := sandbox_alarm(plan)):
+            log.console.print(f"[bold red]  {alarm}[/]")
         if missing and (line := detectable_line(plan, catalog)):
             log.console.print(f"[dim]  {line}[/]")
         if missing and adapter is not None:
@@ -125,9 +122,8 @@ async def _run_one(
         done = await run_cell(plan, cell, services, catalog, run_id, lease, show, spending)
         overall.finish(cell.cell_id)
         if done.reason:
-            log.console.print(
-                f"[yellow]  ended after {done.done} of {done.total}: {done.reason}[/]"
-            )
+            why = f"ended after {done.done} of {done.total}: {done.reason}"
+            log.console.print(f"[yellow]  {why}[/]")
 
     title = f"{plan.suite.name}: {plan.served_name} {cell.policy} at {cell.concurrency}"
     again = f" #{cell.repeat + 1}" if plan.suite.repeats > 1 else ""

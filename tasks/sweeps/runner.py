@@ -32,6 +32,7 @@ from tasks.sweeps.lag import CLIENT, PAUSED, watch_client
 from tasks.sweeps.load import due_times, ramp_starts
 from tasks.sweeps.plan import Cell, Plan, Sample, finished_samples
 from tasks.sweeps.records import Finished, attempt_rows, lost_attempt_row
+from tasks.sweeps.sandboxed import sandbox_level
 from tasks.sweeps.suite import Budget
 from tasks.sweeps.tap import Due, Tap, Watch
 from tasks.sweeps.watching import over_time, watches_of

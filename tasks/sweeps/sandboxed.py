@@ -3,7 +3,7 @@
 In: a plan. Out: the sandbox's level; None where nothing of it runs programs and no walls are there.
 """
 
-from tasks.agents.sandbox import SandboxUnavailable, level_for_models
+from tasks.agents.sandbox import WARNING, SandboxUnavailable, level_for_models
 from tasks.scoring import SCORERS
 from tasks.sweeps.plan import Plan
 
@@ -24,3 +24,12 @@ def sandbox_level(plan: Plan) -> str | None:
         if runs_programs(plan):
             raise
         return None
+
+
+def sandbox_alarm(plan: Plan) -> str:
+    """What to say in red before such a sweep runs; "" where walls are there, or nothing runs.
+
+    Raises SandboxUnavailable as `sandbox_level`.
+    """
+    unwalled = sandbox_level(plan) == "limits" and runs_programs(plan)
+    return f"unsafe sandbox: {WARNING}" if unwalled else ""

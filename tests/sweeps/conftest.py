@@ -18,7 +18,7 @@ from tasks.serving import EngineFailed, GatewayClient
 from tasks.serving.gateway.endpoint import EndpointConfig
 from tasks.serving.gateway.settings import Settings
 from tasks.serving.registry import Prices
-from tasks.sweeps import attempt, runner
+from tasks.sweeps import runner
 from tasks.sweeps.plan import Cell, Plan, enter_plan, make_plan
 from tasks.sweeps.problem import problem_of_task
 from tasks.sweeps.runner import Progress, Services, run_cell
@@ -142,7 +142,6 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage
 async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sweep]:
     """Gateway and scripted engine, running; retries without their waits."""
     monkeypatch.setattr(runner, "RETRY_WAIT_S", 0.01)
-    monkeypatch.setattr(attempt, "strongest_level", lambda: "limits")  # quickest to probe
     double, agent = EngineDouble(), Agent()
     double.reply = agent
     application = double.application()

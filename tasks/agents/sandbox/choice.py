@@ -21,9 +21,13 @@ NO_WALLS = (
     "install bubblewrap (apt-get install bubblewrap) or allow user namespaces. --unsafe-sandbox "
     f"(or {VARIABLE}={UNWALLED}) runs them without: they can then read your files and keys"
 )
+AS_ROOT = (
+    "as root, programs that a model writes do not run without walls: limits would be none; run "
+    "tutti as another user, or make the Python that runs it readable for others"
+)
 WARNING = (
-    "programs that models wrote ran without walls (sandbox level limits): they could read and "
-    "change what this user may, and scores of code could be forged"
+    "programs that models write run without walls (sandbox level limits): they can read and "
+    "change what this user may, and forge scores of code"
 )
 _PR_SET_DUMPABLE = 4
 
@@ -41,6 +45,8 @@ def level_for_models(unsafe: bool = False) -> str:
     if level == UNWALLED:
         if not (unsafe or asked):
             raise SandboxUnavailable(NO_WALLS)
+        if os.geteuid() == 0 and checked_identity(level) == "same":
+            raise SandboxUnavailable(AS_ROOT)
         _hide_environment()
     checked_identity(level)
     return level

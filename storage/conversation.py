@@ -95,22 +95,30 @@ class Conversation:
 
 
 def message_columns(message: Message) -> dict[str, Any]:
-    """An OpenAI chat message in the columns of `messages`; parts of content as JSON text."""
+    """An OpenAI chat message in the columns of `messages`; parts of content as JSON text.
+
+    What is no message by the rules (an engine may have taken it all the same) is kept as the JSON
+    text of what it says: its row is not lost.
+    """
     calls = message.get("tool_calls")
+    given = calls if isinstance(calls, list | tuple) else [calls] if calls else []
     return {
-        "role": message.get("role"),
+        "role": _text(message.get("role")),
         "content": _text(message.get("content")),
         "reasoning": _text(message.get("reasoning_content") or message.get("reasoning")),
-        "tool_calls": [_tool_call(call) for call in calls] if calls else [],
-        "tool_call_id": message.get("tool_call_id"),
-        "name": message.get("name"),
+        "tool_calls": [_tool_call(call) for call in given],
+        "tool_call_id": _text(message.get("tool_call_id")),
+        "name": _text(message.get("name")),
     }
 
 
-def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call.get("function") or {}
+def _tool_call(call: Any) -> dict[str, Any]:
+    function = call.get("function") or {} if isinstance(call, Mapping) else None
+    if not isinstance(call, Mapping) or not isinstance(function, Mapping):
+        return {"id": None, "name": None, "arguments": _text(call)}
     arguments = _text(function.get("arguments"))
-    return {"id": call.get("id"), "name": function.get("name"), "arguments": arguments}
+    name = _text(function.get("name"))
+    return {"id": _text(call.get("id")), "name": name, "arguments": arguments}
 
 
 def spans_of(

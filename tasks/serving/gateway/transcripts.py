@@ -3,6 +3,7 @@
 For agents that keep no record of their own: an unmodified one is recorded by its base URL alone.
 """
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -104,7 +105,8 @@ class Answer:
         calls = part.get("tool_calls")
         for place, call in enumerate(calls if isinstance(calls, list) else []):
             if isinstance(call, dict):
-                self._take_call(call, call.get("index", place))
+                index = call.get("index")
+                self._take_call(call, index if isinstance(index, int) else place)
 
     def message(self) -> dict[str, Any] | None:
         """The answer so far as a chat message; None when nothing came."""
@@ -116,19 +118,26 @@ class Answer:
 
     def _take_tokens(self, choice: Mapping[str, Any]) -> None:
         """Token ids and log probabilities, where the engine gives them."""
-        if isinstance(ids := choice.get("token_ids"), list):
+        ids = choice.get("token_ids")
+        if isinstance(ids, list) and all(type(each) is int for each in ids):
             self.token_ids = [*(self.token_ids or []), *ids]
         logprobs = choice.get("logprobs")
         content = logprobs.get("content") if isinstance(logprobs, dict) else None
         if isinstance(content, list):
-            self.logprobs = [*(self.logprobs or []), *(each["logprob"] for each in content)]
+            said = [each.get("logprob") if isinstance(each, dict) else None for each in content]
+            self.logprobs = [*(self.logprobs or []), *map(_probability, said)]
 
     def _take_call(self, call: Mapping[str, Any], index: int) -> None:
         known = self._calls.setdefault(
             index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
         )
-        known["id"] = call.get("id") or known["id"]
+        known["id"] = call["id"] if isinstance(call.get("id"), str) else known["id"]
         function = call.get("function")
         for name in ("name", "arguments"):
             piece = function.get(name) if isinstance(function, dict) else None
             known["function"][name] += piece if isinstance(piece, str) else ""
+
+
+def _probability(value: Any) -> float:
+    """A log probability; NaN where an engine says what is none."""
+    return float(value) if isinstance(value, int | float) else math.nan

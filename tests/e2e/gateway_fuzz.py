@@ -1,0 +1,188 @@
+"""Requests that nobody means, by the thousand: bodies, paths, headers, bytes, and engines' answers.
+
+In: a seed. Out: bytes for a gateway's port, and for an engine's answers. What is drawn depends on
+the seed alone, so what has failed can be sent again.
+"""
+
+import json
+import random
+from typing import Any
+
+PATHS = (
+    "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings",
+    "/v1/tokenize", "/v1/models", "/v1/models/m", "/v1/load_lora_adapter", "/p/x/v1/messages",
+    "/p/%F0%9F%90%8D/v1/chat/completions", "/p//v1/models", "/programs/release", "/programs",
+    "/profiles/x", "/engines", "/engines/engine:1", "/cell", "/flush", "/health", "/metrics",
+    "/state", "/ui", "/pulse/reset", "/v1/files", "/", "*", "http://h/v1/models", "/v1",
+)  # fmt: skip
+METHODS = ("POST", "POST", "POST", "GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "CONNECT")
+FIELDS = (
+    "model", "messages", "prompt", "input", "stream", "stream_options", "max_tokens", "tools",
+    "temperature", "stop", "n", "program_id", "job_id", "logprobs", "chat_template_kwargs",
+    "cell_id", "policy", "options", "limit", "url", "id", "pool", "api_key_env", "models",
+    "concurrency",
+)  # fmt: skip
+OWN = (
+    "X-Program-Id", "X-Call-Id", "X-Tutti-Step", "X-Tutti-Cell", "X-Tutti-Role", "X-Tutti-Messages",
+    "X-Tutti-Spans", "Content-Encoding", "Expect", "Origin", "Authorization", "x-api-key", "Cookie",
+    "Connection", "Transfer-Encoding", "Upgrade", "Accept-Encoding", "TE", "Trailer",
+)  # fmt: skip
+WORDS = (
+    "", "m", "user", "assistant", "tool", "kept", "close", "chunked", "gzip", "100-continue", "0-1",
+    "passthrough", "cap", "adaptive", "null", "http://127.0.0.1:9", "OPENAI_API_KEY", "é\u2028🐍",
+    "-1", "9" * 30, "../../etc", "%2e%2e", "a" * 300,
+)  # fmt: skip
+NUMBERS = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64 - 1, -(2**63), 1e308, 1e-320, 0.5, True, False)
+
+
+class Fuzz:
+    """A source of requests and answers."""
+
+    def __init__(self, seed: int, token: str) -> None:
+        self.random = random.Random(seed)
+        self.token = token
+
+    def value(self, depth: int = 0) -> Any:
+        """Any JSON, mostly flat, now and then of hundreds of levels."""
+        draw = self.random.random()
+        if depth > 4 or draw < 0.35:
+            return self.random.choice(WORDS)
+        if draw < 0.55:
+            return self.random.choice(NUMBERS)
+        if draw < 0.62:
+            return None
+        if draw < 0.63 and depth == 0:
+            return self.deep(self.random.choice((50, 240, 260, 900)))
+        size = self.random.randrange(4)
+        if draw < 0.8:
+            return [self.value(depth + 1) for _ in range(size)]
+        return {self.random.choice(FIELDS + WORDS): self.value(depth + 1) for _ in range(size)}
+
+    def deep(self, levels: int) -> Any:
+        """A value of so many levels."""
+        value: Any = 0
+        for _ in range(levels):
+            value = [value] if self.random.random() < 0.5 else {"a": value}
+        return value
+
+    def message(self) -> Any:
+        """A chat message, or what stands where one belongs."""
+        if self.random.random() < 0.2:
+            return self.value()
+        told: dict[str, Any] = {"role": self.random.choice(("user", "assistant", "tool", "system"))}
+        told["content"] = self.random.choice(("hello", None, [{"type": "text", "text": "x"}]))
+        for name in ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content"):
+            if self.random.random() < 0.2:
+                told[name] = self.value(1)
+        if self.random.random() < 0.2:
+            function = {"name": "f", "arguments": self.value(2)}
+            told["tool_calls"] = [{"id": "c", "type": "function", "function": function}]
+        return told
+
+    def body(self) -> bytes:
+        """A body: a call, any JSON, or bytes."""
+        draw = self.random.random()
+        if draw < 0.6:
+            many = range(self.random.randrange(4))
+            told: dict[str, Any] = {"model": "m", "messages": [self.message() for _ in many]}
+            told["stream"] = self.random.random() < 0.4
+            for _ in range(self.random.randrange(3)):
+                told[self.random.choice(FIELDS)] = self.value()
+            return json.dumps(told).encode("utf-8", "surrogatepass")
+        if draw < 0.85:
+            return json.dumps(self.value()).encode("utf-8", "surrogatepass")
+        return self.random.randbytes(self.random.randrange(200))
+
+    def target(self) -> bytes:
+        """A path, some of its characters written another way."""
+        path = self.random.choice(PATHS[:4] if self.random.random() < 0.5 else PATHS)
+        if self.random.random() < 0.2:
+            path += "?" + self.random.choice(WORDS[:8])
+        letters = [
+            f"%{ord(c):02x}" if c.isalpha() and self.random.random() < 0.05 else c for c in path
+        ]
+        if self.random.random() < 0.05:
+            letters.insert(self.random.randrange(len(letters)), self.random.choice("/.% \\;\x7f"))
+        return "".join(letters).encode()
+
+    def request(self) -> bytes:
+        """A request: a call that reaches the engine, or one that is odd in any way."""
+        if self.random.random() < 0.4:
+            return self.call()
+        method, body = self.random.choice(METHODS).encode(), self.body()
+        lines = [b"%b %b HTTP/1.1" % (method, self.target())]
+        if self.random.random() < 0.97:
+            lines.append(
+                b"Host: " + self.random.choice((b"127.0.0.1", b"localhost:1", b"evil.org"))
+            )
+        if self.random.random() < 0.3:
+            lines.append(b"Authorization: Bearer " + self.token.encode())
+        for _ in range(self.random.randrange(3)):
+            value = self.random.choice(WORDS).encode("latin-1", "replace")
+            lines.append(self.random.choice(OWN).encode() + b": " + value)
+        lines.append(b"Content-Type: application/json")
+        if self.random.random() < 0.1:
+            lines.append(b"Transfer-Encoding: chunked")
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        else:
+            lines.append(b"Content-Length: %d" % len(body))
+        whole = b"\r\n".join(lines) + b"\r\n\r\n" + body
+        return self.broken(whole) if self.random.random() < 0.2 else whole
+
+    def call(self) -> bytes:
+        """A sound request whose body may hold anything."""
+        body = self.body()
+        path = self.random.choice(PATHS[:5]).encode()
+        program = b"X-Program-Id: p%d\r\n" % self.random.randrange(200)
+        return (
+            b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\n%bContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (path, program, len(body), body)
+        )
+
+    def broken(self, data: bytes) -> bytes:
+        """Cut short, or with some bytes changed, put in or left out."""
+        if self.random.random() < 0.4:
+            return data[: self.random.randrange(len(data))]
+        changed = bytearray(data)
+        for _ in range(self.random.randrange(1, 6)):
+            place = self.random.randrange(len(changed))
+            changed[place : place + self.random.randrange(2)] = self.random.randbytes(
+                self.random.randrange(3)
+            )
+        return bytes(changed)
+
+    def answer(self) -> bytes:
+        """What an engine answers: mostly sound, else anything."""
+        draw = self.random.random()
+        if draw < 0.3:
+            return self._stream()
+        said: Any = {"choices": [{"message": self.message(), "finish_reason": "stop"}]}
+        said["usage"] = {"prompt_tokens": 3, "completion_tokens": 2}
+        if self.random.random() < 0.3:
+            said["usage"] = self.value()
+        if self.random.random() < 0.2:
+            said = self.value()
+        data = json.dumps(said).encode("utf-8", "surrogatepass")
+        if draw > 0.95:
+            data = self.random.randbytes(100)
+        status = self.random.choice((200, 200, 200, 200, 400, 404, 429, 500, 503))
+        head = b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\n" % status
+        if status == 429:
+            head += b"Retry-After: 0\r\n"
+        whole = head + b"Content-Length: %d\r\n\r\n%b" % (len(data), data)
+        return self.broken(whole) if self.random.random() < 0.05 else whole
+
+    def _stream(self) -> bytes:
+        events = [
+            b"data: " + json.dumps({"choices": [self.value(1)], "usage": self.value(3)}).encode()
+            for _ in range(self.random.randrange(5))
+        ]
+        end = self.random.choice((b"\n\n", b"\r\n\r\n", b"\n", b""))
+        data = end.join([*events, b"data: [DONE]\n\n"])
+        chunks = b"".join(
+            b"%x\r\n%b\r\n" % (len(part), part) for part in (data[:7], data[7:]) if part
+        )
+        head = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+        )
+        return head + b"\r\n" + chunks + (b"0\r\n\r\n" if self.random.random() < 0.9 else b"")

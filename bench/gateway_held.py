@@ -20,7 +20,7 @@ import orjson
 import uvloop
 
 from bench.gateway_cost import cores, cpu_s, pinned, rss_mb
-from bench.gateway_wire import Programs, Speech, body_of, get, length_of, post, release
+from bench.gateway_wire import ADMIN, Programs, Speech, body_of, get, length_of, post, release
 
 SETTLE_S = 30.0
 ANSWER_TIMEOUT_S = 30.0
@@ -143,7 +143,8 @@ class Driver:
         self.gateway, self.engines = await connect(job.port), await connect(job.control_port)
         if job.cap:
             order = orjson.dumps(CELL | {"policy": "cap", "limit": job.cap})
-            await self.gateway.ask(post("/cell", order).replace(b"POST", b"PUT", 1))
+            asked = post("/cell", order, f"Authorization: Bearer {ADMIN}\r\n")
+            await self.gateway.ask(asked.replace(b"POST", b"PUT", 1))
         before = rss_mb(job.owner)
         poller = Poller(job.port)
         await self._arrive()

@@ -19,7 +19,7 @@ import orjson
 
 from bench.gateway_cost import cores
 from bench.gateway_process import CannotStart, Server, free_port
-from bench.gateway_wire import Speech
+from bench.gateway_wire import ADMIN, Speech
 
 # The one place that knows our command line; `--command` replaces it, for another build's figures.
 OURS = (
@@ -91,7 +91,7 @@ def running_gateway(bench: Bench, engines: Engines, policy: str) -> Iterator[Rou
         shlex.split(command),
         bench.folder / f"gateway-{port}.log",
         cores()[0],
-        {"TUTTI_HOME": str(home)},
+        {"TUTTI_HOME": str(home), "TUTTI_GATEWAY_ADMIN_TOKEN": ADMIN},
     )
     with server:
         server.wait_ready(f"http://127.0.0.1:{port}/health")

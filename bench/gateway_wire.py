@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
+ADMIN = "bench"
+"""Our gateway's admin token."""
 STEPS = 10  # calls of a program; then it is released and a new one takes its place
 PROGRAMS = 48  # as many as the reference measurement had
 ANSWER_BYTES = 500
@@ -126,12 +128,12 @@ def body_of(message: bytes) -> bytes:
 
 def get(path: str) -> bytes:
     """A request for `path`."""
-    return f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
 
 def post(path: str, body: bytes, headers: str = "") -> bytes:
     """A request with a JSON body; `headers` are whole lines."""
-    head = f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n{headers}"
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{headers}"
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 

@@ -2,8 +2,9 @@
 
 In: nothing; the hostile programs are those of tests/agents/hostile. Out: a table and one line of
 JSON (bench/report.py). How many of them the strongest level here contains, judged from outside; how
-long a program waits for its first statement, one at a time; a session's start and its cells. Beside
-them the same interpreter started without any walls. ``--small`` is for tests of the bench itself.
+many solutions that cheat (tests/scoring/cheats.py) are scored as wrong; how long a program waits
+for its first statement, one at a time; a session's start and its cells. Beside them the same
+interpreter started without any walls. ``--small`` is for tests of the bench itself.
 """
 
 import argparse
@@ -16,10 +17,14 @@ from collections.abc import Sequence
 
 from bench.report import Report, Target, seconds_of
 from tasks.agents.sandbox import LEVELS, Sandbox, SandboxLimits, SandboxSession, strongest_level
+from tasks.scoring import Attempted, Means
+from tasks.scoring.code import Code
 from tests.agents.hostile import GROUPS
 from tests.agents.hostile.judge import judge_at
+from tests.scoring.cheats import CHEATS, TARGETS, cheating
 
 LIMITS = SandboxLimits(seconds=30.0)  # nobody waits for it; the machine may be busy
+CHEAT_LIMITS = SandboxLimits(seconds=3.0)
 START_TARGET_MS = 60.0
 
 
@@ -32,6 +37,31 @@ def measure_containment(report: Report, level: str, groups: Sequence[str]) -> No
     for verdict in verdicts:
         for breach in verdict.breaches:
             report.note(f"{verdict.case.name}: {breach}")
+
+
+async def cheats_scored(level: str, targets: Sequence[str]) -> tuple[int, list[str]]:
+    """How many cheating solutions were scored, and which of them as right."""
+    sandbox, room = Sandbox(level, CHEAT_LIMITS), asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def one(kind: str, name: str) -> str:
+        target = TARGETS[name]
+        message = f"```python\n{cheating(kind, target)}\n```"
+        async with room:
+            means = Means(sandbox=sandbox)
+            score = await Code().score(target.target, Attempted(None, message), means)
+        return f"{kind} on {name}" if score.correct else ""
+
+    found = await asyncio.gather(*(one(kind, name) for kind in CHEATS for name in targets))
+    return len(found), [each for each in found if each]
+
+
+def measure_cheats(report: Report, level: str, targets: Sequence[str]) -> None:
+    """Have solutions scored that want to be scored as right without being right."""
+    count, bought = asyncio.run(cheats_scored(level, targets))
+    report.figure("cheats", [count])
+    report.figure("cheats_scored_wrong", [count - len(bought)], Target(count, least=True))
+    for each in bought:
+        report.note(f"scored as right: {each}")
 
 
 async def measure_starts(level: str, count: int) -> tuple[list[float], list[float]]:
@@ -116,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report.note(f"level {level!r}. {LEVELS[level]}")
     measure_times(report, level, 4 if given.small else given.starts)
     measure_containment(report, level, ["others"] if given.small else list(GROUPS))
+    measure_cheats(report, level, ["number"] if given.small else list(TARGETS))
     report.show()
 
 

@@ -38,6 +38,7 @@ class Cell:
     repeat: int = 0
     status: str = "finished"
     reason: str | None = None
+    sandbox: str | None = None
     late_s: float | None = None  # of an open loop: how late each attempt starts
     lag_s: float | None = None  # of the client's event loop, each second; it uses 95 % of a core
     watts: float | None = None  # of each of two GPUs
@@ -191,6 +192,7 @@ def _cell_row(cell: Cell, position: int) -> dict[str, Any]:
         "samples": cell.samples,
         "status": cell.status,
         "reason": cell.reason,
+        "sandbox": cell.sandbox,
     }
 
 

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import storage
 from storage.conversation import Conversation, message_columns
+from storage.schemas import TABLES
 
 TEXTS = st.sampled_from(["go on", "yes", "no", "a\0b", "\ud800", "", "long " * 20])
 MESSAGES = st.builds(
@@ -108,3 +110,29 @@ def test_prompts_are_asked_for_in_sql(catalog: storage.Catalog) -> None:
     found = storage.query("select content from prompt('c1')", catalog.home)
     assert [row["content"] for row in found] == ["m0", "m1", "m2", "m3"]
     assert len(storage.query("select * from transcript('attempt:1')", catalog.home)) == 6
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+CALL = st.fixed_dictionaries({}, optional={"id": JSON, "function": JSON, "index": JSON})
+ODD = st.fixed_dictionaries(
+    {},
+    optional={
+        "role": JSON, "content": JSON, "reasoning": JSON, "tool_call_id": JSON, "name": JSON,
+        "tool_calls": JSON | st.lists(CALL, max_size=2),
+    },
+)  # fmt: skip
+
+
+@given(st.lists(ODD, max_size=3), ODD)
+def test_whatever_a_message_holds_its_row_is_kept(
+    prompt: list[dict[str, Any]], answer: dict[str, Any]
+) -> None:
+    """Rows were lost where a client gave its tool calls as text, or a role as a list."""
+    rows, spans = Conversation("a").observe("c", prompt, answer)
+    table = pa.Table.from_pylist(rows, TABLES["messages"])
+    assert table.num_rows == len(prompt) + 1
+    assert sum(span["last"] - span["first"] + 1 for span in spans) == len(prompt)

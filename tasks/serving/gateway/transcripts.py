@@ -14,6 +14,7 @@ from storage.conversation import Conversation, Message
 
 MAX_PROGRAMS = 10_000  # beyond it the one that was silent longest is forgotten; its next prompt
 # is stored again, whole
+MAX_TOKEN_ID = 2**31  # what the column takes
 Rows = dict[str, list[Mapping[str, Any]]]
 
 
@@ -119,7 +120,7 @@ class Answer:
     def _take_tokens(self, choice: Mapping[str, Any]) -> None:
         """Token ids and log probabilities, where the engine gives them."""
         ids = choice.get("token_ids")
-        if isinstance(ids, list) and all(type(each) is int for each in ids):
+        if isinstance(ids, list) and all(type(x) is int and 0 <= x < MAX_TOKEN_ID for x in ids):
             self.token_ids = [*(self.token_ids or []), *ids]
         logprobs = choice.get("logprobs")
         content = logprobs.get("content") if isinstance(logprobs, dict) else None

@@ -12,7 +12,7 @@ PATHS = (
     "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings",
     "/v1/tokenize", "/v1/models", "/v1/models/m", "/v1/load_lora_adapter", "/p/x/v1/messages",
     "/p/%F0%9F%90%8D/v1/chat/completions", "/p//v1/models", "/programs/release", "/programs",
-    "/profiles/x", "/engines", "/engines/engine:1", "/cell", "/flush", "/health", "/metrics",
+    "/profiles/x", "/engines", "/engines/engine:9", "/cell", "/flush", "/health", "/metrics",
     "/state", "/ui", "/pulse/reset", "/v1/files", "/", "*", "http://h/v1/models", "/v1",
 )  # fmt: skip
 METHODS = ("POST", "POST", "POST", "GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "CONNECT")

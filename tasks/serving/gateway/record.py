@@ -108,7 +108,10 @@ class Record:
         if asked.keeps_messages:
             row["prompt_spans"] = asked.spans or spans_of(range(len(prompt)))
             return {"calls": [row]}
-        return transcripts.rows(row, prompt, answer.message())
+        rows = transcripts.rows(row, prompt, answer.message())
+        if asked.anonymous:
+            transcripts.forget(asked.program)
+        return rows
 
     def _objects(self) -> Iterator[Any]:
         if not self.streamed:

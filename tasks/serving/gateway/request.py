@@ -22,6 +22,7 @@ from tasks.serving.wire.messages import HOP_BY_HOP, Headers, lowered
 MAX_NAME = 256  # characters of an id
 MAX_STEP_DIGITS = 9  # as many as the table's column takes
 UNLIMITED = 1 << 16  # output tokens of a call that sets no limit; forecasts are used before it
+MOST_OUTPUT = 1 << 31  # whatever a call asks for; sums of it fit the tables' columns
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 OWN = frozenset(
     b"x-program-id x-call-id x-tutti-step x-tutti-cell x-tutti-role x-tutti-messages "
@@ -83,7 +84,7 @@ class Asked:
         for name in OUTPUT_FIELDS:
             value = self.body.get(name)
             if isinstance(value, int) and value >= 0:
-                return value
+                return min(value, MOST_OUTPUT)
         return UNLIMITED
 
 

@@ -45,6 +45,11 @@ class Transcripts:
             message["cell_id"] = call["cell_id"]
         return {"calls": [{**call, "prompt_spans": spans}], "messages": [*messages]}
 
+    def forget(self, program: str) -> None:
+        """A program has no call to come."""
+        with self._lock:
+            self._known.pop(program, None)
+
     def _conversation(self, program: str, prompt: Sequence[Message]) -> Conversation:
         with self._lock:
             known = self._known.get(program)

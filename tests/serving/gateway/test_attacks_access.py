@@ -244,3 +244,16 @@ async def test_a_body_of_a_million_objects_is_refused_unparsed(raw: Bench) -> No
         headers={"Content-Type": "application/json"},
     )
     assert answer.status == 400 and "values" in await answer.text()
+
+
+async def test_a_limit_beyond_all_columns_loses_no_row(make_raw: MakeRaw) -> None:
+    """Found by fuzzing: 2^64 tokens asked for, and the event of its hold was dropped."""
+    bench = await make_raw(policy="cap", options={"limit": 1})
+    await bench.chat("first")
+    waiting = asyncio.create_task(bench.chat("second", max_tokens=2**64 - 1))
+    await bench.until_held("second")
+    await bench.release("first")
+    assert (await waiting).status == 200
+    (row,) = await bench.rows("select tokens from gateway_events where event = 'hold'")
+    assert row["tokens"] > 2**31 and bench.gateway.recorder.dropped == 0
+    await released(bench.gateway)

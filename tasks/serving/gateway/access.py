@@ -25,7 +25,7 @@ ADMIN_VARIABLE = "TUTTI_GATEWAY_ADMIN_TOKEN"
 ADMIN_NAME = "admin"
 SCOPES = frozenset(("call", "read", "admin"))
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
-HOSTS_KEPT = 256
+HOSTS_KEPT, HOST_KEPT_BYTES = 256, 64
 TOKEN_BYTES = 32
 
 
@@ -118,7 +118,8 @@ class Access:
         """Raises Denied for what a browser sends on behalf of another site's page: with the page's
         Origin, or under a name of the attacker's that leads here. `known` are headers by name in
         lower case."""
-        host, origin = known.get(b"host", b""), known.get(b"origin")
+        host = known.get(b"host", b"")
+        origin = known.get(b"origin")
         if origin is not None and origin.partition(b"://")[2].lower() != host.lower():
             shown = origin.decode("latin-1")
             raise Denied(
@@ -130,13 +131,13 @@ class Access:
     def admit(self, known: Mapping[bytes, bytes], scope: str) -> Key:
         """The key that a request holds. Raises Denied."""
         found = None
-        authorization = known.get(b"authorization")
-        if authorization is not None:
+        if b"authorization" in known:
+            authorization = known[b"authorization"]
             scheme, _, token = authorization.partition(b" ")
             if scheme.lower() == b"bearer":
                 found = self._keys.get(_digest(token.strip()))
-        if found is None and (token := known.get(b"x-api-key", b"")):
-            found = self._keys.get(_digest(token))
+        if found is None and b"x-api-key" in known:
+            found = self._keys.get(_digest(known[b"x-api-key"]))
         if found is None:
             if not self.is_open or scope not in self.everybody.scopes:
                 raise Denied(
@@ -167,7 +168,7 @@ class Access:
                 f"the request is for the host {name!r:.100}, which this gateway does not go by; "
                 "use its address, or start it with --allow-host",
             )
-        if len(self._known_hosts) < HOSTS_KEPT:
+        if len(self._known_hosts) < HOSTS_KEPT and len(host) <= HOST_KEPT_BYTES:
             self._known_hosts.add(host)
 
 

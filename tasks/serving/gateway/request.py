@@ -24,6 +24,7 @@ MAX_STEP_DIGITS = 9  # as many as the table's column takes
 UNLIMITED = 1 << 16  # output tokens of a call that sets no limit; forecasts are used before it
 MOST_OUTPUT = 1 << 31  # whatever a call asks for; sums of it fit the tables' columns
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+ROLE = "orchestrator"
 OWN = frozenset(
     b"x-program-id x-call-id x-tutti-step x-tutti-cell x-tutti-role x-tutti-messages "
     b"x-tutti-spans".split()
@@ -111,10 +112,13 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         named = own_name.decode("latin-1") if own_name else in_body or body.get("job_id")
     call_id = own[b"x-call-id"].decode("latin-1") if b"x-call-id" in own else new_id()
     program = str(named) if named else f"anonymous-{call_id}"
-    role = own.get(b"x-tutti-role", b"orchestrator").decode("latin-1")
+    role = own[b"x-tutti-role"].decode("latin-1") if b"x-tutti-role" in own else ROLE
     model = str(body.get("model") or "")
     its_cell = own[b"x-tutti-cell"].decode("latin-1") if b"x-tutti-cell" in own else cell
-    if max(len(program), len(call_id), len(role), len(model), len(its_cell)) > MAX_NAME:
+    if (
+        len(program) > MAX_NAME or len(call_id) > MAX_NAME or len(role) > MAX_NAME
+        or len(model) > MAX_NAME or len(its_cell) > MAX_NAME
+    ):  # fmt: skip
         raise BadRequest(f"ids, roles and models' names may have {MAX_NAME} characters")
     if its_cell != cell and key.has_token and not key.is_admin:
         raise Denied(403, f"X-Tutti-Cell: {its_cell!r} is not the cell that runs")

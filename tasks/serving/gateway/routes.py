@@ -40,19 +40,29 @@ class ModelRoute:
     program: str | None
     """The one that the path names."""
 
-    @property
-    def scope(self) -> str:
-        """What its token must allow."""
-        return "admin" if self.kind in ADAPTERS else "call"
+    scope: str
+    """What its token must allow."""
+    is_call: bool
+    """Whether it is scheduled."""
 
-    @property
-    def is_call(self) -> bool:
-        """Whether it is scheduled."""
-        return self.kind in CALLS
+
+_KNOWN: dict[tuple[bytes, bytes], ModelRoute] = {}
+ROUTES_KEPT, TARGET_KEPT_BYTES = 1024, 64
 
 
 def model_route(method: bytes, target: bytes) -> ModelRoute:
     """The route of a request below /v1 or /p/<program>/v1. Raises BadRequest, Denied."""
+    known = _KNOWN.get((method, target))
+    if known is not None:
+        return known
+    found = _read_route(method, target)
+    # Most clients ask for the same path over and over; one that names its program does not.
+    if found.program is None and len(target) <= TARGET_KEPT_BYTES and len(_KNOWN) < ROUTES_KEPT:
+        _KNOWN[method, target] = found
+    return found
+
+
+def _read_route(method: bytes, target: bytes) -> ModelRoute:
     whole, program = _split(target)
     path, mark, query = whole.partition(b"?")
     if b"%" in path:
@@ -68,7 +78,8 @@ def model_route(method: bytes, target: bytes) -> ModelRoute:
         raise Denied(405, f"/v1/{kind} takes {wanted.decode()}")
     if kind.startswith(MODELS):
         path = V1 + quote(kind, safe="/").encode()
-    return ModelRoute(path + mark + query, kind, program)
+    scope = "admin" if kind in ADAPTERS else "call"
+    return ModelRoute(path + mark + query, kind, program, scope, kind in CALLS)
 
 
 def _method(kind: str) -> bytes | None:

@@ -5,7 +5,7 @@ answer; of a refused request no body is kept.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 
@@ -14,6 +14,7 @@ from tasks.serving.gateway.routes import BadRequest, ModelRoute, model_route
 from tasks.serving.wire.exchange import Exchange, Refused
 
 JSON = (b"Content-Type", b"application/json")
+PLAIN_JSON = b"application/json"
 UNSUPPORTED = 415
 OF_PAGES = (b"text/plain", b"multipart/form-data", b"application/x-www-form-urlencoded")
 """Bodies that a browser sends to any site for any page, without asking the site first."""
@@ -35,8 +36,7 @@ def answer(exchange: Exchange, status: int, body: bytes) -> None:
     exchange.respond(status, [JSON], body)
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(NamedTuple):
     """A request that may go on."""
 
     key: Key
@@ -74,7 +74,7 @@ class Screen:
             scope, order = self._order(method, target)
             key = access.everybody if scope is None else access.admit(known, scope)
         kind = known.get(b"content-type")
-        if kind is not None and kind.lower().startswith(OF_PAGES):
+        if kind != PLAIN_JSON and kind is not None and kind.lower().startswith(OF_PAGES):
             raise Denied(UNSUPPORTED, "the body must be JSON, with Content-Type: application/json")
         return Pass(key, route, order)
 

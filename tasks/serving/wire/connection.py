@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import httptools
 
 from tasks.serving.wire.exchange import Exchange, Refused
-from tasks.serving.wire.messages import Headers, head, lowered, status_line
+from tasks.serving.wire.heads import decisive_name, plain_refusal
+from tasks.serving.wire.messages import Headers, head, status_line
 from tasks.serving.wire.outbox import outbox
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -28,11 +29,6 @@ LINGER_S = 2.0
 """For a client to read why its request is refused, while what it still sends is thrown away."""
 REFUSED_BODY_BYTES = 64 * 1024
 """So much of a refused request's body is read (and thrown away) for the connection to be kept."""
-DECISIVE = frozenset(
-    b"host origin content-type content-length transfer-encoding expect authorization "
-    b"x-api-key".split()
-)
-"""Headers that a server decides by: each may be given once only."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ class Connection(asyncio.Protocol):
             self._decline_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError:
             if not self._last:  # a byte after the last request is nobody's
-                self._refuse(self._fault or _plain_refusal(BAD_REQUEST))
+                self._refuse(self._fault or plain_refusal(BAD_REQUEST))
         else:
             if self._heading is None:
                 self._head_data.clear()
@@ -127,7 +123,7 @@ class Connection(asyncio.Protocol):
                 # The parser says nothing of a name or value before its end.
                 self._heading_bytes += len(data)
                 if self._heading_bytes > MAX_HEAD_BYTES:
-                    self._refuse(_plain_refusal(TOO_LARGE))
+                    self._refuse(plain_refusal(TOO_LARGE))
             else:
                 del self._head_data[:-1]
 
@@ -166,15 +162,17 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name, value))
-        self._grow(len(name) + len(value), MAX_HEAD_BYTES)
+        self._size += len(name) + len(value)
+        if self._size > MAX_HEAD_BYTES:
+            self._stop(plain_refusal(TOO_LARGE))
 
     def on_headers_complete(self) -> None:
         self._size, self._heading = 0, None
         self._method = self._parser.get_method()
         known = self._decisive()
-        length = int(known.get(b"content-length", b"0"))
+        length = int(known[b"content-length"]) if b"content-length" in known else 0
         if length > self.server.limits.body_bytes:
-            self._stop(_plain_refusal(TOO_LARGE))
+            self._stop(plain_refusal(TOO_LARGE))
         try:
             self._pass = self.server.screen(self._method, self._target, known)
         except Refused as refused:
@@ -182,8 +180,9 @@ class Connection(asyncio.Protocol):
                 self._stop(refused)
             self._refusal = refused
             return
-        if known.get(b"expect", b"").lower() == b"100-continue" and self.exchange is None:
-            self.write(CONTINUE)  # else it would stand amid another answer
+        waits = b"expect" in known and known[b"expect"].lower() == b"100-continue"
+        if waits and self.exchange is None:  # else it would stand amid another answer
+            self.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
         size = len(body)
@@ -196,7 +195,7 @@ class Connection(asyncio.Protocol):
         self._kept_bytes += size
         self.server.buffered += size
         if self.server.buffered > self.server.limits.buffered_bytes:
-            self._stop(_plain_refusal(TOO_BUSY))
+            self._stop(plain_refusal(TOO_BUSY))
         self._grow(size, self.server.limits.body_bytes)
 
     def on_message_complete(self) -> None:
@@ -240,7 +239,8 @@ class Connection(asyncio.Protocol):
     def done(self, exchange: Exchange) -> None:
         """The answer has ended: the connection is free for the next request."""
         self.exchange, self.since = None, time.monotonic()
-        self._release(len(exchange.body))
+        if exchange.body:
+            self._release(len(exchange.body))
         if not exchange.keep_alive or self.server.closing:
             self.close()
         elif self._next:
@@ -270,7 +270,7 @@ class Connection(asyncio.Protocol):
             if now - self._refused_at > LINGER_S:
                 self.abort()
         elif self._receiving and self.exchange is None and now - self.since > limits.receive_s:
-            self._refuse(_plain_refusal(TIMEOUT))
+            self._refuse(plain_refusal(TIMEOUT))
         elif not self._receiving and self.exchange is None and now - self.since > limits.idle_s:
             self.close()
 
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # a fault of ours: said, and never the client's
             _report(exchange, error)
             if not exchange.started:
-                self._answer(_plain_refusal(OUR_FAULT))
+                self._answer(plain_refusal(OUR_FAULT))
             self.close()
             _give_up(exchange)
 
@@ -300,34 +300,34 @@ class Connection(asyncio.Protocol):
         what two parsers could read in two ways is read in none."""
         known: dict[bytes, bytes] = {}
         for name, value in self._headers:
-            lower = lowered(name)
-            if lower in DECISIVE:
+            lower = decisive_name(name)
+            if lower is not None:
                 if lower in known:
-                    self._stop(_plain_refusal(BAD_REQUEST))
+                    self._stop(plain_refusal(BAD_REQUEST))
                 known[lower] = value
-        coding = known.get(b"transfer-encoding", b"chunked")
+        coding = known.get(b"transfer-encoding")
         if (
-            coding.strip().lower() != b"chunked"
+            (coding is not None and coding.strip().lower() != b"chunked")
             or (b"host" not in known and self._parser.get_http_version() != "1.0")
             or not self._has_plain_first_line()
         ):
-            self._stop(_plain_refusal(BAD_REQUEST))
+            self._stop(plain_refusal(BAD_REQUEST))
         return known
 
     def _has_plain_first_line(self) -> bool:
         """Whether the request's first line has one space where one belongs; the parser takes
         several."""
-        text = b"".join(self._head_data)
-        self._head_data = [text]
+        if len(self._head_data) > 1:
+            self._head_data = [b"".join(self._head_data)]
         line = b"%b %b HTTP/1." % (self._method, self._target)
-        at = text.find(line, self._searched)
+        at = self._head_data[0].find(line, self._searched)
         self._searched = at + len(line)
         return at >= 0
 
     def _grow(self, size: int, limit: int) -> None:
         self._size += size
         if self._size > limit:
-            self._stop(_plain_refusal(TOO_LARGE))
+            self._stop(plain_refusal(TOO_LARGE))
 
     def _stop(self, refused: Refused) -> None:
         """End the parser's work, from one of its callbacks; `data_received` hears of it."""
@@ -355,7 +355,7 @@ class Connection(asyncio.Protocol):
     def _decline_upgrade(self, rest: bytes) -> None:
         """Go on in HTTP/1.1: read the request as if it had not asked, with its body."""
         if self._method == b"CONNECT":
-            self._refuse(_plain_refusal(BAD_REQUEST))
+            self._refuse(plain_refusal(BAD_REQUEST))
             return
         kept = [header for header in self._headers if header[0].lower() not in UPGRADING]
         first = head(b"%b %b HTTP/1.1\r\n" % (self._method, self._target), kept)
@@ -367,8 +367,9 @@ class Connection(asyncio.Protocol):
 
     def _release(self, size: int) -> None:
         size = min(size, self._kept_bytes)
-        self._kept_bytes -= size
-        self.server.release(size)
+        if size:
+            self._kept_bytes -= size
+            self.server.release(size)
 
     def _let_go(self) -> None:
         self._body, self._head_data, self._headers, self._heading = [], [], [], None
@@ -387,9 +388,3 @@ def _give_up(exchange: Exchange) -> None:
 def _report(exchange: Exchange, error: Exception) -> None:
     context = {"message": f"{exchange.method!r} {exchange.target!r}", "exception": error}
     asyncio.get_running_loop().call_exception_handler(context)
-
-
-def _plain_refusal(status: int) -> Refused:
-    words = status_line(status).split(b" ", 2)[2].strip().lower()
-    body = b'{"error": {"message": "%b", "type": "gateway_error", "code": %d}}' % (words, status)
-    return Refused(status, [(b"Content-Type", b"application/json")], body)

@@ -20,7 +20,7 @@ TRIM_BYTES = 64 * 2**20
 
 Handler = Callable[[Exchange], None]
 Screen = Callable[[bytes, bytes, Mapping[bytes, bytes]], Any]
-"""Of method, target and the headers that are decided by (`connection.DECISIVE`)."""
+"""Of method, target and the headers that are decided by (`heads.DECISIVE`)."""
 
 
 def let_all_in(method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> None:

@@ -33,6 +33,9 @@ class Owner(Protocol):
     def settings(self) -> _Settings:
         """How the gateway behaves."""
 
+    def report(self, error: Exception) -> None:
+        """Something failed that nobody can be told of but the operator."""
+
 
 async def forward(owner: Owner, exchange: Exchange, route: ModelRoute) -> None:
     """Pass a request on to an engine that serves its model, and the answer back."""
@@ -55,6 +58,9 @@ async def forward(owner: Owner, exchange: Exchange, route: ModelRoute) -> None:
         answer(exchange, denied.status, refusal(denied.status, str(denied)))
     except ProbeFailed as error:
         answer(exchange, 502, refusal(502, f"the engine did not answer: {error}"))
+    except Exception as error:  # nobody else would answer
+        owner.report(error)
+        answer(exchange, 500, refusal(500, "the gateway failed"))
     else:
         exchange.respond(found.status, end_to_end(found.headers), found.body)
 

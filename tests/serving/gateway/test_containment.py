@@ -211,6 +211,19 @@ async def test_a_fault_beside_a_call_is_told(
     assert bench.gateway.counts["faults"] == 1
 
 
+async def test_a_fault_of_a_request_that_is_passed_on_is_answered(
+    raw: Bench, monkeypatch: pytest.MonkeyPatch, faults: list[BaseException]
+) -> None:
+    """It is handled beside the calls; who asked hears of it all the same."""
+
+    def broken(*_: Any) -> Any:
+        raise Poisoned("target")
+
+    monkeypatch.setattr("tasks.serving.gateway.unscheduled._target", broken)
+    answer = await raw.client.post("/v1/tokenize", json={"model": "m"})
+    assert (answer.status, len(faults)) == (500, 1)
+
+
 def test_the_simulator_hears_of_a_policys_fault() -> None:
     """Where nobody waits there is nobody to protect: a fault is a fault."""
     scheduler = Scheduler(Policy())

@@ -25,6 +25,8 @@ UNLIMITED = 1 << 16  # output tokens of a call that sets no limit; forecasts are
 MOST_OUTPUT = 1 << 31  # whatever a call asks for; sums of it fit the tables' columns
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 ROLE = "orchestrator"
+ENCODING, IDENTITY = b"content-encoding", b"identity"
+NAMES_KEPT, NAME_KEPT_BYTES = 1024, 64
 OWN = frozenset(
     b"x-program-id x-call-id x-tutti-step x-tutti-cell x-tutti-role x-tutti-messages "
     b"x-tutti-spans".split()
@@ -46,6 +48,18 @@ _IDS = (uuid.uuid4().hex[:20], itertools.count())
 def new_id() -> str:
     """An id that no other process gives; a tenth of a uuid's time."""
     return f"{_IDS[0]}{next(_IDS[1]):012x}"
+
+
+_KINDS: dict[bytes, tuple[bool, bytes | None]] = {}
+
+
+def _kind(name: bytes) -> tuple[bool, bytes | None]:
+    """Whether a header is passed on, and as what it is read here; clients send the same few."""
+    lower = lowered(name)
+    kind = lower not in NOT_PASSED, lower if lower in OWN or lower == ENCODING else None
+    if len(_KINDS) < NAMES_KEPT and len(name) <= NAME_KEPT_BYTES:
+        _KINDS[name] = kind
+    return kind
 
 
 @dataclass(slots=True)
@@ -94,13 +108,13 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
     headers: Headers = []
     own: dict[bytes, bytes] = {}
     for header in exchange.headers:
-        lower = lowered(header[0])
-        if lower in OWN:
-            own[lower] = header[1]
-        elif lower == b"content-encoding" and header[1].lower() != b"identity":
-            raise BadRequest("a compressed body is not read; send it as it is")
-        if lower not in NOT_PASSED:
+        passes, read_as = _KINDS.get(header[0]) or _kind(header[0])
+        if read_as is not None:
+            own[read_as] = header[1]
+        if passes:
             headers.append(header)
+    if own.get(ENCODING, IDENTITY).lower() != IDENTITY:
+        raise BadRequest("a compressed body is not read; send it as it is")
     raw = exchange.body
     body = read_object(raw)
     in_body = body.pop("program_id", None)

@@ -4,7 +4,7 @@ Bounded: of more than `KEPT` ids the oldest are forgotten, half of them at a tim
 """
 
 KEPT = 200_000
-"""A minute of the most calls that a gateway takes, in 13 MB."""
+"""Half a minute of the most calls that a gateway takes, in 13 MB."""
 
 
 class RecentIds:

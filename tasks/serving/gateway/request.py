@@ -110,11 +110,11 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
     for header in exchange.headers:
         passes, read_as = _KINDS.get(header[0]) or _kind(header[0])
         if read_as is not None:
+            if read_as == ENCODING and header[1].lower() != IDENTITY:
+                raise BadRequest("a compressed body is not read; send it as it is")
             own[read_as] = header[1]
         if passes:
             headers.append(header)
-    if own.get(ENCODING, IDENTITY).lower() != IDENTITY:
-        raise BadRequest("a compressed body is not read; send it as it is")
     raw = exchange.body
     body = read_object(raw)
     in_body = body.pop("program_id", None)

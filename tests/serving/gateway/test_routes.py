@@ -94,3 +94,16 @@ async def test_a_method_is_not_changed_by_a_header(raw: Bench) -> None:
     sent = raw.engine.asked[-1].headers
     assert "x-http-method-override" not in sent and "cookie" not in sent
     await released(raw.gateway)
+
+
+async def test_no_second_header_hides_a_compressed_body(raw: Bench) -> None:
+    """Of several encodings each must be none: the last one does not stand for the first."""
+    from multidict import CIMultiDict
+
+    for said in (["gzip", "identity"], ["identity", "gzip"], ["gzip"]):
+        headers = CIMultiDict([("Content-Encoding", each) for each in said])
+        data = b'{"model": "m", "messages": []}'
+        headers.add("Content-Type", "application/json")
+        path = "/v1/chat/completions"
+        answer = await raw.client.post(path, data=data, headers=headers, compress=None)
+        assert (answer.status, raw.engine.asked) == (400, []), said

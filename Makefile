@@ -48,8 +48,8 @@ scheduling: setup assets/random/config.json ## schedulers on a real vLLM: suite 
 	$(BIN)/tutti sweep run scheduling --models deployments/models-scheduling.yaml
 
 # The size of docs/gateway.md's small set-up.
-assets/random/config.json: bench/scheduling_model.py bench/scheduling_work.py
-	$(MODELS)/bin/python -m bench.scheduling_model --out assets/random --hidden 128 \
+assets/random/config.json: bench/scheduling/model.py bench/scheduling/work.py
+	$(MODELS)/bin/python -m bench.scheduling.model --out assets/random --hidden 128 \
 		--intermediate 384 --layers 4 --heads 4 --kv-heads 2 --head-dim 32 --context 4096
 
 test: lint test-fast test-e2e ## everything CI checks
@@ -101,7 +101,7 @@ docs: $(VENV)/.done ## run the examples of README and docs
 	$(BIN)/pytest tests/docs
 
 ui: setup ## Prefect server, workers and deployments on this machine, until Ctrl-C
-	$(BIN)/python -m cli.ui
+	$(BIN)/python -m tutti.cli.setup.ui
 
 clean: ## remove environments and caches; the store (.tutti) stays
 	rm -rf $(VENV) $(MODELS) .venv-harnesses .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

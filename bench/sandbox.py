@@ -16,12 +16,12 @@ import sys
 from collections.abc import Sequence
 
 from bench.report import Report, Target, seconds_of
-from tasks.agents.sandbox import LEVELS, Sandbox, SandboxLimits, SandboxSession, strongest_level
-from tasks.scoring import Attempted, Means
-from tasks.scoring.code import Code
-from tests.agents.hostile import GROUPS
-from tests.agents.hostile.judge import judge_at
+from tests.sandbox.hostile import GROUPS
+from tests.sandbox.hostile.judge import judge_at
 from tests.scoring.cheats import CHEATS, TARGETS, cheating
+from tutti.tasks.sandbox import LEVELS, Sandbox, SandboxLimits, SandboxSession, strongest_level
+from tutti.tasks.scoring import Attempted, Means
+from tutti.tasks.scoring.code import Code
 
 LIMITS = SandboxLimits(seconds=30.0)  # nobody waits for it; the machine may be busy
 CHEAT_LIMITS = SandboxLimits(seconds=3.0)

@@ -22,28 +22,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
-import storage
-from bench.harness import endpoint
-from bench.harness_wire import DELAY_S, QUESTION
+from bench.harness.run import endpoint
+from bench.harness.wire import DELAY_S, QUESTION
 from bench.report import Report, Target, seconds_of
-from flows.outlook import outlook
-from storage import Catalog, artifact_id, commit, held
-from storage import catalog as cat
-from tasks.scoring import SCORERS
-from tasks.sweeps.plan import (
-    Cell,
-    Plan,
-    Sample,
-    enter_plan,
-    finished_samples,
-    make_plan,
-)
-from tasks.sweeps.problem import Problem
-from tasks.sweeps.suite import read_suite
-from tasks.sweeps.task_set import read_set
-from tasks.sweeps.watching import missing_cells
+from tutti import storage
+from tutti.storage import Catalog, artifact_id, commit, held
+from tutti.storage import catalog as cat
+from tutti.tasks.project import PROJECT
+from tutti.tasks.scoring import SCORERS
+from tutti.tasks.sweeps.plan.outlook import outlook
+from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, enter_plan, finished_samples, make_plan
+from tutti.tasks.sweeps.plan.problem import Problem
+from tutti.tasks.sweeps.plan.task_set import read_set
+from tutti.tasks.sweeps.run.early_stop import missing_cells
+from tutti.tasks.sweeps.spec.suite import read_suite
 
-PROJECT = Path(__file__).resolve().parents[1]
 COMMAND_S = 600.0
 POLICIES = ["passthrough", "cap", "adaptive", "thunderagent", "continuum"]
 MODELS = """
@@ -100,7 +93,7 @@ class Workshop:
     def type(self, *arguments: str) -> None:
         """Run ``tutti ARGUMENTS`` to its end. Raises CalledProcessError."""
         environment = os.environ | {"TUTTI_HOME": str(self.home.root), "PYTHONPATH": str(PROJECT)}
-        command = [sys.executable, "-m", "cli.main", *arguments, "--models", str(self.models)]
+        command = [sys.executable, "-m", "tutti.cli.main", *arguments, "--models", str(self.models)]
         subprocess.run(
             command, env=environment, check=True, timeout=COMMAND_S, stdout=-3, stderr=-3
         )

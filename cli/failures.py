@@ -34,7 +34,7 @@ def message_of(error: Exception) -> str:
     """What to tell the user; a validation error as one line of fields, faults and values."""
     from pydantic import ValidationError
 
-    from tasks.config import explain
+    from tutti.tasks.config import explain
 
     said = explain(error) if isinstance(error, ValidationError) else str(error)
     return " ".join([said, *getattr(error, "__notes__", ())])
@@ -45,13 +45,13 @@ def exit_code_of(error: Exception) -> int | None:
     import duckdb
     from pydantic import ValidationError
 
-    from storage import StoreError
-    from tasks.agents.sandbox import SandboxUnavailable
-    from tasks.agents.tools import ToolUnavailable
-    from tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
-    from tasks.serving.errors import PriceError, RegistryError, ServingError
-    from tasks.sweeps.suite import SuiteError
-    from tasks.training.stage import TrainingFailed
+    from tutti.storage import StoreError
+    from tutti.tasks.agents.tools import ToolUnavailable
+    from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
+    from tutti.tasks.sandbox import SandboxUnavailable
+    from tutti.tasks.serving.errors import PriceError, RegistryError, ServingError
+    from tutti.tasks.sweeps.spec.suite import SuiteError
+    from tutti.tasks.training.stage import TrainingFailed
 
     if isinstance(error, RegistryError | PriceError | SuiteError | UsageError | ValidationError):
         return BAD_USAGE

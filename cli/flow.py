@@ -8,7 +8,7 @@ from typing import Any
 
 def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> Any:
     """Run a flow to its end; with `as_json` nothing of it goes to standard output."""
-    from cli.prefect_server import as_flow_run
+    from tutti.cli.setup.prefect_server import as_flow_run
 
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         return asyncio.run(as_flow_run(flow, prefect, *arguments))

@@ -11,15 +11,15 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cli.failures import UsageError
-from flows.bench import open_bench
-from flows.library import make_tasks, open_library
-from flows.stages import StageLog
-from storage import Catalog, open_catalog, query
-from storage import catalog as cat
-from tasks.retrieval.corpus import load_stdlib_corpus
-from tasks.retrieval.index import build_index, read_manifest
-from tasks.synthesis.generate import TaskRequest
+from tutti.cli.failures import UsageError
+from tutti.storage import Catalog, open_catalog, query
+from tutti.storage import catalog as cat
+from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.retrieval.corpus import load_stdlib_corpus
+from tutti.tasks.retrieval.index import build_index, read_manifest
+from tutti.tasks.sweeps.plan.library import make_tasks, open_library
+from tutti.tasks.sweeps.run.bench import open_bench
+from tutti.tasks.synthesis.generate import TaskRequest
 
 
 def synthesize_tasks(

@@ -12,25 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
-from cli import (
-    cancel,
-    compare,
-    exchange,
-    gate,
-    gateway,
-    lineage,
-    maintenance,
-    models,
-    pause,
-    plan,
-    report,
-    run,
-    score,
-    simulate,
-)
-from cli.failures import guarded
-from cli.flow import run_flow
-from cli.paths import MODELS, PROJECT
+from tutti.cli.failures import guarded
+from tutti.cli.flow import run_flow
+from tutti.cli.judge import compare, gate, score
+from tutti.cli.serve import gateway, models, simulate
+from tutti.cli.store import exchange, lineage, maintenance
+from tutti.cli.sweep import cancel, pause, plan, report, run
+from tutti.tasks.project import MODELS, PROJECT
 
 # Prefect reads this when it is imported: its own progress lines would break up ours.
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
@@ -87,8 +75,8 @@ def doctor(
     """Say what is there and what is missing, with the command that mends each."""
     from rich.console import Console
 
-    from cli import doctor as checks
-    from storage import current_home
+    from tutti.cli.setup import doctor as checks
+    from tutti.storage import current_home
 
     default = PROJECT / ".venv-models" / "bin" / "python"
     python = Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)
@@ -112,8 +100,8 @@ def demo(
     """Run the whole chain on this machine: tasks, index, vLLM, sweep, training, report."""
 
     def work() -> None:
-        from flows.demo import demo as flow
-        from flows.demo_plan import SMALL, DemoParameters
+        from tutti.flows.demo import demo as flow
+        from tutti.flows.demo_plan import SMALL, DemoParameters
 
         parameters = SMALL if small else DemoParameters()
         show_result(run_flow(flow, prefect, as_json, parameters, models), as_json)
@@ -132,7 +120,7 @@ def synth(
     """Make a task set: propose, remove duplicates, gate by an oracle and a no-op agent."""
 
     def work() -> None:
-        from cli.local import synthesize_tasks
+        from tutti.cli.local import synthesize_tasks
 
         names = tuple(name.strip() for name in families.split(",") if name.strip())
         typer.echo(synthesize_tasks(names, train, test, seed, as_json))
@@ -145,7 +133,7 @@ def index(as_json: AsJson = False) -> None:
     """Build the index over the standard library's documentation, with its recall probe."""
 
     def work() -> None:
-        from cli.local import build_stdlib_index
+        from tutti.cli.local import build_stdlib_index
 
         typer.echo(build_stdlib_index(as_json))
 
@@ -164,7 +152,7 @@ def serve(
     """Serve a model with vLLM behind the gateway until Ctrl-C."""
 
     def work() -> None:
-        from cli.local import serve_model
+        from tutti.cli.local import serve_model
 
         serve_model(model, models, port, as_json)
 
@@ -179,7 +167,7 @@ def sweep_status(
     """Show each cell: its state and how many of its samples are finished."""
 
     def work() -> None:
-        from cli.local import show_status
+        from tutti.cli.local import show_status
 
         show_status(sweep, as_json)
 
@@ -208,7 +196,7 @@ def sql(
     """
 
     def work() -> None:
-        from cli.sql_verb import run_verb
+        from tutti.cli.sql.verb import run_verb
 
         chosen = "json" if as_json else output and output.value
         run_verb(statement, chosen, param or (), out)
@@ -229,8 +217,8 @@ def train_pocket(
     """Train the pocket model from scratch and measure it on held-out documents."""
 
     def work() -> None:
-        from flows.train import PocketParameters
-        from flows.train import train as flow
+        from tutti.flows.train import PocketParameters
+        from tutti.flows.train import train as flow
 
         parameters = PocketParameters(steps=steps, seed=seed, evaluate_only=evaluate_only)
         show_result(run_flow(flow, prefect, as_json, parameters, out, models), as_json)

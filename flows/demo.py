@@ -11,24 +11,19 @@ from pathlib import Path
 
 from prefect import flow
 
-from flows.bench import MODELS, Bench, open_bench
-from flows.cells import Adapter, run_sweep
-from flows.demo_plan import (
-    NEW_FAMILY,
-    TUNED,
-    DemoParameters,
-    closing_words,
-    demo_suites,
-)
-from flows.library import make_tasks, open_library
-from flows.progress import StageProgress
-from flows.publish import publish_report
-from flows.stages import StageLog
-from storage import Catalog, open_catalog
-from tasks.runs import recorded_run
-from tasks.sweeps.task_set import made_tasks
-from tasks.synthesis.generate import read_conversations
-from tasks.training.stage import finetune, write_training_set
+from tutti.flows.demo_plan import NEW_FAMILY, TUNED, DemoParameters, closing_words, demo_suites
+from tutti.storage import Catalog, open_catalog
+from tutti.tasks.progress.display import StageProgress
+from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.project import MODELS
+from tutti.tasks.reporting.publish import publish_report
+from tutti.tasks.runs import recorded_run
+from tutti.tasks.sweeps.plan.library import make_tasks, open_library
+from tutti.tasks.sweeps.plan.task_set import made_tasks
+from tutti.tasks.sweeps.run.bench import Bench, open_bench
+from tutti.tasks.sweeps.run.cells import Adapter, run_sweep
+from tutti.tasks.synthesis.generate import read_conversations
+from tutti.tasks.training.stage import finetune, write_training_set
 
 
 @flow(name="demo")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.stages import StageLog
-from tasks.sweeps.suite import Suite
-from tasks.synthesis.generate import POCKET_FAMILIES, TaskRequest
+from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.synthesis.generate import POCKET_FAMILIES, TaskRequest
 
 NEW_FAMILY = "last_parameter"
 TUNED = "pocket-tuned"

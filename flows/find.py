@@ -16,21 +16,22 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from flows.bench import MODELS, Bench, open_bench
-from flows.cells import run_sweep
-from flows.library import library_of, task_set_of
-from flows.stages import StageLog, in_flow_run
-from flows.sweep import DEFAULT_SUITE
-from storage import Catalog, connect, open_catalog
-from tasks.runs import recorded_run
-from tasks.sweeps.budget import Spending
-from tasks.sweeps.errors import SuiteError
-from tasks.sweeps.find import Objectives, Probe
-from tasks.sweeps.found import Found, content_of, find_highest, lines_of, table_of
-from tasks.sweeps.probe import never_run, probe_suite, read_probe
-from tasks.sweeps.roles import other_models
-from tasks.sweeps.suite import Suite
-from tasks.sweeps.task_set import TaskSet
+from tutti.flows.sweep import DEFAULT_SUITE
+from tutti.storage import Catalog, connect, open_catalog
+from tutti.tasks.progress.stage import StageLog, in_flow_run
+from tutti.tasks.project import MODELS
+from tutti.tasks.runs import recorded_run
+from tutti.tasks.sweeps.errors import SuiteError
+from tutti.tasks.sweeps.plan.library import library_of, task_set_of
+from tutti.tasks.sweeps.plan.roles import other_models
+from tutti.tasks.sweeps.plan.task_set import TaskSet
+from tutti.tasks.sweeps.run.bench import Bench, open_bench
+from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.cells import run_sweep
+from tutti.tasks.sweeps.search.outcome import Found, content_of, find_highest, lines_of, table_of
+from tutti.tasks.sweeps.search.probe import never_run, probe_suite, read_probe
+from tutti.tasks.sweeps.search.search import Objectives, Probe
+from tutti.tasks.sweeps.spec.suite import Suite
 
 DEFAULT_OBJECTIVES = Objectives()
 

@@ -8,10 +8,10 @@ from typing import Any
 from prefect import flow
 from pydantic import BaseModel, Field
 
-from flows.progress import StageProgress
-from flows.stages import StageLog
-from storage import open_catalog
-from storage.maintenance import compact, expire, verify
+from tutti.storage import open_catalog
+from tutti.storage.maintenance import compact, expire, verify
+from tutti.tasks.progress.display import StageProgress
+from tutti.tasks.progress.stage import StageLog
 
 
 class MaintenanceParameters(BaseModel, frozen=True):

@@ -10,20 +10,20 @@ from typing import Any
 
 from prefect import flow
 
-from flows.bench import MODELS, SUITES
-from flows.night_told import ended, planned_for, tell
-from flows.publish import publish_report
-from flows.stages import StageLog, in_flow_run
-from flows.sweep import measure
-from storage import Catalog, open_catalog
-from tasks.runs import recorded_run
-from tasks.sweeps import night_record
-from tasks.sweeps.night import Night, NightFile, read_night
-from tasks.sweeps.night_due import nights_due
-from tasks.sweeps.night_page import night_dict
-from tasks.sweeps.night_stages import NightBudget, measure_stages
-from tasks.sweeps.night_verdict import judge_night
-from tasks.sweeps.suite import Suite
+from tutti.flows.sweep import measure
+from tutti.storage import Catalog, open_catalog
+from tutti.tasks.nights import record as night_record
+from tutti.tasks.nights.due import nights_due
+from tutti.tasks.nights.notify import ended, planned_for, tell
+from tutti.tasks.nights.page import night_dict
+from tutti.tasks.nights.spec import Night, NightFile, read_night
+from tutti.tasks.nights.stages import NightBudget, measure_stages
+from tutti.tasks.nights.verdict import judge_night
+from tutti.tasks.progress.stage import StageLog, in_flow_run
+from tutti.tasks.project import MODELS, SUITES
+from tutti.tasks.reporting.publish import publish_report
+from tutti.tasks.runs import recorded_run
+from tutti.tasks.sweeps.spec.suite import Suite
 
 
 @flow(name="nightly")
@@ -37,7 +37,7 @@ async def nightly(
         models: The model registry file.
         night: The night's date; left out, the time that the run was planned for says it.
 
-    Returns what the night came to, as `tasks.sweeps.night_page.night_dict`; of a flow run the
+    Returns what the night came to, as `tutti.tasks.nights.page.night_dict`; of a flow run the
     state that it ends in. Raises SuiteError and RegistryError where a file is wrong.
     """
     file, log = read_night(suite_file), StageLog()

@@ -8,20 +8,21 @@ from pathlib import Path
 
 from prefect import flow
 
-from flows.bench import MODELS, open_bench
-from flows.cells import run_sweep
-from flows.library import library_of, task_set_of
-from flows.publish import publish_report
-from flows.stages import StageLog
-from storage import Catalog, open_catalog
-from tasks.runs import recorded_run
-from tasks.serving import pick_models
-from tasks.sweeps.budget import Spending
-from tasks.sweeps.engines import check_names
-from tasks.sweeps.grid import parts
-from tasks.sweeps.roles import other_models
-from tasks.sweeps.suite import Suite
-from tasks.sweeps.windows import enter_windows
+from tutti.storage import Catalog, open_catalog
+from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.project import MODELS
+from tutti.tasks.reporting.publish import publish_report
+from tutti.tasks.runs import recorded_run
+from tutti.tasks.serving import pick_models
+from tutti.tasks.sweeps.plan.library import library_of, task_set_of
+from tutti.tasks.sweeps.plan.roles import other_models
+from tutti.tasks.sweeps.run.bench import open_bench
+from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.cells import run_sweep
+from tutti.tasks.sweeps.run.engines import check_names
+from tutti.tasks.sweeps.run.windows import enter_windows
+from tutti.tasks.sweeps.spec.grid import parts
+from tutti.tasks.sweeps.spec.suite import Suite
 
 DEFAULT_SUITE = Suite(name="eval", concurrency=(2, 8))
 

@@ -12,19 +12,20 @@ from typing import Any
 from prefect import flow
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.bench import MODELS, PROJECT, open_bench
-from flows.cells import run_sweep
-from flows.library import make_tasks, open_library
-from flows.progress import StageProgress
-from flows.stages import StageLog
-from storage import Catalog, connect, open_catalog
-from tasks.reporting import FamilyScore, family_scores, family_table
-from tasks.runs import code_version, describe_machine, recorded_run
-from tasks.scoring.statistics import wilson
-from tasks.serving import RegistryError, pick_model
-from tasks.sweeps.suite import Suite
-from tasks.sweeps.task_set import made_tasks
-from tasks.training.pocket.build import POCKET_TASKS, train_pocket
+from tutti.storage import Catalog, connect, open_catalog
+from tutti.tasks.progress.display import StageProgress
+from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.project import MODELS, PROJECT
+from tutti.tasks.reporting import FamilyScore, family_scores, family_table
+from tutti.tasks.runs import code_version, describe_machine, recorded_run
+from tutti.tasks.scoring.statistics import wilson
+from tutti.tasks.serving import RegistryError, pick_model
+from tutti.tasks.sweeps.plan.library import make_tasks, open_library
+from tutti.tasks.sweeps.plan.task_set import made_tasks
+from tutti.tasks.sweeps.run.bench import open_bench
+from tutti.tasks.sweeps.run.cells import run_sweep
+from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.training.pocket.build import POCKET_TASKS, train_pocket
 
 POCKET = PROJECT / "assets" / "pocket"
 

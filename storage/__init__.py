@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from storage.buffered import BufferedWriter
-    from storage.catalog import Catalog, open_catalog
-    from storage.errors import (
+    from tutti.storage.buffered import BufferedWriter
+    from tutti.storage.catalog import Catalog, open_catalog
+    from tutti.storage.errors import (
         CatalogMissing,
         LeaseLost,
         PartDamaged,
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         StoreError,
         StoreFull,
     )
-    from storage.home import Home, current_home, home_at
-    from storage.leases import Holder, Lease, held, holder_of
-    from storage.lineage import artifact_id, content_hash
-    from storage.views import connect, query
-    from storage.writer import commit
+    from tutti.storage.home import Home, current_home, home_at
+    from tutti.storage.leases import Holder, Lease, held, holder_of
+    from tutti.storage.lineage import artifact_id, content_hash
+    from tutti.storage.views import connect, query
+    from tutti.storage.writer import commit
 
 _HOMES = {
     "buffered": ("BufferedWriter",),
@@ -75,4 +75,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'storage' has no attribute {name!r}")
-    return getattr(import_module(f"storage.{_MODULE_OF[name]}"), name)
+    return getattr(import_module(f"tutti.storage.{_MODULE_OF[name]}"), name)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.encode import Pause, to_arrow
-from storage.errors import RowRefused
-from storage.writer import Complete
+from tutti.storage.encode import Pause, to_arrow
+from tutti.storage.errors import RowRefused
+from tutti.storage.writer import Complete
 
 FREED_AT_ONCE = 256
 Row = Mapping[str, Any]

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from storage.batch import Batch, Group, MakeRows, Row, Unanswered, merged, unfit
-from storage.catalog import Catalog
-from storage.encode import to_arrow
-from storage.errors import CommitUncertain, LeaseLost, RowRefused, StoreError
-from storage.leases import Lease
-from storage.writer import Complete, commit_tables, end_attempts, settle
+from tutti.storage.batch import Batch, Group, MakeRows, Row, Unanswered, merged, unfit
+from tutti.storage.catalog import Catalog
+from tutti.storage.encode import to_arrow
+from tutti.storage.errors import CommitUncertain, LeaseLost, RowRefused, StoreError
+from tutti.storage.leases import Lease
+from tutti.storage.writer import Complete, commit_tables, end_attempts, settle
 
 COMMIT_S = 1.0
 MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway with the disk away

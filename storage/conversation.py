@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from storage.encode import storable
+from tutti.storage.encode import storable
 
 Message = Mapping[str, Any]
 

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.errors import RowRefused
-from storage.schemas import TABLES
+from tutti.storage.errors import RowRefused
+from tutti.storage.schemas import TABLES
 
 Rows = Sequence[Mapping[str, Any]]
 

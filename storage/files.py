@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from stat import S_ISDIR
 from typing import Any
 
-from storage.errors import StoreError
-from storage.home import Home
+from tutti.storage.errors import StoreError
+from tutti.storage.home import Home
 
 
 @dataclass(frozen=True)

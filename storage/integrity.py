@@ -11,10 +11,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from storage import catalog as cat
-from storage.errors import PartDamaged, StoreError
-from storage.files import FileState, LocalFiles, files_of
-from storage.home import Home
+from tutti.storage import catalog as cat
+from tutti.storage.errors import PartDamaged, StoreError
+from tutti.storage.files import FileState, LocalFiles, files_of
+from tutti.storage.home import Home
 
 MISSING = "the part is missing"
 MEND = "`tutti verify --repair` sets it aside; restore it from a copy if you have one"

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from storage.catalog.store import Catalog, database_now
-from storage.catalog.tables import leases
-from storage.clock import aware
-from storage.errors import LeaseLost, StoreBusy, StoreError
-from storage.home import Home
+from tutti.storage.catalog.store import Catalog, database_now
+from tutti.storage.catalog.tables import leases
+from tutti.storage.clock import aware
+from tutti.storage.errors import LeaseLost, StoreBusy, StoreError
+from tutti.storage.home import Home
 
 LEASE_S = 60.0  # how long a vanished host holds up the others
 RENEWALS = 4  # a lease: a slow disk may cost some of them

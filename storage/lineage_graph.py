@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from storage import catalog as cat
+from tutti.storage import catalog as cat
 
 Direction = Literal["up", "down", "both"]
 HASH_SHOWN = 8  # of 16 hex digits in pictures: 32 bits tell a picture's nodes apart

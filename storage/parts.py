@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from storage.clock import now
-from storage.columns import LOOKED_UP, PARTITION, PARTITIONED, SCHEMA_VERSION
-from storage.files import files_of
-from storage.home import Home
+from tutti.storage.clock import now
+from tutti.storage.columns import LOOKED_UP, PARTITION, PARTITIONED, SCHEMA_VERSION
+from tutti.storage.files import files_of
+from tutti.storage.home import Home
 
 ROW_GROUP_BYTES = 16 * 2**20  # of Arrow memory: what a reader of one row may have to decompress
 MAX_ROW_GROUP_ROWS = 131_072

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from storage import columns
-from storage.columns import COLUMNS
+from tutti.storage import columns
+from tutti.storage.columns import COLUMNS
 
 ARROW_TYPES: dict[str, pa.DataType] = {
     columns.TEXT: pa.string(),

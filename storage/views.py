@@ -12,12 +12,12 @@ from typing import Any
 import duckdb
 import sqlalchemy as sa
 
-from storage import catalog as cat
-from storage.columns import AT, COLUMNS, INT, PARTITION, REAL, SCHEMA_VERSION, TEXT
-from storage.errors import StoreError
-from storage.files import RemoteFiles, files_of
-from storage.home import Home, current_home
-from storage.integrity import check_parts
+from tutti.storage import catalog as cat
+from tutti.storage.columns import AT, COLUMNS, INT, PARTITION, REAL, SCHEMA_VERSION, TEXT
+from tutti.storage.errors import StoreError
+from tutti.storage.files import RemoteFiles, files_of
+from tutti.storage.home import Home, current_home
+from tutti.storage.integrity import check_parts
 
 MACROS = (
     "window_summary",
@@ -118,7 +118,7 @@ def _register(
         "from artifacts where kind = 'task_set'"
     )
     for macro in macros:
-        source = resources.files("storage").joinpath("sql", f"{macro}.sql").read_text()
+        source = resources.files("tutti.storage").joinpath("sql", f"{macro}.sql").read_text()
         connection.execute(source)
 
 

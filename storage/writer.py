@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
-from storage import catalog as cat
-from storage.columns import PARTITIONED
-from storage.encode import Rows, to_arrow
-from storage.errors import CommitUncertain, StoreError
-from storage.files import files_of
-from storage.leases import Lease, check_lease
-from storage.parts import write_part
+from tutti.storage import catalog as cat
+from tutti.storage.columns import PARTITIONED
+from tutti.storage.encode import Rows, to_arrow
+from tutti.storage.errors import CommitUncertain, StoreError
+from tutti.storage.files import files_of
+from tutti.storage.leases import Lease, check_lease
+from tutti.storage.parts import write_part
 
 Complete = Callable[[sa.Connection], None]
 IDS_AT_ONCE = 500  # bound variables of one statement

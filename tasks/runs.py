@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from storage import Catalog
-from storage import catalog as cat
-
-PROJECT = Path(__file__).resolve().parents[1]
+from tutti.storage import Catalog
+from tutti.storage import catalog as cat
+from tutti.tasks.project import PROJECT
 
 
 def describe_machine() -> dict[str, Any]:

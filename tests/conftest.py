@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import settings
 
-import storage
+from tutti import storage
 
 # A costly property test tries a share of these: `max_examples=settings().max_examples // 4`.
 # No deadline: on a busy machine it fails what is right.

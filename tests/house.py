@@ -70,7 +70,7 @@ def _of_function(
 def _of_import(package: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str]]:
     names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
     for name in names:
-        if name.split(".")[0] in FORBIDDEN_IMPORTS[package]:
+        if name.removeprefix("tutti.").split(".")[0] in FORBIDDEN_IMPORTS[package]:
             yield node.lineno, "import direction", f"{package} must not import {name}"
 
 

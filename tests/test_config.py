@@ -10,18 +10,18 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from cli.sql import typed
-from tasks.agents.described import _arguments
-from tasks.benchmarks import BadRow
-from tasks.benchmarks.tau2_domain import _toml
-from tasks.config import MAX_NODES, Document, read_document
-from tasks.retrieval.pools import read_pools
-from tasks.serving import RegistryError, read_registry
-from tasks.serving.simulation.calibrate import read_calibration
-from tasks.serving.simulation.errors import CalibrationError, SimulationError
-from tasks.serving.simulation.policies import parse_policy
-from tasks.sweeps.load import read_trace
-from tasks.sweeps.suite import SuiteError, read_suite
+from tutti.cli.sql.statements import typed
+from tutti.tasks.agents.described import _arguments
+from tutti.tasks.benchmarks import BadRow
+from tutti.tasks.benchmarks.tau2.domain import _toml
+from tutti.tasks.config import MAX_NODES, Document, read_document
+from tutti.tasks.retrieval.pools import read_pools
+from tutti.tasks.serving import RegistryError, read_registry
+from tutti.tasks.serving.simulation.calibrate import read_calibration
+from tutti.tasks.serving.simulation.errors import CalibrationError, SimulationError
+from tutti.tasks.serving.simulation.policies import parse_policy
+from tutti.tasks.sweeps.spec.load import read_trace
+from tutti.tasks.sweeps.spec.suite import SuiteError, read_suite
 
 
 class Refused(ValueError):

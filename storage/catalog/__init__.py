@@ -4,8 +4,8 @@ The catalog is the truth about runs, cells, samples, attempts, parts and artifac
 in Parquet parts; a part exists for readers only once its row is here.
 """
 
-from storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
-from storage.catalog.store import (
+from tutti.storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
+from tutti.storage.catalog.store import (
     Catalog,
     database_now,
     enter_artifact,
@@ -13,7 +13,7 @@ from storage.catalog.store import (
     open_catalog,
     upsert,
 )
-from storage.catalog.tables import (
+from tutti.storage.catalog.tables import (
     ENDED_EARLY,
     FINISHED,
     SUPERSEDED,
@@ -31,7 +31,7 @@ from storage.catalog.tables import (
     verdicts,
     windows,
 )
-from storage.clock import at, now
+from tutti.storage.clock import at, now
 
 __all__ = [
     "BUSY_TIMEOUT_S",

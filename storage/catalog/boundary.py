@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from storage.errors import StoreBusy, StoreError, StoreFull
-from storage.home import Home
+from tutti.storage.errors import StoreBusy, StoreError, StoreFull
+from tutti.storage.home import Home
 
 BUSY_TIMEOUT_S = 30  # several processes commit at once; each commit takes milliseconds
 

@@ -15,11 +15,11 @@ from pathlib import PurePosixPath
 
 import sqlalchemy as sa
 
-from storage.catalog import revisions
-from storage.catalog.boundary import store_boundary
-from storage.errors import CatalogMissing
-from storage.files import files_of
-from storage.home import Home
+from tutti.storage.catalog import revisions
+from tutti.storage.catalog.boundary import store_boundary
+from tutti.storage.errors import CatalogMissing
+from tutti.storage.files import files_of
+from tutti.storage.home import Home
 
 
 def refuse_missing_file(home: Home) -> None:

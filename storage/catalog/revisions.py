@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from storage.catalog.tables import metadata
-from storage.errors import StoreError
+from tutti.storage.catalog.tables import metadata
+from tutti.storage.errors import StoreError
 
 REVISIONS = ("0001", "0002", "0003", "0004")
 """Every revision, oldest first; a new one is a file in `migrations/versions` and an entry here."""
@@ -63,6 +63,6 @@ def alembic_config() -> Any:
     from alembic.config import Config
 
     config = Config()
-    folder = resources.files("storage.catalog").joinpath("migrations")
+    folder = resources.files("tutti.storage.catalog").joinpath("migrations")
     config.set_main_option("script_location", str(folder))
     return config

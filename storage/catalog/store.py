@@ -13,14 +13,14 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from storage.catalog import revisions
-from storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
-from storage.catalog.missing import holds_parts, refuse_empty, refuse_missing_file
-from storage.catalog.tables import artifact_parents, artifacts, cells
-from storage.clock import now
-from storage.errors import StoreError
-from storage.files import RemoteFiles, files_of
-from storage.home import Home, current_home
+from tutti.storage.catalog import revisions
+from tutti.storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
+from tutti.storage.catalog.missing import holds_parts, refuse_empty, refuse_missing_file
+from tutti.storage.catalog.tables import artifact_parents, artifacts, cells
+from tutti.storage.clock import now
+from tutti.storage.errors import StoreError
+from tutti.storage.files import RemoteFiles, files_of
+from tutti.storage.home import Home, current_home
 
 MIGRATION_LOCK = 7_011_741_441  # any number, the same in all versions
 POSTGRESQL_TIMEOUTS = {

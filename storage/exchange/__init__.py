@@ -13,8 +13,8 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
-from storage.errors import StoreError
-from storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
+from tutti.storage.errors import StoreError
+from tutti.storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
 
 __all__ = [
     "EXPORTERS",
@@ -34,7 +34,7 @@ Exporter = Callable[[Iterator[Trial], Path], list[Path]]
 
 def _importer(module: str) -> Importer:
     def read(path: Path, run: str) -> Iterator[Imported]:
-        found: Importer = import_module(f"storage.exchange.{module}").read
+        found: Importer = import_module(f"tutti.storage.exchange.{module}.read").read
         return found(path, run)
 
     return read
@@ -42,7 +42,7 @@ def _importer(module: str) -> Importer:
 
 def _exporter(module: str) -> Exporter:
     def write(trials: Iterator[Trial], folder: Path) -> list[Path]:
-        found: Exporter = import_module(f"storage.exchange.{module}").write
+        found: Exporter = import_module(f"tutti.storage.exchange.{module}.write").write
         return found(trials, folder)
 
     return write
@@ -58,8 +58,8 @@ IMPORTERS: dict[str, Importer] = {
     "thunderagent": _importer("thunderagent"),
 }
 EXPORTERS: dict[str, Exporter] = {
-    "inspect": _exporter("inspect_export"),
-    "atif": _exporter("atif_export"),
+    "inspect": _exporter("inspect"),
+    "atif": _exporter("atif"),
 }
 
 NAMES = (

@@ -11,9 +11,9 @@ Content in parts becomes their text; with an image or sound among them, the part
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from storage.exchange.fields import Fields, compact, parsed
-from storage.exchange.rows import json_text, shown
-from storage.exchange.trial import Row
+from tutti.storage.exchange.fields import Fields, compact, parsed
+from tutti.storage.exchange.rows import json_text, shown
+from tutti.storage.exchange.trial import Row
 
 ITEMS = ("message", "reasoning", "function_call", "function_call_output")
 """Kinds of items of the responses interface, which have a type in place of a role."""

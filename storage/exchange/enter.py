@@ -11,10 +11,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from storage import catalog as cat
-from storage.exchange.rows import Rows, cell_keys, json_text, mended
-from storage.exchange.trial import Cell, Recording, Row
-from storage.lineage import artifact_id
+from tutti.storage import catalog as cat
+from tutti.storage.exchange.rows import Rows, cell_keys, json_text, mended
+from tutti.storage.exchange.trial import Cell, Recording, Row
+from tutti.storage.lineage import artifact_id
 
 IDS_AT_ONCE = 500  # bound variables of one statement; SQLite and PostgreSQL take thousands
 

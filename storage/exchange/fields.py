@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from storage.exchange.rows import json_text, mended, shown
-from storage.exchange.trial import Imported, Problem
+from tutti.storage.exchange.rows import json_text, mended, shown
+from tutti.storage.exchange.trial import Imported, Problem
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from typing import IO, Any, cast
 
 import orjson
 
-from storage.exchange.fields import Fields
-from storage.exchange.rows import mended, shown
-from storage.exchange.trial import Problem
+from tutti.storage.exchange.fields import Fields
+from tutti.storage.exchange.rows import mended, shown
+from tutti.storage.exchange.trial import Problem
 
 MAX_LINE_BYTES = 256 * 2**20  # a rollout with its tokens is a few; a file without lines has no end
 SKIPPED_BYTES = 2**20  # read at once while looking for the end of a line that is too long

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from storage import catalog as cat
-from storage.errors import RowRefused, StoreBusy
-from storage.exchange.enter import (
+from tutti.storage import catalog as cat
+from tutti.storage.errors import RowRefused, StoreBusy
+from tutti.storage.exchange.enter import (
     Marks,
     enter_attempts,
     enter_cells,
@@ -23,9 +23,9 @@ from storage.exchange.enter import (
     known_attempts,
     title_of,
 )
-from storage.exchange.rows import MISFITS, Keys, Rows, placed, repair, trial_keys, trial_rows
-from storage.exchange.trial import Imported, Problem, Recording, Trial
-from storage.writer import commit
+from tutti.storage.exchange.rows import MISFITS, Keys, Rows, placed, repair, trial_keys, trial_rows
+from tutti.storage.exchange.trial import Imported, Problem, Recording, Trial
+from tutti.storage.writer import commit
 
 BATCH = 2000  # small trials: a commit costs several synced files, whatever is in them
 BATCH_CHARACTERS = 16_000_000  # large trials: what is held in memory between commits

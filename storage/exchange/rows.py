@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.exchange.trial import Cell, Row, Trial
-from storage.lineage import artifact_id
-from storage.schemas import TABLES
+from tutti.storage.exchange.trial import Cell, Row, Trial
+from tutti.storage.lineage import artifact_id
+from tutti.storage.schemas import TABLES
 
 Rows = dict[str, list[Row]]
 MISFITS = (KeyError, TypeError, ValueError, OverflowError)

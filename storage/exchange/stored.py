@@ -10,8 +10,8 @@ from typing import Any
 
 import duckdb
 
-from storage.exchange.trial import Cell, Row, Trial
-from storage.schemas import TABLES
+from tutti.storage.exchange.trial import Cell, Row, Trial
+from tutti.storage.schemas import TABLES
 
 ATTEMPTS_AT_ONCE = 256  # of any length: at 100 kB of text each this is some tens of megabytes
 ORDER = {

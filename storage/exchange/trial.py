@@ -47,7 +47,7 @@ class Cell:
 
 @dataclass
 class Trial:
-    """One attempt at one task. Rows use the columns of `storage.schemas.TABLES`.
+    """One attempt at one task. Rows use the columns of `tutti.storage.schemas.TABLES`.
 
     Rows leave out attempt_id, cell_id, sweep_id, run_id, sample_id and call_id's prefix: the loader
     fills them in. A message or judge that belongs to a call names it by the call's `call_id`, which

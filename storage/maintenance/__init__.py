@@ -4,8 +4,8 @@ Readers and writers go on meanwhile. A part that is replaced or let go is only m
 its file goes when no reader can still have it open.
 """
 
-from storage.maintenance.compaction import Compacted, compact
-from storage.maintenance.retention import Expired, expire
-from storage.maintenance.verification import Finding, Verified, verify
+from tutti.storage.maintenance.compaction import Compacted, compact
+from tutti.storage.maintenance.retention import Expired, expire
+from tutti.storage.maintenance.verification import Finding, Verified, verify
 
 __all__ = ["Compacted", "Expired", "Finding", "Verified", "compact", "expire", "verify"]

@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
-from storage import catalog as cat
-from storage.columns import SCHEMA_VERSION, SORTED_BY
-from storage.errors import PartDamaged, StoreError
-from storage.files import files_of
-from storage.home import Home
-from storage.integrity import MEND, read_whole
-from storage.leases import Lease, check_lease, held
-from storage.parts import write_part
-from storage.schemas import TABLES
-from storage.writer import rows_by_sweep, settle
+from tutti.storage import catalog as cat
+from tutti.storage.columns import SCHEMA_VERSION, SORTED_BY
+from tutti.storage.errors import PartDamaged, StoreError
+from tutti.storage.files import files_of
+from tutti.storage.home import Home
+from tutti.storage.integrity import MEND, read_whole
+from tutti.storage.leases import Lease, check_lease, held
+from tutti.storage.parts import write_part
+from tutti.storage.schemas import TABLES
+from tutti.storage.writer import rows_by_sweep, settle
 
 TARGET_BYTES = 64 * 2**20  # of a merged part: a few row groups a core, a second to write
 MERGE_BYTES = 512 * 2**20  # of Arrow memory that one merge may hold

@@ -12,12 +12,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from storage import catalog as cat
-from storage.clock import aware
-from storage.columns import PARTITIONED, SCHEMA_VERSION
-from storage.errors import StoreBusy, StoreError
-from storage.leases import check_lease, held
-from storage.maintenance.compaction import compact
+from tutti.storage import catalog as cat
+from tutti.storage.clock import aware
+from tutti.storage.columns import PARTITIONED, SCHEMA_VERSION
+from tutti.storage.errors import StoreBusy, StoreError
+from tutti.storage.leases import check_lease, held
+from tutti.storage.maintenance.compaction import compact
 
 SPAN = ("started_at", "ended_at")
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
-from storage import catalog as cat
-from storage.columns import COLUMNS
-from storage.files import FileState, files_of
-from storage.integrity import MISSING, read_whole
-from storage.views import connect
+from tutti.storage import catalog as cat
+from tutti.storage.columns import COLUMNS
+from tutti.storage.files import FileState, files_of
+from tutti.storage.integrity import MISSING, read_whole
+from tutti.storage.views import connect
 
 MIN_AGE_S = 600.0  # a younger file may be a writer's that has not entered it yet
 Part = dict[str, Any]

@@ -1,7 +1,7 @@
 """The client of model calls: as many at once as there are sessions, timed to the first token.
 
 In: the URL of a gateway (or of anything with the same API), http or https. Out: whole answers; of a
-stream also when its first token came. On the gateway's own wire (`tasks.serving.wire`): kept
+stream also when its first token came. On the gateway's own wire (`tutti.tasks.serving.wire`): kept
 connections, no limit to how many, no timeout, for a call may be held for long; a call whose task is
 cancelled closes its connection. Figures: docs/load.md.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from tasks.serving import Answer, Headers, Origin, Whole, ask
+from tutti.tasks.serving import Answer, Headers, Origin, Whole, ask
 
 SWEEP_S = 1.0
 COMPLETIONS = b"/v1/chat/completions"

@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storage.clock import now
-from tasks.agents.loop import Stop, Trajectory
-from tasks.scoring import Score
+from tutti.storage.clock import now
+from tutti.tasks.agents.loop import Stop, Trajectory
+from tutti.tasks.scoring import Score
 
 OUTPUT_BYTES = 1 << 20  # of each stream; what comes after it is read and forgotten
 ENDING_S = 5.0

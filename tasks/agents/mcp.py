@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from storage.clock import now
-from tasks.agents.tools import ToolResult, ToolUnavailable, refused
+from tutti.storage.clock import now
+from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
 
 if TYPE_CHECKING:
     from mcp import Client

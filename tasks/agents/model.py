@@ -15,14 +15,14 @@ from typing import Any, Protocol
 
 import orjson
 
-from tasks.agents.calls import Dialect
-from tasks.agents.client import COMPLETIONS, Client
-from tasks.agents.context import spans
-from tasks.agents.described import as_text
-from tasks.agents.retry import CONNECTION, RETRY, Retry, asked_pause_s
-from tasks.agents.tools import ToolResult
-from tasks.serving import Answer, NoAnswer
-from tasks.synthesis.task import Oracle, Task, ToolUse
+from tutti.tasks.agents.calls import Dialect
+from tutti.tasks.agents.client import COMPLETIONS, Client
+from tutti.tasks.agents.context import spans
+from tutti.tasks.agents.described import as_text
+from tutti.tasks.agents.retry import CONNECTION, RETRY, Retry, asked_pause_s
+from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.serving import Answer, NoAnswer
+from tutti.tasks.synthesis.task import Oracle, Task, ToolUse
 
 Message = dict[str, Any]
 TOO_LONG_STATUS = frozenset((400, 413, 422))

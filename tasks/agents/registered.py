@@ -5,9 +5,9 @@ In: a `Model` of models.yaml. Out: an `Agent` and a `Sampling`.
 
 from dataclasses import replace
 
-from tasks.agents.loop import Agent
-from tasks.agents.model import Sampling
-from tasks.serving.registry import Model
+from tutti.tasks.agents.loop import Agent
+from tutti.tasks.agents.model import Sampling
+from tutti.tasks.serving.registry import Model
 
 
 def agent_of(model: Model, agent: Agent, max_tokens: int) -> Agent:

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents.tools import ToolUnavailable
 
 SEARCH_TIMEOUT_S = 60.0  # a service that falls back to the web takes its time
 

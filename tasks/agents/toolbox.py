@@ -11,10 +11,9 @@ from typing import Any
 
 import aiohttp
 
-from storage.clock import now
-from tasks.agents.retrieve import service_search
-from tasks.agents.sandbox import Runs, SandboxResult, SandboxSessions, SandboxUnavailable
-from tasks.agents.tools import (
+from tutti.storage.clock import now
+from tutti.tasks.agents.retrieve import service_search
+from tutti.tasks.agents.tools import (
     REQUIRED_ARGUMENT,
     TOOL_SCHEMAS,
     ToolResult,
@@ -24,6 +23,7 @@ from tasks.agents.tools import (
     refused,
     schema,
 )
+from tutti.tasks.sandbox import Runs, SandboxResult, SandboxSessions, SandboxUnavailable
 
 RESULTS_PER_SEARCH = 2  # what a context of a thousand tokens can hold beside the conversation
 

@@ -1,12 +1,9 @@
 """Public benchmarks: their items, prompts and scorers. Adding one: a file here and a line below."""
 
-from tasks.benchmarks.aime import AIME_24, AIME_25
-from tasks.benchmarks.api_bank import API_BANK_1, API_BANK_2
-from tasks.benchmarks.api_bank_session import API_BANK_SESSIONS
-from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.bfcl import BFCL
-from tasks.benchmarks.bird import BIRD
-from tasks.benchmarks.errors import (
+from tutti.tasks.benchmarks.api_bank.session import API_BANK_SESSIONS
+from tutti.tasks.benchmarks.api_bank.single_call import API_BANK_1, API_BANK_2
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.errors import (
     BadPrompt,
     BadRow,
     BadSelection,
@@ -14,30 +11,33 @@ from tasks.benchmarks.errors import (
     SourceMissing,
     UnknownBenchmark,
 )
-from tasks.benchmarks.flowbench import FLOWBENCH
-from tasks.benchmarks.flowbench_session import FLOWBENCH_SESSIONS
-from tasks.benchmarks.frames import FRAMES
-from tasks.benchmarks.gpqa import GPQA
-from tasks.benchmarks.gsm8k import GSM8K
-from tasks.benchmarks.harness import HARNESS
-from tasks.benchmarks.hle import HLE, HLE_IMAGES
-from tasks.benchmarks.humaneval import HUMANEVAL
-from tasks.benchmarks.ifeval import IFEVAL
-from tasks.benchmarks.item import Item, LeftOut
-from tasks.benchmarks.livecodebench import LIVECODEBENCH
-from tasks.benchmarks.math_500 import MATH_500
-from tasks.benchmarks.mbpp import MBPP
-from tasks.benchmarks.mmlu_pro import MMLU_PRO
-from tasks.benchmarks.paced import PACED
-from tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
-from tasks.benchmarks.select import Asked, parse_asked, select
-from tasks.benchmarks.simpleqa import SIMPLEQA
-from tasks.benchmarks.sotopia import SOTOPIA
-from tasks.benchmarks.source import Hub, Source
-from tasks.benchmarks.tau2 import TAU2
-from tasks.benchmarks.text_games import TEXT_GAMES
-from tasks.benchmarks.webshop import WEBSHOP
-from tasks.benchmarks.world import World
+from tutti.tasks.benchmarks.flowbench.session import FLOWBENCH_SESSIONS
+from tutti.tasks.benchmarks.flowbench.turn import FLOWBENCH
+from tutti.tasks.benchmarks.games.sotopia import SOTOPIA
+from tutti.tasks.benchmarks.games.text_games import TEXT_GAMES
+from tutti.tasks.benchmarks.games.webshop import WEBSHOP
+from tutti.tasks.benchmarks.harness import HARNESS
+from tutti.tasks.benchmarks.item import Item, LeftOut
+from tutti.tasks.benchmarks.paced import PACED
+from tutti.tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
+from tutti.tasks.benchmarks.questions.aime import AIME_24, AIME_25
+from tutti.tasks.benchmarks.questions.bfcl import BFCL
+from tutti.tasks.benchmarks.questions.bird import BIRD
+from tutti.tasks.benchmarks.questions.frames import FRAMES
+from tutti.tasks.benchmarks.questions.gpqa import GPQA
+from tutti.tasks.benchmarks.questions.gsm8k import GSM8K
+from tutti.tasks.benchmarks.questions.hle import HLE, HLE_IMAGES
+from tutti.tasks.benchmarks.questions.humaneval import HUMANEVAL
+from tutti.tasks.benchmarks.questions.ifeval import IFEVAL
+from tutti.tasks.benchmarks.questions.livecodebench import LIVECODEBENCH
+from tutti.tasks.benchmarks.questions.math_500 import MATH_500
+from tutti.tasks.benchmarks.questions.mbpp import MBPP
+from tutti.tasks.benchmarks.questions.mmlu_pro import MMLU_PRO
+from tutti.tasks.benchmarks.questions.simpleqa import SIMPLEQA
+from tutti.tasks.benchmarks.select import Asked, parse_asked, select
+from tutti.tasks.benchmarks.source import Hub, Source
+from tutti.tasks.benchmarks.tau2.benchmark import TAU2
+from tutti.tasks.benchmarks.world import World
 
 BENCHMARKS: dict[str, Benchmark] = {
     benchmark.name: benchmark

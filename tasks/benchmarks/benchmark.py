@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
-from tasks.benchmarks.item import Item, LeftOut
-from tasks.benchmarks.source import Files, Hub, Source
-from tasks.benchmarks.world import MakeWorld
-from tasks.scoring import Attempted
+from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
+from tutti.tasks.benchmarks.item import Item, LeftOut
+from tutti.tasks.benchmarks.source import Files, Hub, Source
+from tutti.tasks.benchmarks.world import MakeWorld
+from tutti.tasks.scoring import Attempted
 
 Read = Callable[[Files], Iterator[Item | LeftOut]]
 Gold = Callable[[Item], str | None]

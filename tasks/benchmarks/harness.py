@@ -6,9 +6,9 @@ else in a row is text can be selected by (``--where``). The harness scores its o
 
 from collections.abc import Iterator
 
-from tasks.benchmarks.benchmark import Benchmark, no_gold
-from tasks.benchmarks.item import Item
-from tasks.benchmarks.source import Files
+from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.source import Files
 
 
 def read(files: Files) -> Iterator[Item]:

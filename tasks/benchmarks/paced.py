@@ -14,16 +14,16 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from storage.clock import now
-from tasks.agents.tools import ToolResult, refused
-from tasks.benchmarks.benchmark import Benchmark, no_gold
-from tasks.benchmarks.item import Item
-from tasks.benchmarks.source import Files
-from tasks.benchmarks.world import World
+from tutti.storage.clock import now
+from tutti.tasks.agents.tools import ToolResult, refused
+from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.benchmarks.world import World
 
 if TYPE_CHECKING:
-    from tasks.agents.model import ChatModel
-    from tasks.benchmarks.rows import Row
+    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.benchmarks.rows import Row
 
 DATA = Path(__file__).parent / "data" / "paced"
 WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bdfgklmnprstvz"))
@@ -31,7 +31,7 @@ WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bd
 
 
 class Paced:
-    """One attempt at a program (`tasks.benchmarks.World`)."""
+    """One attempt at a program (`tutti.tasks.benchmarks.World`)."""
 
     schemas: Sequence[Mapping[str, Any]] = ()
 

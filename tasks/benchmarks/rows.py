@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.benchmarks.errors import BadRow
+from tutti.tasks.benchmarks.errors import BadRow
 
 SHOWN_CHARS = 80  # of a value in an error: enough to find it, not a whole question
 BATCH_ROWS = 64  # of Parquet: rows with images weigh megabytes each

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from tasks.benchmarks.errors import BadSelection
-from tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.errors import BadSelection
+from tutti.tasks.benchmarks.item import Item
 
 MAX_TRIALS = 10_000  # more is a slip of the keyboard
 NAMED_IDS = 5  # in an error

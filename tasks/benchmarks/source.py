@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage.home import current_home
-from tasks.benchmarks.errors import SourceMissing
-from tasks.benchmarks.rows import Row, read_rows
+from tutti.storage.home import current_home
+from tutti.tasks.benchmarks.errors import SourceMissing
+from tutti.tasks.benchmarks.rows import Row, read_rows
 
 NAMED_FILES = 8  # of a folder, in an error
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tasks.benchmarks.errors import BenchmarkError
+from tutti.tasks.benchmarks.errors import BenchmarkError
 
 MAX_STEPS = 1000  # of a walk: a workflow may loop, and a chooser may loop with it
 _NODE = re.compile(

@@ -7,12 +7,12 @@ holds all that the attempt changes, and ends with it.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from storage.clock import now
-from tasks.agents.tools import ToolResult, Tools, arguments_of, refused
+from tutti.storage.clock import now
+from tutti.tasks.agents.tools import ToolResult, Tools, arguments_of, refused
 
 if TYPE_CHECKING:
-    from tasks.agents.model import ChatModel
-    from tasks.benchmarks.item import Item
+    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.benchmarks.item import Item
 
 
 class World(Tools, Protocol):

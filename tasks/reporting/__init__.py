@@ -3,14 +3,14 @@
 Quick to import: matplotlib, scipy and rich load when something is drawn, computed or printed.
 """
 
-from tasks.reporting.compared import build_comparison
-from tasks.reporting.console import terminal_summary
-from tasks.reporting.efficiency import Efficiency
-from tasks.reporting.families import FamilyScore, family_scores
-from tasks.reporting.noise import Noise
-from tasks.reporting.page import Report, build_report
-from tasks.reporting.summary import CellSummary, LoadPoint, summarise
-from tasks.reporting.terminal import (
+from tutti.tasks.reporting.compared import build_comparison
+from tutti.tasks.reporting.console import terminal_summary
+from tutti.tasks.reporting.efficiency import Efficiency
+from tutti.tasks.reporting.families import FamilyScore, family_scores
+from tutti.tasks.reporting.noise import Noise
+from tutti.tasks.reporting.page import Report, build_report
+from tutti.tasks.reporting.summary import CellSummary, LoadPoint, summarise
+from tutti.tasks.reporting.terminal import (
     comparison_tables,
     failure_table,
     family_table,

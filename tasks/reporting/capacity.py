@@ -8,9 +8,9 @@ matplotlib is imported only when something is drawn.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tasks.reporting.drawing import INK, Plot, drawing, legend_above, percent
-from tasks.reporting.efficiency import Efficiency, place
-from tasks.reporting.plots import (
+from tutti.tasks.reporting.drawing import INK, Plot, drawing, legend_above, percent
+from tutti.tasks.reporting.efficiency import Efficiency, place
+from tutti.tasks.reporting.plots import (
     PAGE_IN,
     PANEL_IN,
     Measure,
@@ -20,8 +20,8 @@ from tasks.reporting.plots import (
     series_styles,
     spread_out,
 )
-from tasks.reporting.summary import CellSummary, ids_of
-from tasks.scoring.statistics import Point, pareto_front
+from tutti.tasks.reporting.summary import CellSummary, ids_of
+from tutti.tasks.scoring.statistics import Point, pareto_front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,12 +7,12 @@ make tables of them.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from tasks.reporting.anatomy import PARTS, Anatomy
-from tasks.reporting.efficiency import Efficiency, Figure
-from tasks.reporting.failures import Failure, Fault
-from tasks.reporting.families import FamilyScore, all_families
-from tasks.reporting.noise import Noise
-from tasks.reporting.numbers import (
+from tutti.tasks.reporting.anatomy import PARTS, Anatomy
+from tutti.tasks.reporting.efficiency import Efficiency, Figure
+from tutti.tasks.reporting.failures import Failure, Fault
+from tutti.tasks.reporting.families import FamilyScore, all_families
+from tutti.tasks.reporting.noise import Noise
+from tutti.tasks.reporting.numbers import (
     ABSENT,
     count,
     number,
@@ -27,8 +27,8 @@ from tasks.reporting.numbers import (
     usd,
     usd_range,
 )
-from tasks.reporting.paired import COST, RATE, SCORE, Compared
-from tasks.reporting.summary import A_A, CellSummary
+from tutti.tasks.reporting.paired import COST, RATE, SCORE, Compared
+from tutti.tasks.reporting.summary import A_A, CellSummary
 
 Row = TypeVar("Row")
 

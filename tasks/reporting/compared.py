@@ -11,13 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.reporting import html, plots, words
-from tasks.reporting.columns import COMPARISONS, ORIGIN, OUTCOME, REACHED, identity
-from tasks.reporting.failures import failures, transcripts
-from tasks.reporting.focus import focus, rows
-from tasks.reporting.page import COMPARED_NOTE, Report, draw, write_figures, write_page
-from tasks.reporting.paired import RATE, SCORE, Pair, compare_pairs, compare_rates
-from tasks.reporting.summary import CellSummary, LoadPoint, cells_of, ids_of, in_order, load_points
+from tutti.tasks.reporting import html, plots, words
+from tutti.tasks.reporting.columns import COMPARISONS, ORIGIN, OUTCOME, REACHED, identity
+from tutti.tasks.reporting.failures import failures, transcripts
+from tutti.tasks.reporting.focus import focus, rows
+from tutti.tasks.reporting.page import COMPARED_NOTE, Report, draw, write_figures, write_page
+from tutti.tasks.reporting.paired import RATE, SCORE, Pair, compare_pairs, compare_rates
+from tutti.tasks.reporting.summary import (
+    CellSummary,
+    LoadPoint,
+    cells_of,
+    ids_of,
+    in_order,
+    load_points,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

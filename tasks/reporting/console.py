@@ -5,8 +5,8 @@ In: a `Report`. Out: tables and sentences on a rich console.
 
 from typing import TYPE_CHECKING
 
-from tasks.reporting.page import Report
-from tasks.reporting.terminal import (
+from tutti.tasks.reporting.page import Report
+from tutti.tasks.reporting.terminal import (
     comparison_tables,
     efficiency_table,
     failure_table,

@@ -11,10 +11,10 @@ from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tasks.reporting.focus import rows
-from tasks.reporting.intervals import t_interval
-from tasks.reporting.summary import BASELINE, COUNTED, CellSummary, LoadPoint, load_points
-from tasks.scoring.statistics import Interval, Point, goodput, pareto_front, ratio_of_sums
+from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.intervals import t_interval
+from tutti.tasks.reporting.summary import BASELINE, COUNTED, CellSummary, LoadPoint, load_points
+from tutti.tasks.scoring.statistics import Interval, Point, goodput, pareto_front, ratio_of_sums
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

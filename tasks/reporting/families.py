@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tasks.reporting.focus import CURRENT, rows
-from tasks.reporting.summary import COUNTED, worth
-from tasks.scoring.statistics import wilson
+from tutti.tasks.reporting.focus import CURRENT, rows
+from tutti.tasks.reporting.summary import COUNTED, worth
+from tutti.tasks.scoring.statistics import wilson
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from tasks.reporting.columns import FAILURES, WORDS, Row, with_values
-from tasks.reporting.drawing import THEME, Plot, variable
-from tasks.reporting.failures import MESSAGE_CHARACTERS, Failure, Transcript
+from tutti.tasks.reporting.columns import FAILURES, WORDS, Row, with_values
+from tutti.tasks.reporting.drawing import THEME, Plot, variable
+from tutti.tasks.reporting.failures import MESSAGE_CHARACTERS, Failure, Transcript
 
 VERDICTS = frozenset({"better", "worse", "same", "inconclusive"})
 TOOL_CHARACTERS = 600  # of one tool call's arguments

@@ -1,7 +1,7 @@
 """Intervals from a cell's aggregates: rates, means, ratios, distribution bands.
 
 In: counts and numbers that SQL summed up. Out: (low, high) at 95 %, or None where the data cannot
-give one. What works on whole samples is in `tasks.scoring.statistics`.
+give one. What works on whole samples is in `tutti.tasks.scoring.statistics`.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean, stdev
 from typing import TYPE_CHECKING
 
-from tasks.scoring.statistics import CONFIDENCE, Interval, batch_interval
+from tutti.tasks.scoring.statistics import CONFIDENCE, Interval, batch_interval
 
 if TYPE_CHECKING:
     import numpy as np

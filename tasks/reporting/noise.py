@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from tasks.reporting.numbers import number
-from tasks.reporting.summary import A_A, CellSummary
+from tutti.tasks.reporting.numbers import number
+from tutti.tasks.reporting.summary import A_A, CellSummary
 
 SAME_SEEDS, OTHER_SEEDS = "A/A", "repeats"
 

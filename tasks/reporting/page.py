@@ -15,9 +15,9 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from tasks.reporting import capacity, html, plots, timelines, words
-from tasks.reporting.anatomy import Anatomy, anatomies
-from tasks.reporting.columns import (
+from tutti.tasks.reporting import capacity, html, plots, timelines, words
+from tutti.tasks.reporting.anatomy import Anatomy, anatomies
+from tutti.tasks.reporting.columns import (
     COMPARISONS,
     EFFICIENCY,
     FAMILIES,
@@ -32,20 +32,13 @@ from tasks.reporting.columns import (
     identity,
     which,
 )
-from tasks.reporting.drawing import Plot, png, svg
-from tasks.reporting.efficiency import Efficiency, efficiencies
-from tasks.reporting.failures import (
-    Failure,
-    Fault,
-    Transcript,
-    failures,
-    faults,
-    transcripts,
-)
-from tasks.reporting.families import FamilyScore, pooled_family_scores
-from tasks.reporting.focus import focus
-from tasks.reporting.noise import Noise, noise_floor
-from tasks.reporting.paired import (
+from tutti.tasks.reporting.drawing import Plot, png, svg
+from tutti.tasks.reporting.efficiency import Efficiency, efficiencies
+from tutti.tasks.reporting.failures import Failure, Fault, Transcript, failures, faults, transcripts
+from tutti.tasks.reporting.families import FamilyScore, pooled_family_scores
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.noise import Noise, noise_floor
+from tutti.tasks.reporting.paired import (
     SCORE,
     Compared,
     compare_pairs,
@@ -53,7 +46,7 @@ from tasks.reporting.paired import (
     model_pairs,
     policy_pairs,
 )
-from tasks.reporting.summary import CellSummary, cells_of, in_order, without_a_a
+from tutti.tasks.reporting.summary import CellSummary, cells_of, in_order, without_a_a
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -249,7 +242,7 @@ def write_page(
     """
     alarms, findings, gaps = sentences
     light, dark = html.theme()
-    text = resources.files("tasks.reporting").joinpath("page.html").read_text("utf-8")
+    text = resources.files("tutti.tasks.reporting").joinpath("page.html").read_text("utf-8")
     page = Template(text).substitute(
         title=escape(title),
         light=light,

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tasks.reporting.focus import rows
-from tasks.reporting.intervals import from_interval, ratio
-from tasks.reporting.summary import (
+from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.intervals import from_interval, ratio
+from tutti.tasks.reporting.summary import (
     BASELINE,
     COUNTED,
     CellSummary,
@@ -20,7 +20,7 @@ from tasks.reporting.summary import (
     pooled,
     without_a_a,
 )
-from tasks.scoring.statistics import (
+from tutti.tasks.scoring.statistics import (
     Comparison,
     Finding,
     Interval,
@@ -29,7 +29,7 @@ from tasks.scoring.statistics import (
     judge,
     simultaneous_confidence,
 )
-from tasks.sweeps.comparing import MOST_LOST
+from tutti.tasks.sweeps.judge.compare import MOST_LOST
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

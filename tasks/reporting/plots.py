@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.reporting.drawing import (
+from tutti.tasks.reporting.drawing import (
     DASHES,
     INK,
     OTHERS,
@@ -20,12 +20,12 @@ from tasks.reporting.drawing import (
     percent,
     policy_styles,
 )
-from tasks.reporting.families import FamilyScore, all_families
-from tasks.reporting.focus import rows
-from tasks.reporting.intervals import band_half_width
-from tasks.reporting.numbers import count
-from tasks.reporting.summary import CellSummary, LoadPoint, load_points, without_a_a
-from tasks.scoring.statistics import Interval
+from tutti.tasks.reporting.families import FamilyScore, all_families
+from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.intervals import band_half_width
+from tutti.tasks.reporting.numbers import count
+from tutti.tasks.reporting.summary import CellSummary, LoadPoint, load_points, without_a_a
+from tutti.tasks.scoring.statistics import Interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -7,7 +7,7 @@ measures itself: the rule for that is `client_fault`.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tasks.reporting.focus import rows
+from tutti.tasks.reporting.focus import rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

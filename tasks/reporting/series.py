@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tasks.reporting.focus import rows
+from tutti.tasks.reporting.focus import rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tasks.reporting.focus import CURRENT, focus, rows
-from tasks.reporting.intervals import (
+from tutti.tasks.reporting.focus import CURRENT, focus, rows
+from tutti.tasks.reporting.intervals import (
     BINS,
     effective_n,
     mean_interval,
@@ -20,8 +20,8 @@ from tasks.reporting.intervals import (
     t_interval,
     tail_interval,
 )
-from tasks.reporting.reached import Reached, client_fault, reached_loads
-from tasks.scoring.statistics import Interval, wilson
+from tutti.tasks.reporting.reached import Reached, client_fault, reached_loads
+from tutti.tasks.scoring.statistics import Interval, wilson
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from storage.catalog import FINISHED
-from tasks.reporting.columns import (
+from tutti.storage.catalog import FINISHED
+from tutti.tasks.reporting.columns import (
     COMPARISONS,
     EFFICIENCY,
     FAILURES,
@@ -25,13 +25,13 @@ from tasks.reporting.columns import (
     which,
     with_values,
 )
-from tasks.reporting.efficiency import Efficiency
-from tasks.reporting.failures import Failure
-from tasks.reporting.families import FamilyScore
-from tasks.reporting.noise import Noise
-from tasks.reporting.numbers import ABSENT, rate
-from tasks.reporting.paired import Compared
-from tasks.reporting.summary import CellSummary, in_order
+from tutti.tasks.reporting.efficiency import Efficiency
+from tutti.tasks.reporting.failures import Failure
+from tutti.tasks.reporting.families import FamilyScore
+from tutti.tasks.reporting.noise import Noise
+from tutti.tasks.reporting.numbers import ABSENT, rate
+from tutti.tasks.reporting.paired import Compared
+from tutti.tasks.reporting.summary import CellSummary, in_order
 
 if TYPE_CHECKING:
     from rich.table import Table

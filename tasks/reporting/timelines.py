@@ -7,8 +7,8 @@ data is missing. matplotlib is imported only when something is drawn.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tasks.reporting.anatomy import PARTS, Anatomy
-from tasks.reporting.drawing import (
+from tutti.tasks.reporting.anatomy import PARTS, Anatomy
+from tutti.tasks.reporting.drawing import (
     INK,
     TINT,
     Plot,
@@ -17,9 +17,9 @@ from tasks.reporting.drawing import (
     percent,
     policy_styles,
 )
-from tasks.reporting.drawing import PARTS as PART_COLOURS
-from tasks.reporting.plots import PAGE_IN, PANEL_IN, first_repeats, series_name, spread_out
-from tasks.reporting.series import (
+from tutti.tasks.reporting.drawing import PARTS as PART_COLOURS
+from tutti.tasks.reporting.plots import PAGE_IN, PANEL_IN, first_repeats, series_name, spread_out
+from tutti.tasks.reporting.series import (
     HIT_RATIO,
     KV_USE,
     RUNNING,
@@ -28,7 +28,7 @@ from tasks.reporting.series import (
     rate_series,
     server_series,
 )
-from tasks.reporting.summary import CellSummary
+from tutti.tasks.reporting.summary import CellSummary
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

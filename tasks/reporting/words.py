@@ -7,12 +7,12 @@ the margin, and inconclusive.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from storage.catalog import ENDED_EARLY, FINISHED
-from tasks.reporting.efficiency import Efficiency
-from tasks.reporting.failures import Failure
-from tasks.reporting.families import FamilyScore, all_families
-from tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, Noise, noise_at, said
-from tasks.reporting.numbers import (
+from tutti.storage.catalog import ENDED_EARLY, FINISHED
+from tutti.tasks.reporting.efficiency import Efficiency
+from tutti.tasks.reporting.failures import Failure
+from tutti.tasks.reporting.families import FamilyScore, all_families
+from tutti.tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, Noise, noise_at, said
+from tutti.tasks.reporting.numbers import (
     count,
     p_value,
     rate,
@@ -22,8 +22,8 @@ from tasks.reporting.numbers import (
     share_range,
     signed_range,
 )
-from tasks.reporting.paired import RATE, SCORE, Compared, setting
-from tasks.reporting.summary import A_A, CellSummary, LoadPoint, load_points, without_a_a
+from tutti.tasks.reporting.paired import RATE, SCORE, Compared, setting
+from tutti.tasks.reporting.summary import A_A, CellSummary, LoadPoint, load_points, without_a_a
 
 DONE = (FINISHED, ENDED_EARLY)  # an early end is a result
 SEEDS = {SAME_SEEDS: "A/A, same seeds", OTHER_SEEDS: "repeats, other seeds"}

@@ -14,9 +14,9 @@ from typing import Any
 import faiss
 import numpy as np
 
-from tasks.retrieval.embedder import Vectors
-from tasks.retrieval.exact import Found, Rows
-from tasks.retrieval.spec import IndexSpec
+from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.exact import Found, Rows
+from tutti.tasks.retrieval.spec import IndexSpec
 
 FILE, TRAINED = "index.faiss", "trained.faiss"
 ADD_ROWS = 65_536

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.retrieval.embedder import Vectors
-from tasks.retrieval.exact import Found, Rows
+from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.exact import Found, Rows
 
 TOKEN = re.compile(r"\w+")
 FOLDER = "bm25"

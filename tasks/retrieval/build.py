@@ -1,4 +1,4 @@
-"""Build an index: ``python -m tasks.retrieval.build --corpus FILE.jsonl --kind ivf``.
+"""Build an index: ``python -m tutti.tasks.retrieval.build --corpus FILE.jsonl --kind ivf``.
 
 In: documents and an `IndexSpec`. Out: an artifact folder with ``documents.jsonl``, ``vectors.npy``,
 FAISS's and BM25's files, the embedder's, and last ``manifest.json``. An index's id hashes the
@@ -19,16 +19,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from storage import Catalog, StoreError, artifact_id, open_catalog
-from storage import catalog as cat
-from tasks.retrieval import bm25, shards
-from tasks.retrieval.ann import Ann, write_ann
-from tasks.retrieval.bm25 import write_bm25
-from tasks.retrieval.corpus import Document, corpus_id
-from tasks.retrieval.embedder import NAME, Embedder, HashedNgrams
-from tasks.retrieval.endpoint import EndpointEmbedder
-from tasks.retrieval.errors import RetrievalError
-from tasks.retrieval.passage import (
+from tutti.storage import Catalog, StoreError, artifact_id, open_catalog
+from tutti.storage import catalog as cat
+from tutti.tasks.retrieval import bm25, shards
+from tutti.tasks.retrieval.ann import Ann, write_ann
+from tutti.tasks.retrieval.bm25 import write_bm25
+from tutti.tasks.retrieval.corpus import Document, corpus_id
+from tutti.tasks.retrieval.embedder import NAME, Embedder, HashedNgrams
+from tutti.tasks.retrieval.endpoint import EndpointEmbedder
+from tutti.tasks.retrieval.errors import RetrievalError
+from tutti.tasks.retrieval.passage import (
     DOCUMENTS,
     Passage,
     PassageStore,
@@ -37,9 +37,9 @@ from tasks.retrieval.passage import (
     stdlib_passages,
     write_passages,
 )
-from tasks.retrieval.probe import probe_names, probe_recall
-from tasks.retrieval.shards import embed_all, join_shards
-from tasks.retrieval.spec import STDLIB_TEMPLATE, IndexSpec
+from tutti.tasks.retrieval.probe import probe_names, probe_recall
+from tutti.tasks.retrieval.shards import embed_all, join_shards
+from tutti.tasks.retrieval.spec import STDLIB_TEMPLATE, IndexSpec
 
 MANIFEST, VECTORS, LOCK = "manifest.json", "vectors.npy", "lock"
 NOT_CONTENT = {"shard_documents"}

@@ -15,11 +15,11 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from storage.lineage import artifact_id
+from tutti.storage.lineage import artifact_id
+from tutti.tasks.project import PROJECT
 
 # Modules that open a browser, print on import, need a display, or are test suites.
 SKIPPED_MODULES = frozenset(
@@ -116,12 +116,11 @@ def load_stdlib_corpus() -> tuple[Document, ...]:
     """
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); "
-        "from tasks.retrieval.corpus import inspect_stdlib; "
+        "from tutti.tasks.retrieval.corpus import inspect_stdlib; "
         "json.dump([d.as_row() for d in inspect_stdlib()], sys.stdout)"
     )
-    project = Path(__file__).resolve().parents[2]
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code, str(project)],
+        [sys.executable, "-I", "-c", code, str(PROJECT)],
         capture_output=True,
         text=True,
         timeout=INSPECT_TIMEOUT_S,

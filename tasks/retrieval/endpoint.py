@@ -17,8 +17,8 @@ from typing import Any
 import aiohttp
 import numpy as np
 
-from tasks.retrieval.embedder import Vectors
-from tasks.retrieval.errors import EmbedderFailed
+from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.errors import EmbedderFailed
 
 FILE = "embedder.json"
 TRIES = 5

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.embedder import Vectors
 
 Rows = NDArray[np.int64]
 BLOCK_ROWS = 8_192  # 13 MB at 384 dimensions: fewer cost calls, more cost cache

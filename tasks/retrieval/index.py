@@ -1,6 +1,6 @@
 """Load and search an index over documents.
 
-In: the folder of an index (`tasks.retrieval.build` makes it). Out: for each query its best
+In: the folder of an index (`tutti.tasks.retrieval.build` makes it). Out: for each query its best
 documents, with their scores and where each ranking had them. Loading maps files into memory and
 reads next to nothing.
 
@@ -16,16 +16,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tasks.retrieval import bm25
-from tasks.retrieval.ann import Ann
-from tasks.retrieval.bm25 import WordIndex
-from tasks.retrieval.build import MANIFEST, VECTORS, build_index
-from tasks.retrieval.embedder import NAME, Embedder, HashedNgrams, Vectors
-from tasks.retrieval.endpoint import EndpointEmbedder
-from tasks.retrieval.exact import Found, Rows, search_exact
-from tasks.retrieval.fuse import fuse_ranks
-from tasks.retrieval.passage import Passage, PassageStore
-from tasks.retrieval.spec import IndexSpec
+from tutti.tasks.retrieval import bm25
+from tutti.tasks.retrieval.ann import Ann
+from tutti.tasks.retrieval.bm25 import WordIndex
+from tutti.tasks.retrieval.build import MANIFEST, VECTORS, build_index
+from tutti.tasks.retrieval.embedder import NAME, Embedder, HashedNgrams, Vectors
+from tutti.tasks.retrieval.endpoint import EndpointEmbedder
+from tutti.tasks.retrieval.exact import Found, Rows, search_exact
+from tutti.tasks.retrieval.fuse import fuse_ranks
+from tutti.tasks.retrieval.passage import Passage, PassageStore
+from tutti.tasks.retrieval.spec import IndexSpec
 
 __all__ = ["Hit", "Index", "Mode", "build_index", "read_manifest"]
 

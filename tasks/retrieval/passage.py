@@ -17,8 +17,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from tasks.retrieval.corpus import Document
-from tasks.retrieval.errors import CorpusRefused, FilterUnknown, IndexDamaged
+from tutti.tasks.retrieval.corpus import Document
+from tutti.tasks.retrieval.errors import CorpusRefused, FilterUnknown, IndexDamaged
 
 Rows = NDArray[np.int64]
 DOCUMENTS, OFFSETS, IDS = "documents.jsonl", "offsets.npy", "ids.npy"

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tasks.retrieval.errors import FilterUnknown
-from tasks.retrieval.exact import Rows
-from tasks.retrieval.passage import PassageStore
+from tutti.tasks.retrieval.errors import FilterUnknown
+from tutti.tasks.retrieval.exact import Rows
+from tutti.tasks.retrieval.passage import PassageStore
 
 KEPT = 1_024  # filters whose rows are remembered
 

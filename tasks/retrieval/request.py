@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from tasks.retrieval.index import Hit, Mode
-from tasks.retrieval.passage import PassageStore
+from tutti.tasks.retrieval.index import Hit, Mode
+from tutti.tasks.retrieval.passage import PassageStore
 
 MAX_QUERIES = 256
 MAX_TOPK = 1_000

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import aiohttp
 
-from tasks.retrieval.errors import RerankerFailed
+from tutti.tasks.retrieval.errors import RerankerFailed
 
 TIMEOUT_S = 30.0
 

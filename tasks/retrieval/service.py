@@ -1,6 +1,6 @@
 """The retrieval service: ``POST /retrieve`` over one index.
 
-Run: ``python -m tasks.retrieval.service --index FOLDER --port PORT``. Request
+Run: ``python -m tutti.tasks.retrieval.service --index FOLDER --port PORT``. Request
 ``{"queries": [...], "topk": k}``, answer ``{"result": [[{"document": {...}, "score": s}, ...]]}``;
 `tasks.retrieval.request` has every field. Requests that come together are searched together, in a
 thread; reranking and web search run beside, each for its own request.
@@ -22,21 +22,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from storage import current_home
-from tasks.retrieval.ann import limit_threads
-from tasks.retrieval.batcher import WAIT_S, Batcher
-from tasks.retrieval.embedder import Embedder
-from tasks.retrieval.errors import (
+from tutti.storage import current_home
+from tutti.tasks.retrieval.ann import limit_threads
+from tutti.tasks.retrieval.batcher import WAIT_S, Batcher
+from tutti.tasks.retrieval.embedder import Embedder
+from tutti.tasks.retrieval.errors import (
     EmbedderFailed,
     FilterUnknown,
     RerankerFailed,
     WebSearchFailed,
 )
-from tasks.retrieval.index import Hit, Index
-from tasks.retrieval.pools import Filters, read_pools
-from tasks.retrieval.request import Ask, read_ask, result_rows
-from tasks.retrieval.rerank import EndpointReranker, Reranker
-from tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch, WebSearch
+from tutti.tasks.retrieval.index import Hit, Index
+from tutti.tasks.retrieval.pools import Filters, read_pools
+from tutti.tasks.retrieval.request import Ask, read_ask, result_rows
+from tutti.tasks.retrieval.rerank import EndpointReranker, Reranker
+from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch, WebSearch
 
 WEB_BELOW = 3  # local hits under which the web is asked, as in the reference
 RERANKED_PER_HIT = 4

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.retrieval.embedder import Embedder
-from tasks.retrieval.passage import PassageStore
-from tasks.retrieval.spec import IndexSpec
+from tutti.tasks.retrieval.embedder import Embedder
+from tutti.tasks.retrieval.passage import PassageStore
+from tutti.tasks.retrieval.spec import IndexSpec
 
 FOLDER = "shards"
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import aiohttp
 import orjson
 
-from tasks.retrieval.errors import WebSearchFailed
-from tasks.retrieval.passage import Passage
+from tutti.tasks.retrieval.errors import WebSearchFailed
+from tutti.tasks.retrieval.passage import Passage
 
 TIMEOUT_S = 10.0
 AT_ONCE = 8

@@ -1,23 +1,23 @@
 """Scorers: what an answer is worth. Adding one: a file with a `Scorer`, a line in `SCORERS`."""
 
-from tasks.scoring.choice import Choice
-from tasks.scoring.code import Code
-from tasks.scoring.exact import EXACT, Exact, score_exact
-from tasks.scoring.ifeval import IFEval
-from tasks.scoring.imported import Imported
-from tasks.scoring.json_values import same
-from tasks.scoring.judge import Judge
-from tasks.scoring.math import Math
-from tasks.scoring.numeric import Numeric
-from tasks.scoring.pairwise import Pairwise
-from tasks.scoring.recall import Recall
-from tasks.scoring.reward import Reward
-from tasks.scoring.rubric import Rubric
-from tasks.scoring.score import Attempted, Means, Needs, Score, Scorer, ScorerFailed
-from tasks.scoring.short_answer import ShortAnswer
-from tasks.scoring.sql import Sql
-from tasks.scoring.state import State
-from tasks.scoring.tool_calls import ToolCalls
+from tutti.tasks.scoring.choice import Choice
+from tutti.tasks.scoring.code import Code
+from tutti.tasks.scoring.exact import EXACT, Exact, score_exact
+from tutti.tasks.scoring.ifeval import IFEval
+from tutti.tasks.scoring.imported import Imported
+from tutti.tasks.scoring.json_values import same
+from tutti.tasks.scoring.judge import Judge
+from tutti.tasks.scoring.math import Math
+from tutti.tasks.scoring.numeric import Numeric
+from tutti.tasks.scoring.pairwise import Pairwise
+from tutti.tasks.scoring.recall import Recall
+from tutti.tasks.scoring.reward import Reward
+from tutti.tasks.scoring.rubric import Rubric
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, Scorer, ScorerFailed
+from tutti.tasks.scoring.short_answer import ShortAnswer
+from tutti.tasks.scoring.sql import Sql
+from tutti.tasks.scoring.state import State
+from tutti.tasks.scoring.tool_calls import ToolCalls
 
 SCORERS: dict[str, Scorer] = {
     EXACT: Exact(),

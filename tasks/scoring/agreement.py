@@ -7,7 +7,7 @@ None. Votes without a verdict do not belong here: count them beside it, as score
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tasks.scoring.statistics.intervals import Interval, wilson
+from tutti.tasks.scoring.statistics.intervals import Interval, wilson
 
 
 class Agreement(NamedTuple):

@@ -15,9 +15,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.agents.prompts import BOXED_START, last_boxed
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import needed
+from tutti.tasks.agents.prompts import BOXED_START, last_boxed
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.target import needed
 
 LETTERS = "ABCDEFGHIJ"  # MMLU-Pro has ten options
 _WRAPPED = re.compile(r"\\(?:text|mathrm|textbf|mathbf|boldsymbol)\s*\{([^{}]*)\}")

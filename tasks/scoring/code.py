@@ -27,11 +27,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.agents.sandbox import SandboxUnavailable
-from tasks.scoring import code_child, code_talk
-from tasks.scoring.code_child import digest_of_output, digest_of_value
-from tasks.scoring.score import Attempted, Means, Needs, Runs, Score, ScorerFailed
-from tasks.scoring.target import needed, said
+from tutti.tasks.sandbox import SandboxUnavailable
+from tutti.tasks.scoring import code_child, code_talk
+from tutti.tasks.scoring.code_child import digest_of_output, digest_of_value
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Runs, Score, ScorerFailed
+from tutti.tasks.scoring.target import needed, said
 
 _FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.S | re.M)
 _PYTHON = ("python", "py", "python3", "")

@@ -6,8 +6,8 @@ Target: ``{"answer": text or list of texts}``; one of them is enough.
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.scoring.score import Attempted, Means, Needs, Score
-from tasks.scoring.target import texts
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score
+from tutti.tasks.scoring.target import texts
 
 EXACT = "exact"
 VERSION = "1"

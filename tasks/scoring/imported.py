@@ -8,7 +8,7 @@ nothing left to read it from.
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
 
 
 class Imported:

@@ -15,8 +15,8 @@ from typing import Any
 from math_verify import parse, verify
 from sympy import Integer
 
-from tasks.scoring.math_limits import NumberTooLarge, limit_numbers
-from tasks.scoring.workers import serve
+from tutti.tasks.scoring.math_limits import NumberTooLarge, limit_numbers
+from tutti.tasks.scoring.workers import serve
 
 TOO_LARGE = (NumberTooLarge, RecursionError, MemoryError, OverflowError)
 

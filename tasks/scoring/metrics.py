@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from tasks.scoring.statistics.spread import spread
+from tutti.tasks.scoring.statistics.spread import spread
 
 Groups = Sequence[Sequence[float]]
 

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from tasks.agents.prompts import last_boxed
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import texts
+from tutti.tasks.agents.prompts import last_boxed
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.target import texts
 
 LONGEST = 400  # digits, and the greatest exponent: beyond it arithmetic is an attack, not an answer
 _PLAIN = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|(?<!\.)\.[0-9]+"

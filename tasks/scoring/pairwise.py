@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import needed, said
-from tasks.scoring.votes import Vote, ask, fenced, judge_of, verdict_line
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.target import needed, said
+from tutti.tasks.scoring.votes import Vote, ask, fenced, judge_of, verdict_line
 
 ROUNDS = 1
 LABELS = ("A", "B", "tie")

@@ -8,8 +8,8 @@ search. Value: found / wanted, over all searches together; correct: all were fou
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import needed
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.target import needed
 
 
 class Recall:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
 
 
 class Reward:

@@ -50,7 +50,7 @@ class Attempted:
 
 
 class Runs(Protocol):
-    """What scorers use of a sandbox (`tasks.agents.sandbox.Sandbox`)."""
+    """What scorers use of a sandbox (`tutti.tasks.sandbox.Sandbox`)."""
 
     async def run(self, code: str) -> Any:
         """Run a program; `.status` is ``ok``, ``timeout`` or ``error``, `.output` its output."""

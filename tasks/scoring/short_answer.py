@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.scoring.score import Attempted, Means, Needs, Score
-from tasks.scoring.target import texts
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score
+from tutti.tasks.scoring.target import texts
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _IN_NUMBER = re.compile(r"(?<=\d)\.(?=\d)|(?<![\w.])-(?=\.?\d)|(?<!\w)\.(?=\d)")

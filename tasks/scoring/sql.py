@@ -26,8 +26,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import needed, said
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.target import needed, said
 
 TIMEOUT_S = 30.0  # BIRD's own
 MAX_ROWS = 1_000_000

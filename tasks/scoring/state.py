@@ -8,9 +8,9 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.scoring.json_values import first_difference
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import needed
+from tutti.tasks.scoring.json_values import first_difference
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.target import needed
 
 
 class State:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from tasks.scoring.score import Attempted, ScorerFailed
+from tutti.tasks.scoring.score import Attempted, ScorerFailed
 
 T = TypeVar("T")
 

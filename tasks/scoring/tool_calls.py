@@ -20,9 +20,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tasks.scoring.json_values import same
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import conversation, needed
+from tutti.tasks.scoring.json_values import same
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.target import conversation, needed
 
 
 class Call(NamedTuple):

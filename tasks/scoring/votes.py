@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.scoring.score import Asks, Means, ScorerFailed
+from tutti.tasks.scoring.score import Asks, Means, ScorerFailed
 
 _VERDICT = re.compile(r"verdict:\s*(?P<label>[A-Za-z_]+|-?[0-9]+)\.?", re.IGNORECASE)
 _NAMED = re.compile(r"\bverdict\W{0,9}:", re.IGNORECASE)
@@ -59,7 +59,10 @@ async def ask(
 
     `material`: the part of the prompt that others wrote, see `read_verdict`.
     """
-    from tasks.agents.model import ContextExceeded, ModelCallFailed  # its HTTP client takes 0.1 s
+    from tutti.tasks.agents.model import (  # its HTTP client takes 0.1 s
+        ContextExceeded,
+        ModelCallFailed,
+    )
 
     async def one(seed: int) -> Vote:
         try:

@@ -1,7 +1,7 @@
 """Serving: the model registry, engines, the gateway, and the processes they run in."""
 
-from tasks.serving.engine import Engine, EngineAddress, models_python
-from tasks.serving.errors import (
+from tutti.tasks.serving.engine import Engine, EngineAddress, models_python
+from tutti.tasks.serving.errors import (
     EngineFailed,
     GatewayFailed,
     ModelsEnvironmentMissing,
@@ -9,19 +9,19 @@ from tasks.serving.errors import (
     RegistryError,
     ServingError,
 )
-from tasks.serving.outside import Outside, engine_of
-from tasks.serving.process import Child, claim_port, reap_stale
-from tasks.serving.registry import (
+from tutti.tasks.serving.outside import Outside, engine_of
+from tutti.tasks.serving.process import Child, claim_port, reap_stale
+from tutti.tasks.serving.registry import (
     Model,
     checkpoint_id,
     pick_model,
     pick_models,
     read_registry,
 )
-from tasks.serving.services import GatewayClient, open_gateway, retrieval_service
-from tasks.serving.wire.client import Origin
-from tasks.serving.wire.messages import Headers
-from tasks.serving.wire.whole import Answer, NoAnswer, Whole, ask
+from tutti.tasks.serving.services import GatewayClient, open_gateway, retrieval_service
+from tutti.tasks.serving.wire.client import Origin
+from tutti.tasks.serving.wire.messages import Headers
+from tutti.tasks.serving.wire.whole import Answer, NoAnswer, Whole, ask
 
 __all__ = [
     "Answer",

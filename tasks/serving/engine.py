@@ -9,11 +9,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage import Catalog, artifact_id
-from tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
-from tasks.serving.prefix_cache import reset_prefix_cache
-from tasks.serving.process import Child, answers, claim_port
-from tasks.serving.registry import Model, checkpoint_id
+from tutti.storage import Catalog, artifact_id
+from tutti.tasks.project import PROJECT
+from tutti.tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
+from tutti.tasks.serving.prefix_cache import reset_prefix_cache
+from tutti.tasks.serving.process import Child, answers, claim_port
+from tutti.tasks.serving.registry import Model, checkpoint_id
 
 BLOCK_TOKENS = 32  # vLLM's CPU backend takes multiples of 32
 WATCH_S = 0.5
@@ -39,8 +40,7 @@ EXECUTOR = "uni"
 
 def models_python() -> Path:
     """The models environment's Python. Raises ModelsEnvironmentMissing with what to do."""
-    project = Path(__file__).resolve().parents[2]
-    default = project / ".venv-models" / "bin" / "python"
+    default = PROJECT / ".venv-models" / "bin" / "python"
     python = Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)
     if not python.is_file():
         raise ModelsEnvironmentMissing(

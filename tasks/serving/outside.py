@@ -3,11 +3,11 @@
 import asyncio
 import os
 
-from storage import Catalog
-from tasks.serving.engine import Engine, EngineAddress
-from tasks.serving.errors import EngineFailed
-from tasks.serving.process import answers
-from tasks.serving.registry import Model, checkpoint_id
+from tutti.storage import Catalog
+from tutti.tasks.serving.engine import Engine, EngineAddress
+from tutti.tasks.serving.errors import EngineFailed
+from tutti.tasks.serving.process import answers
+from tutti.tasks.serving.registry import Model, checkpoint_id
 
 
 class Outside:

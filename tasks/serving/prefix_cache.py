@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 
-from tasks.serving.errors import EngineFailed
+from tutti.tasks.serving.errors import EngineFailed
 
 IDLE_TIMEOUT_S, ASK_TIMEOUT_S, POLL_S = 60.0, 20.0, 0.1
 BUSY = re.compile(

@@ -22,11 +22,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from storage import Catalog
-from storage import catalog as cat
-from storage.leases import start_ticks, this_host
-from tasks.serving.errors import PortTaken, ServingError
-from tasks.serving.supervise import GRACE_S
+from tutti.storage import Catalog
+from tutti.storage import catalog as cat
+from tutti.storage.leases import start_ticks, this_host
+from tutti.tasks.serving.errors import PortTaken, ServingError
+from tutti.tasks.serving.supervise import GRACE_S
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 TOKEN = "TUTTI_CHILD"

@@ -19,11 +19,11 @@ from pydantic import (
     model_validator,
 )
 
-from storage import content_hash
-from tasks.agents.calls import Dialect
-from tasks.config import PASSWORD, read_document
-from tasks.serving.errors import RegistryError
-from tasks.serving.providers import NEWER, PROVIDERS
+from tutti.storage import content_hash
+from tutti.tasks.agents.calls import Dialect
+from tutti.tasks.config import PASSWORD, read_document
+from tutti.tasks.serving.errors import RegistryError
+from tutti.tasks.serving.providers import NEWER, PROVIDERS
 
 ADDRESS = re.compile(r"https?://[^/\s]+")
 RESERVED = frozenset(("model", "messages", "tools", "stream"))

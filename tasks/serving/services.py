@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from storage import Catalog, StoreFull
-from tasks.serving.engine import Engine, EngineAddress
-from tasks.serving.errors import GatewayFailed, ServingError
-from tasks.serving.outside import Outside
-from tasks.serving.process import Child, answers, claim_port
-from tasks.serving.registry import Model
+from tutti.storage import Catalog, StoreFull
+from tutti.tasks.project import PROJECT
+from tutti.tasks.serving.engine import Engine, EngineAddress
+from tutti.tasks.serving.errors import GatewayFailed, ServingError
+from tutti.tasks.serving.outside import Outside
+from tutti.tasks.serving.process import Child, answers, claim_port
+from tutti.tasks.serving.registry import Model
 
 START_TIMEOUT_S = 60.0
 ORDER_TIMEOUT_S = 60.0
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 class GatewayClient:
@@ -80,8 +80,8 @@ def open_gateway(
     Of the others nothing is sampled: what a cell says of its engine is the measured one's.
     """
     # They build on this package.
-    from tasks.serving.gateway.access import ADMIN_VARIABLE, TOKENS_VARIABLE
-    from tasks.serving.gateway.endpoint import EndpointConfig
+    from tutti.tasks.serving.gateway.access import ADMIN_VARIABLE, TOKENS_VARIABLE
+    from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 
     port = claim_port(port)
     endpoint = EndpointConfig.of_model(model, engine.url, engine.engine_id, engine.served_name)
@@ -105,7 +105,9 @@ def open_gateway(
     token = secrets.token_urlsafe()
     # Tokens in our environment are for a gateway that stands open to others; this one is ours.
     tokens = {ADMIN_VARIABLE: token, TOKENS_VARIABLE: ""}
-    with _service("gateway", "tasks.serving.gateway", arguments, port, catalog, tokens) as url:
+    with _service(
+        "gateway", "tutti.tasks.serving.gateway", arguments, port, catalog, tokens
+    ) as url:
         yield GatewayClient(url, token)
 
 
@@ -114,7 +116,7 @@ def retrieval_service(folder: Path, catalog: Catalog, port: int | None = None) -
     """The retrieval service over the index in `folder`; yields its base URL."""
     arguments = ["--index", str(folder)]
     with _service(
-        "retrieval", "tasks.retrieval.service", arguments, claim_port(port), catalog
+        "retrieval", "tutti.tasks.retrieval.service", arguments, claim_port(port), catalog
     ) as u:
         yield u
 

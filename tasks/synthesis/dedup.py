@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from tasks.synthesis.task import Task
+from tutti.tasks.synthesis.task import Task
 
 WORD = re.compile(r"[A-Za-z0-9_.']+|[^\sA-Za-z0-9_.']")
 

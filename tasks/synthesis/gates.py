@@ -7,14 +7,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.agents.loop import Limits, Trajectory, run_attempt
-from tasks.agents.model import NoOpModel, OracleModel
-from tasks.agents.prompts import boxed, opening
-from tasks.agents.toolbox import Toolbox
-from tasks.agents.tools import ToolUnavailable
-from tasks.scoring import score_exact
-from tasks.synthesis.families import FAMILIES
-from tasks.synthesis.task import Task
+from tutti.tasks.agents.loop import Limits, Trajectory, run_attempt
+from tutti.tasks.agents.model import NoOpModel, OracleModel
+from tutti.tasks.agents.prompts import boxed, opening
+from tutti.tasks.agents.toolbox import Toolbox
+from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.scoring import score_exact
+from tutti.tasks.synthesis.families import FAMILIES
+from tutti.tasks.synthesis.task import Task
 
 CONCURRENCY = 8
 

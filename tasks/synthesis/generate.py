@@ -13,15 +13,15 @@ import aiohttp
 import sqlalchemy as sa
 from pydantic import BaseModel, ConfigDict, Field
 
-from storage import Catalog, artifact_id, commit, content_hash, query
-from storage import catalog as cat
-from tasks.agents.sandbox import Sandbox, strongest_level
-from tasks.agents.toolbox import Toolbox
-from tasks.retrieval.corpus import Document, corpus_id
-from tasks.synthesis.dedup import duplicate_reasons
-from tasks.synthesis.families import FAMILIES
-from tasks.synthesis.gates import Gated, gate
-from tasks.synthesis.task import Task
+from tutti.storage import Catalog, artifact_id, commit, content_hash, query
+from tutti.storage import catalog as cat
+from tutti.tasks.agents.toolbox import Toolbox
+from tutti.tasks.retrieval.corpus import Document, corpus_id
+from tutti.tasks.sandbox import Sandbox, strongest_level
+from tutti.tasks.synthesis.dedup import duplicate_reasons
+from tutti.tasks.synthesis.families import FAMILIES
+from tutti.tasks.synthesis.gates import Gated, gate
+from tutti.tasks.synthesis.task import Task
 
 GENERATOR_VERSION = "2"
 POCKET_FAMILIES = ("module", "parameter", "default", "expression", "arithmetic", "count_sum")

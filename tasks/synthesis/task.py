@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, Protocol
 
-from storage.lineage import artifact_id
-from tasks.retrieval.corpus import Document
+from tutti.storage.lineage import artifact_id
+from tutti.tasks.retrieval.corpus import Document
 
 Slots = dict[str, str]
 

@@ -2,7 +2,7 @@
 
 In: ``--base`` (checkpoint folder), ``--conversations`` (JSONL). Out: a PEFT adapter in ``--out``
 that vLLM loads at run time, and ``training.json``. Prints one JSON line for every report.
-Run: ``python -m tasks.training.finetune --help``.
+Run: ``python -m tutti.tasks.training.finetune --help``.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tasks.training.pocket.train import (
+from tutti.tasks.training.pocket.train import (
     Recipe,
     batches,
     collate,

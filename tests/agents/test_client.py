@@ -9,10 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.agents.client import COMPLETIONS, Client, Streamed, _Events
-from tasks.agents.model import GatewayModel, ModelCallFailed, Sampling
-from tasks.agents.retry import CONNECTION, Retry
-from tasks.serving import NoAnswer
 from tests.serving.conftest import until
 from tests.serving.gateway.raw_engine import (
     COMPLETION,
@@ -30,6 +26,10 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
+from tutti.tasks.agents.client import COMPLETIONS, Client, Streamed, _Events
+from tutti.tasks.agents.model import GatewayModel, ModelCallFailed, Sampling
+from tutti.tasks.agents.retry import CONNECTION, Retry
+from tutti.tasks.serving import NoAnswer
 
 ROLE = event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
 ASKED = [{"role": "user", "content": "hello"}]
@@ -227,8 +227,8 @@ async def test_idle_connections_are_not_kept_until_the_server_closes_them(
 ) -> None:
     """Once a second what was idle for long is closed."""
     await client.post(COMPLETIONS, [], b"{}")
-    monkeypatch.setattr("tasks.serving.wire.client.KEEP_IDLE_S", 0.0)
-    monkeypatch.setattr("tasks.agents.client.SWEEP_S", 0.0)
+    monkeypatch.setattr("tutti.tasks.serving.wire.client.KEEP_IDLE_S", 0.0)
+    monkeypatch.setattr("tutti.tasks.agents.client.SWEEP_S", 0.0)
     await client.post(COMPLETIONS, [], b"{}")
     assert engine.connections == 2
 

@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tasks.agents.command import Command, Commanded, run_command
-from tasks.scoring import Score
+from tutti.tasks.agents.command import Command, Commanded, run_command
+from tutti.tasks.scoring import Score
 
 TASK: dict[str, Any] = {
     "task_id": "task:1",

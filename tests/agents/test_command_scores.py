@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.agents.command import Commanded
-from tasks.benchmarks import Source, benchmark_named
-from tasks.scoring import SCORERS, Attempted, Means, Score, ScorerFailed
-from tasks.sweeps.records import Finished, attempt_rows
 from tests.sweeps.conftest import plan_of
+from tutti.tasks.agents.command import Commanded
+from tutti.tasks.benchmarks import Source, benchmark_named
+from tutti.tasks.scoring import SCORERS, Attempted, Means, Score, ScorerFailed
+from tutti.tasks.sweeps.run.records import Finished, attempt_rows
 
 OURS, THEIRS = Score("numeric", "1", 1.0, True), Score("theirs", "2", 0.0, False)
 

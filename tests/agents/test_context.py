@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.agents.context import Window, spans
+from tutti.tasks.agents.context import Window, spans
 
 
 def conversation(turns: list[int]) -> list[dict[str, Any]]:

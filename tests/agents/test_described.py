@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.agents.calls import Dialect, read_calls
-from tasks.agents.described import as_text
-from tasks.agents.tools import TOOL_SCHEMAS
+from tutti.tasks.agents.calls import Dialect, read_calls
+from tutti.tasks.agents.described import as_text
+from tutti.tasks.agents.tools import TOOL_SCHEMAS
 
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "what is os?"}]
 WRITTEN = [name for name in get_args(Dialect) if name != "openai"]

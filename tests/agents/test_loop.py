@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tasks.agents.loop import NO_CALL, Agent, Limits, Trajectory, run_attempt
-from tasks.agents.model import ContextExceeded, Message, ModelCallFailed, Reply
-from tasks.agents.tools import ToolResult, ToolUnavailable, refused
+from tutti.tasks.agents.loop import NO_CALL, Agent, Limits, Trajectory, run_attempt
+from tutti.tasks.agents.model import ContextExceeded, Message, ModelCallFailed, Reply
+from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
 
 
 class Script:

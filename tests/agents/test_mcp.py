@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
-from tasks.agents.mcp import MCPTools, Server, open_mcp
-from tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents.mcp import MCPTools, Server, open_mcp
+from tutti.tasks.agents.tools import ToolUnavailable
 
 T = TypeVar("T")
 COMMAND = f"{shlex.quote(sys.executable)} -m tests.agents.mcp_server"

@@ -8,14 +8,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tasks.agents.client import Client
-from tasks.agents.loop import Agent
-from tasks.agents.model import ContextExceeded, GatewayModel, ModelCallFailed, Sampling
-from tasks.agents.registered import agent_of, sampling_of
-from tasks.agents.retry import Retry
-from tasks.agents.tools import TOOL_SCHEMAS
-from tasks.serving.registry import Model
 from tests.serving.engine_double import EngineDouble, completion
+from tutti.tasks.agents.client import Client
+from tutti.tasks.agents.loop import Agent
+from tutti.tasks.agents.model import ContextExceeded, GatewayModel, ModelCallFailed, Sampling
+from tutti.tasks.agents.registered import agent_of, sampling_of
+from tutti.tasks.agents.retry import Retry
+from tutti.tasks.agents.tools import TOOL_SCHEMAS
+from tutti.tasks.serving.registry import Model
 
 ASKED = [{"role": "user", "content": "hello"}]
 QWEN: dict[str, Any] = {

@@ -5,8 +5,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tasks.agents.retrieve import service_search
-from tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents.retrieve import service_search
+from tutti.tasks.agents.tools import ToolUnavailable
 
 
 async def answer(request: web.Request) -> web.Response:

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tasks.agents.retry import CONNECTION, RETRY, Retry, asked_pause_s
+from tutti.tasks.agents.retry import CONNECTION, RETRY, Retry, asked_pause_s
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 409, 422, 507])

@@ -6,8 +6,8 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from tasks.agents.sandbox import Sandbox, SandboxSessions, strongest_level
-from tasks.agents.toolbox import Toolbox
+from tutti.tasks.agents.toolbox import Toolbox
+from tutti.tasks.sandbox import Sandbox, SandboxSessions, strongest_level
 
 
 @pytest.mark.parametrize(

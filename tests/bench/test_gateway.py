@@ -12,14 +12,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bench import gateway
-from bench.gateway_client import Job, run_job
-from bench.gateway_cost import cpu_s, pinned, rss_mb
-from bench.gateway_engine import Engines, Served
-from bench.gateway_held import Found
-from bench.gateway_process import CannotStart, Server, free_port
-from bench.gateway_routers import KEPT, Bench, running_engines, running_peer
-from bench.gateway_wire import (
+from bench.gateway import run as gateway
+from bench.gateway.client import Job, run_job
+from bench.gateway.cost import cpu_s, pinned, rss_mb
+from bench.gateway.engine import Engines, Served
+from bench.gateway.held import Found
+from bench.gateway.process import CannotStart, Server, free_port
+from bench.gateway.routers import KEPT, Bench, running_engines, running_peer
+from bench.gateway.wire import (
     ANSWER,
     ANSWER_BYTES,
     CONTENT,

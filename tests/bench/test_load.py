@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load import TARGETS, Load, enter
-from bench.load_calls import SKIPPED, Call, error_ratio, judged, served
-from bench.load_client import load
-from bench.load_engine import Clock, Wire
-from bench.load_peers import START_S, Job, aiperf, guidellm, vllm_bench_serve
-from bench.load_wire import CHUNKS, DELAY_S, PROMPT, REQUEST
+from bench.load.calls import SKIPPED, Call, error_ratio, judged, served
+from bench.load.client import load
+from bench.load.engine import Clock, Wire
+from bench.load.peers import START_S, Job, aiperf, guidellm, vllm_bench_serve
+from bench.load.run import TARGETS, Load, enter
+from bench.load.wire import CHUNKS, DELAY_S, PROMPT, REQUEST
 from bench.report import Report
-from bench.scheduling_peers import PeerMissing
-from tasks.agents.client import COMPLETIONS, Client
+from bench.scheduling.peers import PeerMissing
+from tutti.tasks.agents.client import COMPLETIONS, Client
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], An
 
     def make(source: str) -> Any:
         program = Written(tmp_path).program(source)
-        monkeypatch.setattr("bench.load_peers.models_python", lambda: program)
+        monkeypatch.setattr("bench.load.peers.models_python", lambda: program)
         return type("Made", (), {"aiperf": lambda _: program, "guidellm": lambda _: program})()
 
     return make
@@ -234,7 +234,7 @@ def test_a_peer_that_hangs_is_ended(
 ) -> None:
     """With all that it started."""
     assert START_S > 60
-    monkeypatch.setattr("bench.load_peers.START_S", -5.0)
+    monkeypatch.setattr("bench.load.peers.START_S", -5.0)
     source = """
 import pathlib, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])

@@ -6,9 +6,9 @@ import pytest
 
 from bench import sandbox
 from bench.report import Report
-from tasks.agents.sandbox import SandboxResult, strongest_level
-from tests.agents.hostile import GROUPS
-from tests.agents.hostile.judge import Verdict
+from tests.sandbox.hostile import GROUPS
+from tests.sandbox.hostile.judge import Verdict
+from tutti.tasks.sandbox import SandboxResult, strongest_level
 
 
 def test_it_prints_its_figures(capsys: pytest.CaptureFixture[str]) -> None:

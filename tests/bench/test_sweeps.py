@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-import storage
 from bench import sweeps
-from storage import catalog as cat
-from tasks.sweeps.plan import enter_plan, make_plan
-from tasks.sweeps.problem import Problem
-from tasks.sweeps.suite import Suite
 from tests.conftest import NewCatalog
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.tasks.sweeps.plan.plan import enter_plan, make_plan
+from tutti.tasks.sweeps.plan.problem import Problem
+from tutti.tasks.sweeps.spec.suite import Suite
 
 SUITE = Suite(name="done", benchmark="gsm8k", policies=("passthrough", "cap"), concurrency=(2, 4))
 IDS = ("task_set:1", None, "engine:1", "checkpoint:1", "mock")

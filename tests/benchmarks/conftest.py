@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tasks.agents.model import Message, Reply
-from tasks.benchmarks import Item, LeftOut, Source, benchmark_named
-from tasks.benchmarks.benchmark import tool_call
+from tutti.tasks.agents.model import Message, Reply
+from tutti.tasks.benchmarks import Item, LeftOut, Source, benchmark_named
+from tutti.tasks.benchmarks.benchmark import tool_call
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.benchmarks import BadRow, LeftOut, SourceMissing, benchmark_named
-from tasks.benchmarks.choices import shuffled
 from tests.benchmarks.conftest import load, write_lines
+from tutti.tasks.benchmarks import BadRow, LeftOut, SourceMissing, benchmark_named
+from tutti.tasks.benchmarks.questions.choices import shuffled
 
 
 def test_math_500(tmp_path: Path) -> None:

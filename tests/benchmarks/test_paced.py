@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from bench.scheduling_work import WORDS as BENCH_WORDS
-from tasks.agents.model import Reply
-from tasks.benchmarks import BadRow, Source, benchmark_named
-from tasks.benchmarks.paced import DATA, WORDS
+from bench.scheduling.work import WORDS as BENCH_WORDS
 from tests.benchmarks.conftest import write_lines
-from tests.benchmarks.test_worlds import attempted
+from tests.benchmarks.games.test_worlds import attempted
+from tutti.tasks.agents.model import Reply
+from tutti.tasks.benchmarks import BadRow, Source, benchmark_named
+from tutti.tasks.benchmarks.paced import DATA, WORDS
 
 PACED = benchmark_named("paced")
 

@@ -8,9 +8,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.benchmarks import BENCHMARKS, BadPrompt, BadRow, Item, Prompt, first_prompt, load_prompt
-from tasks.benchmarks.prompt import FOLDER, PromptFile, Template
 from tests.benchmarks.conftest import write_lines
+from tutti.tasks.benchmarks import (
+    BENCHMARKS,
+    BadPrompt,
+    BadRow,
+    Item,
+    Prompt,
+    first_prompt,
+    load_prompt,
+)
+from tutti.tasks.benchmarks.prompt import FOLDER, PromptFile, Template
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
 

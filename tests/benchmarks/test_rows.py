@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.benchmarks import BadRow
-from tasks.benchmarks.rows import Row, read_rows
+from tutti.tasks.benchmarks import BadRow
+from tutti.tasks.benchmarks.rows import Row, read_rows
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.benchmarks import Asked, BadSelection, Item, parse_asked, select
+from tutti.tasks.benchmarks import Asked, BadSelection, Item, parse_asked, select
 
 
 def items(count: int = 6) -> list[Item]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks import LeftOut, benchmark_named, load_prompt, select
 from tests.benchmarks.conftest import load
+from tutti.tasks.benchmarks import LeftOut, benchmark_named, load_prompt, select
 
 COUNTS = {
     "gsm8k": ("gsm8k", 1319),

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks import (
+from tests.benchmarks.conftest import load, write_lines
+from tutti.tasks.benchmarks import (
     BENCHMARKS,
     Hub,
     Source,
@@ -18,8 +19,7 @@ from tasks.benchmarks import (
     UnknownBenchmark,
     benchmark_named,
 )
-from tasks.benchmarks.source import from_hub
-from tests.benchmarks.conftest import load, write_lines
+from tutti.tasks.benchmarks.source import from_hub
 
 
 def test_an_unknown_benchmark_lists_the_known_ones() -> None:

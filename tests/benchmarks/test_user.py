@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tasks.agents.tools import ToolUnavailable
-from tasks.benchmarks import BenchmarkError
-from tasks.benchmarks.benchmark import tool
-from tasks.benchmarks.user import BEGIN, MAX_CALLS, SimulatedUser
 from tests.benchmarks.conftest import Scripted
+from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.benchmarks import BenchmarkError
+from tutti.tasks.benchmarks.benchmark import tool
+from tutti.tasks.benchmarks.user import BEGIN, MAX_CALLS, SimulatedUser
 
 
 async def test_both_sides_in_turn() -> None:

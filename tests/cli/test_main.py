@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.main import app
+from tutti.cli.main import app
 
 VERBS = [
     *(["doctor"], ["demo"], ["synth"], ["index"], ["serve"], ["report"], ["sql"]),
@@ -38,7 +38,7 @@ def test_help_is_quick() -> None:
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
-            [sys.executable, "-m", "cli.main", "--help"], check=True, capture_output=True
+            [sys.executable, "-m", "tutti.cli.main", "--help"], check=True, capture_output=True
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from tasks.serving.providers import PROVIDERS
-from tasks.serving.registry import Model, read_registry
+from tutti.tasks.serving.providers import PROVIDERS
+from tutti.tasks.serving.registry import Model, read_registry
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = (PROJECT / "docs" / "models.md").read_text()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tasks.sweeps.suite import Suite
+from tutti.tasks.sweeps.spec.suite import Suite
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sweeps.md").read_text()
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from storage import Home, query
+from tutti.storage import Home, query
 
 PROJECT = Path(__file__).resolve().parents[2]
-TUTTI = [sys.executable, "-m", "cli.main"]
+TUTTI = [sys.executable, "-m", "tutti.cli.main"]
 DEMO_TIMEOUT_S = 600.0
 GONE_TIMEOUT_S = 30.0
 

@@ -55,7 +55,7 @@ async def engine(fuzz: Fuzz) -> AsyncIterator[int]:
 async def start_gateway(home: Path, engine_port: int) -> tuple[asyncio.subprocess.Process, int]:
     """The process, and its port."""
     config = {"url": f"http://127.0.0.1:{engine_port}", "id": "engine:1", "metrics": False}
-    command = [sys.executable, "-m", "tasks.serving.gateway", "--port", "0", "--hold-s", "2"]
+    command = [sys.executable, "-m", "tutti.tasks.serving.gateway", "--port", "0", "--hold-s", "2"]
     with (home.parent / "gateway.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *command,

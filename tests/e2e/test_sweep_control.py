@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.harness import endpoint
+from bench.harness.run import endpoint
 from bench.sweeps import Workshop
-from cli import ui
-from tasks.serving import PortTaken, claim_port
 from tests.e2e.conftest import PROJECT, Store
+from tutti.cli.setup import ui
+from tutti.tasks.serving import PortTaken, claim_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -163,7 +163,7 @@ def test_cancel_from_prefect(desk: Desk, tmp_path: Path) -> None:
     environment = desk.store.environment(PREFECT_HOME=str(tmp_path / "client"))
     with (tmp_path / "ui.log").open("wb") as log:
         board = subprocess.Popen(
-            [sys.executable, "-m", "cli.ui", "--port", str(port)],
+            [sys.executable, "-m", "tutti.cli.setup.ui", "--port", str(port)],
             cwd=PROJECT, env=environment, stdout=log, stderr=log,
         )  # fmt: skip
     try:
@@ -193,7 +193,7 @@ def _cancel_a_run(desk: Desk, api: str, environment: dict[str, str]) -> None:
 
     until(lambda: state() in ("CANCELLED", "CRASHED", "FAILED", "COMPLETED"), "its end")
     assert state() == "CANCELLED"
-    until(lambda: not _of(desk, "tasks.serving.gateway"), "the gateway's end")
+    until(lambda: not _of(desk, "tutti.tasks.serving.gateway"), "the gateway's end")
     assert desk.finished < ITEMS
 
 
@@ -223,8 +223,8 @@ def test_what_is_added_to_the_axes_runs_alone(desk: Desk) -> None:
 
 
 def _running(desk: Desk) -> int:
-    from cli.paused import running
-    from storage import open_catalog
+    from tutti.cli.sweep.paused import running
+    from tutti.storage import open_catalog
 
     with open_catalog(desk.shop.home) as catalog:
         (row,) = desk.store.sql("select distinct sweep_id from cells")

@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from storage import Home, open_catalog
-from storage.maintenance import verify
-from tasks.serving import pick_models
-from tasks.serving.engine import Engine
 from tests.e2e.conftest import PROJECT, Store
+from tutti.storage import Home, open_catalog
+from tutti.storage.maintenance import verify
+from tutti.tasks.serving import pick_models
+from tutti.tasks.serving.engine import Engine
 
 KILLS = int(os.environ.get("TUTTI_SWEEP_KILLS", "8"))
 SEED = int(os.environ.get("TUTTI_SWEEP_KILLS_SEED", "1"))
@@ -140,7 +140,7 @@ class Disturbed:
             run.kill()
             run.wait()
             return
-        name = {"gateway": "tasks.serving.gateway", "engine": "vllm.entrypoints"}[victim]
+        name = {"gateway": "tutti.tasks.serving.gateway", "engine": "vllm.entrypoints"}[victim]
         found = self.store.processes().items()
         pids = [pid for pid, told in found if name in told and "supervise.py" not in told]
         assert pids, f"no {victim} runs"

@@ -14,14 +14,14 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-import storage
-from cli import find as verb
-from flows.find import find_concurrency
-from tasks.reporting import intervals
-from tasks.sweeps import saturation
-from tasks.sweeps.find import Objectives
-from tasks.sweeps.suite import Suite, SuiteError
 from tests.serving.engine_double import EngineDouble, completion
+from tutti import storage
+from tutti.cli.sweep import find as verb
+from tutti.flows.find import find_concurrency
+from tutti.tasks.reporting import intervals
+from tutti.tasks.sweeps.run import latency_stop as saturation
+from tutti.tasks.sweeps.search.search import Objectives
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 ROOM = 2
 SLOW_S = 0.5
@@ -150,7 +150,7 @@ def test_the_verb_says_by_its_exit_code_whether_there_is_an_answer(
         given.extend(arguments)
         return {"sweep": "sought", "policies": policies}
 
-    monkeypatch.setattr("cli.prefect_server.as_flow_run", answer)
+    monkeypatch.setattr("tutti.cli.setup.prefect_server.as_flow_run", answer)
     asked = {"step_latency_p95": 1.5, "accuracy": None, "lowest": None, "highest": 16}
     assert verb.run_find(Suite(), asked, Path("models.yaml"), False, True) == code
     assert json.loads(capsys.readouterr().out)["policies"] == policies

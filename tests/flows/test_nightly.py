@@ -13,14 +13,14 @@ from aiohttp import web
 from aiohttp.test_utils import BaseTestServer, TestServer
 from prefect.context import FlowRunContext
 
-import storage
-from flows import night_told
-from flows.nightly import nightly
-from flows.stages import StageLog
-from tasks.serving import RegistryError
-from tasks.sweeps.night import Night
-from tasks.sweeps.night_record import Record
 from tests.serving.engine_double import EngineDouble, completion
+from tutti import storage
+from tutti.flows.nightly import nightly
+from tutti.tasks.nights import notify as night_told
+from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.spec import Night
+from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.serving import RegistryError
 
 ROWS = [
     {"question": f"What is {i} plus {i}?", "answer": f"{i} + {i} = {2 * i}\n#### {2 * i}"}
@@ -91,7 +91,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         async def publish(sweeps: list[str], *_: Any) -> None:
             made[0].published.append(sweeps)
 
-        monkeypatch.setattr("flows.nightly.publish_report", publish)
+        monkeypatch.setattr("tutti.flows.nightly.publish_report", publish)
         yield made[0]
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import duckdb
 import pytest
 
-import storage
-from storage import catalog as cat
 from tests.reporting.role_rows import build_roles
+from tutti import storage
+from tutti.storage import catalog as cat
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STEPS = 4  # of each attempt

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import storage
-from storage import catalog as cat
+from tutti import storage
+from tutti.storage import catalog as cat
 
 START = datetime(2026, 2, 1, tzinfo=UTC)
 STEPS = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 from duckdb import DuckDBPyConnection
 from rich.console import Console
 
-from tasks.reporting import build_report, terminal_summary
+from tutti.tasks.reporting import build_report, terminal_summary
 
 Connect = Callable[..., DuckDBPyConnection]
 

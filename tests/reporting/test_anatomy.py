@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import build_report
-from tasks.reporting.anatomy import PARTS, UNSPLIT, Anatomy, anatomies
-from tasks.reporting.focus import focus
-from tasks.reporting.summary import cells_of
 from tests.reporting.role_rows import POLICIES
+from tutti.tasks.reporting import build_report
+from tutti.tasks.reporting.anatomy import PARTS, UNSPLIT, Anatomy, anatomies
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.summary import cells_of
 
 Connect = Callable[..., DuckDBPyConnection]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import Report, build_report, summarise
-from tasks.reporting.efficiency import SLACK, Efficiency, efficiencies
-from tasks.reporting.focus import focus
-from tasks.reporting.reached import Reached, client_fault
-from tasks.reporting.summary import cells_of
+from tutti.tasks.reporting import Report, build_report, summarise
+from tutti.tasks.reporting.efficiency import SLACK, Efficiency, efficiencies
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.reached import Reached, client_fault
+from tutti.tasks.reporting.summary import cells_of
 
 Connect = Callable[..., DuckDBPyConnection]
 LONG = {"samples": 40, "correct": 33, "step_s": 2.0}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import CellSummary, build_comparison, comparison_tables, summarise
-from tasks.reporting.compared import match
 from tests.reporting.test_terminal import printed
+from tutti.tasks.reporting import CellSummary, build_comparison, comparison_tables, summarise
+from tutti.tasks.reporting.compared import match
 
 Connect = Callable[..., DuckDBPyConnection]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.reporting.drawing import (
+from tutti.tasks.reporting.drawing import (
     OTHERS,
     PARTS,
     POLICIES,

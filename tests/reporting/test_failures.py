@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import build_report
-from tasks.reporting import failures as bounds
-from tasks.reporting.failures import (
+from tests.reporting.role_rows import LONG
+from tutti.tasks.reporting import build_report
+from tutti.tasks.reporting import failures as bounds
+from tutti.tasks.reporting.failures import (
     FIRST_MESSAGES,
     LAST_MESSAGES,
     MESSAGE_CHARACTERS,
@@ -18,8 +19,7 @@ from tasks.reporting.failures import (
     faults,
     transcripts,
 )
-from tasks.reporting.focus import focus
-from tests.reporting.role_rows import LONG
+from tutti.tasks.reporting.focus import focus
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.reporting.intervals import (
+from tutti.tasks.reporting.intervals import (
     BINS,
     band_half_width,
     effective_n,

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import build_report, family_scores, summarise
-from tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, noise_at, noise_floor, said
-from tasks.reporting.plots import first_repeats
-from tasks.reporting.summary import load_points
-from tasks.sweeps.comparing import compare_sides, find_side, set_ups
+from tutti.tasks.reporting import build_report, family_scores, summarise
+from tutti.tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, noise_at, noise_floor, said
+from tutti.tasks.reporting.plots import first_repeats
+from tutti.tasks.reporting.summary import load_points
+from tutti.tasks.sweeps.judge.compare import compare_sides, find_side, set_ups
 
 Connect = Callable[..., DuckDBPyConnection]
 ONE = {"samples": 20, "correct": 10}

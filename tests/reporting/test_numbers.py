@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.reporting.numbers import ABSENT, number, p_value, rate, seconds, share, usd
+from tutti.tasks.reporting.numbers import ABSENT, number, p_value, rate, seconds, share, usd
 
 
 @pytest.mark.parametrize(

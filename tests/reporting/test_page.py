@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import Report, build_report
+from tutti.tasks.reporting import Report, build_report
 
 TITLE = "Load & models"
 NOTES = {"machine": "2 cores <none>", "task set": "task_set:0123456789abcdef"}

@@ -3,8 +3,8 @@
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import CellSummary, paired, summarise
-from tasks.reporting.paired import (
+from tutti.tasks.reporting import CellSummary, paired, summarise
+from tutti.tasks.reporting.paired import (
     RATE,
     SCORE,
     Compared,

@@ -6,11 +6,11 @@ import duckdb
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tasks.reporting import CellSummary, family_scores, summarise
-from tasks.reporting.families import all_families, pooled_family_scores
-from tasks.reporting.focus import focus
-from tasks.reporting.series import HIT_RATIO, RUNNING, rate_series, server_series
-from tasks.reporting.summary import load_points
+from tutti.tasks.reporting import CellSummary, family_scores, summarise
+from tutti.tasks.reporting.families import all_families, pooled_family_scores
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.series import HIT_RATIO, RUNNING, rate_series, server_series
+from tutti.tasks.reporting.summary import load_points
 
 Connect = Callable[..., DuckDBPyConnection]
 

@@ -8,12 +8,18 @@ from duckdb import DuckDBPyConnection
 from rich.console import Console
 from rich.table import Table
 
-from tasks.reporting import family_scores, family_table, markdown_table, summarise, terminal_table
-from tasks.reporting.efficiency import efficiencies
-from tasks.reporting.focus import focus
-from tasks.reporting.noise import noise_floor
-from tasks.reporting.summary import cells_of
-from tasks.reporting.terminal import efficiency_table, noise_table, reached_table
+from tutti.tasks.reporting import (
+    family_scores,
+    family_table,
+    markdown_table,
+    summarise,
+    terminal_table,
+)
+from tutti.tasks.reporting.efficiency import efficiencies
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.noise import noise_floor
+from tutti.tasks.reporting.summary import cells_of
+from tutti.tasks.reporting.terminal import efficiency_table, noise_table, reached_table
 
 Connect = Callable[..., DuckDBPyConnection]
 

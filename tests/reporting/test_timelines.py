@@ -8,12 +8,12 @@ from duckdb import DuckDBPyConnection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.reporting import timelines
-from tasks.reporting.drawing import TINT, svg
-from tasks.reporting.focus import focus
-from tasks.reporting.plots import first_repeats, spread_out
-from tasks.reporting.summary import cells_of
-from tasks.reporting.timelines import timeline_plots
+from tutti.tasks.reporting import timelines
+from tutti.tasks.reporting.drawing import TINT, svg
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.plots import first_repeats, spread_out
+from tutti.tasks.reporting.summary import cells_of
+from tutti.tasks.reporting.timelines import timeline_plots
 
 Connect = Callable[..., DuckDBPyConnection]
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from storage import Catalog, Home
-from tasks.retrieval.build import build_index
-from tasks.retrieval.embedder import Vectors
-from tasks.retrieval.spec import IndexSpec
 from tests.retrieval.vectors import passages
+from tutti.storage import Catalog, Home
+from tutti.tasks.retrieval.build import build_index
+from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.spec import IndexSpec
 
 PASSAGES = 60
 SPEC = IndexSpec(kind="ivf", words=True, shard_documents=4)

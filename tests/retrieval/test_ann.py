@@ -6,12 +6,12 @@ import faiss
 import numpy as np
 import pytest
 
-from tasks.retrieval import ann
-from tasks.retrieval.ann import Ann, gpu_count, list_count, write_ann
-from tasks.retrieval.exact import search_exact
-from tasks.retrieval.probe import overlap_share
-from tasks.retrieval.spec import IndexSpec
 from tests.retrieval.vectors import clustered
+from tutti.tasks.retrieval import ann
+from tutti.tasks.retrieval.ann import Ann, gpu_count, list_count, write_ann
+from tutti.tasks.retrieval.exact import search_exact
+from tutti.tasks.retrieval.probe import overlap_share
+from tutti.tasks.retrieval.spec import IndexSpec
 
 VECTORS, QUERIES = clustered(4_000), clustered(50, seed=7)
 

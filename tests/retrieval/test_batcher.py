@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from tasks.retrieval.batcher import Batcher
+from tutti.tasks.retrieval.batcher import Batcher
 
 
 class Doubler:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.retrieval_client import Job, Load
-from bench.retrieval_data import Numbered, TableEmbedder, texts, write_vectors
+from bench.retrieval.client import Job, Load
+from bench.retrieval.data import Numbered, TableEmbedder, texts, write_vectors
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 

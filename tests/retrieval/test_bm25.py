@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.retrieval.bm25 import WordIndex, tokenize, write_bm25
 from tests.retrieval.vectors import WORDS, passages
+from tutti.tasks.retrieval.bm25 import WordIndex, tokenize, write_bm25
 
 TEXTS = [passage.text for passage in passages(200)]
 

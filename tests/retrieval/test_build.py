@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from storage import Catalog, Home
-from tasks.retrieval import service, shards
-from tasks.retrieval.build import build_index, main
-from tasks.retrieval.errors import CorpusRefused
-from tasks.retrieval.index import Index, read_manifest
-from tasks.retrieval.passage import write_passages
-from tasks.retrieval.spec import IndexSpec
 from tests.retrieval.slow_build import PASSAGES, SPEC, LetterCounts
 from tests.retrieval.vectors import passages
+from tutti.storage import Catalog, Home
+from tutti.tasks.retrieval import service, shards
+from tutti.tasks.retrieval.build import build_index, main
+from tutti.tasks.retrieval.errors import CorpusRefused
+from tutti.tasks.retrieval.index import Index, read_manifest
+from tutti.tasks.retrieval.passage import write_passages
+from tutti.tasks.retrieval.spec import IndexSpec
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -130,7 +130,7 @@ def test_a_shard_appears_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("tasks.retrieval.shards.os.replace", dies)
+        patched.setattr("tutti.tasks.retrieval.shards.os.replace", dies)
         with pytest.raises(KeyboardInterrupt):
             shards.embed_all(tmp_path, SPEC, LetterCounts(), lambda done, total: None)
     assert not shards.shard_path(tmp_path, 0).exists()
@@ -151,7 +151,7 @@ def test_the_commands_of_the_docs_run(
         with pytest.raises(SystemExit, match="0"):
             its_main()
         shown = capsys.readouterr().out
-        named = " ".join(line for line in lines if f"tasks.retrieval.{module} " in line)
+        named = " ".join(line for line in lines if f"tutti.tasks.retrieval.{module} " in line)
         for flag in [word for word in named.split() if word.startswith("--")]:
             assert flag in shown, f"{module} has no {flag}"
     rows = [json.dumps(passage.as_row()) for passage in passages(50)]

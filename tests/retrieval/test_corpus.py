@@ -3,7 +3,7 @@
 import inspect
 import json
 
-from tasks.retrieval.corpus import Document, Parameter, corpus_id, load_stdlib_corpus
+from tutti.tasks.retrieval.corpus import Document, Parameter, corpus_id, load_stdlib_corpus
 
 
 def test_it_describes_what_python_says() -> None:

@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tasks.retrieval import endpoint
-from tasks.retrieval.endpoint import EndpointEmbedder
-from tasks.retrieval.errors import EmbedderFailed
+from tutti.tasks.retrieval import endpoint
+from tutti.tasks.retrieval.endpoint import EndpointEmbedder
+from tutti.tasks.retrieval.errors import EmbedderFailed
 
 
 @asynccontextmanager

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.retrieval import exact
-from tasks.retrieval.embedder import Vectors
-from tasks.retrieval.exact import Rows, search_exact
 from tests.retrieval.vectors import clustered
+from tutti.tasks.retrieval import exact
+from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.exact import Rows, search_exact
 
 
 def brute(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None = None) -> list[list[int]]:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.retrieval.fuse import fuse_ranks
+from tutti.tasks.retrieval.fuse import fuse_ranks
 
 RANKINGS = st.lists(st.lists(st.integers(0, 30), unique=True), max_size=4)
 

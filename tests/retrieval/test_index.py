@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from storage import Catalog, Home
-from tasks.retrieval.corpus import Document, Parameter
-from tasks.retrieval.index import Index, build_index
-from tasks.retrieval.service import make_app
+from tutti.storage import Catalog, Home
+from tutti.tasks.retrieval.corpus import Document, Parameter
+from tutti.tasks.retrieval.index import Index, build_index
+from tutti.tasks.retrieval.service import make_app
 
 DOCUMENTS = [
     Document(f"{module}.{name}", module, "function", (Parameter("x", None),), text)

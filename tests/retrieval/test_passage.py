@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.retrieval.errors import CorpusRefused, FilterUnknown, IndexDamaged
-from tasks.retrieval.passage import (
+from tests.retrieval.vectors import passages
+from tutti.tasks.retrieval.errors import CorpusRefused, FilterUnknown, IndexDamaged
+from tutti.tasks.retrieval.passage import (
     DOCUMENTS,
     Passage,
     PassageStore,
@@ -16,7 +17,6 @@ from tasks.retrieval.passage import (
     read_jsonl,
     write_passages,
 )
-from tests.retrieval.vectors import passages
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 MADE = st.builds(Passage, TEXT, TEXT, TEXT, TEXT, st.integers(0, 99))

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from storage import Catalog, Home
-from tasks.retrieval.index import Index, build_index, read_manifest
-from tasks.retrieval.spec import IndexSpec
 from tests.retrieval.slow_build import LetterCounts
 from tests.retrieval.vectors import passages
+from tutti.storage import Catalog, Home
+from tutti.tasks.retrieval.index import Index, build_index, read_manifest
+from tutti.tasks.retrieval.spec import IndexSpec
 
 COUNT = 300
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from storage import Catalog, Home
-from tasks.retrieval.errors import RerankerFailed, WebSearchFailed
-from tasks.retrieval.index import build_index
-from tasks.retrieval.passage import Passage, PassageStore
-from tasks.retrieval.service import Options, make_app, web_of
-from tasks.retrieval.spec import IndexSpec
-from tasks.retrieval.web import HttpSearch, McpSearch
 from tests.retrieval.vectors import passages
+from tutti.storage import Catalog, Home
+from tutti.tasks.retrieval.errors import RerankerFailed, WebSearchFailed
+from tutti.tasks.retrieval.index import build_index
+from tutti.tasks.retrieval.passage import Passage, PassageStore
+from tutti.tasks.retrieval.service import Options, make_app, web_of
+from tutti.tasks.retrieval.spec import IndexSpec
+from tutti.tasks.retrieval.web import HttpSearch, McpSearch
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tasks.retrieval.errors import RerankerFailed, WebSearchFailed
-from tasks.retrieval.passage import Passage
-from tasks.retrieval.rerank import EndpointReranker
-from tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch
+from tutti.tasks.retrieval.errors import RerankerFailed, WebSearchFailed
+from tutti.tasks.retrieval.passage import Passage
+from tutti.tasks.retrieval.rerank import EndpointReranker
+from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.retrieval.passage import Passage
+from tutti.tasks.retrieval.passage import Passage
 
 WORDS = "amber birch cobalt delta ember fjord garnet harbor iris jasper kelp lotus".split()
 

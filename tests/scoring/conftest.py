@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable, strongest_level
+from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable, strongest_level
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring.bradley_terry import Game, NotComparable, expected_points, fit, ratings
+from tutti.tasks.scoring.bradley_terry import Game, NotComparable, expected_points, fit, ratings
 
 
 def played(elos: dict[str, float], games: int, seed: int) -> list[Game]:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from tasks.agents.sandbox import Sandbox, SandboxLimits
-from tasks.scoring import Attempted, Means, Score, ScorerFailed
-from tasks.scoring.code import Code
 from tests.scoring.cheats import CHEATS, TARGETS, Target, cheating
+from tutti.tasks.sandbox import Sandbox, SandboxLimits
+from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring.code import Code
 
 AT_ONCE = 4
 LIMITS = SandboxLimits(seconds=3.0)

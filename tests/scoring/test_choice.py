@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring import Attempted, Means, ScorerFailed
-from tasks.scoring.choice import LETTERS, Choice, read_choice, read_letter
+from tutti.tasks.scoring import Attempted, Means, ScorerFailed
+from tutti.tasks.scoring.choice import LETTERS, Choice, read_choice, read_letter
 
 CITIES = ["Lyon", "Rome", "Paris", "Bern"]
 

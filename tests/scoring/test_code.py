@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tasks.agents.sandbox import Sandbox, SandboxResult, SandboxUnavailable, Talk
-from tasks.scoring import Attempted, Means, Score, ScorerFailed
-from tasks.scoring.code import Code, completed, last_code
-from tasks.scoring.code_child import digest_of_output
+from tutti.tasks.sandbox import Sandbox, SandboxResult, SandboxUnavailable, Talk
+from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring.code import Code, completed, last_code
+from tutti.tasks.scoring.code_child import digest_of_output
 
 PROMPT = 'from math import sqrt\n\ndef help(x):\n    return x\n\ndef root(x):\n    """Of x."""\n'
 CHECK = "def check(candidate):\n    assert candidate(9) == 3\n    assert candidate(4) == 2\n"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tasks.scoring import SCORERS, Attempted, Means
-from tasks.scoring.ifeval import follows
 from tests.scoring.test_ifeval import CASES
+from tutti.tasks.scoring import SCORERS, Attempted, Means
+from tutti.tasks.scoring.ifeval import follows
 
 N = 40_000
 LIMIT_S = 10.0  # for a machine that is busy; alone all together take a few seconds

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.agents.prompts import boxed, last_boxed
-from tasks.scoring import score_exact
+from tutti.tasks.agents.prompts import boxed, last_boxed
+from tutti.tasks.scoring import score_exact
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring import Attempted, Means, Score, ScorerFailed
-from tasks.scoring.ifeval import INSTRUCTIONS, IFEval, follows, versions
-from tasks.scoring.ifeval.words import language_of, sentences
+from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring.ifeval import INSTRUCTIONS, IFEval, follows, versions
+from tutti.tasks.scoring.ifeval.words import language_of, sentences
 
 ENGLISH = "this is a plain english sentence, and here is another one about the weather in spring."
 GERMAN = "Das ist ein ganz gewöhnlicher deutscher Satz, und hier kommt gleich noch einer dazu."

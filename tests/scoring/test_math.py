@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from tasks.scoring import Attempted, Means, Score, ScorerFailed
-from tasks.scoring.math import Math, words_of
-from tasks.scoring.workers import WorkerLate
+from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring.math import Math, words_of
+from tutti.tasks.scoring.workers import WorkerLate
 
 
 async def score(answer: str | None, gold: str | list[str], text: str = "") -> Score:
@@ -138,7 +138,7 @@ async def test_a_late_comparison_of_two_short_formulas_is_an_error(
                 return {"evaluated": True}
             raise WorkerLate("no answer within 1 s")
 
-    monkeypatch.setattr("tasks.scoring.math.pool", Busy)
+    monkeypatch.setattr("tutti.tasks.scoring.math.pool", Busy)
     with pytest.raises(ScorerFailed, match="no answer within 1 s, comparing '16' to '3'"):
         await score("16", "3")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring.metrics import (
+from tutti.tasks.scoring.metrics import (
     Bounds,
     Estimate,
     avg_at_n,
@@ -21,7 +21,7 @@ from tasks.scoring.metrics import (
     pass_at_k,
     pass_hat_k,
 )
-from tasks.scoring.numeric import same_number
+from tutti.tasks.scoring.numeric import same_number
 
 BINARY = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=6)
 

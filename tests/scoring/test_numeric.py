@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring import Attempted, Means, ScorerFailed
-from tasks.scoring.numeric import Numeric, numbers, same_number
+from tutti.tasks.scoring import Attempted, Means, ScorerFailed
+from tutti.tasks.scoring.numeric import Numeric, numbers, same_number
 
 
 @pytest.mark.parametrize(

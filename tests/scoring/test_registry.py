@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.scoring import SCORERS, Attempted, Means, ScorerFailed
+from tutti.tasks.scoring import SCORERS, Attempted, Means, ScorerFailed
 
 
 @pytest.mark.parametrize("name", SCORERS)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.scoring import Attempted, Means, Score, ScorerFailed
-from tasks.scoring.rubric import Rubric
 from tests.scoring.conftest import ToldJudge
+from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring.rubric import Rubric
 
 SPOKEN = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "go away"}]
 

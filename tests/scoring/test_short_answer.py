@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring import Attempted, Means
-from tasks.scoring.short_answer import ShortAnswer, fold, word_f1
+from tutti.tasks.scoring import Attempted, Means
+from tutti.tasks.scoring.short_answer import ShortAnswer, fold, word_f1
 
 
 @pytest.mark.parametrize(

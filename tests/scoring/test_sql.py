@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tasks.scoring import Attempted, Means, Score, ScorerFailed
-from tasks.scoring import sql as module
-from tasks.scoring.sql import Sql, is_ordered
+from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import sql as module
+from tutti.tasks.scoring.sql import Sql, is_ordered
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 

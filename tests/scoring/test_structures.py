@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring import Attempted, Means, Score, ScorerFailed
-from tasks.scoring.json_values import first_difference, same
-from tasks.scoring.recall import Recall
-from tasks.scoring.state import State
-from tasks.scoring.tool_calls import ToolCalls, calls_made, match
+from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring.json_values import first_difference, same
+from tutti.tasks.scoring.recall import Recall
+from tutti.tasks.scoring.state import State
+from tutti.tasks.scoring.tool_calls import ToolCalls, calls_made, match
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.scoring.workers import KEPT, WorkerDied, WorkerLate, WorkerPool
+from tutti.tasks.scoring.workers import KEPT, WorkerDied, WorkerLate, WorkerPool
 
 CHILD = """
 import os, time
-from tasks.scoring.workers import serve
+from tutti.tasks.scoring.workers import serve
 def answer(request):
     if "sleep" in request: time.sleep(request["sleep"])
     if "power" in request: (7 ** 10**8) % 3  # C code that holds the interpreter
@@ -108,7 +108,7 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path, work: str) -> None:
     child.write_text(CHILD)
     parent = f"""
         import asyncio, sys
-        from tasks.scoring.workers import WorkerPool
+        from tutti.tasks.scoring.workers import WorkerPool
         pool = WorkerPool([sys.executable, "-P", {str(child)!r}], size=1)
         async def main():
             await pool.ask({{}}, 10)

@@ -11,15 +11,15 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
-import storage
-from tasks.serving.gateway import app as gateway_app
-from tasks.serving.gateway.access import Access
-from tasks.serving.gateway.app import Gateway
-from tasks.serving.gateway.endpoint import EndpointConfig
-from tasks.serving.gateway.settings import Settings
-from tasks.serving.registry import Prices
 from tests.conftest import NewCatalog
 from tests.serving.engine_double import EngineDouble
+from tutti import storage
+from tutti.tasks.serving.gateway import app as gateway_app
+from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.app import Gateway
+from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.registry import Prices
 
 ADMIN = "the-admins-token"
 BOSS = {"Authorization": f"Bearer {ADMIN}"}

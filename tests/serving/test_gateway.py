@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-import storage
 from tests.serving.conftest import BOSS, Bench, MakeBench, assert_empty, until
 from tests.serving.engine_double import METRICS, USAGE, completion
+from tutti import storage
 
 
 async def test_a_call_is_answered_and_recorded_with_exact_tokens(bench: Bench) -> None:

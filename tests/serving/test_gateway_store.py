@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
-import storage
-from storage import catalog as cat
 from tests.serving.conftest import BOSS, Bench, MakeBench, until
+from tutti import storage
+from tutti.storage import catalog as cat
 
 
 async def test_rows_wait_for_a_store_that_fails(bench: Bench, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ async def test_a_flush_given_up_halfway_loses_nothing(
     """Its client left while the store was failing: the rows are still there for the next one."""
     import threading
 
-    from storage import buffered
+    from tutti.storage import buffered
 
     begun, go_on = threading.Event(), threading.Event()
 

@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-import storage
 from tests.serving.conftest import Bench, until
 from tests.serving.engine_double import USAGE
+from tutti import storage
 
 DONE = "data: [DONE]\n\n"
 

@@ -13,17 +13,17 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
-import storage
-from tasks.serving.gateway import views
-from tasks.serving.gateway.access import Access
-from tasks.serving.gateway.app import Gateway
-from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig
-from tasks.serving.gateway.settings import Settings
-from tasks.serving.metering import GpuSampler, PriceBook
-from tasks.serving.registry import Prices
 from tests.serving.conftest import ADMIN, BOSS
 from tests.serving.engine_double import EngineDouble
 from tests.serving.metering.test_gpu import FakeNvml
+from tutti import storage
+from tutti.tasks.serving.gateway import views
+from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.app import Gateway
+from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig
+from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.metering import GpuSampler, PriceBook
+from tutti.tasks.serving.registry import Prices
 
 NASTY = 'gpu "0"\\n\nrack'
 CONFIG = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1.0\n'

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
-from storage.leases import start_ticks
-from tasks.serving.errors import PortTaken, ServingError
-from tasks.serving.process import TOKEN, Child, claim_port, reap_stale
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage.leases import start_ticks
+from tutti.tasks.serving.errors import PortTaken, ServingError
+from tutti.tasks.serving.process import TOKEN, Child, claim_port, reap_stale
 
 PROJECT = Path(__file__).resolve().parents[2]
 # A shell with a grandchild that ignores SIGTERM; both write their pid first.
@@ -31,7 +31,7 @@ OWNER = """
 import sys, time
 from pathlib import Path
 import storage
-from tasks.serving.process import Child
+from tutti.tasks.serving.process import Child
 with storage.open_catalog(storage.Home(Path(sys.argv[1]))) as catalog:
     child = Child("family", ["sh", "-c", sys.argv[2], sys.argv[3]], {}, catalog)
     time.sleep(1000)

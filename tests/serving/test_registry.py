@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.agents.calls import Dialect
-from tasks.serving.errors import RegistryError
-from tasks.serving.providers import PROVIDERS
-from tasks.serving.registry import (
+from tutti.tasks.agents.calls import Dialect
+from tutti.tasks.serving.errors import RegistryError
+from tutti.tasks.serving.providers import PROVIDERS
+from tutti.tasks.serving.registry import (
     Model,
     Prices,
     checkpoint_id,

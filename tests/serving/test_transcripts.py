@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-import storage
-from tasks.serving.gateway.transcripts import Answer, Transcripts
 from tests.serving.conftest import Bench, MakeBench
 from tests.serving.engine_double import completion
+from tutti import storage
+from tutti.tasks.serving.gateway.transcripts import Answer, Transcripts
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
 

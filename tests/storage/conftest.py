@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import storage
 from tests.conftest import NewCatalog
 from tests.storage import postgres
+from tutti import storage
 
 PROJECT = Path(__file__).resolve().parents[2]
 

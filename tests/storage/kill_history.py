@@ -25,10 +25,10 @@ from typing import Any
 import duckdb
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
-from storage.maintenance import compact, verify
 from tests.storage import kill_worker as worker
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage.maintenance import compact, verify
 
 PATIENCE_S = 60.0  # for what must happen; a busy machine may be slow
 POINT_S = 1.0  # for a child to come to its trap; then it is killed where it is

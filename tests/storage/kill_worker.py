@@ -28,10 +28,10 @@ import duckdb
 import pyarrow.parquet
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
-from storage import leases
-from storage.maintenance import compact, verify
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage import leases
+from tutti.storage.maintenance import compact, verify
 
 Say = Callable[..., None]
 Order = dict[str, Any]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import storage
-from storage import BufferedWriter, buffered, leases
-from storage import catalog as cat
-from storage.writer import commit_tables
+from tutti import storage
+from tutti.storage import BufferedWriter, buffered, leases
+from tutti.storage import catalog as cat
+from tutti.storage.writer import commit_tables
 
 UNDOING = ("do_commit", "do_rollback", "do_close", "do_terminate")
 Fail = Callable[[storage.StoreError | None], None]

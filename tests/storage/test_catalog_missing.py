@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import storage
-from cli.main import app
-from storage import catalog as cat
-from storage.catalog import missing, revisions
-from storage.parts import write_part
-from storage.schemas import TABLES
 from tests.conftest import NewCatalog
+from tutti import storage
+from tutti.cli.main import app
+from tutti.storage import catalog as cat
+from tutti.storage.catalog import missing, revisions
+from tutti.storage.parts import write_part
+from tutti.storage.schemas import TABLES
 
 ROWS = {"attempts": [{"attempt_id": "a", "sweep_id": "sweep:1"}]}
 
@@ -124,7 +124,7 @@ def another_makes_it(monkeypatch: pytest.MonkeyPatch, home: storage.Home) -> Ite
         return look(home)
 
     monkeypatch.setattr(missing, "holds_parts", holds_parts)
-    monkeypatch.setattr("storage.catalog.store.holds_parts", holds_parts)
+    monkeypatch.setattr("tutti.storage.catalog.store.holds_parts", holds_parts)
     yield looked
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from storage import clock
+from tutti.storage import clock
 
 
 class Walls:

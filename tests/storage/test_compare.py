@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-import storage
+from tutti import storage
 
 COLUMNS = (
     "cell_id text, task_id text, sample_id text, attempt_id text, attempt bigint, status text, "
@@ -25,7 +25,7 @@ Scores = Sequence[float | None]
 
 def macro(name: str) -> str:
     """The macro's source."""
-    return resources.files("storage").joinpath("sql", f"{name}.sql").read_text()
+    return resources.files("tutti.storage").joinpath("sql", f"{name}.sql").read_text()
 
 
 @pytest.fixture(scope="module")

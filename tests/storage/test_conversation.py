@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import storage
-from storage.conversation import Conversation, message_columns
-from storage.schemas import TABLES
+from tutti import storage
+from tutti.storage.conversation import Conversation, message_columns
+from tutti.storage.schemas import TABLES
 
 TEXTS = st.sampled_from(["go on", "yes", "no", "a\0b", "\ud800", "", "long " * 20])
 MESSAGES = st.builds(

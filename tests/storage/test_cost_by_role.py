@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-import storage
+from tutti import storage
 
 
 def call(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.schemas import TABLES
+from tutti.storage.schemas import TABLES
 
 BEGAN = datetime(2026, 11, 22, tzinfo=UTC)
 PREEMPTIONS, HITS = "vllm:num_preemptions_total", "vllm:prefix_cache_hits_total"
@@ -24,7 +24,7 @@ Samples = Sequence[tuple[float, float]]
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """A plain connection with the tables that the macro reads; the cell began at second 0."""
-    source = resources.files("storage").joinpath("sql", "window_summary.sql").read_text()
+    source = resources.files("tutti.storage").joinpath("sql", "window_summary.sql").read_text()
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
         for name in ("calls", "tool_runs", "attempts", "server_metrics"):

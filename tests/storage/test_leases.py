@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
-from storage import leases
-from storage.catalog.store import database_now
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage import leases
+from tutti.storage.catalog.store import database_now
 
 OTHER_HOST = json.dumps({"host": "elsewhere/1234", "pid": os.getpid(), "start_ticks": 1})
 

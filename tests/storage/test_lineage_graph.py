@@ -6,9 +6,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-import storage
-from storage import catalog as cat
-from storage.lineage_graph import Graph, Node, _reached, graphviz, mermaid, text_tree, walk
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage.lineage_graph import Graph, Node, _reached, graphviz, mermaid, text_tree, walk
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-import storage
+from tutti import storage
 
 CELLS = ("cell:a", "cell:b", "cell:c")
 BEGAN = datetime(2026, 11, 21, tzinfo=UTC)

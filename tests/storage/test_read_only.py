@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import storage
+from tutti import storage
 
 WORKER = """
 import sys

@@ -15,18 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import storage
-from storage.exchange.load import load
-from storage.exchange.thunderagent import read
-from storage.exchange.thunderagent_summary import (
-    Files,
-    combined_summary,
-    over,
-    steps_summary,
-    window_summary,
-)
-from storage.exchange.trial import Problem, Recording
-from storage.schemas import TABLES
 from tests.storage.reference_run import (
     COUNTERS,
     HEADER,
@@ -37,6 +25,18 @@ from tests.storage.reference_run import (
     expected_window,
     write_run,
 )
+from tutti import storage
+from tutti.storage.exchange.load import load
+from tutti.storage.exchange.thunderagent.read import read
+from tutti.storage.exchange.thunderagent.summary import (
+    Files,
+    combined_summary,
+    over,
+    steps_summary,
+    window_summary,
+)
+from tutti.storage.exchange.trial import Problem, Recording
+from tutti.storage.schemas import TABLES
 
 READ_BY_THE_MACRO = ("calls", "server_metrics", "gateway_events", "tool_runs", "attempts")
 
@@ -44,7 +44,7 @@ READ_BY_THE_MACRO = ("calls", "server_metrics", "gateway_events", "tool_runs", "
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """A plain connection with the tables the macro reads, empty."""
-    source = resources.files("storage").joinpath("sql", "reference_window.sql").read_text()
+    source = resources.files("tutti.storage").joinpath("sql", "reference_window.sql").read_text()
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
         for name in READ_BY_THE_MACRO:
@@ -298,7 +298,7 @@ def test_their_numbers_come_out_of_a_store(catalog: storage.Catalog, tmp_path: P
     assert report.problems == []
     again = load(catalog, read(folder, "run"), "thunderagent")
     assert (again.records, again.taken) == (0, 0)
-    source = resources.files("storage").joinpath("sql", "reference_window.sql").read_text()
+    source = resources.files("tutti.storage").joinpath("sql", "reference_window.sql").read_text()
     with storage.connect(catalog.home) as connection:
         connection.execute(source)
         cells = connection.execute("select cell_id, policy, concurrency, repeat from cells")

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
-from storage.files import files_of
-from storage.maintenance import compact, verify
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage.files import files_of
+from tutti.storage.maintenance import compact, verify
 
 READY_S = 30
 

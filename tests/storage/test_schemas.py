@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
-from storage.columns import PARTITIONED, SCHEMA_VERSION, SORTED_BY
-from storage.schemas import TABLES
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage.columns import PARTITIONED, SCHEMA_VERSION, SORTED_BY
+from tutti.storage.schemas import TABLES
 
 STORES = Path(__file__).parent / "stores"
 RELEASED = sorted(int(path.name[1:]) for path in STORES.iterdir())

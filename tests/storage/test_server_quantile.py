@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
-import storage
+from tutti import storage
 
 TTFT = "vllm:time_to_first_token_seconds"
 ITL = "vllm:inter_token_latency_seconds"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import storage
+from tutti import storage
 
 BEGAN = datetime(2026, 11, 21, tzinfo=UTC)
 BATCHES = 40

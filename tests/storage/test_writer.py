@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
+from tutti import storage
+from tutti.storage import catalog as cat
 
 WORKER = """
 import sys
@@ -31,8 +31,8 @@ with storage.open_catalog(storage.Home(root)) as catalog:
                 "messages": [{"attempt_id": f"{name}-{i}", "position": p} for p in range(2)]}
         state = {"attempt_id": f"{name}-{i}", "cell_id": "c", "sample_id": f"{name}-{i}",
                  "task_id": "t", "trial": 0, "attempt": 1, "run_id": "r", "state": "done"}
-        storage.commit(catalog, rows, lambda connection: storage.catalog.upsert(
-            connection, storage.catalog.attempt_states, state))
+        storage.commit(catalog, rows, lambda connection: tutti.storage.catalog.upsert(
+            connection, tutti.storage.catalog.attempt_states, state))
         print(i, flush=True)
 """
 
@@ -276,7 +276,7 @@ def test_a_catalog_that_stays_locked_is_a_store_error(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past the bound a writer gives up with StoreBusy, and its part is taken away."""
-    monkeypatch.setattr("storage.catalog.store.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("tutti.storage.catalog.store.BUSY_TIMEOUT_S", 0.05)
     with storage.open_catalog(catalog.home) as other, catalog.transaction():
         with pytest.raises(storage.StoreBusy, match="locked"):
             storage.commit(other, {"attempts": [{"attempt_id": "a"}]})

@@ -12,20 +12,20 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-import storage
-from storage import leases
-from tasks.serving import EngineFailed, GatewayClient
-from tasks.serving.gateway.endpoint import EndpointConfig
-from tasks.serving.gateway.settings import Settings
-from tasks.serving.registry import Prices
-from tasks.sweeps import runner
-from tasks.sweeps.plan import Cell, Plan, enter_plan, make_plan
-from tasks.sweeps.problem import problem_of_task
-from tasks.sweeps.runner import Progress, Services, run_cell
-from tasks.sweeps.suite import Suite
-from tasks.synthesis.task import Task
 from tests.serving.conftest import ADMIN, running
 from tests.serving.engine_double import EngineDouble, completion
+from tutti import storage
+from tutti.storage import leases
+from tutti.tasks.serving import EngineFailed, GatewayClient
+from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.registry import Prices
+from tutti.tasks.sweeps.plan.plan import Cell, Plan, enter_plan, make_plan
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.run import runner
+from tutti.tasks.sweeps.run.runner import Progress, Services, run_cell
+from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.synthesis.task import Task
 
 SUITE = Suite(policies=("passthrough",), concurrency=(2,), cap=2)
 

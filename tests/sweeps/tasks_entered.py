@@ -1,7 +1,7 @@
 """A plan's tasks and task set in the store, as `synthesize` enters them."""
 
-from storage import Catalog, commit
-from tasks.sweeps.plan import Plan
+from tutti.storage import Catalog, commit
+from tutti.tasks.sweeps.plan.plan import Plan
 
 
 def enter_tasks(catalog: Catalog, plan: Plan) -> None:

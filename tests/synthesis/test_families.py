@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from tasks.retrieval.corpus import Document, Parameter, load_stdlib_corpus
-from tasks.synthesis.families import FAMILIES
-from tasks.synthesis.families.expression import program_for
-from tasks.synthesis.task import Task, ToolUse, entry_lines, labelled
+from tutti.tasks.retrieval.corpus import Document, Parameter, load_stdlib_corpus
+from tutti.tasks.synthesis.families import FAMILIES
+from tutti.tasks.synthesis.families.expression import program_for
+from tutti.tasks.synthesis.task import Task, ToolUse, entry_lines, labelled
 
 DOCUMENTS = [
     Document("heapq.nlargest", "heapq", "function",

@@ -6,12 +6,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tasks.agents.sandbox import Sandbox, strongest_level
-from tasks.agents.toolbox import Toolbox
-from tasks.agents.tools import ToolUnavailable
-from tasks.synthesis.dedup import duplicate_reasons
-from tasks.synthesis.gates import gate
-from tasks.synthesis.task import Task
+from tutti.tasks.agents.toolbox import Toolbox
+from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.sandbox import Sandbox, strongest_level
+from tutti.tasks.synthesis.dedup import duplicate_reasons
+from tutti.tasks.synthesis.gates import gate
+from tutti.tasks.synthesis.task import Task
 
 TEXT = "heapq.nlargest\nmodule heapq\nkind function\ntakes 2\n1 n\n2 iterable"
 

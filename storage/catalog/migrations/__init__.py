@@ -1,1 +1,1 @@
-"""Alembic's scripts for the catalog; `storage.catalog.revisions` runs them."""
+"""Alembic's scripts for the catalog; `tutti.storage.catalog.revisions` runs them."""

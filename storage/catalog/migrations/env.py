@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from storage.catalog.tables import metadata
+from tutti.storage.catalog.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

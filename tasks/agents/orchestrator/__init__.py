@@ -8,7 +8,7 @@ that models and prices can change behind them. Source of the design: Su et al., 
 Elevating Intelligence via Efficient Model and Tool Orchestration", 2025.
 """
 
-from tasks.agents.orchestrator.agent_file import (
+from tutti.tasks.agents.orchestrator.agent_file import (
     AgentFile,
     AgentFileError,
     Caps,
@@ -16,10 +16,10 @@ from tasks.agents.orchestrator.agent_file import (
     known_agents,
     read_agent,
 )
-from tasks.agents.orchestrator.consult import Experts
-from tasks.agents.orchestrator.draw import drawn
-from tasks.agents.orchestrator.orchestrator import Orchestrator
-from tasks.agents.orchestrator.turns import ExpertTurns
+from tutti.tasks.agents.orchestrator.consult import Experts
+from tutti.tasks.agents.orchestrator.draw import drawn
+from tutti.tasks.agents.orchestrator.orchestrator import Orchestrator
+from tutti.tasks.agents.orchestrator.turns import ExpertTurns
 
 __all__ = [
     "AgentFile",

@@ -19,12 +19,13 @@ from pydantic import (
     model_validator,
 )
 
-from storage import artifact_id
-from tasks.agents.sandbox import SandboxLimits
-from tasks.config import Document, read_document
-from tasks.serving.metering.prices import Usd
+from tutti.storage import artifact_id
+from tutti.tasks.config import Document, read_document
+from tutti.tasks.project import DEPLOYMENTS
+from tutti.tasks.sandbox import SandboxLimits
+from tutti.tasks.serving.metering.prices import Usd
 
-AGENTS = Path(__file__).resolve().parents[3] / "deployments" / "agents"
+AGENTS = DEPLOYMENTS / "agents"
 MOST_PARENTS = 8  # files that extend one another; more is a circle
 CALL_EXPERT = "call_expert"
 

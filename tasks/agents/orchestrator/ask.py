@@ -7,10 +7,10 @@ program, a verdict. The same words go to every expert, whatever its model is cal
 import re
 from collections.abc import Sequence
 
-from tasks.agents.context import Message
-from tasks.agents.orchestrator.agent_file import SearchTool
-from tasks.agents.retrieve import Hit, Retrieved
-from tasks.scoring.votes import fenced, read_verdict, verdict_line
+from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.orchestrator.agent_file import SearchTool
+from tutti.tasks.agents.retrieve import Hit, Retrieved
+from tutti.tasks.scoring.votes import fenced, read_verdict, verdict_line
 
 LABELS = ("right", "wrong")
 WHY_CHARS = 300  # of a verifier's reasons, kept beside the answer that it refuses

@@ -7,10 +7,10 @@ what its engine counts.
 
 from collections.abc import Callable, Sequence
 
-from tasks.agents.context import TEMPLATE_TOKENS, Message, Window
-from tasks.agents.model import ChatModel
-from tasks.agents.orchestrator.agent_file import Expert
-from tasks.agents.orchestrator.evidence import Tokens
+from tutti.tasks.agents.context import TEMPLATE_TOKENS, Message, Window
+from tutti.tasks.agents.model import ChatModel
+from tutti.tasks.agents.orchestrator.agent_file import Expert
+from tutti.tasks.agents.orchestrator.evidence import Tokens
 
 Experts = Callable[[Expert], ChatModel]
 """The model of an expert, for calls of role ``expert`` in one attempt's program."""

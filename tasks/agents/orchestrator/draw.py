@@ -8,7 +8,14 @@ or another range in the file changes no other draw. A model has one factor, what
 import math
 from random import Random
 
-from tasks.agents.orchestrator.agent_file import AgentFile, Draw, Expert, Range, ShownPrices, Tool
+from tutti.tasks.agents.orchestrator.agent_file import (
+    AgentFile,
+    Draw,
+    Expert,
+    Range,
+    ShownPrices,
+    Tool,
+)
 
 
 def drawn(file: AgentFile, seed: int, task_id: str) -> AgentFile:

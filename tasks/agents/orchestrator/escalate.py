@@ -10,17 +10,17 @@ answer stands.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.agents.context import Message
-from tasks.agents.model import ContextExceeded
-from tasks.agents.orchestrator.agent_file import Expert, Tool
-from tasks.agents.orchestrator.ask import (
+from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.model import ContextExceeded
+from tutti.tasks.agents.orchestrator.agent_file import Expert, Tool
+from tutti.tasks.agents.orchestrator.ask import (
     answer_messages,
     problem_text,
     read_verification,
     verify_messages,
 )
-from tasks.agents.orchestrator.consult import Consultation, Measures
-from tasks.agents.orchestrator.evidence import Answered, Note, evidence
+from tutti.tasks.agents.orchestrator.consult import Consultation, Measures
+from tutti.tasks.agents.orchestrator.evidence import Answered, Note, evidence
 
 ReadAnswer = Callable[[str], str | None]
 

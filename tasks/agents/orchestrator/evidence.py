@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.agents.orchestrator.agent_file import Caps
-from tasks.agents.retrieve import Hit
+from tutti.tasks.agents.orchestrator.agent_file import Caps
+from tutti.tasks.agents.retrieve import Hit
 
 Tokens = Callable[[str], float]
 """About how many tokens a text takes."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tasks.agents.orchestrator.agent_file import Expert, Tool
-from tasks.agents.tools import arguments_of
+from tutti.tasks.agents.orchestrator.agent_file import Expert, Tool
+from tutti.tasks.agents.tools import arguments_of
 
 
 def offered(name: str, tool: Tool, argument: str, strict: bool = False) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 import orjson
 
-from storage.clock import now
-from tasks.agents.context import Message
-from tasks.agents.loop import Agent
-from tasks.agents.model import ContextExceeded
-from tasks.agents.orchestrator.agent_file import AgentFile, Caps, Expert, SearchTool, Tool
-from tasks.agents.orchestrator.ask import (
+from tutti.storage.clock import now
+from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.loop import Agent
+from tutti.tasks.agents.model import ContextExceeded
+from tutti.tasks.agents.orchestrator.agent_file import AgentFile, Caps, Expert, SearchTool, Tool
+from tutti.tasks.agents.orchestrator.ask import (
     merged,
     problem_text,
     program_messages,
@@ -28,9 +28,9 @@ from tasks.agents.orchestrator.ask import (
     read_queries,
     search_messages,
 )
-from tasks.agents.orchestrator.consult import Consultation, Experts, Measures
-from tasks.agents.orchestrator.escalate import Answering
-from tasks.agents.orchestrator.evidence import (
+from tutti.tasks.agents.orchestrator.consult import Consultation, Experts, Measures
+from tutti.tasks.agents.orchestrator.escalate import Answering
+from tutti.tasks.agents.orchestrator.evidence import (
     Failed,
     Note,
     Ran,
@@ -39,17 +39,17 @@ from tasks.agents.orchestrator.evidence import (
     documents,
     evidence,
 )
-from tasks.agents.orchestrator.offer import chosen, offered
-from tasks.agents.retrieve import Search
-from tasks.agents.sandbox import SandboxResult, SandboxUnavailable
-from tasks.agents.tools import ToolResult, ToolUnavailable, refused
+from tutti.tasks.agents.orchestrator.offer import chosen, offered
+from tutti.tasks.agents.retrieve import Search
+from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
+from tutti.tasks.sandbox import SandboxResult, SandboxUnavailable
 
 ARGUMENT = "model"  # as the released orchestrators were trained
 QUESTION_TOOLS = ("search", "enhance_reasoning", "answer")
 
 
 class Runs(Protocol):
-    """What runs programs (`tasks.agents.sandbox.Sandbox`)."""
+    """What runs programs (`tutti.tasks.sandbox.Sandbox`)."""
 
     async def run(self, code: str) -> SandboxResult:
         """How a program ended. Raises SandboxUnavailable."""

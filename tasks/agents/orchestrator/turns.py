@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from storage.clock import now
-from tasks.agents.calls import Dialect, read_calls
-from tasks.agents.context import Message
-from tasks.agents.model import ChatModel, ContextExceeded, Reply
-from tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert
-from tasks.agents.orchestrator.consult import Experts
-from tasks.agents.orchestrator.offer import chosen, offered
-from tasks.agents.tools import ToolResult, Tools, refused
+from tutti.storage.clock import now
+from tutti.tasks.agents.calls import Dialect, read_calls
+from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.model import ChatModel, ContextExceeded, Reply
+from tutti.tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert
+from tutti.tasks.agents.orchestrator.consult import Experts
+from tutti.tasks.agents.orchestrator.offer import chosen, offered
+from tutti.tasks.agents.tools import ToolResult, Tools, refused
 
 ARGUMENT = "expert"
 

@@ -21,10 +21,10 @@ Source: Zhou et al., "Instruction-following evaluation for large language models
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tasks.scoring.ifeval import formats, words
-from tasks.scoring.ifeval.check import Check, Options
-from tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
-from tasks.scoring.target import needed, said
+from tutti.tasks.scoring.ifeval import formats, words
+from tutti.tasks.scoring.ifeval.check import Check, Options
+from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.target import needed, said
 
 INSTRUCTIONS: dict[str, Check] = {
     "change_case:capital_word_frequency": words.capital_words,

@@ -6,7 +6,7 @@ Each check takes a response that is not empty and the instruction's options.
 import json
 import re
 
-from tasks.scoring.ifeval.check import Options
+from tutti.tasks.scoring.ifeval.check import Options
 
 CONSTRAINED = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 _BULLET = re.compile(r"^\s*(?:\*[^*]|-)")

@@ -15,7 +15,7 @@ fixed.
 
 import re
 
-from tasks.scoring.ifeval.check import Options, holds
+from tutti.tasks.scoring.ifeval.check import Options, holds
 
 SEED = 0  # the library draws; with a seed the same text has the same language
 _TITLES = frozenset("mr mrs ms dr prof st mt rev hon gen col capt lt sgt gov sen rep vs".split())

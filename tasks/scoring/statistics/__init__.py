@@ -4,17 +4,17 @@ Pure functions on plain numbers; the same input, and the same seed where one is 
 same result. Each formula's source is in its docstring. docs/statistics.md says which is used when.
 """
 
-from tasks.scoring.statistics.batches import BatchInterval, Goodput, batch_interval, goodput
-from tasks.scoring.statistics.bootstrap import bootstrap_mean
-from tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
-from tasks.scoring.statistics.means import Mean, mean_interval
-from tasks.scoring.statistics.paired import Comparison, compare_paired, sign_flip
-from tasks.scoring.statistics.pareto import Placed, Point, pareto_front
-from tasks.scoring.statistics.power import expected_sd, minimum_detectable
-from tasks.scoring.statistics.ratios import Ratio, ratio_of_sums
-from tasks.scoring.statistics.sequential import Look, Looks, confidence_sequence, look
-from tasks.scoring.statistics.spread import Spread, spread
-from tasks.scoring.statistics.verdicts import (
+from tutti.tasks.scoring.statistics.batches import BatchInterval, Goodput, batch_interval, goodput
+from tutti.tasks.scoring.statistics.bootstrap import bootstrap_mean
+from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
+from tutti.tasks.scoring.statistics.means import Mean, mean_interval
+from tutti.tasks.scoring.statistics.paired import Comparison, compare_paired, sign_flip
+from tutti.tasks.scoring.statistics.pareto import Placed, Point, pareto_front
+from tutti.tasks.scoring.statistics.power import expected_sd, minimum_detectable
+from tutti.tasks.scoring.statistics.ratios import Ratio, ratio_of_sums
+from tutti.tasks.scoring.statistics.sequential import Look, Looks, confidence_sequence, look
+from tutti.tasks.scoring.statistics.spread import Spread, spread
+from tutti.tasks.scoring.statistics.verdicts import (
     Finding,
     Verdict,
     holm,

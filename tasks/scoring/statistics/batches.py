@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tasks.scoring.statistics.intervals import CONFIDENCE
-from tasks.scoring.statistics.quantiles import t_quantile
-from tasks.scoring.statistics.sample import Array, numbers
+from tutti.tasks.scoring.statistics.intervals import CONFIDENCE
+from tutti.tasks.scoring.statistics.quantiles import t_quantile
+from tutti.tasks.scoring.statistics.sample import Array, numbers
 
 BATCHES = 10
 """The rule: ten, whatever the length. More batches make a batch shorter than the load's own memory;

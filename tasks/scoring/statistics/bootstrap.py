@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tasks.scoring.statistics.intervals import CONFIDENCE, Interval
-from tasks.scoring.statistics.sample import Array, Clusters, cluster_numbers, numbers
-from tasks.scoring.statistics.spread import spread
+from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval
+from tutti.tasks.scoring.statistics.sample import Array, Clusters, cluster_numbers, numbers
+from tutti.tasks.scoring.statistics.spread import spread
 
 DRAWS = 2000
 MIN_CLUSTERS = 5  # below this most draws repeat one another, and no tail can be read from them

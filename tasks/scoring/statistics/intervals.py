@@ -2,7 +2,7 @@
 
 import math
 
-from tasks.scoring.statistics.quantiles import normal_quantile
+from tutti.tasks.scoring.statistics.quantiles import normal_quantile
 
 Interval = tuple[float, float]
 

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
-from tasks.scoring.statistics.quantiles import normal_quantile, t_quantile
-from tasks.scoring.statistics.sample import Clusters, Groups, task_means
-from tasks.scoring.statistics.spread import Spread, spread
+from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
+from tutti.tasks.scoring.statistics.quantiles import normal_quantile, t_quantile
+from tutti.tasks.scoring.statistics.sample import Clusters, Groups, task_means
+from tutti.tasks.scoring.statistics.spread import Spread, spread
 
 _ROUNDING = 1e-9
 

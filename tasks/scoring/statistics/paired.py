@@ -9,9 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tasks.scoring.statistics.intervals import CONFIDENCE, Interval
-from tasks.scoring.statistics.quantiles import coin_tails, normal_quantile, t_quantile, t_tails
-from tasks.scoring.statistics.sample import (
+from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval
+from tutti.tasks.scoring.statistics.quantiles import (
+    coin_tails,
+    normal_quantile,
+    t_quantile,
+    t_tails,
+)
+from tutti.tasks.scoring.statistics.sample import (
     Array,
     Clusters,
     Groups,
@@ -19,7 +24,7 @@ from tasks.scoring.statistics.sample import (
     numbers,
     task_means,
 )
-from tasks.scoring.statistics.spread import Spread, spread
+from tutti.tasks.scoring.statistics.spread import Spread, spread
 
 EXACT_UP_TO = 14  # differing tasks: 2^14 sign patterns take a millisecond
 FEW_DIFFER = 10  # below this, and most tasks alike, s is too small as often as not

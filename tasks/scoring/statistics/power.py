@@ -2,8 +2,8 @@
 
 import math
 
-from tasks.scoring.statistics.intervals import CONFIDENCE
-from tasks.scoring.statistics.quantiles import noncentral_shift, t_quantile
+from tutti.tasks.scoring.statistics.intervals import CONFIDENCE
+from tutti.tasks.scoring.statistics.quantiles import noncentral_shift, t_quantile
 
 POWER = 0.8
 ALIKE = 0.5

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
-from tasks.scoring.statistics.intervals import CONFIDENCE
-from tasks.scoring.statistics.quantiles import t_quantile
-from tasks.scoring.statistics.sample import Clusters, numbers
-from tasks.scoring.statistics.spread import spread
+from tutti.tasks.scoring.statistics.intervals import CONFIDENCE
+from tutti.tasks.scoring.statistics.quantiles import t_quantile
+from tutti.tasks.scoring.statistics.sample import Clusters, numbers
+from tutti.tasks.scoring.statistics.spread import spread
 
 
 class Ratio(NamedTuple):

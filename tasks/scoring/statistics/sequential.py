@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tasks.scoring.statistics.intervals import CONFIDENCE
-from tasks.scoring.statistics.sample import Array, numbers
-from tasks.scoring.statistics.verdicts import Word
+from tutti.tasks.scoring.statistics.intervals import CONFIDENCE
+from tutti.tasks.scoring.statistics.sample import Array, numbers
+from tutti.tasks.scoring.statistics.verdicts import Word
 
 STEPS = 200  # of a difference of 1: ends are rounded outwards to half a hundredth
 CANDIDATES = np.arange(-STEPS, STEPS + 1) / STEPS

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tasks.scoring.statistics.sample import Array, Clusters, cluster_numbers, numbers
+from tutti.tasks.scoring.statistics.sample import Array, Clusters, cluster_numbers, numbers
 
 
 class Spread(NamedTuple):

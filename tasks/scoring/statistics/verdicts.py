@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from tasks.scoring.statistics.intervals import CONFIDENCE, Interval
+from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval
 
 Word = Literal["better", "worse", "same", "inconclusive"]
 

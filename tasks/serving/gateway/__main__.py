@@ -1,4 +1,4 @@
-"""Run: ``python -m tasks.serving.gateway --help``. Serves until SIGTERM or SIGINT."""
+"""Run: ``python -m tutti.tasks.serving.gateway --help``. Serves until SIGTERM or SIGINT."""
 
 import argparse
 import sys
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import uvloop
 
-from storage import Catalog, StoreError, open_catalog
-from tasks.serving.errors import ServingError
-from tasks.serving.gateway.access import Access
-from tasks.serving.gateway.app import Gateway
-from tasks.serving.gateway.command import read_engines, read_policy, read_prices, serve
-from tasks.serving.gateway.endpoint import EndpointConfig
-from tasks.serving.gateway.settings import Settings
+from tutti.storage import Catalog, StoreError, open_catalog
+from tutti.tasks.serving.errors import ServingError
+from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.app import Gateway
+from tutti.tasks.serving.gateway.command import read_engines, read_policy, read_prices, serve
+from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.settings import Settings
 
 
 def main() -> int:

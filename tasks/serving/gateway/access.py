@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tasks.serving.scheduling import Program
+from tutti.tasks.serving.scheduling import Program
 
 TOKENS_VARIABLE = "TUTTI_GATEWAY_TOKENS"
 ADMIN_VARIABLE = "TUTTI_GATEWAY_ADMIN_TOKEN"

@@ -1,7 +1,7 @@
 """The gateway: takes requests, holds and sends them, records every call.
 
 In: HTTP. Out: HTTP, and rows of `calls`, `messages`, `gateway_events` and `server_metrics`.
-Run: ``python -m tasks.serving.gateway --help``.
+Run: ``python -m tutti.tasks.serving.gateway --help``.
 """
 
 import asyncio
@@ -10,32 +10,32 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from storage import BufferedWriter, Catalog
-from tasks.serving.gateway import views
-from tasks.serving.gateway.access import Access, Denied, Key
-from tasks.serving.gateway.bounds import check_all
-from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
-from tasks.serving.gateway.estimate import PromptSizes, chain_of, common_share
-from tasks.serving.gateway.events import EventLog
-from tasks.serving.gateway.gpus import Gpus
-from tasks.serving.gateway.journal import FLUSH_S, Journal, read_journal
-from tasks.serving.gateway.orders import Orders
-from tasks.serving.gateway.passage import Passage, State
-from tasks.serving.gateway.pools import Pool, Pools
-from tasks.serving.gateway.pulse import Pulse
-from tasks.serving.gateway.recent import RecentIds
-from tasks.serving.gateway.recording import Recording
-from tasks.serving.gateway.request import read_request
-from tasks.serving.gateway.routes import BadRequest, ModelRoute
-from tasks.serving.gateway.screen import JSON, Pass, Screen, answer, refusal
-from tasks.serving.gateway.settings import Settings
-from tasks.serving.gateway.targets import Targets
-from tasks.serving.gateway.transcripts import Transcripts
-from tasks.serving.gateway.unscheduled import forward, measure
-from tasks.serving.metering.prices import PriceList
-from tasks.serving.scheduling import CROWDED_OUT, LEASE_ENDED, Call, Limits
-from tasks.serving.wire.exchange import Exchange
-from tasks.serving.wire.server import Server
+from tutti.storage import BufferedWriter, Catalog
+from tutti.tasks.serving.gateway import views
+from tutti.tasks.serving.gateway.access import Access, Denied, Key
+from tutti.tasks.serving.gateway.bounds import check_all
+from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
+from tutti.tasks.serving.gateway.estimate import PromptSizes, chain_of, common_share
+from tutti.tasks.serving.gateway.events import EventLog
+from tutti.tasks.serving.gateway.gpus import Gpus
+from tutti.tasks.serving.gateway.journal import FLUSH_S, Journal, read_journal
+from tutti.tasks.serving.gateway.orders import Orders
+from tutti.tasks.serving.gateway.passage import Passage, State
+from tutti.tasks.serving.gateway.pools import Pool, Pools
+from tutti.tasks.serving.gateway.pulse import Pulse
+from tutti.tasks.serving.gateway.recent import RecentIds
+from tutti.tasks.serving.gateway.recording import Recording
+from tutti.tasks.serving.gateway.request import read_request
+from tutti.tasks.serving.gateway.routes import BadRequest, ModelRoute
+from tutti.tasks.serving.gateway.screen import JSON, Pass, Screen, answer, refusal
+from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.gateway.targets import Targets
+from tutti.tasks.serving.gateway.transcripts import Transcripts
+from tutti.tasks.serving.gateway.unscheduled import forward, measure
+from tutti.tasks.serving.metering.prices import PriceList
+from tutti.tasks.serving.scheduling import CROWDED_OUT, LEASE_ENDED, Call, Limits
+from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.server import Server
 
 ROUND_S = 1.0
 MAX_TOKENIZE = 4  # requests for exact prompt sizes at a time

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tasks.serving.gateway.routes import BadRequest
+from tutti.tasks.serving.gateway.routes import BadRequest
 
 SHALLOW = 200
 """Brackets: with fewer no body can be nested too deeply."""

@@ -4,10 +4,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from tasks.serving.gateway.passage import Passage, State
+from tutti.tasks.serving.gateway.passage import Passage, State
 
 if TYPE_CHECKING:
-    from tasks.serving.gateway.app import Gateway
+    from tutti.tasks.serving.gateway.app import Gateway
 
 
 CHECKED_AT_ONCE = 256

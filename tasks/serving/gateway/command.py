@@ -1,5 +1,8 @@
-"""What `tutti gateway` and ``python -m tasks.serving.gateway`` share: engines, a policy's options
-and the price book as they are given on a command line, and serving until a signal."""
+"""What `tutti gateway` and ``python -m tutti.tasks.serving.gateway`` share.
+
+Engines, a policy's options and the price book as they are given on a command line, and serving
+until a signal.
+"""
 
 import asyncio
 import gc
@@ -12,12 +15,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.config import explain
-from tasks.serving.gateway.admin_token import token_file
-from tasks.serving.gateway.app import Gateway
-from tasks.serving.gateway.endpoint import EndpointConfig
-from tasks.serving.metering.prices import PRICE_BOOK, PriceBook, read_price_book
-from tasks.serving.scheduling import make_policy
+from tutti.tasks.config import explain
+from tutti.tasks.serving.gateway.admin_token import token_file
+from tutti.tasks.serving.gateway.app import Gateway
+from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.metering.prices import PRICE_BOOK, PriceBook, read_price_book
+from tutti.tasks.serving.scheduling import make_policy
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SWITCH_S = 0.001

@@ -14,12 +14,12 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from tasks.serving.metering.sampler import MetricsSampler
-from tasks.serving.registry import Model, Prices
-from tasks.serving.scheduling import Engine, Rate
-from tasks.serving.wire.client import Origin, Permits, Receiver, Request
-from tasks.serving.wire.messages import Headers, find
-from tasks.serving.wire.whole import Answer, NoAnswer, ask
+from tutti.tasks.serving.metering.sampler import MetricsSampler
+from tutti.tasks.serving.registry import Model, Prices
+from tutti.tasks.serving.scheduling import Engine, Rate
+from tutti.tasks.serving.wire.client import Origin, Permits, Receiver, Request
+from tutti.tasks.serving.wire.messages import Headers, find
+from tutti.tasks.serving.wire.whole import Answer, NoAnswer, ask
 
 PROBE_TIMEOUT_S = 5.0
 FAILURES_TO_CLOSE = 3

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from tasks.serving.gateway.request import Asked
-from tasks.serving.scheduling import Program
+from tutti.tasks.serving.gateway.request import Asked
+from tutti.tasks.serving.scheduling import Program
 
 FIRST_RATIO = 4.0  # bytes a token, before any answer
 MEMORY = 32

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from storage import BufferedWriter
-from storage import catalog as cat
-from tasks.serving.gateway.pools import Pools
-from tasks.serving.scheduling import Call, Program
+from tutti.storage import BufferedWriter
+from tutti.storage import catalog as cat
+from tutti.tasks.serving.gateway.pools import Pools
+from tutti.tasks.serving.scheduling import Call, Program
 
 DECISION_EVENTS = frozenset(
     ("hold", "pause", "resume", "release", "expire", "reject", "disconnect")

@@ -5,8 +5,8 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from storage import catalog as cat
-from tasks.serving.metering.gpu import GpuSampler
+from tutti.storage import catalog as cat
+from tutti.tasks.serving.metering.gpu import GpuSampler
 
 Rows = list[dict[str, Any]]
 

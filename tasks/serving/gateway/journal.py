@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import orjson
 
-from tasks.serving.scheduling import Engine, Ledger, Program
+from tutti.tasks.serving.scheduling import Engine, Ledger, Program
 
 FLUSH_S = 0.1
 REWRITE_LINES = 50_000

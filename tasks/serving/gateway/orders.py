@@ -13,20 +13,20 @@ from urllib.parse import unquote
 import orjson
 from pydantic import ValidationError
 
-from storage import StoreError
-from tasks.config import explain
-from tasks.serving.gateway import views
-from tasks.serving.gateway.access import Denied
-from tasks.serving.gateway.body import read_object
-from tasks.serving.gateway.endpoint import EndpointConfig
-from tasks.serving.gateway.passage import State
-from tasks.serving.gateway.routes import BadRequest
-from tasks.serving.gateway.screen import Order, Routes, answer
-from tasks.serving.scheduling import make_policy
-from tasks.serving.wire.exchange import Exchange
+from tutti.storage import StoreError
+from tutti.tasks.config import explain
+from tutti.tasks.serving.gateway import views
+from tutti.tasks.serving.gateway.access import Denied
+from tutti.tasks.serving.gateway.body import read_object
+from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.passage import State
+from tutti.tasks.serving.gateway.routes import BadRequest
+from tutti.tasks.serving.gateway.screen import Order, Routes, answer
+from tutti.tasks.serving.scheduling import make_policy
+from tutti.tasks.serving.wire.exchange import Exchange
 
 if TYPE_CHECKING:
-    from tasks.serving.gateway.app import Gateway
+    from tutti.tasks.serving.gateway.app import Gateway
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 STORE_FULL = 507

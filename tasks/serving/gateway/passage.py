@@ -8,16 +8,16 @@ import time
 from enum import Enum
 from typing import Protocol
 
-from tasks.serving.gateway.access import Key
-from tasks.serving.gateway.endpoint import Endpoint, retry_after_s
-from tasks.serving.gateway.record import Record
-from tasks.serving.gateway.request import Asked, ask_for_usage, with_fields
-from tasks.serving.gateway.screen import JSON, refusal
-from tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong
-from tasks.serving.scheduling import Call, Scheduler
-from tasks.serving.wire.client import Request
-from tasks.serving.wire.exchange import Exchange
-from tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
+from tutti.tasks.serving.gateway.access import Key
+from tutti.tasks.serving.gateway.endpoint import Endpoint, retry_after_s
+from tutti.tasks.serving.gateway.record import Record
+from tutti.tasks.serving.gateway.request import Asked, ask_for_usage, with_fields
+from tutti.tasks.serving.gateway.screen import JSON, refusal
+from tutti.tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong
+from tutti.tasks.serving.scheduling import Call, Scheduler
+from tutti.tasks.serving.wire.client import Request
+from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
 
 MAX_TRIES = 3
 MAX_BUFFERED = 64 * 2**20

@@ -8,17 +8,17 @@ from typing import Any
 
 import orjson
 
-from storage import catalog as cat
-from tasks.serving.gateway import prefill
-from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
-from tasks.serving.gateway.journal import Living, restore
-from tasks.serving.metering.exposition import Page, read_page
-from tasks.serving.metering.sampler import EngineSample, capacity_of_sglang, engine_sample
-from tasks.serving.registry import Prices
-from tasks.serving.scheduling import Call, Limits, Program, Sample, Scheduler, make_policy
-from tasks.serving.scheduling.policy import Log
-from tasks.serving.scheduling.scheduler import OnFault, fail_fast
-from tasks.serving.wire.client import Permits
+from tutti.storage import catalog as cat
+from tutti.tasks.serving.gateway import prefill
+from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
+from tutti.tasks.serving.gateway.journal import Living, restore
+from tutti.tasks.serving.metering.exposition import Page, read_page
+from tutti.tasks.serving.metering.sampler import EngineSample, capacity_of_sglang, engine_sample
+from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.scheduling import Call, Limits, Program, Sample, Scheduler, make_policy
+from tutti.tasks.serving.scheduling.policy import Log
+from tutti.tasks.serving.scheduling.scheduler import OnFault, fail_fast
+from tutti.tasks.serving.wire.client import Permits
 
 Rows = list[dict[str, Any]]
 Admitted = Callable[["Pool", list[Call]], None]

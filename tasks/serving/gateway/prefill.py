@@ -13,7 +13,7 @@ from statistics import median
 
 import orjson
 
-from tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
+from tutti.tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
 
 LONGEST_TOKENS = 1024
 LEAST_TOKENS = 64

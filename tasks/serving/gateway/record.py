@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 
-from storage import catalog as cat
-from storage.conversation import spans_of
-from tasks.serving.gateway.request import Asked
-from tasks.serving.gateway.transcripts import Rows, Transcripts, read_answer
-from tasks.serving.gateway.usage import Told
-from tasks.serving.registry import Prices
+from tutti.storage import catalog as cat
+from tutti.storage.conversation import spans_of
+from tutti.tasks.serving.gateway.request import Asked
+from tutti.tasks.serving.gateway.transcripts import Rows, Transcripts, read_answer
+from tutti.tasks.serving.gateway.usage import Told
+from tutti.tasks.serving.registry import Prices
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
 MANY_BYTES, MANY_PIECES = 64 * 1024, 32  # a third of a millisecond to make rows of

@@ -9,10 +9,10 @@ import asyncio
 import threading
 from collections import deque
 
-from storage import BufferedWriter
-from storage.batch import Row
-from tasks.serving.gateway.record import Record
-from tasks.serving.gateway.transcripts import Transcripts, began_before
+from tutti.storage import BufferedWriter
+from tutti.storage.batch import Row
+from tutti.tasks.serving.gateway.record import Record
+from tutti.tasks.serving.gateway.transcripts import Transcripts, began_before
 
 SOON_S = 0.005
 AT_ONCE = 32  # a millisecond

@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from tasks.serving.gateway.access import Denied, Key
-from tasks.serving.gateway.body import read_object
-from tasks.serving.gateway.routes import BadRequest, ModelRoute
-from tasks.serving.wire.exchange import Exchange
-from tasks.serving.wire.messages import HOP_BY_HOP, Headers, lowered
+from tutti.tasks.serving.gateway.access import Denied, Key
+from tutti.tasks.serving.gateway.body import read_object
+from tutti.tasks.serving.gateway.routes import BadRequest, ModelRoute
+from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.messages import HOP_BY_HOP, Headers, lowered
 
 MAX_NAME = 256  # characters of an id
 MAX_STEP_DIGITS = 9  # as many as the table's column takes

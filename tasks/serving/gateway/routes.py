@@ -8,7 +8,7 @@ other paths (files, batches, stored responses) are of its account, which is not 
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from tasks.serving.gateway.access import Denied
+from tutti.tasks.serving.gateway.access import Denied
 
 CALLS = frozenset(
     "chat/completions completions responses messages "

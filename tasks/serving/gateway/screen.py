@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import orjson
 
-from tasks.serving.gateway.access import Access, Denied, Key
-from tasks.serving.gateway.routes import BadRequest, ModelRoute, model_route
-from tasks.serving.wire.exchange import Exchange, Refused
+from tutti.tasks.serving.gateway.access import Access, Denied, Key
+from tutti.tasks.serving.gateway.routes import BadRequest, ModelRoute, model_route
+from tutti.tasks.serving.wire.exchange import Exchange, Refused
 
 JSON = (b"Content-Type", b"application/json")
 PLAIN_JSON = b"application/json"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.serving.metering.prices import PriceBook
-from tasks.serving.wire.connection import ServerLimits
+from tutti.tasks.serving.metering.prices import PriceBook
+from tutti.tasks.serving.wire.connection import ServerLimits
 
 
 @dataclass(frozen=True)

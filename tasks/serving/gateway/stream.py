@@ -7,7 +7,7 @@ on how much of an event came before it.
 import re
 from collections.abc import Sequence
 
-from tasks.serving.gateway.usage import Told, usage_only
+from tutti.tasks.serving.gateway.usage import Told, usage_only
 
 EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
 BETWEEN = re.compile(rb"((?:\r?\n){2,})")

@@ -10,8 +10,8 @@ import ipaddress
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from tasks.serving.gateway.endpoint import EndpointConfig
-from tasks.serving.wire.client import Permits
+from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.wire.client import Permits
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAT64 = ipaddress.ip_network("64:ff9b::/96")

@@ -4,16 +4,16 @@ from typing import Protocol
 
 import orjson
 
-from tasks.serving.gateway.access import Denied
-from tasks.serving.gateway.body import read_object
-from tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
-from tasks.serving.gateway.pools import Pool, Pools
-from tasks.serving.gateway.request import NOT_PASSED
-from tasks.serving.gateway.routes import ADAPTERS, AT_THE_ROOT, MODELS, BadRequest, ModelRoute
-from tasks.serving.gateway.screen import answer, refusal
-from tasks.serving.wire.exchange import Exchange
-from tasks.serving.wire.messages import end_to_end
-from tasks.serving.wire.whole import Answer
+from tutti.tasks.serving.gateway.access import Denied
+from tutti.tasks.serving.gateway.body import read_object
+from tutti.tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
+from tutti.tasks.serving.gateway.pools import Pool, Pools
+from tutti.tasks.serving.gateway.request import NOT_PASSED
+from tutti.tasks.serving.gateway.routes import ADAPTERS, AT_THE_ROOT, MODELS, BadRequest, ModelRoute
+from tutti.tasks.serving.gateway.screen import answer, refusal
+from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.messages import end_to_end
+from tutti.tasks.serving.wire.whole import Answer
 
 OK = 200
 

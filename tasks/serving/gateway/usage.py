@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from tasks.serving.scheduling import Usage
+from tutti.tasks.serving.scheduling import Usage
 
 MAX_TOKENS = 2**40
 

@@ -9,12 +9,12 @@ from importlib.resources import files
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from tasks.serving.gateway.pools import Pool, describe
-from tasks.serving.scheduling import Program
-from tasks.serving.wire.messages import Headers
+from tutti.tasks.serving.gateway.pools import Pool, describe
+from tutti.tasks.serving.scheduling import Program
+from tutti.tasks.serving.wire.messages import Headers
 
 if TYPE_CHECKING:
-    from tasks.serving.gateway.app import Gateway
+    from tutti.tasks.serving.gateway.app import Gateway
 
 SHOWN = 500  # programs and holds on the page: more than anybody reads
 TREND_S = 120
@@ -216,7 +216,7 @@ def prometheus(gateway: "Gateway") -> str:
 @cache
 def page() -> tuple[bytes, Headers]:
     """The live page, and headers by which a browser runs no other script than its own."""
-    text = files("tasks.serving.gateway").joinpath("page.html").read_bytes()
+    text = files("tutti.tasks.serving.gateway").joinpath("page.html").read_bytes()
     script = text.partition(b"<script>")[2].partition(b"</script>")[0]
     own = b64encode(hashlib.sha256(script).digest())
     rules = (

@@ -1,8 +1,8 @@
 """Metering: what engines and GPUs say of themselves, and what calls cost."""
 
-from tasks.serving.metering.exposition import Page, parse_metrics, read_page
-from tasks.serving.metering.gpu import GpuSampler
-from tasks.serving.metering.prices import (
+from tutti.tasks.serving.metering.exposition import Page, parse_metrics, read_page
+from tutti.tasks.serving.metering.gpu import GpuSampler
+from tutti.tasks.serving.metering.prices import (
     PRICE_BOOK,
     DatedPrices,
     PriceBook,
@@ -11,7 +11,7 @@ from tasks.serving.metering.prices import (
     price_of,
     read_price_book,
 )
-from tasks.serving.metering.sampler import (
+from tutti.tasks.serving.metering.sampler import (
     EngineSample,
     MetricsSampler,
     capacity_of_sglang,

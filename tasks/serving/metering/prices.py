@@ -19,11 +19,12 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.config import read_document
-from tasks.serving.errors import PriceError
-from tasks.serving.registry import Prices
+from tutti.tasks.config import read_document
+from tutti.tasks.project import DEPLOYMENTS
+from tutti.tasks.serving.errors import PriceError
+from tutti.tasks.serving.registry import Prices
 
-PRICE_BOOK = Path(__file__).resolve().parents[3] / "deployments" / "prices.yaml"
+PRICE_BOOK = DEPLOYMENTS / "prices.yaml"
 DAY_S = 86_400
 LEAST_USD, MOST_USD = 0.001, 1000.0
 """Of a million tokens. Outside lies no price known to us; a price for one token falls below."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tasks.serving.metering.exposition import Kind, Page, Series, read_page, series_of
+from tutti.tasks.serving.metering.exposition import Kind, Page, Series, read_page, series_of
 
 Row = dict[str, Any]
 

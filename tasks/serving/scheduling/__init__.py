@@ -6,15 +6,15 @@ Pure state machines: the gateway and the simulator run the same objects.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tasks.serving.scheduling.adaptive import Adaptive
-from tasks.serving.scheduling.attained import LeastAttainedService
-from tasks.serving.scheduling.cap import Cap
-from tasks.serving.scheduling.continuum import Continuum
-from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
-from tasks.serving.scheduling.policy import Policy
-from tasks.serving.scheduling.rate import Rate
-from tasks.serving.scheduling.scheduler import CROWDED_OUT, LEASE_ENDED, Limits, Scheduler
-from tasks.serving.scheduling.thunderagent import ThunderAgent
+from tutti.tasks.serving.scheduling.adaptive import Adaptive
+from tutti.tasks.serving.scheduling.attained import LeastAttainedService
+from tutti.tasks.serving.scheduling.cap import Cap
+from tutti.tasks.serving.scheduling.continuum import Continuum
+from tutti.tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
+from tutti.tasks.serving.scheduling.policy import Policy
+from tutti.tasks.serving.scheduling.rate import Rate
+from tutti.tasks.serving.scheduling.scheduler import CROWDED_OUT, LEASE_ENDED, Limits, Scheduler
+from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     "passthrough": Policy,

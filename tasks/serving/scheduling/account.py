@@ -3,8 +3,8 @@
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
-from tasks.serving.scheduling.forecast import HORIZON
-from tasks.serving.scheduling.ledger import Engine, Program
+from tutti.tasks.serving.scheduling.forecast import HORIZON
+from tutti.tasks.serving.scheduling.ledger import Engine, Program
 
 LEVEL_START, LEVEL_LEAST, LEVEL_MOST = 0.9, 0.7, 0.95
 FIRST_CALLS = 8  # of programs; the least that they found is taken for shared by all

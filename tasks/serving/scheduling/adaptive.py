@@ -22,11 +22,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
 
-from tasks.serving.scheduling.account import Account, Place
-from tasks.serving.scheduling.breakeven import SURE, MissPrice, seconds_to_keep
-from tasks.serving.scheduling.forecast import Forecast, Quantiles
-from tasks.serving.scheduling.ledger import Call, Engine, Program, Sample
-from tasks.serving.scheduling.policy import Admission, Policy, least_loaded
+from tutti.tasks.serving.scheduling.account import Account, Place
+from tutti.tasks.serving.scheduling.breakeven import SURE, MissPrice, seconds_to_keep
+from tutti.tasks.serving.scheduling.forecast import Forecast, Quantiles
+from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program, Sample
+from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loaded
 
 LOOK_AHEAD = 16  # waiting calls tried for a place that the first does not fit in
 ENGINES_TRIED = 3  # of those with the most room

@@ -20,10 +20,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tasks.serving.scheduling.ledger import Call, Engine, Program
-from tasks.serving.scheduling.policy import Admission, Policy
-from tasks.serving.scheduling.ranked import Ranked
-from tasks.serving.scheduling.room import roomiest, running_tokens
+from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
+from tutti.tasks.serving.scheduling.policy import Admission, Policy
+from tutti.tasks.serving.scheduling.ranked import Ranked
+from tutti.tasks.serving.scheduling.room import roomiest, running_tokens
 
 
 @dataclass(frozen=True, slots=True)

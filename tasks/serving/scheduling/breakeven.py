@@ -15,7 +15,7 @@ on the idle engine is believed before that.
 
 from math import sqrt
 
-from tasks.serving.scheduling.forecast import Quantiles
+from tutti.tasks.serving.scheduling.forecast import Quantiles
 
 ENOUGH_CALLS = 24
 ENOUGH_GAPS = 8

@@ -8,8 +8,8 @@ a sweep, it is the oracle that `adaptive` is measured against.
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from tasks.serving.scheduling.ledger import Call, Program
-from tasks.serving.scheduling.policy import Admission, Policy, least_loaded
+from tutti.tasks.serving.scheduling.ledger import Call, Program
+from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loaded
 
 
 class Cap(Policy):

@@ -30,11 +30,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from tasks.serving.scheduling.ledger import Call, Engine, Program
-from tasks.serving.scheduling.policy import Admission, Policy
-from tasks.serving.scheduling.ranked import Ranked
-from tasks.serving.scheduling.room import roomiest, running_tokens
-from tasks.serving.scheduling.toolgaps import ToolGaps
+from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
+from tutti.tasks.serving.scheduling.policy import Admission, Policy
+from tutti.tasks.serving.scheduling.ranked import Ranked
+from tutti.tasks.serving.scheduling.room import roomiest, running_tokens
+from tutti.tasks.serving.scheduling.toolgaps import ToolGaps
 
 RULES = ("fixed", "ttl")
 

@@ -8,7 +8,7 @@ clock that the caller reads; a simulator's clock does as well.
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.serving.scheduling.rate import Rate
+from tutti.tasks.serving.scheduling.rate import Rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ a file with a class, a line in `POLICIES` of this package.
 
 from collections.abc import Callable, Iterable
 
-from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample
+from tutti.tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample
 
 Admission = tuple[Call, Engine]
 Log = Callable[[str, Program, "Call | None", str], None]

@@ -6,7 +6,7 @@ A list kept sorted: thousands of held calls cost a binary search and one shift o
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from tasks.serving.scheduling.ledger import Call
+from tutti.tasks.serving.scheduling.ledger import Call
 
 Rank = tuple[float, ...]
 """What calls are ordered by, smallest first; all ranks of one queue have the same length."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from tasks.serving.scheduling.ledger import Call, Engine
+from tutti.tasks.serving.scheduling.ledger import Call, Engine
 
 
 def running_tokens(engine: Engine) -> int:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
-from tasks.serving.scheduling.policy import Log, Policy, no_log
-from tasks.serving.scheduling.rate import Rate
+from tutti.tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
+from tutti.tasks.serving.scheduling.policy import Log, Policy, no_log
+from tutti.tasks.serving.scheduling.rate import Rate
 
 IDLE_LEASE_S = 1800.0
 """A program that neither calls nor releases for this long is over. Policies free its place long

@@ -26,9 +26,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from tasks.serving.scheduling.ledger import Call, Engine, Program
-from tasks.serving.scheduling.policy import Admission, Policy
-from tasks.serving.scheduling.thunderagent_book import Book, Rules, State, rank
+from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
+from tutti.tasks.serving.scheduling.policy import Admission, Policy
+from tutti.tasks.serving.scheduling.thunderagent_book import Book, Rules, State, rank
 
 ON_TIME = 0.9  # a `ticked` that comes sooner than this share of the interval is not the clock's
 

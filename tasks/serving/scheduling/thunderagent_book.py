@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from tasks.serving.scheduling.ledger import Engine, Program
+from tutti.tasks.serving.scheduling.ledger import Engine, Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

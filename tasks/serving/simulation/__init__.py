@@ -3,11 +3,11 @@
 `simulate(workload, sessions, [SMALL], make_policy("cap", {"limit": 16}), seed)` is an `Outcome`.
 """
 
-from tasks.serving.simulation.engine_model import EngineModel
-from tasks.serving.simulation.errors import SimulationError
-from tasks.serving.simulation.outcome import Outcome
-from tasks.serving.simulation.simulate import simulate
-from tasks.serving.simulation.workload import Dist, Plan, Turn, Workload
+from tutti.tasks.serving.simulation.engine_model import EngineModel
+from tutti.tasks.serving.simulation.errors import SimulationError
+from tutti.tasks.serving.simulation.outcome import Outcome
+from tutti.tasks.serving.simulation.simulate import simulate
+from tutti.tasks.serving.simulation.workload import Dist, Plan, Turn, Workload
 
 __all__ = [
     "Dist",

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.serving.simulation.engine_model import EngineModel
-from tasks.serving.simulation.errors import CalibrationError
-from tasks.serving.simulation.outcome import Outcome
-from tasks.serving.simulation.policies import parse_policy
-from tasks.serving.simulation.recording import Measured, RecordedCall, Recording
-from tasks.serving.simulation.simulate import HOP_S, simulate
-from tasks.serving.simulation.workload import Clients
+from tutti.tasks.serving.simulation.engine_model import EngineModel
+from tutti.tasks.serving.simulation.errors import CalibrationError
+from tutti.tasks.serving.simulation.outcome import Outcome
+from tutti.tasks.serving.simulation.policies import parse_policy
+from tutti.tasks.serving.simulation.recording import Measured, RecordedCall, Recording
+from tutti.tasks.serving.simulation.simulate import HOP_S, simulate
+from tutti.tasks.serving.simulation.workload import Clients
 
 VERSION = 1
 SIMULATIONS = 160

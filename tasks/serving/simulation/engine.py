@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Hashable
 from math import inf, sqrt
 
-from tasks.serving.simulation.blocks import BlockCache
-from tasks.serving.simulation.engine_model import EngineModel
+from tutti.tasks.serving.simulation.blocks import BlockCache
+from tutti.tasks.serving.simulation.engine_model import EngineModel
 
 
 class Request:

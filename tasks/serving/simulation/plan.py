@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from tasks.config import read_document
-from tasks.serving.simulation.calibrate import read_calibration
-from tasks.serving.simulation.engine_model import EngineModel
-from tasks.serving.simulation.errors import PlanError
-from tasks.serving.simulation.outcome import Outcome
-from tasks.serving.simulation.policies import parse_policy
-from tasks.serving.simulation.presets import PRESETS
-from tasks.serving.simulation.simulate import HOP_S, Progress, simulate
-from tasks.serving.simulation.workload import KINDS, Dist, Workload, constant
+from tutti.tasks.config import read_document
+from tutti.tasks.serving.simulation.calibrate import read_calibration
+from tutti.tasks.serving.simulation.engine_model import EngineModel
+from tutti.tasks.serving.simulation.errors import PlanError
+from tutti.tasks.serving.simulation.outcome import Outcome
+from tutti.tasks.serving.simulation.policies import parse_policy
+from tutti.tasks.serving.simulation.presets import PRESETS
+from tutti.tasks.serving.simulation.simulate import HOP_S, Progress, simulate
+from tutti.tasks.serving.simulation.workload import KINDS, Dist, Workload, constant
 
 STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 

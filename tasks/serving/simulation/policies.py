@@ -4,8 +4,8 @@ import inspect
 import json
 from typing import Any
 
-from tasks.serving.scheduling import POLICIES, Policy, make_policy
-from tasks.serving.simulation.errors import SimulationError
+from tutti.tasks.serving.scheduling import POLICIES, Policy, make_policy
+from tutti.tasks.serving.simulation.errors import SimulationError
 
 
 def parse_policy(text: str) -> Policy:

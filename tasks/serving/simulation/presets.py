@@ -6,8 +6,14 @@ Each comment has the measured table; tests hold the simulator to it. What is not
 
 from collections.abc import Mapping
 
-from tasks.serving.simulation.engine_model import EngineModel
-from tasks.serving.simulation.workload import Workload, constant, exponential, lognormal, uniform
+from tutti.tasks.serving.simulation.engine_model import EngineModel
+from tutti.tasks.serving.simulation.workload import (
+    Workload,
+    constant,
+    exponential,
+    lognormal,
+    uniform,
+)
 
 SMALL = EngineModel(
     "small", kv_tokens=32_768, max_num_seqs=64, iteration_s=3.12e-3, prefill_token_s=1.83e-5,

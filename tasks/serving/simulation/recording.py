@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.serving.simulation.errors import SimulationError
-from tasks.serving.simulation.outcome import window_rate
-from tasks.serving.simulation.workload import Plan, Turn
+from tutti.tasks.serving.simulation.errors import SimulationError
+from tutti.tasks.serving.simulation.outcome import window_rate
+from tutti.tasks.serving.simulation.workload import Plan, Turn
 
 if TYPE_CHECKING:
-    from storage import Home
+    from tutti.storage import Home
 
 BLOCK_TOKENS = 32
 REBUILT_BELOW = 0.6
@@ -190,7 +190,7 @@ def _step_ends(calls: Sequence[RecordedCall]) -> list[float]:
 
 def load_recording(cell: str, home: "Home | None" = None) -> Recording:
     """A cell of the store. Raises SimulationError when there is none, or nothing was answered."""
-    from storage import query
+    from tutti.storage import query
 
     cells = query(
         "select c.*, s.spec, a.detail from cells c left join sweeps s using (sweep_id) "

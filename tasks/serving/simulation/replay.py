@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tasks.serving.simulation.calibrate import (
+from tutti.tasks.serving.simulation.calibrate import (
     Calibration,
     Residual,
     calibrate,
@@ -17,11 +17,11 @@ from tasks.serving.simulation.calibrate import (
     residual_of,
     simulate_recording,
 )
-from tasks.serving.simulation.errors import SimulationError
-from tasks.serving.simulation.outcome import Outcome
-from tasks.serving.simulation.policies import parse_policy
-from tasks.serving.simulation.recording import Measured, Recording
-from tasks.serving.simulation.simulate import simulate
+from tutti.tasks.serving.simulation.errors import SimulationError
+from tutti.tasks.serving.simulation.outcome import Outcome
+from tutti.tasks.serving.simulation.policies import parse_policy
+from tutti.tasks.serving.simulation.recording import Measured, Recording
+from tutti.tasks.serving.simulation.simulate import simulate
 
 
 @dataclass(frozen=True, slots=True)

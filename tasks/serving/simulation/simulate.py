@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from tasks.serving.scheduling import (
+from tutti.tasks.serving.scheduling import (
     Call,
     Engine,
     Limits,
@@ -22,11 +22,11 @@ from tasks.serving.scheduling import (
     Scheduler,
     Usage,
 )
-from tasks.serving.simulation.engine import Request, SimEngine
-from tasks.serving.simulation.engine_model import EngineModel
-from tasks.serving.simulation.errors import SimulationError
-from tasks.serving.simulation.outcome import Book, Event, Outcome, summarise
-from tasks.serving.simulation.workload import Clients, Plan, Workload
+from tutti.tasks.serving.simulation.engine import Request, SimEngine
+from tutti.tasks.serving.simulation.engine_model import EngineModel
+from tutti.tasks.serving.simulation.errors import SimulationError
+from tutti.tasks.serving.simulation.outcome import Book, Event, Outcome, summarise
+from tutti.tasks.serving.simulation.workload import Clients, Plan, Workload
 
 HOP_S = 0.002
 """What the gateway and the network add to a call."""

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, is_dataclass
 from itertools import combinations
 from typing import Any
 
-from tasks.serving.scheduling import POLICIES
-from tasks.serving.simulation.calibrate import Calibration, calibrate, simulate_recording
-from tasks.serving.simulation.engine_model import EngineModel
-from tasks.serving.simulation.errors import SimulationError
-from tasks.serving.simulation.presets import PRESETS
-from tasks.serving.simulation.recording import RecordedCall, Recording
-from tasks.serving.simulation.simulate import HOP_S
+from tutti.tasks.serving.scheduling import POLICIES
+from tutti.tasks.serving.simulation.calibrate import Calibration, calibrate, simulate_recording
+from tutti.tasks.serving.simulation.engine_model import EngineModel
+from tutti.tasks.serving.simulation.errors import SimulationError
+from tutti.tasks.serving.simulation.presets import PRESETS
+from tutti.tasks.serving.simulation.recording import RecordedCall, Recording
+from tutti.tasks.serving.simulation.simulate import HOP_S
 
 FITTED_ARM, FITTED_SHAPE, FITTED_LOADS = "direct", "append", (0.5, 1.0, 3.0)
 HOP_ARM = "passthrough"

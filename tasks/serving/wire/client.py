@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from tasks.serving.wire.messages import Headers
-from tasks.serving.wire.outbox import outbox
+from tutti.tasks.serving.wire.messages import Headers
+from tutti.tasks.serving.wire.outbox import outbox
 
 CONNECT_TIMEOUT_S = 10.0
 KEEP_IDLE_S = 4.0

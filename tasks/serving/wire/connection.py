@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import httptools
 
-from tasks.serving.wire.exchange import Exchange, Refused
-from tasks.serving.wire.heads import decisive_name, plain_refusal
-from tasks.serving.wire.messages import Headers, head, status_line
-from tasks.serving.wire.outbox import outbox
+from tutti.tasks.serving.wire.exchange import Exchange, Refused
+from tutti.tasks.serving.wire.heads import decisive_name, plain_refusal
+from tutti.tasks.serving.wire.messages import Headers, head, status_line
+from tutti.tasks.serving.wire.outbox import outbox
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED = 8

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tasks.serving.wire.messages import Headers, head, status_line
+from tutti.tasks.serving.wire.messages import Headers, head, status_line
 
 LAST_CHUNK = b"0\r\n\r\n"
 

@@ -1,7 +1,7 @@
 """Which headers a server decides by, and the answer to a request that is refused as it stands."""
 
-from tasks.serving.wire.exchange import Refused
-from tasks.serving.wire.messages import lowered, status_line
+from tutti.tasks.serving.wire.exchange import Refused
+from tutti.tasks.serving.wire.messages import lowered, status_line
 
 NAMES_KEPT, NAME_KEPT_BYTES = 1024, 64
 DECISIVE = frozenset(

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tasks.serving.wire import memory
-from tasks.serving.wire.connection import Connection, ServerLimits
-from tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire import memory
+from tutti.tasks.serving.wire.connection import Connection, ServerLimits
+from tutti.tasks.serving.wire.exchange import Exchange
 
 LARGE_BYTES = 2**20
 TRIM_BYTES = 64 * 2**20

@@ -8,8 +8,8 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from tasks.serving.wire.client import Origin
-from tasks.serving.wire.messages import Headers, find
+from tutti.tasks.serving.wire.client import Origin
+from tutti.tasks.serving.wire.messages import Headers, find
 
 MAX_BYTES = 64 * 2**20
 """Of an answer that is kept: more is no model's."""

@@ -1,13 +1,13 @@
 """The task families: one file and one line each. A family proposes questions and solves them."""
 
-from tasks.synthesis.families.arithmetic import Arithmetic
-from tasks.synthesis.families.count_sum import CountSum
-from tasks.synthesis.families.default import DefaultValue
-from tasks.synthesis.families.expression import Expression
-from tasks.synthesis.families.last_parameter import LastParameter
-from tasks.synthesis.families.module import ModuleOf
-from tasks.synthesis.families.parameter import NthParameter
-from tasks.synthesis.task import Family
+from tutti.tasks.synthesis.families.arithmetic import Arithmetic
+from tutti.tasks.synthesis.families.count_sum import CountSum
+from tutti.tasks.synthesis.families.default import DefaultValue
+from tutti.tasks.synthesis.families.expression import Expression
+from tutti.tasks.synthesis.families.last_parameter import LastParameter
+from tutti.tasks.synthesis.families.module import ModuleOf
+from tutti.tasks.synthesis.families.parameter import NthParameter
+from tutti.tasks.synthesis.task import Family
 
 FAMILIES: dict[str, Family] = {
     family.name: family

@@ -3,17 +3,10 @@
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from tasks.retrieval.corpus import Document
-from tasks.synthesis.families.default import default_in
-from tasks.synthesis.families.parameter import MAX_PARAMETERS
-from tasks.synthesis.task import (
-    Oracle,
-    Slots,
-    Task,
-    entry_lines,
-    run_python,
-    search_for,
-)
+from tutti.tasks.retrieval.corpus import Document
+from tutti.tasks.synthesis.families.default import default_in
+from tutti.tasks.synthesis.families.parameter import MAX_PARAMETERS
+from tutti.tasks.synthesis.task import Oracle, Slots, Task, entry_lines, run_python, search_for
 
 OPERATIONS = {"plus": "+", "minus": "-", "times": "*"}
 QUESTIONS = (

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from tasks.retrieval.corpus import Document
-from tasks.synthesis.families.parameter import MAX_PARAMETERS
-from tasks.synthesis.task import (
+from tutti.tasks.retrieval.corpus import Document
+from tutti.tasks.synthesis.families.parameter import MAX_PARAMETERS
+from tutti.tasks.synthesis.task import (
     Oracle,
     Slots,
     Task,

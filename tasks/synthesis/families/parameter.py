@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from tasks.retrieval.corpus import Document
-from tasks.synthesis.task import Oracle, Slots, Task, entry_lines, labelled, search_for
+from tutti.tasks.retrieval.corpus import Document
+from tutti.tasks.synthesis.task import Oracle, Slots, Task, entry_lines, labelled, search_for
 
 QUESTIONS = (
     "What is parameter {position} of {name}?",

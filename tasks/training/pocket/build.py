@@ -9,10 +9,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from storage import Catalog, content_hash
-from tasks.retrieval.corpus import load_stdlib_corpus
-from tasks.synthesis.generate import POCKET_FAMILIES, TaskRequest, read_conversations
-from tasks.training.stage import Report, run_job, write_jsonl
+from tutti.storage import Catalog, content_hash
+from tutti.tasks.retrieval.corpus import load_stdlib_corpus
+from tutti.tasks.synthesis.generate import POCKET_FAMILIES, TaskRequest, read_conversations
+from tutti.tasks.training.stage import Report, run_job, write_jsonl
 
 POCKET_TASKS = TaskRequest(
     families=POCKET_FAMILIES, train_per_family=10_000, test_per_family=60, seed=0
@@ -34,7 +34,7 @@ def train_pocket(
     """Train the pocket model on a task set's train split; returns the training half of the card.
 
     `out` is replaced when the training has succeeded. `settings` are flags of
-    `tasks.training.pocket.train`. Raises TrainingFailed, StoreError.
+    `tutti.tasks.training.pocket.train`. Raises TrainingFailed, StoreError.
     """
     work = catalog.home.artifact_folder(task_set_id.replace("task_set", "pocket"))
     work.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def train_pocket(
     state = work / f"state-{content_hash(settings)}.pt"
     arguments += ["--state", str(state)]
     trained = work / "checkpoint"
-    run_job("tasks.training.pocket.train", arguments, trained, catalog, on_report)
+    run_job("tutti.tasks.training.pocket.train", arguments, trained, catalog, on_report)
     record = json.loads((trained / "training.json").read_text())
     _ship(trained, out)
     state.unlink(missing_ok=True)

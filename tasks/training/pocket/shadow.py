@@ -15,11 +15,11 @@ from random import Random
 from string import ascii_lowercase
 from typing import Any
 
-from tasks.agents.prompts import SYSTEM_PROMPT, boxed
-from tasks.retrieval.corpus import Document, Parameter
-from tasks.synthesis.families import FAMILIES
-from tasks.synthesis.families.expression import QUESTIONS as EXPRESSION_QUESTIONS
-from tasks.synthesis.task import Task, ToolUse
+from tutti.tasks.agents.prompts import SYSTEM_PROMPT, boxed
+from tutti.tasks.retrieval.corpus import Document, Parameter
+from tutti.tasks.synthesis.families import FAMILIES
+from tutti.tasks.synthesis.families.expression import QUESTIONS as EXPRESSION_QUESTIONS
+from tutti.tasks.synthesis.task import Task, ToolUse
 
 WORLD_DOCUMENTS = 60
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -2,7 +2,7 @@
 
 In: ``--corpus`` (documents, JSONL), ``--trajectories`` (gated oracle conversations, JSONL).
 Out: ``--out`` with weights (bf16), tokenizer and ``training.json`` (steps, tokens, losses, time).
-Run: ``python -m tasks.training.pocket.train --help``.
+Run: ``python -m tutti.tasks.training.pocket.train --help``.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from tasks.agents.tools import TOOL_SCHEMAS
-from tasks.retrieval.corpus import Document
-from tasks.training.pocket.shadow import shadow_conversations
-from tasks.training.pocket.tokenizer import train_tokenizer
+from tutti.tasks.agents.tools import TOOL_SCHEMAS
+from tutti.tasks.retrieval.corpus import Document
+from tutti.tasks.training.pocket.shadow import shadow_conversations
+from tutti.tasks.training.pocket.tokenizer import train_tokenizer
 
 Sample = tuple[list[int], list[bool]]
 BATCHES_PER_POOL = 16  # samples are sorted by length within a pool, so batches carry little padding

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
-from tasks.agents.model import Message, Reply
-from tasks.agents.orchestrator import AgentFile, Expert, Orchestrator
-from tasks.agents.retrieve import Hit, Retrieved
-from tasks.agents.sandbox import SandboxResult
+from tutti.tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
+from tutti.tasks.agents.model import Message, Reply
+from tutti.tasks.agents.orchestrator import AgentFile, Expert, Orchestrator
+from tutti.tasks.agents.retrieve import Hit, Retrieved
+from tutti.tasks.sandbox import SandboxResult
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROBLEM: list[Message] = [

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tasks.agents.orchestrator import AgentFileError, known_agents, read_agent
 from tests.agents.orchestrator.play import agent_file, expert
+from tutti.tasks.agents.orchestrator import AgentFileError, known_agents, read_agent
 
 
 def written(folder: Path, content: Any, name: str = "mine.yaml") -> Path:

@@ -3,9 +3,10 @@ model's name."""
 
 import pytest
 
-from tasks.agents.context import Message
-from tasks.agents.orchestrator.agent_file import SearchTool
-from tasks.agents.orchestrator.ask import (
+from tests.agents.orchestrator.play import PROBLEM, expert
+from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.orchestrator.agent_file import SearchTool
+from tutti.tasks.agents.orchestrator.ask import (
     answer_messages,
     merged,
     problem_text,
@@ -16,8 +17,7 @@ from tasks.agents.orchestrator.ask import (
     search_messages,
     verify_messages,
 )
-from tasks.agents.retrieve import Hit, Retrieved
-from tests.agents.orchestrator.play import PROBLEM, expert
+from tutti.tasks.agents.retrieve import Hit, Retrieved
 
 EXPERTS = {"search-1": expert("m")}
 

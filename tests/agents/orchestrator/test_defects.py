@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tasks.agents.orchestrator import read_agent
-from tasks.agents.sandbox import Sandbox, SandboxResult, strongest_level
 from tests.agents.orchestrator.play import (
     Found,
     Runner,
@@ -21,6 +19,8 @@ from tests.agents.orchestrator.play import (
     expert,
     play,
 )
+from tutti.tasks.agents.orchestrator import read_agent
+from tutti.tasks.sandbox import Sandbox, SandboxResult, strongest_level
 
 CODE = "```python\nprint(7)\n```"
 

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.agents.orchestrator import AgentFile, drawn
 from tests.agents.orchestrator.play import agent_file, expert
+from tutti.tasks.agents.orchestrator import AgentFile, drawn
 
 DRAW = {"models": True, "least": 1, "prices": [0.25, 4.0], "latency": [0.5, 2.0]}
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.agents.context import Message
-from tasks.agents.model import ContextExceeded
-from tasks.agents.orchestrator.agent_file import Tool
-from tasks.agents.orchestrator.consult import Consultation, Measures
-from tasks.agents.orchestrator.escalate import Answering, Settled
-from tasks.agents.prompts import last_boxed
 from tests.agents.orchestrator.play import PROBLEM, Script, expert, experts_of
+from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.model import ContextExceeded
+from tutti.tasks.agents.orchestrator.agent_file import Tool
+from tutti.tasks.agents.orchestrator.consult import Consultation, Measures
+from tutti.tasks.agents.orchestrator.escalate import Answering, Settled
+from tutti.tasks.agents.prompts import last_boxed
 
 TOOL = Tool.model_validate(
     {

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.agents.orchestrator.agent_file import Caps
-from tasks.agents.orchestrator.evidence import (
+from tutti.tasks.agents.orchestrator.agent_file import Caps
+from tutti.tasks.agents.orchestrator.evidence import (
     CUT,
     SEPARATOR,
     Answered,
@@ -17,7 +17,7 @@ from tasks.agents.orchestrator.evidence import (
     evidence,
     shortened,
 )
-from tasks.agents.retrieve import Hit
+from tutti.tasks.agents.retrieve import Hit
 
 
 def searched(*texts: str, query: str = "q") -> Searched:

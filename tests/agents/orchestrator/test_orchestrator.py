@@ -4,10 +4,6 @@ from typing import Any
 
 import pytest
 
-from tasks.agents.loop import Agent
-from tasks.agents.model import ContextExceeded, ModelCallFailed
-from tasks.agents.orchestrator import Orchestrator
-from tasks.agents.sandbox import Sandbox, SandboxResult, strongest_level
 from tests.agents.orchestrator.play import (
     PROBLEM,
     Found,
@@ -19,6 +15,10 @@ from tests.agents.orchestrator.play import (
     experts_of,
     play,
 )
+from tutti.tasks.agents.loop import Agent
+from tutti.tasks.agents.model import ContextExceeded, ModelCallFailed
+from tutti.tasks.agents.orchestrator import Orchestrator
+from tutti.tasks.sandbox import Sandbox, SandboxResult, strongest_level
 
 CODE = "Here:\n```python\nprint(6 * 7)\n```"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from tasks.agents.orchestrator import known_agents, read_agent
-from tasks.sweeps.suite import Suite
+from tutti.tasks.agents.orchestrator import known_agents, read_agent
+from tutti.tasks.sweeps.spec.suite import Suite
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "orchestrator.md").read_text()
 

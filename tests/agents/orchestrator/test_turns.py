@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
-from tasks.agents.model import ContextExceeded
-from tasks.agents.orchestrator import AgentFile, ExpertTurns
-from tasks.agents.tools import ToolResult
 from tests.agents.orchestrator.play import NOW, Script, agent_file, call, calls, expert, experts_of
+from tutti.tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
+from tutti.tasks.agents.model import ContextExceeded
+from tutti.tasks.agents.orchestrator import AgentFile, ExpertTurns
+from tutti.tasks.agents.tools import ToolResult
 
 PROMPT = [{"role": "system", "content": "The policy."}, {"role": "user", "content": "Cancel it."}]
 LOOKUP = {"type": "function", "function": {"name": "lookup", "parameters": {}}}

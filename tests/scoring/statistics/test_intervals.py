@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from tasks.scoring.statistics import mean_interval, wilson
+from tutti.tasks.scoring.statistics import mean_interval, wilson
 
 
 @given(st.integers(1, 200), st.data(), st.sampled_from([0.8, 0.95, 0.99]))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tasks.scoring.statistics import (
+from tutti.tasks.scoring.statistics import (
     Placed,
     Point,
     batch_interval,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring.statistics import Looks, confidence_sequence, look
+from tutti.tasks.scoring.statistics import Looks, confidence_sequence, look
 
 
 def fortune(differences: list[float], planned: int, mean: float, sign: int) -> list[float]:

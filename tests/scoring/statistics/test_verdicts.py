@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
-from tasks.scoring.statistics import (
+from tutti.tasks.scoring.statistics import (
     Finding,
     compare_paired,
     expected_sd,

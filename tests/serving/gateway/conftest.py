@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import storage
-from tasks.serving.gateway.access import Access
-from tasks.serving.gateway.endpoint import Endpoint
-from tasks.serving.gateway.settings import Settings
 from tests.serving.conftest import QUICK_S, Bench, running
 from tests.serving.gateway.raw_engine import RawEngine, raw_engine
+from tutti import storage
+from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.endpoint import Endpoint
+from tutti.tasks.serving.gateway.settings import Settings
 
 MakeRaw = Callable[..., Awaitable[Bench]]
 

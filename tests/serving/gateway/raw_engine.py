@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.serving.gateway.endpoint import EndpointConfig
 from tests.serving.conftest import PRICES
+from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 
 CAPACITY = 4096
 USAGE = {

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-import storage
-from tasks.serving.gateway.access import Access, AccessError, Denied
-from tasks.serving.gateway.app import Gateway
-from tasks.serving.gateway.settings import Settings
-from tasks.serving.scheduling import Program
 from tests.serving.conftest import Bench, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import Asked, Wire, answering, whole
+from tutti import storage
+from tutti.tasks.serving.gateway.access import Access, AccessError, Denied
+from tutti.tasks.serving.gateway.app import Gateway
+from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.scheduling import Program
 
 TOKENS = (
     "caller:call:c-secret other:call:o-secret viewer:read:v-secret boss:call+read+admin:b-secret"

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tasks.serving.gateway.access import Access
-from tasks.serving.gateway.admin_token import token_file
-from tasks.serving.gateway.endpoint import EndpointConfig
-from tasks.serving.gateway.targets import Targets
 from tests.serving.conftest import ADMIN, BOSS, Bench, released, until
 from tests.serving.gateway.conftest import MakeRaw
+from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.admin_token import token_file
+from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.targets import Targets
 
 ORDERS = [
     ("PUT", "/cell"), ("DELETE", "/cell"), ("POST", "/flush"), ("POST", "/engines"),

@@ -3,9 +3,9 @@
 Found by an attack: 200,000 of them took 228 MB and stalled the gateway for 1.1 s each round.
 """
 
-from tasks.serving.scheduling import Engine, Limits, Policy, Scheduler
 from tests.serving.conftest import released
 from tests.serving.gateway.conftest import MakeRaw
+from tutti.tasks.serving.scheduling import Engine, Limits, Policy, Scheduler
 
 
 async def test_the_longest_idle_goes_when_there_are_too_many(make_raw: MakeRaw) -> None:

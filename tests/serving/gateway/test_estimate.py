@@ -1,6 +1,6 @@
 """What a prompt is taken to have of tokens before its engine says so."""
 
-from tasks.serving.gateway.estimate import (
+from tutti.tasks.serving.gateway.estimate import (
     FIRST_RATIO,
     PIECE,
     SLACK,
@@ -8,8 +8,8 @@ from tasks.serving.gateway.estimate import (
     chain_of,
     common_share,
 )
-from tasks.serving.gateway.request import Asked
-from tasks.serving.scheduling import Program
+from tutti.tasks.serving.gateway.request import Asked
+from tutti.tasks.serving.scheduling import Program
 
 
 def asking(size: int) -> Asked:

@@ -10,7 +10,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tasks.serving.wire.connection import ServerLimits
 from tests.serving.conftest import BOSS, Bench, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (
@@ -27,6 +26,7 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
+from tutti.tasks.serving.wire.connection import ServerLimits
 
 POLICIES = ("passthrough", "cap", "adaptive", "thunderagent", "continuum", "least_attained_service")
 OPTIONS: dict[str, dict[str, Any]] = {"cap": {"limit": 4}}
@@ -229,7 +229,7 @@ async def test_an_engine_that_comes_late_is_found(make_raw: MakeRaw) -> None:
 
 async def test_the_circuit_opens_and_closes(make_raw: MakeRaw, monkeypatch: Any) -> None:
     """After three failures in a row calls wait; after a while it is tried again."""
-    monkeypatch.setattr("tasks.serving.gateway.endpoint.BREAK_FIRST_S", 0.4)
+    monkeypatch.setattr("tutti.tasks.serving.gateway.endpoint.BREAK_FIRST_S", 0.4)
     bench = await make_raw(sample_s=60.0)
     bench.engine.reply = answering(whole({"error": "no"}, 503))
     assert [await outcome(bench) for _ in range(3)] == [503] * 3
@@ -352,7 +352,7 @@ async def test_an_engine_is_added_while_calls_wait(make_raw: MakeRaw) -> None:
 
 async def test_an_answer_that_is_too_large_is_refused(raw: Bench, monkeypatch: Any) -> None:
     """What must be kept whole has a bound."""
-    monkeypatch.setattr("tasks.serving.gateway.passage.MAX_BUFFERED", 100_000)
+    monkeypatch.setattr("tutti.tasks.serving.gateway.passage.MAX_BUFFERED", 100_000)
     raw.engine.reply = answering(whole(b" " * 200_000))
     assert await outcome(raw) == 502
     await released(raw.gateway)

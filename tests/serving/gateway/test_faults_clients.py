@@ -14,8 +14,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from storage import catalog as cat
-from tasks.serving.wire.connection import ServerLimits
 from tests.serving.conftest import PRICES, Bench, assert_empty, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (
@@ -30,6 +28,8 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
+from tutti.storage import catalog as cat
+from tutti.tasks.serving.wire.connection import ServerLimits
 
 
 class Noticing:
@@ -293,7 +293,7 @@ async def test_many_programs_that_are_never_released(
     sides; what is kept of one is what counts, and it is measured on programs of their own.
     """
     count, width = 4_000, 64
-    monkeypatch.setattr("tasks.serving.gateway.app.ROUND_S", 1.0)  # as in life: a round sees all
+    monkeypatch.setattr("tutti.tasks.serving.gateway.app.ROUND_S", 1.0)  # a round sees all
     bench = await make_raw(idle_lease_s=3600.0, sample_s=1.0)
     port = bench.gateway.server.port
     monkeypatch.setattr(bench.gateway.recording, "soon", lambda record: None)

@@ -16,13 +16,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tasks.serving.gateway import journal as journal_module
-from tasks.serving.gateway.journal import Journal, Known, Living, read_journal, restore
-from tasks.serving.process import claim_port
-from tasks.serving.scheduling import Engine, Ledger, Program
 from tests.serving.conftest import released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, Asked, Wire, raw_engine, whole
+from tutti.tasks.serving.gateway import journal as journal_module
+from tutti.tasks.serving.gateway.journal import Journal, Known, Living, read_journal, restore
+from tutti.tasks.serving.process import claim_port
+from tutti.tasks.serving.scheduling import Engine, Ledger, Program
 
 PROJECT = Path(__file__).resolve().parents[3]
 
@@ -154,7 +154,13 @@ async def test_programs_of_two_engines_find_theirs_again(make_raw: MakeRaw, path
 @asynccontextmanager
 async def gateway_process(home: Path, engine: str, port: int) -> AsyncIterator[Any]:
     """A real gateway, killed at the end if it still runs."""
-    command = [sys.executable, "-m", "tasks.serving.gateway", "--engine", f"engine:1={engine}"]
+    command = [
+        sys.executable,
+        "-m",
+        "tutti.tasks.serving.gateway",
+        "--engine",
+        f"engine:1={engine}",
+    ]
     command += ["--policy", "cap", "--limit", "1", "--port", str(port)]
     process = await asyncio.create_subprocess_exec(
         *command,

@@ -10,9 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.serving.gateway.access import Access
-from tasks.serving.gateway.stream import StreamedAnswer
-from tasks.serving.gateway.usage import Told
 from tests.serving.conftest import Bench, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (
@@ -26,6 +23,9 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
+from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.stream import StreamedAnswer
+from tutti.tasks.serving.gateway.usage import Told
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 RESPONSE = {

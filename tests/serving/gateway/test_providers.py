@@ -8,15 +8,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.agents.client import Client
-from tasks.agents.model import GatewayModel, Reply
-from tasks.agents.registered import sampling_of
-from tasks.serving.gateway.endpoint import Elsewhere, Endpoint, EndpointConfig
-from tasks.serving.providers import PROVIDERS
-from tasks.serving.registry import Model
 from tests.serving.conftest import Bench
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, answering, raw_engine, whole
+from tutti.tasks.agents.client import Client
+from tutti.tasks.agents.model import GatewayModel, Reply
+from tutti.tasks.agents.registered import sampling_of
+from tutti.tasks.serving.gateway.endpoint import Elsewhere, Endpoint, EndpointConfig
+from tutti.tasks.serving.providers import PROVIDERS
+from tutti.tasks.serving.registry import Model
 
 KEY = "sk-0123456789-never-shown"
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}

@@ -10,20 +10,20 @@ from typing import Any
 import orjson
 import pytest
 
-import storage
-from storage import BufferedWriter
-from tasks.serving.gateway.record import MANY_BYTES, MANY_PIECES, Record
-from tasks.serving.gateway.recording import AT_ONCE, Recording
-from tasks.serving.gateway.request import Asked
-from tasks.serving.gateway.transcripts import Transcripts
+from tutti import storage
+from tutti.storage import BufferedWriter
+from tutti.tasks.serving.gateway.record import MANY_BYTES, MANY_PIECES, Record
+from tutti.tasks.serving.gateway.recording import AT_ONCE, Recording
+from tutti.tasks.serving.gateway.request import Asked
+from tutti.tasks.serving.gateway.transcripts import Transcripts
 
 LONG = "x" * MANY_BYTES
 PANDAS = """
 import sys
-from tasks.serving.gateway.__main__ import WithoutPandas
+from tutti.tasks.serving.gateway.__main__ import WithoutPandas
 sys.meta_path.insert(0, WithoutPandas)
 import storage
-from storage.encode import to_arrow
+from tutti.storage.encode import to_arrow
 to_arrow("calls", [{"call_id": "c", "latency_s": 0.5, "prompt_spans": [{"first": 0, "last": 1}]}])
 print("pandas" in sys.modules)
 """

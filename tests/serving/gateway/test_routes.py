@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.serving.gateway.access import Access, Denied
-from tasks.serving.gateway.routes import ADAPTERS, CALLS, SIZES, BadRequest, model_route
 from tests.serving.conftest import Bench, released
 from tests.serving.gateway.conftest import MakeRaw
+from tutti.tasks.serving.gateway.access import Access, Denied
+from tutti.tasks.serving.gateway.routes import ADAPTERS, CALLS, SIZES, BadRequest, model_route
 
 
 @st.composite

@@ -9,7 +9,6 @@ import pytest
 from anthropic import Anthropic, AsyncAnthropic
 from openai import AsyncOpenAI, NotFoundError, OpenAI
 
-from tasks.serving.registry import Model
 from tests.serving.conftest import Bench
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (
@@ -22,6 +21,7 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
+from tutti.tasks.serving.registry import Model
 
 CALL = {
     "id": "call_1",

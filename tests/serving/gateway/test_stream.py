@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tasks.serving.gateway import stream as gateway_stream
-from tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong, UsageFilter, end_of
 from tests.serving.conftest import Bench, released, until
 from tests.serving.gateway.raw_engine import STREAM_HEAD, Asked, Wire, chunk
+from tutti.tasks.serving.gateway import stream as gateway_stream
+from tutti.tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong, UsageFilter, end_of
 
 
 def endless(piece: bytes) -> Any:

@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-import storage
-from tasks.agents.client import COMPLETIONS, Client
-from tasks.serving import NoAnswer
-from tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
-from tasks.serving.gateway.settings import Settings
 from tests.serving.conftest import Bench, running
 from tests.serving.engine_double import EngineDouble
+from tutti import storage
+from tutti.tasks.agents.client import COMPLETIONS, Client
+from tutti.tasks.serving import NoAnswer
+from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
+from tutti.tasks.serving.gateway.settings import Settings
 
 
 @pytest.fixture(scope="module")

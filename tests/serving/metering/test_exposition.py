@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.serving.metering.exposition import (
+from tutti.tasks.serving.metering.exposition import (
     KEPT,
     SERIES_REMEMBERED,
     parse_metrics,
@@ -145,7 +145,7 @@ def test_a_real_page_of_vllm() -> None:
 
 def test_the_series_the_macros_ask_for_are_kept() -> None:
     """They read by name; a name missing here would be null for ever."""
-    sql = resources.files("storage").joinpath("sql", "window_summary.sql").read_text()
+    sql = resources.files("tutti.storage").joinpath("sql", "window_summary.sql").read_text()
     assert set(re.findall(r"'((?:vllm|sglang):\w+)'", sql)) <= KEPT
 
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-import storage
-from tasks.serving.metering import GpuSampler
+from tutti import storage
+from tutti.tasks.serving.metering import GpuSampler
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 

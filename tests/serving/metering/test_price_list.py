@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tasks.serving.metering import prices as module
-from tasks.serving.metering.prices import PriceBook, PriceList, find_price
+from tutti.tasks.serving.metering import prices as module
+from tutti.tasks.serving.metering.prices import PriceBook, PriceList, find_price
 
 DAY = {"prompt": 1.0, "completion": 2.0, "source": "me"}
 BOOK = PriceBook.model_validate(

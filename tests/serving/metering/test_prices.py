@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.serving.errors import PriceError
-from tasks.serving.metering import PRICE_BOOK, find_price, price_of, read_price_book
-from tasks.serving.registry import Prices, read_registry
+from tutti.tasks.serving.errors import PriceError
+from tutti.tasks.serving.metering import PRICE_BOOK, find_price, price_of, read_price_book
+from tutti.tasks.serving.registry import Prices, read_registry
 
 GOOD = """
 as_of: 2026-11-21

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import storage
-from tasks.serving.metering import (
+from tutti import storage
+from tutti.tasks.serving.metering import (
     MetricsSampler,
     capacity_of_sglang,
     engine_sample,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.serving.scheduling import POLICIES, Policy
+from tutti.tasks.serving.scheduling import POLICIES, Policy
 
 BUGS = (
     *("over_marking", "decay_mismatch", "margin_at_full", "queue_blocks_arrivals"),

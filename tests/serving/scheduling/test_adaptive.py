@@ -5,9 +5,14 @@ How much it earns is tested on simulated engines (`tests/serving/simulation/test
 
 import pytest
 
-from tasks.serving.scheduling import Usage
-from tasks.serving.scheduling.adaptive import MAX_WAIT_S, PATIENCE_LEAST_S, RENEW_GAPS, Adaptive
 from tests.serving.scheduling.world import World, running
+from tutti.tasks.serving.scheduling import Usage
+from tutti.tasks.serving.scheduling.adaptive import (
+    MAX_WAIT_S,
+    PATIENCE_LEAST_S,
+    RENEW_GAPS,
+    Adaptive,
+)
 
 
 def world(capacity: int) -> World:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.serving.scheduling import Call, LeastAttainedService, make_policy
 from tests.serving.scheduling.world import World, running
+from tutti.tasks.serving.scheduling import Call, LeastAttainedService, make_policy
 
 
 def world(*capacities: int | None, starvation_ratio: float = 5.0) -> World:

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from tasks.serving.scheduling.breakeven import ENOUGH_CALLS, MissPrice, seconds_to_keep
-from tasks.serving.scheduling.forecast import Quantiles
+from tutti.tasks.serving.scheduling.breakeven import ENOUGH_CALLS, MissPrice, seconds_to_keep
+from tutti.tasks.serving.scheduling.forecast import Quantiles
 
 TOKEN_S = 6e-6
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.serving.scheduling import Call, Cap
 from tests.serving.scheduling.world import World, running
+from tutti.tasks.serving.scheduling import Call, Cap
 
 PROGRAMS = st.sampled_from("abcdefgh")
 EVENTS = st.lists(st.tuples(st.sampled_from(["arrive", "release"]), PROGRAMS), max_size=60)

@@ -4,9 +4,9 @@ from math import log
 
 import pytest
 
-from tasks.serving.scheduling import Call, Continuum, Usage, make_policy
-from tasks.serving.scheduling.toolgaps import ToolGaps
 from tests.serving.scheduling.world import World, running
+from tutti.tasks.serving.scheduling import Call, Continuum, Usage, make_policy
+from tutti.tasks.serving.scheduling.toolgaps import ToolGaps
 
 
 def world(*capacities: int | None, rule: str = "fixed") -> World:

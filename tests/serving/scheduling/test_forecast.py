@@ -1,6 +1,6 @@
 """What is learnt of a run's programs: the last values, each answer at first, then one of many."""
 
-from tasks.serving.scheduling.forecast import FIRST_OUTPUT, SPARE, Forecast, Quantiles
+from tutti.tasks.serving.scheduling.forecast import FIRST_OUTPUT, SPARE, Forecast, Quantiles
 
 
 def test_the_first_answers_are_believed_at_once() -> None:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.serving.scheduling import POLICIES, Call, Engine, Sample, Usage
-from tasks.serving.scheduling.thunderagent_book import Book
 from tests.serving.scheduling.cases import CASES, Case
 from tests.serving.scheduling.world import World
+from tutti.tasks.serving.scheduling import POLICIES, Call, Engine, Sample, Usage
+from tutti.tasks.serving.scheduling.thunderagent_book import Book
 
 CAPACITIES = (1000, 2500, None)
 TICK_S = 5.0

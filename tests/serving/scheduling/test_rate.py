@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.serving.scheduling import POLICIES, Call, Policy, Rate, Usage, make_policy
 from tests.serving.scheduling.world import World, running
+from tutti.tasks.serving.scheduling import POLICIES, Call, Policy, Rate, Usage, make_policy
 
 GAPS = st.lists(st.floats(0.0, 20.0), min_size=1, max_size=120)
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tasks.serving.scheduling import (
+from tests.serving.scheduling.world import World, running
+from tutti.tasks.serving.scheduling import (
     POLICIES,
     Call,
     Cap,
@@ -13,7 +14,6 @@ from tasks.serving.scheduling import (
     Usage,
     make_policy,
 )
-from tests.serving.scheduling.world import World, running
 
 
 def booked(place: World) -> list[int]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tasks.serving.scheduling import ThunderAgent, make_policy
-from tasks.serving.scheduling.thunderagent_book import State
 from tests.serving.scheduling.world import World, running
+from tutti.tasks.serving.scheduling import ThunderAgent, make_policy
+from tutti.tasks.serving.scheduling.thunderagent_book import State
 
 
 def world(*capacities: int | None, **options: Any) -> World:

@@ -2,7 +2,7 @@
 
 import itertools
 
-from tasks.serving.scheduling import Call, Engine, Limits, Policy, Program, Scheduler, Usage
+from tutti.tasks.serving.scheduling import Call, Engine, Limits, Policy, Program, Scheduler, Usage
 
 
 class World:

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
-from tasks.serving.simulation.engine import Request, SimEngine
-from tasks.serving.simulation.engine_model import EngineModel
-from tasks.serving.simulation.policies import parse_policy
-from tasks.serving.simulation.recording import RecordedCall, Recording
-from tasks.serving.simulation.simulate import HOP_S, LIMITS, Simulation
-from tasks.serving.simulation.workload import Workload
+from tutti.tasks.serving.simulation.engine import Request, SimEngine
+from tutti.tasks.serving.simulation.engine_model import EngineModel
+from tutti.tasks.serving.simulation.policies import parse_policy
+from tutti.tasks.serving.simulation.recording import RecordedCall, Recording
+from tutti.tasks.serving.simulation.simulate import HOP_S, LIMITS, Simulation
+from tutti.tasks.serving.simulation.workload import Workload
 
 TINY = EngineModel(
     "tiny",

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.serving.scheduling import make_policy
-from tasks.serving.simulation.presets import POCKET, POCKET_WORK, SMALL, SMALL_WORK
-from tasks.serving.simulation.simulate import simulate
+from tutti.tasks.serving.scheduling import make_policy
+from tutti.tasks.serving.simulation.presets import POCKET, POCKET_WORK, SMALL, SMALL_WORK
+from tutti.tasks.serving.simulation.simulate import simulate
 
 
 @pytest.mark.parametrize("sessions", [8, 16])

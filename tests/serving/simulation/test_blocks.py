@@ -5,7 +5,7 @@ from collections import OrderedDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.serving.simulation.blocks import BlockCache
+from tutti.tasks.serving.simulation.blocks import BlockCache
 
 
 def test_the_run_freed_first_loses_its_tail() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.serving.simulation.engine import Request, SimEngine
 from tests.serving.simulation.driving import TINY, drive
+from tutti.tasks.serving.simulation.engine import Request, SimEngine
 
 
 def test_one_request_takes_its_prompt_and_its_tokens() -> None:

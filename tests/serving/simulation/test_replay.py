@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-import storage
-from storage import catalog as cat
-from tasks.serving.simulation import EngineModel, SimulationError, Workload, simulate
-from tasks.serving.simulation.calibrate import calibrate, read_calibration, simulate_recording
-from tasks.serving.simulation.policies import parse_policy
-from tasks.serving.simulation.presets import SMALL, SMALL_WORK
-from tasks.serving.simulation.recording import RecordedCall, Recording, load_recording
-from tasks.serving.simulation.replay import replay
-from tasks.serving.simulation.workload import constant, uniform
 from tests.serving.simulation.driving import recorded
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.tasks.serving.simulation import EngineModel, SimulationError, Workload, simulate
+from tutti.tasks.serving.simulation.calibrate import calibrate, read_calibration, simulate_recording
+from tutti.tasks.serving.simulation.policies import parse_policy
+from tutti.tasks.serving.simulation.presets import SMALL, SMALL_WORK
+from tutti.tasks.serving.simulation.recording import RecordedCall, Recording, load_recording
+from tutti.tasks.serving.simulation.replay import replay
+from tutti.tasks.serving.simulation.workload import constant, uniform
 
 WORK = replace(SMALL_WORK, programs=24, turns=constant(6), tool_s=uniform(0.02, 0.1))
 ENGINE = EngineModel("e", kv_tokens=8_192, iteration_s=4e-3, prefill_token_s=6e-5, request_s=1e-3)

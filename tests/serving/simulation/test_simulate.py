@@ -4,11 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.serving.scheduling import Call, Policy, Sample, make_policy
-from tasks.serving.simulation import EngineModel, Outcome, SimulationError, Workload, simulate
-from tasks.serving.simulation.policies import parse_policy
-from tasks.serving.simulation.presets import MID, MID_WORK, POCKET, POCKET_WORK, SMALL, SMALL_WORK
-from tasks.serving.simulation.workload import constant, exponential, pareto, uniform
+from tutti.tasks.serving.scheduling import Call, Policy, Sample, make_policy
+from tutti.tasks.serving.simulation import EngineModel, Outcome, SimulationError, Workload, simulate
+from tutti.tasks.serving.simulation.policies import parse_policy
+from tutti.tasks.serving.simulation.presets import (
+    MID,
+    MID_WORK,
+    POCKET,
+    POCKET_WORK,
+    SMALL,
+    SMALL_WORK,
+)
+from tutti.tasks.serving.simulation.workload import constant, exponential, pareto, uniform
 
 FEW = replace(SMALL_WORK, programs=24, turns=constant(4))
 

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from tasks.serving.simulation import SimulationError
-from tasks.serving.simulation.presets import SMALL, SMALL_WORK
-from tasks.serving.simulation.validate import (
+from tests.serving.simulation.driving import recorded
+from tutti.tasks.serving.simulation import SimulationError
+from tutti.tasks.serving.simulation.presets import SMALL, SMALL_WORK
+from tutti.tasks.serving.simulation.validate import (
     Predictor,
     policy_of,
     predicted_steps_per_min,
     recording_of,
 )
-from tasks.serving.simulation.workload import constant
-from tests.serving.simulation.driving import recorded
+from tutti.tasks.serving.simulation.workload import constant
 
 COLUMNS = (
     "program", "step", "intended_s", "sent_s", "ended_s", "tool_end_s", "status", "tries",

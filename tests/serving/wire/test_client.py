@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tasks.serving.wire.client import Origin, Request
-from tasks.serving.wire.messages import Headers, find
 from tests.serving.conftest import until
 from tests.serving.gateway.raw_engine import (
     LAST_CHUNK,
@@ -19,6 +17,8 @@ from tests.serving.gateway.raw_engine import (
     raw_engine,
     whole,
 )
+from tutti.tasks.serving.wire.client import Origin, Request
+from tutti.tasks.serving.wire.messages import Headers, find
 
 EARLIER = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: a\r\n\r\n"
 
@@ -292,7 +292,7 @@ async def test_idle_connections_are_closed_before_the_server_does(
     await ask(origin)
     origin.sweep()
     assert len(origin._idle) == 1
-    monkeypatch.setattr("tasks.serving.wire.client.KEEP_IDLE_S", 0.0)
+    monkeypatch.setattr("tutti.tasks.serving.wire.client.KEEP_IDLE_S", 0.0)
     origin.sweep()
     assert origin._idle == []
     assert (await ask(origin)).status == 200

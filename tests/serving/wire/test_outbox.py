@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from tasks.serving.wire.client import Origin
-from tasks.serving.wire.connection import ServerLimits
-from tasks.serving.wire.exchange import Exchange
-from tasks.serving.wire.outbox import Outbox, outbox
-from tasks.serving.wire.server import Server
 from tests.serving.wire.test_client import Heard
+from tutti.tasks.serving.wire.client import Origin
+from tutti.tasks.serving.wire.connection import ServerLimits
+from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.outbox import Outbox, outbox
+from tutti.tasks.serving.wire.server import Server
 
 WAIT_S = 10.0
 PIECES = [b"%d," % number for number in range(500)]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tasks.serving.wire import connection as wire_connection
-from tasks.serving.wire.connection import ServerLimits
-from tasks.serving.wire.exchange import Exchange
-from tasks.serving.wire.server import Server
 from tests.serving.conftest import until
+from tutti.tasks.serving.wire import connection as wire_connection
+from tutti.tasks.serving.wire.connection import ServerLimits
+from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.server import Server
 
 HOST = b" HTTP/1.1\r\nHost: h\r\n"
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"

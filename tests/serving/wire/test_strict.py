@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tasks.serving.wire.connection import REFUSED_BODY_BYTES, Connection, ServerLimits
-from tasks.serving.wire.exchange import Exchange, Refused
 from tests.serving.conftest import until
 from tests.serving.wire.test_server import HOST, MakeSite, Site, make_site, site
+from tutti.tasks.serving.wire.connection import REFUSED_BODY_BYTES, Connection, ServerLimits
+from tutti.tasks.serving.wire.exchange import Exchange, Refused
 
 __all__ = ["make_site", "site"]  # fixtures
 

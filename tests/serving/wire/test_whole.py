@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from tasks.serving.wire.client import Origin
-from tasks.serving.wire.whole import NoAnswer, ask
 from tests.serving.gateway.raw_engine import Asked, Wire, raw_engine, whole
+from tutti.tasks.serving.wire.client import Origin
+from tutti.tasks.serving.wire.whole import NoAnswer, ask
 
 
 async def test_an_answer_has_its_times_and_headers() -> None:

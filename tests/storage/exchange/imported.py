@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from storage.encode import to_arrow
-from storage.exchange.trial import Imported, Problem, Recording, Trial
+from tutti.storage.encode import to_arrow
+from tutti.storage.exchange.trial import Imported, Problem, Recording, Trial
 
 Record = dict[str, Any]
 

@@ -9,12 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import storage
-from storage.exchange.atif import read
-from storage.exchange.atif_export import write
-from storage.exchange.load import load
-from storage.exchange.stored import stored_trials
-from storage.exchange.trial import Trial
 from tests.storage.exchange.imported import (
     DROP,
     Record,
@@ -25,6 +19,12 @@ from tests.storage.exchange.imported import (
     write_json,
 )
 from tests.storage.exchange.test_load import counts, trial, trials
+from tutti import storage
+from tutti.storage.exchange.atif.read import read
+from tutti.storage.exchange.atif.write import write
+from tutti.storage.exchange.load import load
+from tutti.storage.exchange.stored import stored_trials
+from tutti.storage.exchange.trial import Trial
 
 TRAJECTORY: Record = {
     "schema_version": "ATIF-v1.6",

@@ -12,17 +12,17 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
-import storage
-from storage import catalog as cat
-from storage.exchange import inspect as inspect_import
-from storage.exchange.inspect import read
-from storage.exchange.inspect_export import write
-from storage.exchange.inspect_values import number_of
-from storage.exchange.load import load
-from storage.exchange.stored import stored_trials
-from storage.exchange.trial import Row, Trial
 from tests.storage.exchange.imported import taken
 from tests.storage.exchange.test_load import counts, trial
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage.exchange.inspect import read as inspect_import
+from tutti.storage.exchange.inspect.read import read
+from tutti.storage.exchange.inspect.values import number_of
+from tutti.storage.exchange.inspect.write import write
+from tutti.storage.exchange.load import load
+from tutti.storage.exchange.stored import stored_trials
+from tutti.storage.exchange.trial import Row, Trial
 
 log = pytest.importorskip("inspect_ai.log")
 

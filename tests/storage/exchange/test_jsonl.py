@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.exchange import jsonl
-from storage.exchange.chat import message_rows, tool_runs
-from storage.exchange.fields import Fields, Refused, take
-from storage.exchange.jsonl import document, records
-from storage.exchange.trial import Problem
+from tutti.storage.exchange import jsonl
+from tutti.storage.exchange.chat import message_rows, tool_runs
+from tutti.storage.exchange.fields import Fields, Refused, take
+from tutti.storage.exchange.jsonl import document, records
+from tutti.storage.exchange.trial import Problem
 
 
 def read(path: Path, data: bytes) -> tuple[list[tuple[int | None, Any]], list[str]]:

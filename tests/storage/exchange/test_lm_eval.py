@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.exchange.lm_eval import read
 from tests.storage.exchange.imported import (
     DROP,
     Record,
@@ -21,6 +20,7 @@ from tests.storage.exchange.imported import (
     write_json,
     write_lines,
 )
+from tutti.storage.exchange.lm_eval.read import read
 
 TIME = "2026-11-21T07-34-19.443863"
 SETTINGS = {"until": ["\n"], "do_sample": True, "temperature": 0.7, "max_gen_toks": 32}

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-import storage
-from storage.exchange.load import LISTED_PROBLEMS, Report, load
-from storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
-from storage.schemas import TABLES
+from tutti import storage
+from tutti.storage.exchange.load import LISTED_PROBLEMS, Report, load
+from tutti.storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
+from tutti.storage.schemas import TABLES
 
 CELL = Cell("run-1", "adder", "small", detail={"seed": 7})
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -23,8 +23,8 @@ WORKER = """
 import sys, time
 from pathlib import Path
 import storage
-from storage.exchange.load import load
-from storage.exchange.trial import Cell, Trial
+from tutti.storage.exchange.load import load
+from tutti.storage.exchange.trial import Cell, Trial
 def source():
     for n in range(60):
         yield Trial(Cell("r", "b", "m"), f"t{n}", messages=[{"role": "user", "content": "hi"}])

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.exchange.nemo_skills import read
-from storage.exchange.trial import Trial
 from tests.storage.exchange.imported import (
     DROP,
     Record,
@@ -21,6 +19,8 @@ from tests.storage.exchange.imported import (
     taken,
     write_lines,
 )
+from tutti.storage.exchange.nemo_skills.read import read
+from tutti.storage.exchange.trial import Trial
 
 T0 = 1_780_000_000.0
 

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.exchange.tau2 import STATUS, read
-from storage.exchange.trial import Trial
 from tests.storage.exchange.imported import (
     DROP,
     Record,
@@ -20,6 +18,8 @@ from tests.storage.exchange.imported import (
     taken,
     write_json,
 )
+from tutti.storage.exchange.tau2.read import STATUS, read
+from tutti.storage.exchange.trial import Trial
 
 REAL_TASKS = Path(__file__).parents[4] / "shared" / "data" / "tau2"
 AT = "2026-06-30T11:40:{:02d}.500000"

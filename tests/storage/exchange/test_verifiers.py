@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.exchange.trial import Trial
-from storage.exchange.verifiers import read
 from tests.storage.exchange.imported import (
     DROP,
     Record,
@@ -23,6 +21,8 @@ from tests.storage.exchange.imported import (
     write_json,
     write_lines,
 )
+from tutti.storage.exchange.trial import Trial
+from tutti.storage.exchange.verifiers.read import read
 
 T0 = 1_780_000_000.0
 METADATA = {

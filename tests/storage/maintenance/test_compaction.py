@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
-from storage.columns import SCHEMA_VERSION
-from storage.maintenance import compact, compaction
-from storage.maintenance.compaction import Compacted
-from storage.parts import write_part
-from storage.writer import settle
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage.columns import SCHEMA_VERSION
+from tutti.storage.maintenance import compact, compaction
+from tutti.storage.maintenance.compaction import Compacted
+from tutti.storage.parts import write_part
+from tutti.storage.writer import settle
 
 STORES = Path(__file__).parents[1] / "stores"
 

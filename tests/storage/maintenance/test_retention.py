@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
-from storage.maintenance import compact, expire, verify
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage.maintenance import compact, expire, verify
 
 CELL = {"benchmark": "b", "model": "m", "policy": "cap", "concurrency": 1, "repeat": 0}
 CELL |= {"position": 0, "task_set_id": "t", "index_id": "i", "samples": 1, "status": "finished"}

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import storage
-from storage import catalog as cat
-from storage import files
-from storage.maintenance import compact, verification, verify
-from storage.views import connect
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage import files
+from tutti.storage.maintenance import compact, verification, verify
+from tutti.storage.views import connect
 
 
 def part(home: storage.Home, table: str) -> Path:
@@ -194,5 +194,5 @@ def test_a_copied_store_is_hashed_once_and_then_opens_as_before(
     subprocess.run(["cp", "-r", str(filled.home.root), str(tmp_path / "copy")], check=True)
     home = storage.Home(tmp_path / "copy")
     storage.connect(home).close()
-    monkeypatch.setattr("storage.integrity.hashlib.sha256", None)
+    monkeypatch.setattr("tutti.storage.integrity.hashlib.sha256", None)
     storage.connect(home).close()

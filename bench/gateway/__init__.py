@@ -1,0 +1,1 @@
+"""The bench `gateway`: ``python -m bench.gateway``."""

@@ -1,0 +1,1 @@
+"""The bench `harness`: ``python -m bench.harness``."""

@@ -1,0 +1,1 @@
+"""The bench `load`: ``python -m bench.load``."""

@@ -1,0 +1,1 @@
+"""The bench `retrieval`: ``python -m bench.retrieval``."""

@@ -1,0 +1,1 @@
+"""The bench `scheduling`: ``python -m bench.scheduling``."""

@@ -1,0 +1,1 @@
+"""The bench `statistics`: ``python -m bench.statistics``."""

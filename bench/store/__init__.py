@@ -1,0 +1,1 @@
+"""The bench `store`: ``python -m bench.store``."""

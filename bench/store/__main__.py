@@ -1,0 +1,6 @@
+"""Run: ``python -m bench.store``."""
+
+from bench.store.run import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The verbs that judge: compare, gate, score."""

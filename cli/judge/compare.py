@@ -1,0 +1,124 @@
+"""`tutti compare`: two sweeps, cells, models or policies, task by task, with a verdict each."""
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tutti.cli.failures import UsageError, guarded
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from tutti.tasks.sweeps.judge.compare import Compared, Side
+
+INCONCLUSIVE = 3  # the exit code
+
+
+class Metric(StrEnum):
+    """What of an attempt is compared."""
+
+    score = "score"
+    cost_usd = "cost_usd"
+    working_s = "working_s"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(compare)
+
+
+def compare(
+    a: Annotated[str, typer.Argument(help="a sweep (id or name), cell, model or policy")],
+    b: Annotated[str, typer.Argument(help="what is judged against it")],
+    metric: Annotated[
+        Metric, typer.Option(help="costs and seconds are compared as a share")
+    ] = Metric.score,
+    margin: Annotated[
+        float, typer.Option(min=0, help="a difference within it is none: `same`")
+    ] = 0.05,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+) -> None:
+    """Judge B against A at every set-up both have, paired by task, Holm over all of them.
+
+    A name is looked for among cells, sweeps, models and policies, in this order; of several sweeps
+    the newest counts (of two models or policies the newest that measured both). Exit code 3 when
+    any verdict is inconclusive.
+    """
+
+    def work() -> bool:
+        from tutti import storage
+        from tutti.tasks.sweeps.judge.compare import compare_sides, find_pair
+
+        with storage.connect() as connection:
+            sides = find_pair(connection, a, b)
+            first, second = (known(connection, *each) for each in zip((a, b), sides, strict=True))
+            found = compare_sides(connection, first, second, metric.value, margin)
+        if not found:
+            raise UsageError(f"{a} and {b} have no set-up in common: see `tutti sweep status`")
+        if as_json:
+            typer.echo(json.dumps({"a": a, "b": b, "compared": [asdict(row) for row in found]}))
+        else:
+            _show(found, f"{b} against {a}, {metric.value}, 95 % intervals", margin)
+        return any(row.verdict == "inconclusive" for row in found)
+
+    if guarded(work):
+        raise typer.Exit(INCONCLUSIVE)
+
+
+def known(connection: "DuckDBPyConnection", name: str, side: "Side | None") -> "Side":
+    """The side if it was found. Raises UsageError with the sweeps that are there."""
+    if side is None:
+        rows = connection.execute("select distinct name from sweeps order by name").fetchall()
+        there = ", ".join(row[0] for row in rows) or "none yet; `tutti sweep run demo`"
+        raise UsageError(f"no cell, sweep, model or policy {name!r} with cells; sweeps: {there}")
+    return side
+
+
+def _show(found: "list[Compared]", title: str, margin: float) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title)
+    table.add_column("set-up", overflow="fold")
+    for head in ("tasks", "A", "B", "difference", "interval", "p", "Holm", "verdict"):
+        table.add_column(head, no_wrap=True, justify="left" if head == "verdict" else "right")
+    for row in found:
+        numbers = map(number, (row.mean_a, row.mean_b, row.difference))
+        table.add_row(
+            row.where, str(row.n), *numbers, interval(row.ci_low, row.ci_high), probability(row.p),
+            probability(row.p_holm), row.verdict,
+        )  # fmt: skip
+    console = Console()
+    console.print(table)
+    for row in found:
+        lost = row.lost_a + row.lost_b
+        notes = [row.reason]
+        if row.verdict == "inconclusive" and row.detectable is not None:
+            notes.append(f"as many tasks find a difference of {row.detectable:.3g}")
+        if row.n_only_a or row.n_only_b:
+            notes.append(f"{row.n_only_a + row.n_only_b} tasks on one side only")
+        if lost:
+            notes.append(f"{lost} samples lost to infrastructure")
+        console.print(f"{row.verdict}: {row.where}: {'; '.join(notes)}", soft_wrap=True)
+    console.print(f"`same` is within ±{margin:g}; interval, p: docs/statistics.md")
+
+
+def number(value: float | None) -> str:
+    """With three decimals, or four figures where it is small; a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2e}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Its ends; a dash for none."""
+    return "-" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
+def probability(p: Any) -> str:
+    """With three decimals, or what it is below; a dash for none."""
+    return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -1,0 +1,99 @@
+"""`tutti gate`: whether a sweep reaches what a file asks of it; the verdicts are kept."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tutti.cli.failures import UsageError, guarded
+from tutti.cli.judge.compare import INCONCLUSIVE, interval, known, number
+
+if TYPE_CHECKING:
+    from tutti.tasks.sweeps.judge.gates import Outcome
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(gate)
+
+
+def gate(
+    file: Annotated[
+        Path | None, typer.Argument(help="YAML: `gates`, and `baseline` for margins")
+    ] = None,
+    sweep: Annotated[str, typer.Argument(help="a sweep (id or name), cell, model or policy")] = "",
+    baseline: Annotated[
+        str, typer.Option(help="what margins refer to, instead of the file's `baseline`")
+    ] = "",
+    accept: Annotated[
+        str, typer.Option(help="instead: make this night (nightly-2026-11-21) the next baseline")
+    ] = "",
+    why: Annotated[str, typer.Option(help="of --accept: the reason, which is kept")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+) -> None:
+    """Judge a sweep by the gates of a file, and keep the verdicts in the table `verdicts`.
+
+    Exit code 0 when all gates passed, 3 when one failed or is inconclusive.
+    """
+
+    def work() -> bool:
+        if accept:
+            _accept(accept, why, as_json)
+            return True
+        if file is None or not sweep:
+            raise UsageError("name a file of gates and a sweep; or a night: --accept NIGHT --why")
+        from tutti import storage
+        from tutti.tasks.sweeps.judge.compare import find_pair
+        from tutti.tasks.sweeps.judge.gates import check_gates, enter_verdicts, read_gates
+
+        asked = read_gates(file)
+        with storage.open_catalog() as catalog:
+            with storage.connect(catalog.home) as connection:
+                named = baseline or asked.baseline or sweep
+                of_baseline, of_sweep = find_pair(connection, named, sweep)
+                side = known(connection, sweep, of_sweep)
+                against = None if named == sweep else known(connection, named, of_baseline)
+                found = check_gates(connection, asked.gates, side, against)
+            enter_verdicts(catalog, side, found)
+        if as_json:
+            rows = [asdict(each) | {"gate": str(each.gate)} for each in found]
+            typer.echo(
+                json.dumps({"sweep": sweep, "baseline": against and against.name, "gates": rows})
+            )
+        else:
+            _show(found)
+        return all(each.status == "passed" for each in found)
+
+    if not guarded(work):
+        raise typer.Exit(INCONCLUSIVE)
+
+
+def _accept(night: str, why: str, as_json: bool) -> None:
+    from tutti.storage import open_catalog
+    from tutti.tasks.nights import record as night_record
+
+    with open_catalog() as catalog:
+        record = night_record.accept(catalog, night, why)
+    if as_json:
+        typer.echo(json.dumps({"night": night, "accepted": record.accepted}))
+    else:
+        typer.echo(f"{night} ({record.verdict}) is accepted {record.accepted}")
+
+
+def _show(found: "list[Outcome]") -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for head in ("gate", "set-up"):
+        table.add_column(head, overflow="fold")
+    for head in ("", "value", "interval"):
+        table.add_column(head, no_wrap=True)
+    table.add_column("reason", overflow="fold")
+    for each in found:
+        numbers = number(each.value), interval(each.low, each.high)
+        table.add_row(str(each.gate), each.where, each.status, *numbers, each.reason)
+    Console().print(table)

@@ -1,0 +1,134 @@
+"""`tutti score`: score a stored sweep again, say what flipped, and compare with labels."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tutti.cli.failures import guarded
+from tutti.tasks.project import MODELS
+
+if TYPE_CHECKING:
+    from tutti.tasks.scoring.statistics.intervals import Interval
+    from tutti.tasks.sweeps.judge.labels import Labelled
+    from tutti.tasks.sweeps.judge.rescore import Rescored
+
+SHOWN = 20  # flips that are printed
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(score)
+
+
+def score(
+    sweep: Annotated[
+        str, typer.Argument(help="a sweep's id or name; the last one if left out")
+    ] = "",
+    scorer: Annotated[
+        str | None, typer.Option(help="another scorer than the benchmark's, by name")
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="a model of the registry that judges the answers")
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="compare with people's: JSONL of attempt_id, correct"
+        ),
+    ] = None,
+    models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+) -> None:
+    """Score what a sweep's attempts said again; old scores are kept.
+
+    Nothing is asked but the judge, where one is named. With --labels alone the newest scores are
+    compared with them as they are.
+    """
+
+    def work() -> None:
+        from tutti.cli.local import find_sweep
+        from tutti.storage import open_catalog
+
+        with open_catalog() as catalog:
+            sweep_id = find_sweep(catalog, sweep)
+            found = compared = None
+            if labels is None or scorer is not None or judge is not None:
+                found = _rescored(sweep_id, catalog, scorer, judge, models, as_json)
+            if labels is not None:
+                from tutti.tasks.sweeps.judge.labels import compare_labels
+
+                compared = compare_labels(sweep_id, labels, catalog)
+        typer.echo(_as_json(found, compared) if as_json else _as_text(found, compared))
+
+    guarded(work)
+
+
+def _rescored(
+    sweep_id: str, catalog: Any, scorer: str | None, judge: str | None, models: Path, quiet: bool
+) -> "Rescored":
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from tutti.tasks.sweeps.judge.score import score_sweep
+
+    with Progress(transient=True, disable=quiet, console=Console(stderr=True)) as shown:
+        bar = shown.add_task("scoring")
+
+        def show(done: int, total: int) -> None:
+            shown.update(bar, completed=done, total=total)
+
+        return asyncio.run(score_sweep(sweep_id, catalog, scorer, judge, models, show))
+
+
+def _as_json(found: "Rescored | None", compared: "Labelled | None") -> str:
+    told: dict[str, object] = {}
+    if found is not None:
+        told = {"scored": found.scored, "flipped": found.flipped, "failed": found.failed}
+    if compared is not None:
+        told["unscored"], told["scorers"] = compared.unscored, compared.scorers
+        told["labels"] = None if compared.agreement is None else compared.agreement._asdict()
+    return json.dumps(told)
+
+
+def _as_text(found: "Rescored | None", compared: "Labelled | None") -> str:
+    lines = [] if found is None else _flips(found)
+    return "\n".join(lines if compared is None else [*lines, *_agreement(compared)])
+
+
+def _flips(found: "Rescored") -> list[str]:
+    lines = [f"{found.scored} attempts scored, {len(found.flipped)} flipped"]
+    for flip in found.flipped[:SHOWN]:
+        was, now = ("right" if flip[name] else "wrong" for name in ("before", "now"))
+        lines.append(f"  {flip['attempt_id']}  {was} -> {now}  {flip['answer']!r:.60}")
+    if (more := len(found.flipped) - SHOWN) > 0:
+        lines.append(f"  and {more} more; --json lists all")
+    if found.failed:
+        first = next(iter(found.failed.items()))
+        lines.append(f"{len(found.failed)} could not be scored; the first: {first[0]}: {first[1]}")
+    return lines
+
+
+def _agreement(compared: "Labelled") -> list[str]:
+    left_out = f"{compared.unscored} labelled attempts have no score" if compared.unscored else ""
+    found = compared.agreement
+    if found is None:
+        return [left_out]
+    shown = [
+        f"{', '.join(compared.scorers)} against labels, n = {found.n}",
+        f"  agreement  {_share(found.agreement)}  {_interval(found.agreement_interval)}",
+        f"  kappa      {_share(found.kappa)}  {_interval(found.kappa_interval)}",
+        f"  precision  {_share(found.precision)}",
+        f"  recall     {_share(found.recall)}",
+    ]
+    return [*shown, left_out] if left_out else shown
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _interval(interval: "Interval | None") -> str:
+    return "" if interval is None else f"({interval[0]:.3f} to {interval[1]:.3f})"

@@ -1,0 +1,168 @@
+"""`tutti models`: the registry's entries, whether their keys are there, and whether they answer.
+
+In: the registry file. Out: what each entry says; never a key. `--check` asks each endpoint for its
+list of models, as the gateway would (same path, same key), and looks for a checkpoint's weights.
+"""
+
+import asyncio
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tutti.cli.failures import FAILED, guarded
+from tutti.tasks.project import MODELS
+
+if TYPE_CHECKING:
+    from tutti.tasks.serving import Model
+    from tutti.tasks.serving.wire.whole import Answer
+
+ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # its own routes want one named
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("models")(show_models)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model, as it is shown."""
+
+    name: str
+    provider: str
+    where: str
+    """Its endpoint, or the folder of its weights."""
+    served_name: str
+    dialect: str
+    context_tokens: int
+    tools: bool
+    thinking: bool | None
+    api_key_env: str | None
+    key: str
+    """``set``, ``missing`` or ``none`` where it needs none."""
+    ok: bool | None = None
+    """Whether it answered; None where it was not asked."""
+    found: str = ""
+
+
+def show_models(
+    models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
+    check: Annotated[
+        bool, typer.Option("--check", help="ask each endpoint; 1 if one fails")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+) -> None:
+    """List the registry's models: provider, endpoint, dialect, context, tools, key there or not."""
+
+    def work() -> None:
+        from tutti.tasks.serving import read_registry
+
+        registry = read_registry(models)
+        entries = [entry_of(name, model) for name, model in registry.items()]
+        if check:
+            entries = asyncio.run(_checked(entries, registry))
+        if as_json:
+            typer.echo(json.dumps([asdict(entry) for entry in entries]))
+        else:
+            typer.echo("\n".join(map(_text, entries)))
+        if any(entry.ok is False for entry in entries):
+            raise typer.Exit(FAILED)
+
+    guarded(work)
+
+
+def entry_of(name: str, model: "Model") -> Entry:
+    """What the registry and the environment say of a model."""
+    key = "none"
+    if model.api_key_env is not None:
+        key = "set" if os.environ.get(model.api_key_env, "").strip() else "missing"
+    return Entry(
+        name,
+        model.provider,
+        model.endpoint or str(model.checkpoint),
+        model.served_name or name,
+        model.dialect,
+        model.context_tokens,
+        model.tools,
+        model.thinking,
+        model.api_key_env,
+        key,
+    )
+
+
+async def _checked(entries: list[Entry], registry: "dict[str, Model]") -> list[Entry]:
+    """All at once: each has its own few seconds."""
+    return list(await asyncio.gather(*(_check(each, registry[each.name]) for each in entries)))
+
+
+async def _check(entry: Entry, model: "Model") -> Entry:
+    from pydantic import ValidationError
+
+    from tutti.cli.failures import message_of
+    from tutti.tasks.serving import RegistryError, checkpoint_id
+    from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
+
+    if model.endpoint is None:
+        try:
+            checkpoint_id(model)
+        except RegistryError as error:
+            return replace(entry, ok=False, found=str(error))
+        return replace(entry, ok=True, found="the weights are there")
+    try:
+        endpoint = Endpoint.make(
+            EndpointConfig.of_model(model, model.endpoint, entry.name, entry.served_name)
+        )
+    except ValidationError as error:
+        return replace(entry, ok=False, found=message_of(error))
+    except ValueError as error:
+        return replace(entry, ok=False, found=str(error))
+    # By the rule for messages where the path decides: Anthropic's own routes, of which this is one.
+    headers = endpoint.authorize([(b"Accept", b"*/*")], own_tokens=False, path=b"/v1/messages")
+    if model.provider == "anthropic":
+        headers = [*headers, ANTHROPIC_VERSION]
+    try:
+        answer = await endpoint.ask(b"GET", b"/v1/models", headers=headers)
+    except ProbeFailed as error:
+        return replace(entry, ok=False, found=f"does not answer: {error}")
+    finally:
+        await endpoint.origin.close()
+    ok, found = _verdict(answer, entry.served_name, model.metrics)
+    return replace(entry, ok=ok, found=found)
+
+
+def _verdict(answer: "Answer", served: str, engine: bool) -> tuple[bool, str]:
+    """Whether it can be called, by what it says of its models. Only an engine's list is whole:
+    others leave out aliases and deployments, or have none."""
+    if answer.status in (401, 403):
+        return False, f"refuses the key (HTTP {answer.status})"
+    if answer.status == 404 and not engine:
+        return True, "answers; it lists no models"
+    if answer.status != 200:
+        return False, f"answers with HTTP {answer.status}"
+    try:
+        names = [str(each["id"]) for each in json.loads(answer.body)["data"]]
+    except (ValueError, KeyError, TypeError) as error:
+        return False, f"its list of models makes no sense: {error!r}"
+    if served in names:
+        return True, f"serves {served}"
+    some = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    return not engine, f"answers; {served} is not in its list ({some or 'empty'})"
+
+
+def _text(entry: Entry) -> str:
+    """A few short lines: a table of all this is wider than most terminals."""
+    tools = "tools" if entry.tools else "no tools" if entry.dialect == "openai" else "tools as text"
+    said = [f"dialect {entry.dialect}", f"{entry.context_tokens:,} tokens", tools]
+    if entry.thinking is not None:
+        said.append(f"thinking {'on' if entry.thinking else 'off'}")
+    if entry.served_name != entry.name:
+        said.insert(0, f"serves {entry.served_name}")
+    said.append("no key" if entry.api_key_env is None else f"{entry.api_key_env} {entry.key}")
+    lines = [f"{entry.name}  {entry.provider}  {entry.where}", f"    {', '.join(said)}"]
+    if entry.ok is not None:
+        lines.append(f"    {'ok' if entry.ok else 'FAILED'}: {entry.found}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""The machine: doctor, Prefect's server, its deployments."""

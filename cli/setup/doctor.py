@@ -1,0 +1,399 @@
+"""What this machine has and lacks for tutti: the logic behind `tutti doctor`.
+
+In: the store, the project, the models environment's Python. Out: `Check`s, each with what was found
+and the command that mends it. To add one: a function from `Place` to `Finding`, a line in `PROBES`.
+
+A probe runs in a thread with a time bound: a dead disk costs its own row and not the report.
+"""
+
+import json
+import os
+import platform
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Status = Literal["ok", "warning", "missing"]
+
+PACKAGES = ("prefect", "duckdb", "pyarrow", "sqlalchemy", "faiss", "aiohttp", "starlette")
+PROVIDERS = ("OPENAI", "AZURE_OPENAI", "ANTHROPIC", "TOGETHER", "NEBIUS", "TAVILY")
+PROVIDER_KEYS = tuple(f"{provider}_API_KEY" for provider in PROVIDERS)
+PREFECT_PORT = 4200
+PYTHON = (3, 11)
+MIN_CORES = 2  # an engine and the gateway at once; with one core they slow each other's timings
+MIN_MEMORY_GB = 4.0  # not measured: room for a small vLLM engine, a Prefect server and the platform
+MIN_DISK_GB = 2.0  # a demo's tables, checkpoint and logs, with room to spare
+IMPORT_BOUND_S = 60.0  # vLLM takes 11 s from a cold disk cache on two cores; a busy laptop longer
+COMMAND_BOUND_S = 10.0  # nvidia-smi takes seconds where the driver sleeps between uses
+HTTP_BOUND_S = 3.0  # the server is on this machine
+PROBE_BOUND_S = 20.0  # any other probe takes milliseconds; a sleeping or dead disk takes longer
+GRACE_S = 5.0  # a probe that bounds its own command ends it and reports within this
+
+# Imports what it is given. Its answer is its last line: imports print too.
+_IMPORT_SCRIPT = """
+import importlib, json, sys
+works, fails = {}, {}
+for name in sys.argv[1:]:
+    try:
+        works[name] = str(importlib.import_module(name).__version__)
+    except Exception as error:
+        fails[name] = f"{type(error).__name__}: {error}"[:200]
+cuda = "torch" in works and sys.modules["torch"].cuda.is_available()
+print()
+print(json.dumps([works, fails, cuda]))
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the report."""
+
+    name: str
+    """What was looked at."""
+    status: Status
+    """"warning": works, with something to know; "missing": absent or broken."""
+    found: str
+    """What is there, in words."""
+    mend: str = ""
+    """The command that mends it; empty where nothing is to be done."""
+    required: bool = True
+    """Whether tutti cannot do its work without it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to look."""
+
+    home: Path  # the store; need not exist
+    project: Path  # the folder with assets/ and deployments/
+    models_python: Path
+    quick: bool = False  # leave out the import of vLLM
+
+
+class Finding(NamedTuple):
+    """What a probe says."""
+
+    status: Status
+    found: str
+    mend: str = ""
+
+
+class Probe(NamedTuple):
+    """One thing to look at."""
+
+    name: str
+    look: Callable[[Place], Finding]
+    required: bool = True
+    bound_s: float = PROBE_BOUND_S
+
+
+def look_python(place: Place) -> Finding:
+    """This Python: the version that tutti is tested with."""
+    found = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info[:2] == PYTHON:
+        return Finding("ok", found)
+    status: Status = "missing" if sys.version_info < PYTHON else "warning"
+    return Finding(status, f"{found}; tutti is tested with 3.11", "make setup")
+
+
+def look_packages(place: Place) -> Finding:
+    """The platform's packages, imported for real: a wheel can be installed and still not load."""
+    versions, failures, _ = _import_in(sys.executable, PACKAGES)
+    if failures:
+        return Finding("missing", f"{failures}; {versions}".strip("; "), "make setup")
+    return Finding("ok", versions)
+
+
+def look_models(place: Place) -> Finding:
+    """The models environment: vLLM and torch import there, and see the GPU if there is one."""
+    python = shutil.which(place.models_python)
+    if python is None:
+        found = f"no Python at {place.models_python}"
+        return Finding("missing", found, "make setup, or TUTTI_MODELS_PYTHON=/path/to/python")
+    if place.quick:
+        return Finding("ok", f"{python}; the import of vLLM was not tried (quick)")
+    versions, failures, cuda = _import_in(python, ("vllm", "torch"))
+    if failures:
+        return Finding("missing", f"{python}: {failures}", "make setup")
+    found = f"{versions}, CUDA {'available' if cuda else 'not available'}"
+    if shutil.which("nvidia-smi") and not cuda:
+        return Finding("warning", f"{found}, though nvidia-smi is here", "make setup")
+    return Finding("ok", found)
+
+
+def look_cores(place: Place) -> Finding:
+    """The cores this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # may be fewer than are there; not on macOS
+    cores = len(allowed(0)) if allowed else os.cpu_count() or 1
+    if cores < MIN_CORES:
+        return Finding("warning", f"{cores}; {MIN_CORES} are advised", "use a larger machine")
+    return Finding("ok", str(cores))
+
+
+def look_memory(place: Place) -> Finding:
+    """The machine's memory."""
+    memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    found = f"{memory_gb:.1f} GB"
+    if memory_gb < MIN_MEMORY_GB:
+        return Finding("warning", f"{found}; {MIN_MEMORY_GB:g} are advised", "use a larger machine")
+    return Finding("ok", found)
+
+
+def look_gpu(place: Place) -> Finding:
+    """NVIDIA GPUs, as nvidia-smi tells them."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        mend = "edit deployments/models.yaml (name a GPU box's endpoint)"
+        return Finding("warning", "no nvidia-smi: small models only, on the CPU", mend)
+    query = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
+    lines, failure = _ask([program, *query], COMMAND_BOUND_S)
+    if failure:
+        return Finding("warning", f"nvidia-smi: {failure}", "nvidia-smi -L")
+    return Finding("ok", "; ".join(lines))
+
+
+def look_home(place: Place) -> Finding:
+    """Whether the store can be written; makes no folder."""
+    folder = _nearest(place.home)
+    try:
+        # Written for real: permission bits say nothing of quotas and read-only mounts.
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"tutti doctor")  # its closing flushes, and raises when that fails
+    except OSError as error:
+        found = f"{folder} cannot be written: {error.strerror or error}"
+        return Finding("missing", found, "TUTTI_HOME=/other/disk")
+    return Finding("ok", f"{place.home} can be {'written' if place.home.exists() else 'made'}")
+
+
+def look_disk(place: Place) -> Finding:
+    """Free space where the store is or will be."""
+    free_gb = shutil.disk_usage(_nearest(place.home)).free / 1e9
+    found = f"{free_gb:.1f} GB free"
+    if free_gb < MIN_DISK_GB:
+        return Finding("missing", f"{found}; {MIN_DISK_GB:g} needed", "TUTTI_HOME=/other/disk")
+    return Finding("ok", found)
+
+
+def look_port(place: Place) -> Finding:
+    """Prefect's port: free, or a healthy Prefect server is there already."""
+    import http.client  # here: it loads slowly; not urllib: that obeys a proxy's variables
+
+    where = f"127.0.0.1:{PREFECT_PORT}"
+    connection = http.client.HTTPConnection(where, timeout=HTTP_BOUND_S)
+    try:
+        connection.request("GET", "/api/health")
+        response = connection.getresponse()
+        healthy = response.status == 200 and response.read(64).strip() == b"true"
+    except ConnectionRefusedError:
+        return Finding("ok", f"{where} is free")
+    except (OSError, http.client.HTTPException):
+        healthy = False
+    finally:
+        connection.close()
+    if healthy:
+        return Finding("ok", f"a healthy Prefect server is at {where}")
+    found = f"{where} is taken by something else than a healthy Prefect server"
+    return Finding("warning", found, "PREFECT_SERVER_API_PORT=4201 prefect server start")
+
+
+def look_sandbox(place: Place) -> Finding:
+    """The strongest walls that a program written by a model gets here."""
+    try:
+        # Here, not at the top: it loads asyncio and probes by running a program.
+        from tutti.tasks.sandbox import strongest_level
+    except ImportError as error:
+        return Finding("missing", f"tutti.tasks.sandbox does not import: {error}", "make setup")
+    level = strongest_level()
+    if level == "limits":
+        found = f"{level}: a fence, not a wall; models' programs run only with --unsafe-sandbox"
+        return Finding("warning", found, "apt-get install bubblewrap")
+    return Finding("ok", level)
+
+
+def look_checkpoint(place: Place) -> Finding:
+    """The pocket checkpoint that ships with tutti: whole weights, and a card."""
+    folder, mend = place.project / "assets" / "pocket", "git checkout -- assets/pocket"
+    weights = folder / "model.safetensors"
+    if flaw := _safetensors_flaw(weights):
+        return Finding("missing", f"{weights}: {flaw}", mend)
+    cards = sorted(folder.glob("card.*")) or sorted(folder.glob("README.md"))
+    if not cards:
+        return Finding("missing", f"weights, but no card in {folder}", mend)
+    return Finding("ok", f"{weights.stat().st_size / 1e6:.1f} MB, with {cards[0].name}")
+
+
+def look_registry(place: Place) -> Finding:
+    """The model registry parses and names a model."""
+    from tutti.tasks.config import read_document
+    from tutti.tasks.serving.errors import RegistryError
+
+    path = place.project / "deployments" / "models.yaml"
+    try:
+        content = read_document(path, RegistryError).content
+    except FileNotFoundError:
+        return Finding("missing", f"no {path}", "git checkout -- deployments")
+    except RegistryError as error:
+        return Finding("missing", str(error), f"edit {path}")
+    models = content.get("models") if isinstance(content, dict) else None
+    if not (isinstance(models, dict) and models):
+        return Finding("missing", f"{path} names no models under `models:`", f"edit {path}")
+    return Finding("ok", f"{len(models)} named: {', '.join(map(str, models))}")
+
+
+def look_keys(place: Place) -> Finding:
+    """Which providers' keys are set; never what they are."""
+    present = [name for name in PROVIDER_KEYS if os.environ.get(name)]
+    found = ", ".join(f"{k} {'set' if k in present else 'not set'}" for k in PROVIDER_KEYS)
+    if present:
+        return Finding("ok", found)
+    return Finding("warning", found, "export OPENAI_API_KEY=… (only for an outside provider)")
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe("Python", look_python),
+    Probe("platform packages", look_packages, bound_s=IMPORT_BOUND_S + GRACE_S),
+    # Not required: who brings an endpoint never needs it.
+    Probe("models environment", look_models, required=False, bound_s=IMPORT_BOUND_S + GRACE_S),
+    Probe("cores", look_cores, required=False),
+    Probe("memory", look_memory, required=False),
+    Probe("GPU", look_gpu, required=False),
+    Probe("home", look_home),
+    Probe("disk", look_disk),
+    Probe("Prefect port", look_port, required=False),
+    Probe("sandbox", look_sandbox),
+    Probe("pocket checkpoint", look_checkpoint),
+    Probe("model registry", look_registry),
+    Probe("provider keys", look_keys, required=False),
+)
+
+
+def examine(home: Path, project: Path, models_python: Path, quick: bool = False) -> list[Check]:
+    """Run every probe, all at once, each within its bound; `quick` leaves out the vLLM import."""
+    place = Place(home, project, models_python, quick)
+    started_s, checks = time.monotonic(), []
+    running = [(probe, *_start(probe, place)) for probe in PROBES]
+    for probe, thread, findings in running:
+        thread.join(max(0.0, started_s + probe.bound_s - time.monotonic()))
+        late = Finding("missing", f"no answer within {probe.bound_s:g} s", "tutti doctor --quick")
+        status, found, mend = findings[0] if findings else late
+        checks.append(Check(probe.name, status, found, mend, probe.required))
+    return checks
+
+
+def render(checks: Sequence[Check]) -> "Table":
+    """The report as a table for people."""
+    from rich.table import Table
+    from rich.text import Text  # not str: brackets in a path would be read as markup
+
+    colours = {"ok": "green", "warning": "yellow", "missing": "red"}
+    table = Table()
+    for heading in ("check", "status", "found", "to mend"):
+        table.add_column(heading, overflow="fold")  # a path or a command cut short is no use
+    for check in checks:
+        lacking = check.status == "missing" and not check.required
+        status = Text("missing (optional)" if lacking else check.status)
+        status.stylize("yellow" if lacking else colours[check.status])
+        table.add_row(check.name, status, Text(check.found), Text(check.mend))
+    return table
+
+
+def as_json(checks: Sequence[Check]) -> list[dict[str, str | bool]]:
+    """The report for programs."""
+    return [asdict(check) for check in checks]
+
+
+def exit_code(checks: Sequence[Check]) -> int:
+    """1 when something required is missing, else 0."""
+    return int(any(check.required and check.status == "missing" for check in checks))
+
+
+def _start(probe: Probe, place: Place) -> tuple[threading.Thread, list[Finding]]:
+    """Start a probe; its finding appears in the list. A daemon: a stuck one must not hold us up."""
+    findings: list[Finding] = []
+
+    def run() -> None:
+        try:
+            findings.append(probe.look(place))
+        except Exception as error:  # a report that dies on what it should report is no use
+            found = f"the check itself failed: {type(error).__name__}: {error}"
+            findings.append(Finding("missing", found, "report this as a bug"))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, findings
+
+
+def _ask(command: list[str], bound_s: float) -> tuple[list[str], str]:
+    """The lines a command prints, at least one; or none, and why.
+
+    Past its bound, the command and what it started are killed.
+    """
+    # It gets no key: then none can be in what it prints.
+    env = {name: value for name, value in os.environ.items() if name not in PROVIDER_KEYS}
+    env |= {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
+    pipes: dict[str, Any] = {"stdin": DEVNULL, "stdout": PIPE, "stderr": PIPE, "errors": "replace"}
+    try:
+        process = Popen(command, env=env, start_new_session=True, **pipes)
+    except OSError as error:
+        return [], error.strerror or str(error)
+    try:
+        output, errors = process.communicate(timeout=bound_s)
+    except TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # its children hold the pipes too
+        process.communicate()
+        return [], f"no answer within {bound_s:g} s"
+    lines = [line for line in output.splitlines() if line.strip()]
+    if process.returncode or not lines:
+        last = [*lines, *errors.strip().splitlines()][-1:] or ["it printed nothing"]
+        return [], f"exit status {process.returncode}: {last[0][:200]}"
+    return lines, ""
+
+
+def _import_in(python: str, packages: Sequence[str]) -> tuple[str, str, bool]:
+    """Versions of what imports, what does not and why, and whether torch finds CUDA.
+
+    In a process of its own, which can be stopped; an import in ours cannot.
+    """
+    lines, failure = _ask([python, "-c", _IMPORT_SCRIPT, *packages], IMPORT_BOUND_S)
+    if failure:
+        return "", f"imports failed: {failure}", False
+    works, fails, cuda = json.loads(lines[-1])
+    versions = ", ".join(f"{name} {version}" for name, version in works.items())
+    failures = ", ".join(f"{name} does not import ({why})" for name, why in fails.items())
+    return versions, failures, bool(cuda)
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists: what it will be made in."""
+    tried = (path.absolute(), *path.absolute().parents)
+    return next(p for p in tried if os.path.exists(p))  # not Path.exists: raises where not allowed
+
+
+def _safetensors_flaw(path: Path) -> str:
+    """Why the file is not whole safetensors, or nothing. Reads its header only.
+
+    A cut download and a Git LFS pointer both have the right name; the length tells.
+    """
+    if not path.is_file():
+        return "no such file"
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header_size = int.from_bytes(file.read(8), "little")
+        header = file.read(header_size) if header_size < size else b""
+    try:
+        entries = [entry for name, entry in json.loads(header).items() if name != "__metadata__"]
+        whole = 8 + header_size + max(entry["data_offsets"][1] for entry in entries)
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return f"{size} bytes that are no safetensors file"
+    return "" if size == whole else f"{size} bytes where its header says {whole}"

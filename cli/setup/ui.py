@@ -1,0 +1,157 @@
+"""Prefect's server, a worker for each pool and the deployments of prefect.yaml, until Ctrl-C.
+
+Run: ``make ui``, or ``python -m tutti.cli.setup.ui [--port 4201]``. In: TUTTI_HOME, whose folder
+`prefect` keeps the history, and PREFECT_SERVER_API_PORT. Out: the UI's address, and nothing left
+running: every child ends with this process, even when it is killed.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tutti.cli.failures import UsageError
+from tutti.cli.setup.deployments import automate, written
+from tutti.cli.setup.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
+from tutti.storage import Catalog, StoreError, open_catalog
+from tutti.tasks.project import PROJECT
+from tutti.tasks.serving import Child, PortTaken, ServingError, claim_port
+from tutti.tasks.sweeps.errors import SuiteError
+
+PORT = 4200  # the next one is the reports': a browser opens no file:// link on Prefect's pages
+POOLS = {"cpu": 1, "gpu": 1}  # flow runs at once: two sweeps would measure each other
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+GUIDE = """
+[bold green]{url}[/] shows the flow runs of {home}
+
+  run a sweep   {url}/deployments -> eval-sweep -> Run -> Custom run -> Submit
+  results       the run's page, tab Artifacts; reports are also at {reports}
+  every night   {schedule}, while this runs: {url}/deployments -> nightly
+  logs          {logs}
+
+Ctrl-C ends the server, the workers and what they run."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until a signal (0); 1 when a child ends or a port is taken."""
+    parser = argparse.ArgumentParser(prog="python -m tutti.cli.setup.ui", description=__doc__)
+    default = int(os.environ.get("PREFECT_SERVER_API_PORT") or PORT)
+    parser.add_argument("--port", type=int, default=default, help="the UI's port (%(default)s)")
+    port: int = parser.parse_args(arguments).port
+    console = Console(highlight=False, soft_wrap=True)
+    for number in SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        claim_port(port), claim_port(port + 1)
+        with open_catalog() as catalog, ExitStack() as stack:
+            _serve(port, catalog, stack, console)
+    except KeyboardInterrupt:
+        console.print("ended; the history is kept")
+        return 0
+    except PortTaken as error:
+        hint = f"another pair of ports: PREFECT_SERVER_API_PORT={port + 2} make ui"
+        print(f"tutti ui: {str(error).split(';')[0]}; stop it, or take {hint}", file=sys.stderr)
+    except (ServingError, StoreError, SuiteError, UsageError) as error:
+        print(f"tutti ui: {error}", file=sys.stderr)
+    return 1
+
+
+def child_environment(port: int, home: Path) -> dict[str, str]:
+    """What the server, the workers and the flow runs get on top of this process's environment."""
+    environment = ENVIRONMENT | {
+        "PREFECT_HOME": str(home / "prefect"),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_API_PORT": str(port),  # the UI's pages ask for their data there
+        "PREFECT_WORKER_QUERY_SECONDS": "2",
+        "PREFECT_LOGGING_LEVEL": "INFO",  # a run's page shows its stages as they end
+        "PYTHONPATH": str(PROJECT),
+        "TUTTI_PROJECT": str(PROJECT),  # prefect.yaml: where flow runs start
+        "TUTTI_HOME": str(home),
+        "TUTTI_ARTIFACTS_URL": f"http://127.0.0.1:{port + 1}",
+    }
+    if os.environ.get("TUTTI_MODELS_PYTHON"):  # else a run takes the project's own
+        environment["TUTTI_MODELS_PYTHON"] = os.path.abspath(os.environ["TUTTI_MODELS_PYTHON"])
+    return environment
+
+
+def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> None:
+    """Start everything and watch it. Raises ServingError when a child ends."""
+    home = catalog.home
+    environment = child_environment(port, home.root)
+    api = environment["PREFECT_API_URL"]
+    file, night = written(PROJECT, home.root / "prefect")
+
+    def start(role: str, *words: str) -> Child:
+        command = [sys.executable, "-m", *words]
+        child = stack.enter_context(Child(role, command, environment, catalog))
+        # Called before the child is stopped: a second Ctrl-C must not cut the clearing up short.
+        stack.callback(lambda: [signal.signal(number, signal.SIG_IGN) for number in SIGNALS])
+        return child
+
+    console.print("starting the server, workers and deployments (about 20 s) …")
+    there = ("--host", "127.0.0.1", "--port", str(port))
+    server = start("prefect", "prefect", "server", "start", *there)
+    home.artifacts.mkdir(parents=True, exist_ok=True)
+    there = ("--bind", "127.0.0.1", "--directory", str(home.artifacts))
+    reports = start("reports", "http.server", str(port + 1), *there)
+    server.wait_ready(lambda: _ask(f"{api}/health") is True, READY_TIMEOUT_S)
+    _close_orphans(api)
+    workers = {}
+    for pool, limit in POOLS.items():  # a worker makes its pool when there is none
+        words = ["--pool", pool, "--type", "process", "--name", pool, "--limit", str(limit)]
+        workers[pool] = start(f"worker-{pool}", "prefect", "worker", "start", *words)
+    for pool, worker in workers.items():
+        worker.wait_ready(partial(_ask, f"{api}/work_pools/{pool}"), READY_TIMEOUT_S)
+    words = ["deploy", "--all", "--prefect-file", str(file)]
+    deploy = start("deploy", "prefect", "--no-prompt", *words)
+    while deploy.poll() is None:
+        time.sleep(0.5)
+    if deploy.poll():
+        raise ServingError(f"prefect.yaml was not registered:\n{deploy.log_tail()}")
+    if not automate(api, _ask):
+        console.print("[yellow]no automation for worse nights: the server did not take it[/]")
+    url, pages = api.removesuffix("/api"), environment["TUTTI_ARTIFACTS_URL"]
+    when = f"{night.schedule} ({night.timezone})" if night.schedule else "by hand"
+    told = {"home": home.root, "logs": home.logs, "schedule": when}
+    console.print(GUIDE.format(url=url, reports=pages, **told))
+    while True:
+        for child in (server, reports, *workers.values()):
+            child.check()
+        time.sleep(0.5)
+
+
+def _close_orphans(api: str) -> None:
+    """Runs that a killed server left as running would be so for ever, and hold their slots."""
+    open_states = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
+    asked = {"flow_runs": {"state": open_states}, "work_pools": {"name": {"any_": list(POOLS)}}}
+    message = "`make ui` ended during this run; run it again, what is finished is kept"
+    state = {"type": "CRASHED", "name": "Crashed", "message": message}
+    for run in _ask(f"{api}/flow_runs/filter", asked) or []:
+        _ask(f"{api}/flow_runs/{run['id']}/set_state", {"state": state})
+
+
+def _ask(url: str, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
+    """The decoded answer, of an empty one ""; None while there is none or it is an error."""
+    data = None if body is None else json.dumps(body).encode()
+    kind = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, kind, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=5.0) as response:
+            return json.loads(response.read() or '""')
+    except (urllib.error.URLError, OSError):
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""`tutti sql`: statements, the prompt and the formats of results."""

@@ -1,0 +1,1 @@
+"""The verbs of the store: import, export, view, lineage, compact, verify, expire."""

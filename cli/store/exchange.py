@@ -1,0 +1,358 @@
+"""`tutti import`, `tutti export` and `tutti view`: other programs' logs in, ours out.
+
+In: paths, or which attempts. Out: one line of counts on standard output (or JSON), each problem as
+``file:line: field: reason`` on standard error.
+"""
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tutti.cli.failures import guarded
+from tutti.cli.store import summaries
+
+if TYPE_CHECKING:
+    from tutti.storage import Catalog
+    from tutti.storage.exchange import Imported, Trial
+    from tutti.storage.exchange.load import Report
+
+LISTED = 20  # problems on the terminal; --json gives as many as the loader keeps
+VIEW_PORT = 7575  # inspect view's own
+VIEW_READY_S = 60.0
+FORMATS = "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent"
+WORDS = {
+    "sweep": "a sweep's id or name (the newest of that name)",
+    "cell": "a cell's id; may be given several times",
+    "where": "a condition in SQL over the columns of attempts: \"status = 'ok'\"",
+}
+
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
+Sweep = Annotated[str, typer.Option(help=WORDS["sweep"])]
+Cells = Annotated[list[str] | None, typer.Option("--cell", help=WORDS["cell"])]
+Where = Annotated[str | None, typer.Option(help=WORDS["where"])]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("import")(import_)
+    app.command()(export)
+    app.command()(view)
+
+
+def import_(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[FORMAT] PATH...",
+            help=f"files or folders; FORMAT is found out if left out, else: {FORMATS}",
+        ),
+    ],
+    name: Annotated[
+        str,
+        typer.Option(help="what to call a run whose files do not name it; its path if left out"),
+    ] = "",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="exit code 1 when anything could not be taken")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take other programs' logs into the store; what is there already is skipped."""
+
+    def work() -> int:
+        from tutti.storage import open_catalog
+        from tutti.storage.exchange.load import Report
+
+        jobs = _jobs(what)
+        total = Report()
+        with open_catalog() as catalog:
+            for format, path in jobs:
+                _add(total, _import_one(catalog, format, path, name))
+        _show_report(total, as_json)
+        took = total.taken + total.there + total.records + total.records_there
+        return int(not took or (strict and total.problems_total > 0))
+
+    raise typer.Exit(guarded(work))
+
+
+def export(
+    format: Annotated[
+        str,
+        typer.Argument(
+            help="inspect (a .eval log a cell), atif, or thunderagent (a sweep's summary files)"
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="the folder to write to")],
+    sweep: Sweep = "",
+    cell: Cells = None,
+    where: Where = None,
+    window: Annotated[
+        str, typer.Option(help="of thunderagent: START,END in seconds since the first answer")
+    ] = "600,7800",
+    force: Annotated[bool, typer.Option("--force", help="replace files of the same name")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write stored attempts in another program's format; all of them if none are chosen."""
+
+    def work() -> None:
+        from tutti.cli.failures import UsageError
+        from tutti.storage import open_catalog
+        from tutti.storage.exchange import EXPORTERS
+
+        if format == summaries.FORMAT:
+            _export_summaries(out, sweep, bool(cell or where), window, force, as_json)
+            return
+        if format not in EXPORTERS:
+            known = ", ".join([*EXPORTERS, summaries.FORMAT])
+            raise UsageError(f"no export format {format!r}; known: {known}")
+        with open_catalog() as catalog:
+            files, count = _export(catalog, format, out, sweep, cell or [], where, force)
+        found = {"attempts": count, "files": [str(file) for file in files]}
+        words = f"{count} attempts in {len(files)} files in {out}"
+        typer.echo(json.dumps(found) if as_json else words)
+
+    guarded(work)
+
+
+def _export_summaries(
+    out: Path, sweep: str, narrowed: bool, window: str, force: bool, as_json: bool
+) -> None:
+    from tutti.cli.failures import UsageError
+    from tutti.storage import open_catalog
+
+    if narrowed:
+        raise UsageError("thunderagent: its files are a whole cell's; choose with --sweep")
+    with open_catalog() as catalog:
+        sweep_id = _find_sweep(catalog, sweep) if sweep else _newest_sweep(catalog)
+        files = summaries.write_summaries(catalog, sweep_id, out, window, force)
+    found = {"sweep_id": sweep_id, "files": [str(file) for file in files]}
+    words = f"{sweep_id}: {len(files)} files in {out}"
+    typer.echo(json.dumps(found) if as_json else words)
+
+
+def view(
+    sweep: Annotated[str, typer.Option(help=WORDS["sweep"] + "; the newest if left out")] = "",
+    cell: Cells = None,
+    where: Where = None,
+    port: Annotated[int, typer.Option(help="the viewer's port")] = VIEW_PORT,
+    host: Annotated[str, typer.Option(help="the address it listens at")] = "127.0.0.1",
+    as_json: AsJson = False,
+) -> None:
+    """Show trajectories in `inspect view`, until Ctrl-C."""
+
+    def work() -> None:
+        from tutti.storage import content_hash, open_catalog
+        from tutti.storage.exchange.inspect.read import require_inspect
+        from tutti.tasks.serving import claim_port
+
+        require_inspect()
+        claim_port(port)
+        with open_catalog() as catalog:
+            chosen = sweep if sweep or cell or where else _newest_sweep(catalog)
+            key = content_hash([str(chosen), cell or [], where])
+            folder = catalog.home.root / "exports" / key
+            _clear(folder)
+            files, count = _export(catalog, "inspect", folder, chosen, cell or [], where, True)
+            shown = {"url": f"http://{host}:{port}/", "folder": str(folder), "attempts": count}
+            words = f"{count} attempts in {len(files)} logs at {shown['url']}\nCtrl-C ends it."
+            _serve(catalog, folder, host, port, json.dumps(shown) if as_json else words)
+
+    guarded(work)
+
+
+def _jobs(what: list[str]) -> list[tuple[str, Path]]:
+    """Format and path of everything to be imported."""
+    from tutti.cli.failures import UsageError
+    from tutti.storage.exchange import IMPORTERS, detect
+
+    given = what[0] in (*IMPORTERS, "auto")
+    format, names = (what[0], what[1:]) if given else ("auto", what)
+    if not names:
+        raise UsageError(f"what of format {format} is to be imported? a path is missing")
+    if missing := [name for name in names if not Path(name).exists()]:
+        hint = "" if given else f" (formats: {FORMATS})"
+        raise UsageError(f"{missing[0]}: there is no such file or folder{hint}")
+    paths = [Path(name) for name in names]
+    return [(detect(path) if format == "auto" else format, path) for path in paths]
+
+
+def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "Report":
+    from tutti.storage.exchange import IMPORTERS
+    from tutti.storage.exchange.load import load
+    from tutti.tasks.runs import code_version, describe_machine
+
+    about = {"machine": json.dumps(describe_machine()), "code_version": code_version()}
+    with ExitStack() as stack:
+        source = IMPORTERS[format](path, name or _own_name(path))
+        if sys.stderr.isatty():
+            source = _with_progress(source, path, stack)
+        return load(catalog, source, format, file=path, about=about)
+
+
+def _own_name(path: Path) -> str:
+    """A name that another folder's file of the same name does not have: it is part of every id."""
+    from tutti.storage import content_hash
+
+    whole = path.resolve()
+    return f"{whole.parent.name}/{whole.name}@{content_hash(str(whole))[:6]}"
+
+
+def _with_progress(
+    source: "Iterator[Imported]", path: Path, stack: ExitStack
+) -> "Iterator[Imported]":
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,}"))
+    bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+    task = stack.enter_context(bar).add_task(f"reading {path}", total=None)
+    for item in source:
+        yield item
+        bar.advance(task)
+
+
+def _add(total: "Report", one: "Report") -> None:
+    from tutti.storage.exchange.load import LISTED_PROBLEMS
+
+    total.taken, total.there = total.taken + one.taken, total.there + one.there
+    total.records += one.records
+    total.records_there += one.records_there
+    total.problems = (total.problems + one.problems)[:LISTED_PROBLEMS]
+    total.problems_total += one.problems_total
+    total.sweeps |= one.sweeps
+
+
+def _show_report(report: "Report", as_json: bool) -> None:
+    if as_json:
+        found = {name: getattr(report, name) for name in ("taken", "there", "records")}
+        found |= {"records_there": report.records_there, "problems_total": report.problems_total}
+        problems = [{**vars(problem), "file": str(problem.file)} for problem in report.problems]
+        typer.echo(json.dumps({**found, "sweeps": report.sweeps, "problems": problems}))
+        return
+    for problem in report.problems[:LISTED]:
+        typer.echo(_printable(str(problem)), err=True)
+    if (more := report.problems_total - LISTED) > 0:
+        typer.echo(f"and {more} more", err=True)
+    words = [f"{report.taken} attempts taken, {report.there} there already"]
+    if report.records or report.records_there:
+        words.append(f"{report.records} records taken, {report.records_there} there already")
+    words.append(f"{report.problems_total} problems")
+    if report.sweeps:
+        some = [_printable(name) for name in list(report.sweeps.values())[:3]]
+        more_sweeps = "" if len(report.sweeps) <= 3 else f" and {len(report.sweeps) - 3} more"
+        words.append(f"in {', '.join(some)}{more_sweeps}")
+    typer.echo("; ".join(words))
+
+
+def _printable(text: str) -> str:
+    """One line, whatever a foreign file holds: no control characters, no half surrogate pairs."""
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    return clean.encode(errors="backslashreplace").decode()
+
+
+def _export(
+    catalog: "Catalog",
+    format: str,
+    out: Path,
+    sweep: str,
+    cells: list[str],
+    where: str | None,
+    force: bool,
+) -> tuple[list[Path], int]:
+    """The files written, and how many attempts are in them."""
+    from tutti.storage import connect
+    from tutti.storage.exchange import export as write
+    from tutti.storage.exchange.stored import stored_trials
+
+    count = 0
+
+    def counted(trials: "Iterator[Trial]") -> "Iterator[Trial]":
+        nonlocal count
+        for trial in trials:
+            count += 1
+            yield trial
+
+    sweeps = [_find_sweep(catalog, sweep)] if sweep else []
+    _check_cells(catalog, cells)
+    with closing(connect(catalog.home)) as connection:
+        trials = counted(stored_trials(connection, where, sweeps=sweeps, cells=cells))
+        files = write(format, trials, out, force)
+    return files, count
+
+
+def _find_sweep(catalog: "Catalog", wanted: str) -> str:
+    import sqlalchemy as sa
+
+    from tutti.cli.failures import UsageError
+    from tutti.storage import catalog as cat
+
+    rows = catalog.rows(sa.select(cat.sweeps).order_by(cat.sweeps.c.created_at.desc()))
+    for row in rows:
+        if wanted in (row["sweep_id"], row["name"]):
+            return str(row["sweep_id"])
+    names = ", ".join(sorted({row["name"] for row in rows})) or "none yet"
+    raise UsageError(f"no sweep {wanted!r}; known: {names}")
+
+
+def _newest_sweep(catalog: "Catalog") -> str:
+    """The newest sweep that has attempts."""
+    import sqlalchemy as sa
+
+    from tutti.cli.failures import UsageError
+    from tutti.storage import catalog as cat
+
+    tried = cat.cells.join(
+        cat.attempt_states, cat.attempt_states.c.cell_id == cat.cells.c.cell_id
+    ).join(cat.sweeps, cat.sweeps.c.sweep_id == cat.cells.c.sweep_id)
+    query = sa.select(cat.sweeps.c.sweep_id).select_from(tried)
+    query = query.where(cat.attempt_states.c.state == "done")
+    found = catalog.rows(query.order_by(cat.sweeps.c.created_at.desc()).limit(1))
+    if not found:
+        raise UsageError("no attempts yet; `tutti demo` makes some, `tutti import` takes others'")
+    return str(found[0]["sweep_id"])
+
+
+def _check_cells(catalog: "Catalog", cells: list[str]) -> None:
+    import sqlalchemy as sa
+
+    from tutti.cli.failures import UsageError
+    from tutti.storage import catalog as cat
+
+    for cell in cells:
+        if not catalog.rows(sa.select(cat.cells.c.cell_id).where(cat.cells.c.cell_id == cell)):
+            raise UsageError(f"no cell {cell!r}; tutti sql 'select * from cells' lists them")
+
+
+def _clear(folder: Path) -> None:
+    """What an earlier view showed: the store may have changed since."""
+    for file in folder.glob("*.eval"):
+        file.unlink()
+
+
+def _serve(catalog: "Catalog", folder: Path, host: str, port: int, words: str) -> None:
+    """Run `inspect view` until a signal. Raises ServingError when it ends by itself."""
+    from tutti.tasks.serving import Child
+    from tutti.tasks.serving.process import answers
+
+    command = [sys.executable, "-m", "inspect_ai", "view", "start", "--log-dir", str(folder)]
+    # Its own files would go to the user's home; nothing is written outside of ours.
+    own = {name: str(folder.parent / ".inspect") for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME")}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with Child(
+            "inspect-view", [*command, "--host", host, "--port", str(port)], own, catalog
+        ) as child:
+            near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+            child.wait_ready(lambda: answers(f"http://{near}:{port}/"), VIEW_READY_S)
+            print(words, flush=True)
+            while True:
+                child.check()
+                time.sleep(0.2)
+    except KeyboardInterrupt:
+        return

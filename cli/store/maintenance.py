@@ -1,0 +1,151 @@
+"""The verbs that keep a store in order: compact, verify, expire.
+
+In: the store of TUTTI_HOME. Out: what was done, as a line or a table, or as JSON.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tutti.cli.failures import guarded
+
+if TYPE_CHECKING:
+    from tutti.storage.maintenance import Compacted, Expired, Verified
+
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
+SHOWN = 20  # findings printed as text; JSON has all
+OnProgress = Callable[[int, int], None]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    for verb in (compact, verify, expire):
+        app.command()(verb)
+
+
+def compact(
+    grace: Annotated[
+        float, typer.Option(help="hours that replaced files stay, for readers that opened them")
+    ] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Merge small parts of the store into larger, sorted ones; readers and writers go on."""
+
+    def work() -> None:
+        from tutti.storage import open_catalog
+        from tutti.storage.maintenance import compact as run
+
+        with open_catalog() as catalog, _progress("compacting parts") as show:
+            done = run(catalog, grace_s=grace * 3600, on_progress=show)
+        typer.echo(json.dumps(asdict(done)) if as_json else _compacted(done))
+
+    guarded(work)
+
+
+def verify(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="move what is wrong to quarantine/; nothing is deleted")
+    ] = False,
+    min_age: Annotated[
+        float, typer.Option(help="minutes a file nobody entered must be old to be called so")
+    ] = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Check every part's checksum, the folder against the catalog, states against rows.
+
+    Exit code 0 when all is well or was repaired, 1 when something is wrong.
+    """
+
+    def work() -> None:
+        from tutti.storage import open_catalog
+        from tutti.storage.maintenance import verify as run
+
+        with open_catalog() as catalog, _progress("verifying parts") as show:
+            report = run(catalog, repair=repair, min_age_s=min_age * 60, on_progress=show)
+        typer.echo(json.dumps(asdict(report)) if as_json else _verified(report))
+        if any(not finding.repaired for finding in report.findings):
+            raise typer.Exit(1)
+
+    guarded(work)
+
+
+def expire(
+    sweep: Annotated[
+        list[str] | None, typer.Option(help="a sweep's id or name; may be repeated")
+    ] = None,
+    older_than: Annotated[
+        float | None, typer.Option(help="days since the sweep was last worked on")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would go")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let whole sweeps go: their rows in every table. Cells and lineage stay, marked expired."""
+
+    def work() -> None:
+        from tutti.storage import open_catalog
+        from tutti.storage.maintenance import expire as run
+
+        if older_than is None and not sweep:
+            raise typer.BadParameter("give --older-than DAYS, --sweep NAME, or both")
+        age = None if older_than is None else timedelta(days=older_than)
+        with open_catalog() as catalog:
+            found = run(catalog, older_than=age, sweeps=sweep or (), dry_run=dry_run)
+        if as_json:
+            typer.echo(json.dumps([asdict(each) for each in found], default=str))
+        else:
+            _show_expired(found, dry_run)
+
+    guarded(work)
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[OnProgress]:
+    """A bar on the terminal's standard error; nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(title, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def _compacted(done: "Compacted") -> str:
+    text = f"{done.sources} parts became {done.merged}"
+    if done.sources:
+        text += f" ({done.bytes_before / 1e6:.1f} MB, now {done.bytes_after / 1e6:.1f} MB)"
+    return text + f"; {done.files_removed} files replaced earlier were removed"
+
+
+def _verified(report: "Verified") -> str:
+    lines = [
+        f"{found.kind}: {found.path}: {found.reason}"
+        + (f"; {found.repaired}" if found.repaired else "")
+        for found in report.findings[:SHOWN]
+    ]
+    if len(report.findings) > SHOWN:
+        lines.append(f"and {len(report.findings) - SHOWN} more (--json gives all)")
+    looked = f"{report.parts} parts, {report.bytes / 1e6:.1f} MB, {report.attempts} attempts"
+    bad = sum(not finding.repaired for finding in report.findings)
+    verdict = "all is well" if not report.findings else f"{bad} left to repair (--repair)"
+    if report.findings and not bad:
+        verdict = f"{len(report.findings)} set aside; the rest is well"
+    return "\n".join([*lines, f"{looked}: {verdict}"])
+
+
+def _show_expired(found: Sequence["Expired"], dry_run: bool) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("sweep", "name", "last worked on", "cells", "rows", "MB", "")
+    for each in found:
+        last = f"{each.last_used:%Y-%m-%d}" if each.last_used else ""
+        size = (str(each.cells), f"{each.rows:,}", f"{each.bytes / 1e6:.1f}")
+        outcome = each.kept or ("would go" if dry_run else "let go")
+        table.add_row(each.sweep_id, escape(each.name), last, *size, escape(outcome))
+    Console().print(table if found else "no sweep is meant")

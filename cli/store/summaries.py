@@ -1,0 +1,72 @@
+"""`tutti export thunderagent`: ThunderAgent's three summary files for each cell of a sweep."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from tutti.cli.failures import UsageError
+
+if TYPE_CHECKING:
+    from tutti.storage import Catalog
+
+FORMAT = "thunderagent"
+
+
+def write_summaries(
+    catalog: "Catalog", sweep_id: str, out: Path, window: str, force: bool
+) -> list[Path]:
+    """`window_summary.json`, `steps_summary.json` and `combined_summary.json` in a folder a cell.
+
+    `window`: its start and end in seconds, with a comma. Raises UsageError, also for a folder that
+    is there already unless `force`.
+    """
+    from tutti.storage import catalog as cat
+    from tutti.storage import connect
+    from tutti.storage.exchange.thunderagent.summary import (
+        Files,
+        combined_summary,
+        over,
+        steps_summary,
+        window_summary,
+    )
+
+    start_s, end_s = _ends(window)
+    rows = sa.select(cat.cells).where(cat.cells.c.sweep_id == sweep_id)
+    cells = catalog.rows(rows.where(cat.cells.c.status != cat.SUPERSEDED))
+    folders = {cell["cell_id"]: out / _name(cell) for cell in cells}
+    if taken := [str(folder) for folder in folders.values() if folder.exists() and not force]:
+        raise UsageError(f"{taken[0]}: there already; --force replaces")
+    written = []
+    with closing(connect(catalog.home)) as connection:
+        for cell_id, folder in folders.items():
+            asked, files = over(connection, cell_id, start_s, end_s), Files(usage_jsonl=cell_id)
+            found = {
+                "window_summary": window_summary([asked], files),
+                "steps_summary": steps_summary(asked, files),
+                "combined_summary": combined_summary([asked], files),
+            }
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, summary in found.items():
+                path = folder / f"{name}.json"
+                path.write_text(json.dumps(summary, indent=2) + "\n")
+                written.append(path)
+    return written
+
+
+def _ends(window: str) -> tuple[float, float]:
+    try:
+        start_s, end_s = (float(each) for each in window.split(","))
+    except ValueError:
+        raise UsageError(f"--window: {window!r} is not START,END in seconds") from None
+    if not 0 <= start_s < end_s:
+        raise UsageError(f"--window: {window!r}: START must be before END")
+    return start_s, end_s
+
+
+def _name(cell: dict[str, object]) -> str:
+    return "{benchmark}_{model}_{policy}_c{concurrency}_rep{repeat}".format(**cell).replace(
+        "/", "-"
+    )

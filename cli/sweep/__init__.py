@@ -1,0 +1,1 @@
+"""`tutti run`, `tutti sweep …` and `tutti report`."""

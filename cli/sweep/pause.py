@@ -1,0 +1,66 @@
+"""`tutti sweep pause` and `tutti sweep resume`: a sweep gives out no more samples for a while.
+
+What says so is in the catalog, so it reaches whoever runs the sweep, on any host.
+"""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from tutti.cli.failures import UsageError, guarded
+
+Sweep = Annotated[str, typer.Argument(help="a sweep's id or name; the last one if left out")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
+
+
+def register(sweep_app: typer.Typer) -> None:
+    """Add the verbs."""
+    sweep_app.command("pause")(pause)
+    sweep_app.command("resume")(resume)
+
+
+def pause(sweep: Sweep = "", as_json: AsJson = False) -> None:
+    """Give out no more samples: what runs is finished, engine and gateway stay."""
+
+    def work() -> None:
+        from tutti.cli.local import find_sweep
+        from tutti.cli.sweep.paused import paused_at, running, set_paused
+        from tutti.storage import holder_of, open_catalog
+        from tutti.storage.clock import now
+
+        with open_catalog() as catalog:
+            found = find_sweep(catalog, sweep)
+            if holder_of(catalog, found) is None:
+                raise UsageError(f"{found} is not running")
+            if paused_at(catalog, found) is None:
+                set_paused(catalog, found, now())
+            left = running(catalog, found)
+        words = f"paused, {left} attempts are being finished; `tutti sweep resume` goes on"
+        _say({"sweep_id": found, "running": left}, words, as_json)
+
+    guarded(work)
+
+
+def resume(sweep: Sweep = "", as_json: AsJson = False) -> None:
+    """Go on with a sweep that was paused."""
+
+    def work() -> None:
+        from tutti.cli.local import find_sweep
+        from tutti.cli.sweep.paused import paused_at, set_paused
+        from tutti.storage import holder_of, open_catalog
+
+        with open_catalog() as catalog:
+            found = find_sweep(catalog, sweep)
+            if paused_at(catalog, found) is None:
+                raise UsageError(f"{found} is not paused")
+            set_paused(catalog, found, None)
+            holder = holder_of(catalog, found)
+        words = "nobody runs it now; `tutti sweep run` does" if holder is None else "it goes on"
+        _say({"sweep_id": found, "pid": None if holder is None else holder.pid}, words, as_json)
+
+    guarded(work)
+
+
+def _say(told: dict[str, Any], words: str, as_json: bool) -> None:
+    typer.echo(json.dumps(told) if as_json else f"{told['sweep_id']}: {words}")

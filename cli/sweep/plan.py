@@ -1,0 +1,121 @@
+"""`tutti sweep plan`: what a suite would reuse, score again or run, how long and how dear."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tutti.cli.failures import guarded
+from tutti.cli.sweep import suites
+from tutti.tasks.project import MODELS
+
+if TYPE_CHECKING:
+    from tutti.tasks.sweeps.plan.estimate import Outlook
+
+
+def register(sweep_app: typer.Typer) -> None:
+    """Add the verb."""
+    sweep_app.command("plan")(plan)
+
+
+def plan(
+    suite: suites.SuiteName,
+    models: Annotated[Path, typer.Option(help="the model registry file")] = MODELS,
+    source: suites.Source = None,
+    limit: suites.Limit = None,
+    ids: suites.Ids = "",
+    where: suites.Where = None,
+    judge: suites.Judge = None,
+    user: suites.User = None,
+    agent: suites.Agent = None,
+    expert: suites.Experts = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+) -> None:
+    """Print what a sweep would reuse, score again or run, and an estimate; start nothing."""
+
+    def work() -> None:
+        from tutti.tasks.sweeps.plan.outlook import outlook
+
+        chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
+        chosen |= {"judge": judge, "user": user, "agent": agent}
+        with suites.about(suites.path_of(suite)):
+            found = asyncio.run(outlook(suites.suite_of(suite, ids, expert, **chosen), models))
+        if as_json:
+            each = [_content(part) for part in found]
+            typer.echo(json.dumps(each[0] if len(each) == 1 else {"parts": each}))
+            return
+        for part in found:
+            if len(found) > 1:
+                typer.echo(f"{part.plan.suite.benchmark} with {part.plan.suite.model}")
+            _show(part)
+
+    guarded(work)
+
+
+def _content(found: "Outlook") -> dict[str, Any]:
+    cells = [
+        {
+            "cell_id": each.cell.cell_id,
+            "policy": each.cell.policy,
+            "concurrency": each.cell.concurrency,
+            "repeat": each.cell.repeat,
+            "decision": each.decision,
+            "reason": each.reason,
+            "samples": len(each.cell.samples),
+            "missing": each.missing,
+            "seconds": each.seconds,
+            "cost_usd": each.cost_usd,
+            "basis": each.basis,
+        }
+        for each in found.cells
+    ]
+    totals = {"seconds": found.seconds, "cost_usd": found.cost_usd}
+    totals |= {"accuracy": found.accuracy, "detectable": found.detectable}
+    return {"sweep_id": found.plan.sweep_id, **totals, "cells": cells}
+
+
+def _show(found: "Outlook") -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from tutti.tasks.sweeps.plan.estimate import detectable_words
+
+    console = Console()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for title in ("policy", "at", "repeat", "samples", "does", "because", "takes", "USD", "from"):
+        right = title in ("at", "repeat", "samples", "takes", "USD")
+        table.add_column(
+            title, justify="right" if right else "left", no_wrap=title not in ("because", "from")
+        )
+    for each in found.cells:
+        cell = each.cell
+        point = (cell.policy, cell.concurrency, cell.repeat, len(cell.samples))
+        takes, usd = _time(each.seconds), _money(each.cost_usd)
+        table.add_row(*map(str, point), each.decision, each.reason, takes, usd, each.basis)
+    console.print(table)
+    running = [each for each in found.cells if each.missing]
+    samples = sum(each.missing for each in running)
+    takes = _time(found.seconds) or "unknown time"
+    usd = "" if found.cost_usd is None else f", {_money(found.cost_usd)} USD"
+    console.print(
+        f"{len(running)} of {len(found.cells)} cells run, {samples} samples: {takes}{usd}"
+    )
+    if words := detectable_words(found.accuracy, found.detectable):
+        console.print(words)
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _money(usd: float | None) -> str:
+    return "" if usd is None else f"{usd:.2f}"

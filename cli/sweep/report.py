@@ -1,0 +1,96 @@
+"""The verb `report`: a sweep as tables here and a page with figures, or two sweeps side by side.
+
+In: sweeps by id or name. Out: a folder with `index.html`, and on request the figures as files.
+"""
+
+import asyncio
+import json
+import sys
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tutti.cli.failures import guarded
+
+if TYPE_CHECKING:
+    from tutti.tasks.reporting import CellSummary, Efficiency, LoadPoint, Noise, Report
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to `app`."""
+    app.command()(report)
+
+
+def report(
+    sweep: Annotated[
+        str, typer.Argument(help="a sweep's id or name; the last one if left out")
+    ] = "",
+    compare: Annotated[
+        tuple[str, str], typer.Option(metavar="A B", help="judge sweep B against sweep A instead")
+    ] = ("", ""),
+    out: Annotated[Path | None, typer.Option(help="folder for the page and figures")] = None,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="also write each figure as PNG and SVG")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print JSON: paths and all rows of the report")
+    ] = False,
+) -> None:
+    """Write the report of a sweep: tables and sentences here, a page with figures."""
+
+    def work() -> None:
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            written = _write(sweep, compare, out, figures)
+        if as_json:
+            typer.echo(json.dumps(_as_json(written)))
+
+    guarded(work)
+
+
+def _write(sweep: str, compare: tuple[str, str], out: Path | None, figures: bool) -> "Report":
+    from tutti.cli.failures import UsageError
+    from tutti.cli.local import find_sweep
+    from tutti.storage import open_catalog
+    from tutti.tasks.progress.stage import StageLog
+    from tutti.tasks.reporting.publish import publish_comparison, publish_report
+
+    if sweep and any(compare):
+        raise UsageError("give a sweep or --compare A B, not both")
+    log = StageLog()
+    with open_catalog() as catalog:
+        if any(compare):
+            a, b = (find_sweep(catalog, each) for each in compare)
+            title = f"Sweep {compare[1]} against {compare[0]}"
+            return asyncio.run(
+                publish_comparison(a, b, title, catalog, log, out=out, files=figures)
+            )
+        sweep_id = find_sweep(catalog, sweep)
+        title = f"Sweep {sweep}".strip()
+        return asyncio.run(publish_report([sweep_id], title, catalog, log, out=out, files=figures))
+
+
+def _as_json(written: "Report") -> dict[str, Any]:
+    return {
+        "page": str(written.page),
+        "plots": {name: str(path) for name, path in written.plots.items()},
+        "alarms": written.alarms,
+        "findings": written.findings,
+        "missing": written.gaps,
+        "cells": [asdict(cell) for cell in written.cells],
+        "comparisons": [asdict(each) for each in written.compared],
+        "efficiency": [_of(each.point, each, "point") for each in written.worth],
+        "noise": [_of(each.cell, each, "cell") for each in written.noise],
+        "failures": [asdict(each) for each in written.failed],
+    }
+
+
+def _of(
+    which: "CellSummary | LoadPoint", row: "Efficiency | Noise", left_out: str
+) -> dict[str, Any]:
+    """A row with what it is about by its names, not by all of its figures."""
+    names = ("benchmark", "model", "policy", "concurrency")
+    figures = {key: value for key, value in asdict(row).items() if key != left_out}
+    return {name: getattr(which, name) for name in names} | figures

@@ -1,0 +1,1 @@
+"""lm-evaluation-harness's logged samples, in."""

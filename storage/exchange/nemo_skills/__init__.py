@@ -1,0 +1,1 @@
+"""NeMo-Skills' outputs, in."""

@@ -1,0 +1,1 @@
+"""ThunderAgent's and ToolOrchestra's logs in, and ThunderAgent's summaries out."""

@@ -1,0 +1,1 @@
+"""Rollouts and traces of verifiers and prime-rl, in."""

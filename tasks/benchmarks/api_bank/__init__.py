@@ -1,0 +1,1 @@
+"""API-Bank: single calls and whole dialogues."""

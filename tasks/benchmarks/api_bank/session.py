@@ -1,0 +1,173 @@
+"""API-Bank in one session: one attempt is a whole dialogue, whose tools answer (`api_bank_world`).
+
+``api-bank-1-session``, ``api-bank-2-session``: the user says what the dialogue's user says, line by
+line, whenever the agent speaks. The agent's own words may lead elsewhere than the dialogue's; where
+that must not matter, ``api-bank-1`` and ``api-bank-2`` ask for each call after the gold history, as
+the reference's evaluation does. ``api-bank-3``: a request, and calls alone (its file is on the hub,
+not in the repository).
+
+The target is the gold calls in their order, less the searches for tools (their keywords are free),
+others allowed. The library of level 2 is every API that the dialogues of both levels call; that of
+level 3 every API that its samples' searches found or that they call. ``known_bad`` counts a
+dialogue's calls that their own APIs do not confirm.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Databases, replay_note
+from tutti.tasks.benchmarks.api_bank.single_call import (
+    API_BANK_1,
+    API_BANK_2,
+    Dialogue,
+    documented,
+    found_by,
+    messages_of,
+    read_dialogue,
+    repository,
+)
+from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
+from tutti.tasks.benchmarks.api_bank.world import RecordedWorld, session_target
+from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of
+from tutti.tasks.benchmarks.item import Item, LeftOut
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files, Hub
+
+Step = dict[str, Any]
+"""``{"says": text}`` of the user, or a call: ``name``, ``arguments``, ``result``."""
+
+
+def read(files: Files, level: int) -> Iterator[Item | LeftOut]:
+    """One item a dialogue of level 1 or 2. Raises BadRow."""
+    home = repository(files.paths[0])
+    dialogues = {path: read_dialogue(path) for path in files.paths}
+    descriptions, library = _descriptions(files, level)
+    databases = Databases.of(home)
+    for path, dialogue in dialogues.items():
+        calls = [turn for turn in dialogue.calls if turn.name != SEARCHER]
+        if not calls:
+            yield LeftOut(path.name, "no line of it is a call")
+            continue
+        first = next(nth for nth, turn in enumerate(dialogue.turns) if turn.role != "User")
+        script = _script(dialogue, first)
+        yield Item(
+            id=path.stem,
+            fields={},
+            target=session_target(script, library),
+            attributes={
+                "calls": str(len(calls)),
+                "known_bad": str(_faults(dialogue, databases)),
+            },
+            messages=messages_of(dialogue.turns[:first]),
+            tools=documented(dialogue, descriptions) if level == 1 else [SEARCHER_TOOL],
+        )
+
+
+def _descriptions(files: Files, level: int) -> tuple[Descriptions, list[dict[str, Any]]]:
+    """Every API of the dialogues, and what the searcher looks through: nothing at level 1."""
+    beside = sorted(files.paths[0].parent.parent.glob("level-*/*.jsonl")) or files.paths
+    dialogues = [read_dialogue(path) for path in (files.paths if level == 1 else beside)]
+    calls = [(turn.name, turn.arguments or {}) for each in dialogues for turn in each.calls]
+    descriptions = Descriptions.of(repository(files.paths[0]), calls)
+    if level == 1:
+        return descriptions, []
+    library = {name: one for name, one in descriptions.tools.items() if name != SEARCHER}
+    for dialogue in dialogues:
+        for turn in dialogue.calls:
+            if turn.name == SEARCHER:  # as the APIs themselves put it, which the table may not
+                library |= {one["function"]["name"]: one for one in found_by(dialogue, turn)}
+    return descriptions, list(library.values())
+
+
+def _script(dialogue: Dialogue, first: int) -> list[Step]:
+    steps: list[Step] = []
+    for turn in dialogue.turns[first:]:
+        if turn.role == "User":
+            steps.append({"says": turn.text})
+        if turn.role == "API":
+            steps.append(
+                {"name": turn.name, "arguments": turn.arguments or {}, "result": turn.result}
+            )
+    return steps
+
+
+def _faults(dialogue: Dialogue, databases: Databases) -> int:
+    """How many of the dialogue's gold calls their own APIs do not confirm."""
+    made: list[tuple[str, dict[str, Any]]] = []
+    faults = 0
+    for turn in dialogue.calls:
+        arguments = turn.arguments or {}
+        faults += replay_note(turn.name, arguments, made, databases).fault != NO_FAULT
+        made.append((turn.name, arguments))
+    return faults
+
+
+def read_level_3(files: Files) -> Iterator[Item]:
+    """One item a sample: its request, and its calls in order. Raises BadRow."""
+    rows = list(files.rows())
+    scripts = [[_step(call) for call in row.objects("apis")] for row in rows]
+    library = _library(rows, scripts)
+    for number, (row, script) in enumerate(zip(rows, scripts, strict=True)):
+        target = session_target(script, library)
+        if not target["calls"]:
+            row.bad("apis", "holds no call")
+        yield Item(
+            id=str(number),
+            fields={"question": row.text("requirement").strip()},
+            target=target,
+            attributes={"calls": str(len(target["calls"]))},
+            tools=[SEARCHER_TOOL],
+        )
+
+
+def _step(call: Row) -> Step:
+    result = call.object("output")
+    if result.data.get("exception") is not None:
+        result.bad("exception", "a gold call must not fail")
+    if "output" not in result.data:
+        result.bad("output", "is missing")
+    arguments = dict(call.object("input").data)
+    return {
+        "name": call.text("api_name"),
+        "arguments": arguments,
+        "result": result.data["output"],
+    }
+
+
+def _library(rows: Sequence[Row], scripts: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
+    """What the samples' searches found, and what they call besides."""
+    used = [(step["name"], step["arguments"]) for script in scripts for step in script]
+    library = dict(Descriptions.of(None, used).tools)
+    del library[SEARCHER]
+    for row in rows:
+        for call in row.objects("apis"):
+            if call.text("api_name") == SEARCHER:
+                found = Descriptions.found(call.object("output"))
+                library |= {one["function"]["name"]: one for one in found}
+    return list(library.values())
+
+
+def _session(single: Benchmark, level: int) -> Benchmark:
+    """The level's files and scorer, each dialogue as one attempt."""
+    name, whole = f"{single.name}-session", partial(read, level=level)
+    return replace(single, name=name, read=whole, interactive=True, world=RecordedWorld)
+
+
+API_BANK_SESSIONS = (
+    _session(API_BANK_1, 1),
+    _session(API_BANK_2, 2),
+    Benchmark(
+        name="api-bank-3",
+        read=read_level_3,
+        splits={"test": ("test-data/level-3.json", "test_data/level-3.json", "level-3.json")},
+        scorer="tool_calls",
+        prompt="tools_request",
+        interactive=True,
+        world=RecordedWorld,
+        hub=Hub("liminghao1630/API-Bank", "12e8158b7628c168f07e8f31fbbe3445e99f44cf"),
+        gold=calls_of,
+        licence="MIT; Li et al. 2023, arXiv 2304.08244",
+    ),
+)

@@ -1,0 +1,131 @@
+"""API-Bank acted out: a dialogue's user speaks line by line, its calls have their recorded results.
+
+In: an item of `api_bank_session`, whose target has the script and the library. Out: a `World`. The
+APIs' code is not among the data, so nothing is run: a call that was never recorded is refused with
+these words, and its result's error type is ``not_recorded``.
+
+The tool searcher answers with what is recorded for its keywords, and else really searches: BM25
+over the names and descriptions of the library's APIs, the best one, with GetUserToken before it
+where it wants a token. What it finds is on offer from then on.
+"""
+
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, spaced
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.world import CallRefused, carry_out
+from tutti.tasks.retrieval.bm25 import WordIndex
+from tutti.tasks.scoring import same
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents.model import ChatModel
+
+TOKEN = "GetUserToken"
+NOT_RECORDED = "not_recorded"
+
+
+class RecordedWorld:
+    """One dialogue: its user's lines in turn, its calls by their recorded results."""
+
+    def __init__(self, item: Item, user: "ChatModel | None" = None) -> None:
+        """`item` is one of this module's; no model plays a part."""
+        self._steps: Sequence[Mapping[str, Any]] = item.target["script"]
+        self._at = 0
+        """The step that the dialogue has come to."""
+        self._library = {each["function"]["name"]: each for each in item.target["library"]}
+        self._offered = {each["function"]["name"]: each for each in item.tools}
+
+    @property
+    def schemas(self) -> list[Mapping[str, Any]]:
+        """What is on offer: at levels 2 and 3 the searcher and what it has found."""
+        return list(self._offered.values())
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """A recorded result, or what was found; a call that was never recorded is refused."""
+        return await carry_out(self._answer, self.schemas, name, arguments)
+
+    async def begin(self) -> str | None:
+        """The item's messages and its prompt have the first line."""
+        return None
+
+    async def reply(self, said: str) -> str | None:
+        """The user's next line; None after the last."""
+        for place in range(self._at, len(self._steps)):
+            if "says" in self._steps[place]:
+                self._at = place + 1
+                return str(self._steps[place]["says"])
+        return None
+
+    def over(self) -> bool:
+        """Never: the agent has the last word."""
+        return False
+
+    def outcome(self) -> Mapping[str, Any] | None:
+        """The calls are what counts."""
+        return None
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _answer(self, name: str, arguments: dict[str, Any]) -> str:
+        # Those still to come first: the same call may come twice.
+        for place in [*range(self._at, len(self._steps)), *range(self._at)]:
+            step = self._steps[place]
+            if step.get("name") == name and same(step["arguments"], arguments):
+                self._at = max(self._at, place + 1)
+                return self._found(step["result"]) if name == SEARCHER else text_of(step["result"])
+        if name == SEARCHER:
+            return self._found(self._search(str(arguments.get("keywords", ""))))
+        raise CallRefused("nothing is recorded for this call with these arguments", NOT_RECORDED)
+
+    def _found(self, result: Any) -> str:
+        """What the searcher says; it is on offer from now on."""
+        for each in result if isinstance(result, list) else [result]:
+            self._offered[each["name"]] = self._library[each["name"]]
+        return text_of(result)
+
+    def _search(self, keywords: str) -> list[Mapping[str, Any]]:
+        texts = tuple(_searched(each["function"]) for each in self._library.values())
+        best = _index(texts).best(spaced(keywords), 1)
+        if not best:
+            raise CallRefused("no API fits these keywords")
+        found: list[Mapping[str, Any]] = [list(self._library.values())[best[0][0]]["function"]]
+        if TOKEN in self._library and "token" in _parameters(found[0]):
+            found.insert(0, self._library[TOKEN]["function"])
+        return found
+
+
+def session_target(
+    script: Sequence[Mapping[str, Any]], library: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The target of a session: its gold calls, less the searches, and what its world acts by."""
+    calls = [
+        {"name": step["name"], "arguments": step["arguments"]}
+        for step in script
+        if "name" in step and step["name"] != SEARCHER
+    ]
+    target = {"calls": calls, "ordered": True, "extra": "allowed"}
+    return target | {"script": list(script), "library": list(library)}
+
+
+def text_of(result: Any) -> str:
+    """A result as the agent is told it."""
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+
+
+@functools.lru_cache(maxsize=8)
+def _index(texts: tuple[str, ...]) -> WordIndex:
+    return WordIndex.of(texts)
+
+
+def _parameters(function: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = function["parameters"]["properties"]
+    return found
+
+
+def _searched(function: Mapping[str, Any]) -> str:
+    return f"{spaced(function['name'])} {function['description']}"

@@ -1,0 +1,1 @@
+"""FlowBench: agents that follow a workflow, turn by turn or in a session."""

@@ -1,0 +1,187 @@
+"""FlowBench's session level: a whole conversation that follows a workflow, with a simulated user.
+
+``flowbench-text-session``, ``flowbench-code-session``, ``flowbench-flowchart-session``: one for
+each form of the workflow. A model plays the user by the session's persona. An API answers with what
+the session lists for that call; for any other call the same model invents an answer in the form
+that the API describes, and the same call gets the same answer again. So a conversation does not
+repeat; what is scored are its calls, against the gold ones: one to one, extra ones wrong, texts
+equal as they are written (the reference lets one call stand for several, and asks a model about
+texts). Its judge's success rate is not here.
+
+The data were not at hand: rows are read as the published programs read them (``apis``,
+``user_agent``, ``function_agent``, ``user_target``, ``gt_actions_string``, ``datetime``), and the
+workflow as `flowbench` does.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of
+from tutti.tasks.benchmarks.errors import BenchmarkError
+from tutti.tasks.benchmarks.flowbench.turn import FORMS, described, workflow_of
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.rows import Row, read_rows
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.benchmarks.user import DONE, SimulatedUser
+from tutti.tasks.benchmarks.world import CallRefused, carry_out
+from tutti.tasks.scoring import same
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents.model import ChatModel
+
+MAX_CALLS = 10  # of a session, and MAX_MESSAGES of both sides: the reference's limits
+MAX_MESSAGES = 40
+_ACTION = re.compile(
+    r"Action:\s*(?:functions\.)?(?P<name>\w+)\s*(?:\nAction Input:\s*(?P<input>\{.*?\}))?\s*"
+    r"(?:\nfunction:\s*(?P<answer>.*?))?(?=\n\s*Action:|\Z)",
+    re.DOTALL,
+)
+_PART = (
+    "You are a user who talks to an assistant. Speak as people do, in short sentences; give what is"
+    f" asked for; make no new requests. When you have what you wanted, or cannot get it, say {DONE}"
+    " and nothing else.\n\n"
+)
+_ANSWER = (
+    "You stand for an API. Answer the call below with one JSON value in the form that is described,"
+    " as if it had been carried out; agree with the answers that were given before. Write the JSON"
+    " alone.\n\n"
+)
+
+
+def read(files: Files, form: str) -> Iterator[Item]:
+    """One item a session. Raises BadRow, also where the workflow is missing in `form`."""
+    for path in files.paths:
+        workflow = workflow_of(path, form)
+        for number, row in enumerate(read_rows(path)):
+            apis = row.objects("apis")
+            user, function = row.object("user_agent"), row.object("function_agent")
+            persona = [user.text_or("", "first_turn_hint"), user.text_or("", "every_turn_hint")]
+            now = row.text_or("", "datetime")
+            persona += [f"Your aim: {row.text('user_target')}", f"It is {now}." if now else ""]
+            calls = _actions(row, "gt_actions_string")
+            answers = _actions(function, "function_prompt")
+            yield Item(
+                id=f"{path.stem}/{row.name('id') if row.name_of('id') else number}",
+                fields={"workflow": f"{workflow}\n\nIt is {now}." if now else workflow},
+                target={
+                    "calls": [{n: one[n] for n in ("name", "arguments")} for one in calls],
+                    "persona": "\n".join(filter(None, persona)),
+                    "answers": [one for one in answers if one["answer"]],
+                    "responses": _responses(function),
+                },
+                attributes={"scenario": path.stem, "form": form, "calls": str(len(calls))},
+                tools=[described(api) for api in apis],
+            )
+
+
+def _actions(row: Row, field: str) -> list[dict[str, Any]]:
+    """The calls that a text lists, each with the answer that follows it; none in an empty text."""
+    found = []
+    for match in _ACTION.finditer(row.text_or("", field)):
+        try:
+            arguments = json.loads(match["input"] or "{}")
+        except (ValueError, RecursionError) as error:
+            row.bad(field, f"{match['name']}: its input is not JSON: {error}")
+        answer = (match["answer"] or "").strip()
+        found.append({"name": match["name"], "arguments": arguments, "answer": answer})
+    return found
+
+
+def _responses(function: Row) -> dict[str, str]:
+    """Each API's name to the form of its answers, as JSON text."""
+    if not function.name_of("functions_with_response"):
+        return {}
+    apis = function.objects("functions_with_response")
+    return {
+        api.text("name"): json.dumps(api.data.get("response"), ensure_ascii=False) for api in apis
+    }
+
+
+class FlowSession:
+    """One attempt at one session."""
+
+    def __init__(self, item: Item, user: "ChatModel | None") -> None:
+        """Raises BenchmarkError without a model."""
+        if user is None:
+            raise BenchmarkError("a simulated user needs a model: the suite names none for it")
+        self.schemas = item.tools
+        self._target, self._model = item.target, user
+        self._user = SimulatedUser(user, _PART + item.target["persona"])
+        self._answers: list[Mapping[str, Any]] = list(item.target["answers"])
+        self._invented = self._calls = self._messages = 0
+
+    async def begin(self) -> str | None:
+        """The user's first words."""
+        self._messages += 1
+        return await self._user.say(None)
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """An API's answer: a listed one, else an invented one."""
+        self._calls += 1
+        return await carry_out(self._answer, self.schemas, name, arguments)
+
+    async def reply(self, said: str) -> str | None:
+        """The user's answer; None when the user is done, or enough was said."""
+        self._messages += 2
+        return None if self._messages >= MAX_MESSAGES else await self._user.say(said)
+
+    def over(self) -> bool:
+        """Whether the user has ended it, or all calls are spent."""
+        return self._user.done or self._calls >= MAX_CALLS
+
+    def outcome(self) -> Mapping[str, Any] | None:
+        """The calls are what counts."""
+        return None
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _answer(self, name: str, arguments: dict[str, Any]) -> str:
+        for one in self._answers:
+            if one["name"] == name and same(one["arguments"], arguments):
+                return str(one["answer"])
+        answer = await self._invent(name, arguments)
+        self._answers.append({"name": name, "arguments": arguments, "answer": answer})
+        return answer
+
+    async def _invent(self, name: str, arguments: dict[str, Any]) -> str:
+        """Raises CallRefused where the model gives no JSON, and what the model raises."""
+        before = "\n".join(
+            f"{one['name']}({json.dumps(one['arguments'])}) gave {one['answer']}"
+            for one in self._answers
+        )
+        form = self._target["responses"].get(name, "null")
+        call = f"Call: {name}({json.dumps(arguments)})\nForm of its answer: {form}"
+        prompt = f"{_ANSWER}Before:\n{before or 'nothing'}\n\n{call}"
+        self._invented += 1
+        messages = [{"role": "user", "content": prompt}]
+        reply = await self._model.complete(messages, (), self._invented)
+        text = (
+            str(reply.message["content"] or "").strip().removeprefix("```json").strip("`").strip()
+        )
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise CallRefused("the API did not answer; call it again") from error
+        return text
+
+
+FLOWBENCH_SESSIONS = tuple(
+    Benchmark(
+        name=f"flowbench-{form}-session",
+        read=partial(read, form=form),
+        splits={"test": ("*.jsonl", "*/*.jsonl")},
+        scorer="tool_calls",
+        prompt="workflow",
+        interactive=True,
+        world=FlowSession,
+        needs_user=True,
+        gold=calls_of,
+        licence="MIT (programs), none stated (data); Xiao et al. 2024, arXiv 2406.14884",
+    )
+    for form in FORMS
+)

@@ -1,0 +1,1 @@
+"""Games, shops and role-play: worlds with an episode and a reward."""

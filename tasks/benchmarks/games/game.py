@@ -1,0 +1,124 @@
+"""A game as an agent's world: commands in, what happens out, and at the end what it paid.
+
+In: a `Game`, an adapter of some package's environment. Out: a `World` with the scorer ``reward``'s
+state. The packages are not tutti's: `package` imports one, or says what to install.
+"""
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from tutti.tasks.agents.tools import ToolResult, ToolUnavailable
+from tutti.tasks.benchmarks.errors import SourceMissing
+from tutti.tasks.benchmarks.world import CallRefused, carry_out
+
+REMINDER = "Nothing happens: the world is acted in with tools, not with words."
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+# TextWorld's parser is not safe between threads. A thread of their own, so that games that wait for
+# each other (a shop loads for minutes) leave the store and the gateway theirs.
+_ONE_AT_A_TIME = ThreadPoolExecutor(1, "games")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What came of one command."""
+
+    text: str
+    reward: float = 0.0
+    """What the whole game is worth so far, 0 to 1."""
+    done: bool = False
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Game(Protocol):
+    """One game, from its beginning. Its methods may block; they are called on a thread."""
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        """The tools that act in it."""
+        ...
+
+    def start(self) -> str:
+        """Begin; what is to be seen and done."""
+        ...
+
+    def act(self, name: str, arguments: Mapping[str, Any]) -> Turn:
+        """One command. Raises CallRefused for what is no command."""
+        ...
+
+    def close(self) -> None:
+        """End it, also where it was not begun."""
+        ...
+
+
+class GameWorld:
+    """One attempt at a game."""
+
+    def __init__(self, game: Game) -> None:
+        self.schemas = game.schemas
+        self._game = game
+        self._last = Turn("")
+        self._reminded = False
+
+    async def begin(self) -> str | None:
+        """What is to be seen and done."""
+        return await _threaded(self._game.start)
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """One command, and what happens."""
+        self._reminded = False
+        return await carry_out(self._act, self.schemas, name, arguments)
+
+    async def reply(self, said: str) -> str | None:
+        """Words do nothing: the first time it is told so, the next time it has given up."""
+        again, self._reminded = self._reminded, True
+        return None if again else REMINDER
+
+    def over(self) -> bool:
+        """Whether the game has ended."""
+        return self._last.done
+
+    def outcome(self) -> Mapping[str, Any]:
+        """What it paid, whether it ended, and what else the game tells."""
+        last = self._last
+        return {"reward": last.reward, "ended": last.done, **last.detail}
+
+    async def close(self) -> None:
+        """End the game; one that does not end well is logged, for the attempt is over."""
+        try:
+            await _threaded(self._game.close)
+        except ToolUnavailable as error:
+            log.warning("%s", error)
+
+    async def _act(self, name: str, arguments: dict[str, Any]) -> str:
+        if not self._last.done:  # another call of the same turn may have ended it
+            self._last = await _threaded(lambda: self._game.act(name, arguments))
+        return self._last.text
+
+
+async def _threaded(work: Callable[[], T]) -> T:
+    def alone() -> T:
+        try:
+            return work()
+        except CallRefused:
+            raise
+        except Exception as error:  # whatever a package raises, it is nobody's wrong answer
+            what = f"{type(error).__name__}: {error}"
+            raise ToolUnavailable(f"the game failed: {what}") from error
+
+    return await asyncio.get_running_loop().run_in_executor(_ONE_AT_A_TIME, alone)
+
+
+def package(name: str, install: str) -> Any:
+    """The package `name`, imported. Raises SourceMissing, which says how to `install` it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise SourceMissing(
+            f"the package {name} is not usable here ({error}): {install}"
+        ) from error

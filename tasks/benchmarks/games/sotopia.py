@@ -1,0 +1,204 @@
+"""Sotopia: two people with goals of their own talk; a judge rates one of them in seven dimensions.
+
+In: a folder with ``env_agent_combo_storages.jsonl``, ``environment_profiles.jsonl`` and
+``agent_profiles.jsonl``, the files that Sotopia's own programs write (no Redis). Out: two items a
+combination, one for each seat: the agent plays one person, the user's model the other.
+
+What a person knows of the other depends on how they stand: nothing of a stranger, the name, then
+what is public, among friends the character too; never the secret, nor the goal. The dimensions have
+ranges of their own, and each counts with its place in its range: the reference takes the plain mean
+of -10..0, -5..5 and 0..10. The value is that mean; ``correct`` asks for the best in all seven, so
+read the value, and the ratings in ``scores.detail``. A conversation ends after `MAX_WORDS`
+messages, or when someone leaves.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.agents.tools import ToolResult, refused
+from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
+from tutti.tasks.benchmarks.errors import SourceMissing
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.rows import Row, read_rows
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.benchmarks.user import BEGIN, DONE, SimulatedUser
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents.model import ChatModel
+
+AGENTS, ENVIRONMENTS = "agent_profiles.jsonl", "environment_profiles.jsonl"
+COMBINATIONS = "env_agent_combo_storages.jsonl"
+MAX_WORDS = 20  # messages of both together, as the reference has it
+STANDINGS = ("strangers", "known by name", "acquaintances", "friends", "partners", "family")
+BY_NAME, ACQUAINTED, FRIENDS = 1, 2, 3  # places in STANDINGS
+DIMENSIONS: Mapping[str, tuple[int, int, str]] = {
+    "believability": (0, 10, "is natural and true to the person's character"),
+    "relationship": (-5, 5, "leaves the relationship worse or better than it was"),
+    "knowledge": (0, 10, "learns something new that matters"),
+    "secret": (-10, 0, "keeps what the person wants kept; 0 where nothing is given away"),
+    "social_rules": (-10, 0, "keeps to laws and customs; 0 where none is broken"),
+    "financial_and_material_benefits": (-5, 5, "loses or gains money or goods"),
+    "goal": (0, 10, "reaches the person's goal"),
+}
+"""Worst and best of each, and what is rated."""
+_TAG = re.compile(r"</?(?:extra_info|clarification_hint|strategy_hint)>")
+_RULES = (
+    f" Stay in your part, say one thing at a time, in a sentence or two. To leave, say {DONE} and"
+    " nothing else."
+)
+
+
+@dataclass(frozen=True)
+class Person:
+    """One profile."""
+
+    name: str
+    public: str
+    """Age, occupation and what everybody may know."""
+    character: str
+    secret: str
+
+    def known_to(self, standing: int) -> str:
+        """What someone who stands so to this person knows of them."""
+        if standing < BY_NAME:
+            return "You do not know the other person."
+        parts = [f"The other person is {self.name}."]
+        parts += [self.public] if standing >= ACQUAINTED else []
+        parts += [self.character] if standing >= FRIENDS else []
+        return " ".join(filter(None, parts))
+
+    @property
+    def all(self) -> str:
+        """What the person knows of themselves."""
+        secret = f"Secret: {self.secret}" if self.secret else ""
+        return " ".join(filter(None, [f"{self.name}.", self.public, self.character, secret]))
+
+
+def read(files: Files) -> Iterator[Item]:
+    """Two items a combination. Raises BadRow, SourceMissing."""
+    people = {row.name("pk"): _person(row) for row in _beside(files, AGENTS)}
+    scenes = {row.name("pk"): row for row in _beside(files, ENVIRONMENTS)}
+    for row in files.rows():
+        scene = scenes.get(row.name("env_id"))
+        if scene is None:
+            row.bad("env_id", f"no such environment in {ENVIRONMENTS}")
+        ids = row.texts("agent_ids")
+        if len(ids) != 2 or not set(ids) <= people.keys():
+            row.bad("agent_ids", f"not two of {AGENTS}")
+        for seat in (0, 1):
+            yield _item(row, scene, (people[ids[0]], people[ids[1]]), seat)
+
+
+def _beside(files: Files, name: str) -> Iterator[Row]:
+    file = files.root / name
+    if not file.is_file():
+        raise SourceMissing(f"{file} does not exist")
+    return read_rows(file)
+
+
+def _person(row: Row) -> Person:
+    age = f"{row.whole('age')} years old." if row.name_of("age") else ""
+    style = row.text_or("", "decision_making_style")
+    character = [row.text_or("", "personality_and_values"), style]
+    public = [age, row.text_or("", "occupation"), row.text_or("", "gender_pronoun")]
+    public.append(row.text_or("", "public_info"))
+    return Person(
+        f"{row.text('first_name')} {row.text('last_name')}",
+        " ".join(part.strip() for part in public if part.strip()),
+        " ".join(part.strip() for part in character if part.strip()),
+        row.text_or("", "secret").strip(),
+    )
+
+
+def _item(row: Row, scene: Row, people: tuple[Person, Person], seat: int) -> Item:
+    goals = [_TAG.sub(" ", goal).strip() for goal in scene.texts("agent_goals")]
+    standing = scene.whole("relationship")
+    if len(goals) != 2:
+        scene.bad("agent_goals", "not two goals")
+    if standing not in range(len(STANDINGS)):
+        scene.bad("relationship", f"{standing} is not 0 to {len(STANDINGS) - 1}")
+    parts = [
+        f"{scene.text('scenario')}\n\nYou are {people[place].all}\n\nYou and the other are"
+        f" {STANDINGS[standing]}. {people[1 - place].known_to(standing)}\n\nYour goal:"
+        f" {goals[place]}\nThe other's goal is not known to you.\n\n{_RULES.strip()}"
+        for place in (0, 1)
+    ]
+    asked = (
+        f"{scene.text('scenario')}\n\nTwo people, {STANDINGS[standing]}, talk. Judged is the one"
+        f" who is called assistant: {people[seat].all} Goal: {goals[seat]}\n\nThe other, called"
+        f" user: {people[1 - seat].all} Goal: {goals[1 - seat]}"
+    )
+    criteria = [
+        {"text": f"{name}: {what}", "range": [lowest, highest]}
+        for name, (lowest, highest, what) in DIMENSIONS.items()
+    ]
+    target = {"question": asked, "criteria": criteria, "whole": True}
+    return Item(
+        id=f"{row.name('pk')}/{seat}",
+        fields={"part": parts[seat]},
+        target=target | {"partner": parts[1 - seat], "seat": seat},
+        attributes={
+            "environment": row.name("env_id"),
+            "seat": str(seat),
+            "standing": STANDINGS[standing],
+        },
+    )
+
+
+class Conversation:
+    """One attempt: the other person is played by a model."""
+
+    schemas: tuple[Mapping[str, Any], ...] = ()
+
+    def __init__(self, item: Item, user: "ChatModel | None") -> None:
+        """Raises BenchmarkError without a model."""
+        self._partner = SimulatedUser(user, item.target["partner"])
+        self._first = item.target["seat"] == 0
+        self._words = 0
+
+    async def begin(self) -> str | None:
+        """The other's first words, or that it is the agent's turn to begin."""
+        if self._first:
+            return BEGIN
+        self._words += 1
+        return await self._partner.say(None)
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """There are no tools."""
+        return refused(f"there is no tool {name!r}: say what you want to say")
+
+    async def reply(self, said: str) -> str | None:
+        """What the other says back; None when one of the two has left, or enough was said."""
+        self._words += 1
+        if DONE in said or self._words >= MAX_WORDS:
+            return None
+        self._words += 1
+        return await self._partner.say(said if said.strip() else "(says nothing)")
+
+    def over(self) -> bool:
+        """Whether the other has left."""
+        return self._partner.done
+
+    def outcome(self) -> Mapping[str, Any] | None:
+        """What was said is all that counts."""
+        return None
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+SOTOPIA = Benchmark(
+    name="sotopia",
+    read=read,
+    splits={"all": (COMBINATIONS,)},
+    scorer="rubric",
+    prompt="part",
+    also=(AGENTS, ENVIRONMENTS),
+    interactive=True,
+    world=Conversation,
+    needs_user=True,
+    gold=no_gold,
+    licence="MIT (programs), the data as their publisher says; Zhou et al. 2024, arXiv 2310.11667",
+)

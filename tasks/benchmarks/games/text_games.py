@@ -1,0 +1,150 @@
+"""Text games by TextWorld's engine: ``textworld`` and ``alfworld``.
+
+In: a folder of games. For ``textworld`` those that its ``tw-make`` wrote (``*.z8``, ``*.ulx``, each
+with its ``.json``); for ``alfworld`` the folder ``json_2.1.1`` of ``alfworld-download``, its splits
+``valid_unseen`` (134 games), ``valid_seen`` (140) and ``train``. Out: one item a game. Both
+packages are the user's to install, beside tutti: ``pip install textworld``, ``pip install
+alfworld``.
+
+The reward of a TextWorld game is 1 when it is won, else its points as a share of the most there
+are; ALFWorld's is 1 when the task is done, else 0.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold, tool
+from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.benchmarks.world import CallRefused, World
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents.model import ChatModel
+
+COMMAND = tool(
+    "act",
+    "Give one command to the game; what happens comes back.",
+    {
+        "type": "object",
+        "properties": {"command": {"type": "string", "description": "as: open the wooden door"}},
+        "required": ["command"],
+    },
+)
+TEXTWORLD = "pip install textworld"
+ALFWORLD = "pip install alfworld"
+_WRAPPERS = "alfworld.agents.environment.alfred_tw_env"
+_ARRIVAL = "You arrive at loc "  # ALFWorld names every place by a number first
+
+
+class TextGame:
+    """One game file, played by TextWorld."""
+
+    schemas = (COMMAND,)
+
+    def __init__(self, file: Path, household: bool) -> None:
+        """`household`: an ALFWorld game, which wants that package's wrappers."""
+        self._file, self._household = file, household
+        self._environment: Any = None
+
+    def start(self) -> str:
+        """Load the game; its first words, and its objective where it has one apart."""
+        textworld = package("textworld", TEXTWORLD)
+        told = textworld.EnvInfos(
+            won=True, lost=True, score=True, max_score=True, feedback=True, objective=True
+        )
+        wrappers = []
+        if self._household:
+            module = package(_WRAPPERS, ALFWORLD)
+            wrappers = [module.AlfredDemangler(), module.AlfredInfos()]
+        self._environment = textworld.start(str(self._file), told, wrappers)
+        state = self._environment.reset()
+        objective = str(state.get("objective") or "").strip()
+        text = str(state["feedback"]).strip()
+        return text if objective in text else f"{objective}\n\n{text}"
+
+    def act(self, name: str, arguments: Mapping[str, Any]) -> Turn:
+        """One command. Raises CallRefused where it is no line of text."""
+        command = arguments.get("command")
+        if not isinstance(command, str) or not command.strip() or "\n" in command.strip():
+            raise CallRefused("`command` must be one line of text", "malformed_call")
+        state, _, done = self._environment.step(command.strip())
+        text = str(state["feedback"]).strip()
+        if text.startswith(_ARRIVAL):
+            text = text.partition(". ")[2]
+        return Turn(text, self._reward(state), bool(done), self._detail(state))
+
+    def close(self) -> None:
+        """End the game's engine."""
+        if self._environment is not None:
+            self._environment.close()
+
+    def _reward(self, state: Mapping[str, Any]) -> float:
+        if state["won"] or self._household:
+            return float(bool(state["won"]))
+        most = state.get("max_score") or 0
+        return min(1.0, max(0.0, (state.get("score") or 0) / most)) if most else 0.0
+
+    def _detail(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        return {"won": bool(state["won"]), "lost": bool(state.get("lost"))}
+
+
+def read(files: Files, household: bool) -> Iterator[Item]:
+    """One item a game file. Raises SourceMissing where the package is not installed."""
+    package("textworld", TEXTWORLD)
+    if household:
+        package(_WRAPPERS, ALFWORLD)
+    for path in files.paths:
+        name = path.relative_to(files.root).with_suffix("").as_posix()
+        yield Item(
+            id=name,
+            fields={},
+            target={"game": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
+            attributes={"kind": _kind(path) if household else path.stem},
+            tools=(COMMAND,),
+        )
+
+
+def _kind(path: Path) -> str:
+    """The kind of a household task: its folder is ``<kind>-<things and places>/trial_…``."""
+    return path.parent.parent.name.partition("-")[0]
+
+
+def world(item: Item, user: "ChatModel | None", household: bool) -> World:
+    """One attempt at the item's game."""
+    return GameWorld(TextGame(Path(item.target["game"]), household))
+
+
+def _benchmark(name: str, splits: Mapping[str, tuple[str, ...]], licence: str) -> Benchmark:
+    household = name == "alfworld"
+    return Benchmark(
+        name=name,
+        read=partial(read, household=household),
+        splits=splits,
+        scorer="reward",
+        prompt="game",
+        interactive=True,
+        world=partial(world, household=household),
+        gold=no_gold,
+        licence=licence,
+    )
+
+
+TEXT_GAMES = (
+    _benchmark(
+        "textworld",
+        {"test": ("*.z8", "*.ulx", "*/*.z8", "*/*.ulx")},
+        "MIT; Cote et al. 2018, arXiv 1806.11532",
+    ),
+    _benchmark(
+        "alfworld",
+        {
+            split: (f"{split}/*/*/game.tw-pddl", f"json_2.1.1/{split}/*/*/game.tw-pddl")
+            for split in ("valid_unseen", "valid_seen", "train")
+        },
+        "MIT; Shridhar et al. 2021, arXiv 2010.03768",
+    ),
+)

@@ -1,0 +1,116 @@
+"""WebShop: find and buy the product that an instruction asks for, in a simulated shop.
+
+In: a JSON list of the goals' numbers (``*.json``), as the shop counts them; the shop itself, with
+its products and search index, is the package ``web_agent_site`` of WebShop's repository, which the
+user installs with its data. Out: one item a number. The goals are those that people wrote.
+
+The reward is the shop's own for what was bought, 0 to 1: attributes, options and price that fit,
+times a factor for the kind of product. To have bought something is no success: only a reward of 1
+is.
+"""
+
+import functools
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold, tool
+from tutti.tasks.benchmarks.errors import BadRow
+from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.rows import read_json
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.benchmarks.world import CallRefused, World
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents.model import ChatModel
+
+PACKAGE = "web_agent_site.envs"
+INSTALL = "install WebShop from its repository, with its products and search index"
+
+
+def _taking(name: str, description: str, argument: str, meaning: str) -> dict[str, Any]:
+    properties = {argument: {"type": "string", "description": meaning}}
+    parameters = {"type": "object", "properties": properties, "required": [argument]}
+    return tool(name, description, parameters)
+
+
+SEARCH = _taking("search", "Search the shop, from its first page.", "keywords", "what to look for")
+CLICK = _taking("click", "Click what the page shows.", "value", "a button, option or product")
+ARGUMENT = {"search": "keywords", "click": "value"}
+
+
+class Shop:
+    """One visit to the shop."""
+
+    schemas = (SEARCH, CLICK)
+
+    def __init__(self, goal: int) -> None:
+        self._goal = goal
+        self._environment: Any = None
+
+    def start(self) -> str:
+        """Open the shop; its first page, which has the instruction."""
+        environment = package(PACKAGE, INSTALL).WebAgentTextEnv
+        # Its own prefix: the shop keeps a visit's page and cart by prefix and goal.
+        own = uuid.uuid4().hex
+        self._environment = environment(
+            observation_mode="text", server=_server(), session_prefix=own
+        )
+        page, _ = self._environment.reset(session=self._goal)
+        return str(page)
+
+    def act(self, name: str, arguments: Mapping[str, Any]) -> Turn:
+        """Search or click. Raises CallRefused where the page does not offer that."""
+        value = arguments.get(ARGUMENT[name])
+        if not isinstance(value, str) or not value.strip():
+            raise CallRefused(f"`{ARGUMENT[name]}` must be text", "malformed_call")
+        there = self._environment.get_available_actions()
+        if name == "search" and not there["has_search_bar"]:
+            raise CallRefused("this page has no search; go back to the first one")
+        offered = [one.lower() for one in there["clickables"]]
+        if name == "click" and value.strip().lower() not in offered:
+            raise CallRefused(f"nothing here is called {value!r}; there are: {', '.join(offered)}")
+        page, reward, done, _ = self._environment.step(f"{name}[{value.strip()}]")
+        return Turn(str(page), float(reward), bool(done))
+
+    def close(self) -> None:
+        """End the visit."""
+        if self._environment is not None:
+            self._environment.close()
+
+
+@functools.cache
+def _server() -> Any:
+    """The shop that all visits share: its products take minutes and gigabytes to load."""
+    environment = package(PACKAGE, INSTALL).WebAgentTextEnv
+    return environment(observation_mode="text", human_goals=True).server
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a goal's number. Raises BadRow, SourceMissing where the shop is not installed."""
+    package(PACKAGE, INSTALL)
+    for path in files.paths:
+        goals = read_json(path)
+        if not isinstance(goals, list) or not all(type(goal) is int for goal in goals):
+            raise BadRow(path, None, "", "not a list of whole numbers")
+        for goal in goals:
+            yield Item(str(goal), {}, {"goal": goal}, tools=(SEARCH, CLICK))
+
+
+def world(item: Item, user: "ChatModel | None") -> World:
+    """One attempt at the item's goal."""
+    return GameWorld(Shop(item.target["goal"]))
+
+
+WEBSHOP = Benchmark(
+    name="webshop",
+    read=read,
+    splits={"test": ("test_indices.json",), "train": ("train_indices.json",)},
+    scorer="reward",
+    prompt="game",
+    interactive=True,
+    world=world,
+    gold=no_gold,
+    licence="as its repository says; Yao et al. 2022, arXiv 2207.01206",
+)

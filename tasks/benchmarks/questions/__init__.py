@@ -1,0 +1,1 @@
+"""Benchmarks of one question and one answer."""

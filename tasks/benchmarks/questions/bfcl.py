@@ -1,0 +1,179 @@
+"""BFCL's format: one turn, functions on offer, and for each argument the values that are right.
+
+The splits are BFCL's categories: questions in ``BFCL_v*_<category>.json``, answers in
+``possible_answer/`` under the same name; in the two irrelevance sets no call is right. Scored by
+structure and exactly, where BFCL's own checker ignores case and punctuation in texts: scores here
+are lower bounds of the leaderboard's. Left to BFCL's own package: several turns (they need its
+simulated back ends), Java and JavaScript (values are source text), executable and live web ones.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool
+from tutti.tasks.benchmarks.errors import SourceMissing
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.rows import Row, read_rows
+from tutti.tasks.benchmarks.source import Files, Hub
+
+MAX_VALUES = 4096  # of one argument, written out; the largest in the data has a few dozen
+LEAVE_OUT = ""  # among an argument's values: it need not be given
+IRRELEVANT = "irrelevance"
+TYPES = {
+    "dict": "object",
+    "float": "number",
+    "double": "number",
+    "tuple": "array",
+    "list": "array",
+    "any": "string",
+    "String": "string",
+    "bool": "boolean",
+    "int": "integer",
+}
+CATEGORIES = (
+    "simple",
+    "multiple",
+    "parallel",
+    "parallel_multiple",
+    "irrelevance",
+    "live_simple",
+    "live_multiple",
+    "live_parallel",
+    "live_parallel_multiple",
+    "live_irrelevance",
+)
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a question with ``id``, ``question`` and ``function``. Raises BadRow."""
+    for path in files.paths:
+        category = path.stem.split("_", 2)[-1]
+        answers = {} if IRRELEVANT in category else _answers(files, path.name)
+        for row in read_rows(path):
+            item_id = row.text("id")
+            names = {one.text("name"): _tool(one) for one in row.objects("function")}
+            calls: list[dict[str, Any]] = []
+            if IRRELEVANT not in category:
+                if item_id not in answers:
+                    row.bad("id", f"{item_id} has no answer in possible_answer/{path.name}")
+                calls = [_call(call, names) for call in answers[item_id].objects("ground_truth")]
+            yield Item(
+                id=item_id,
+                fields={},
+                target={"calls": calls},
+                attributes={"category": category, "tools": str(len(names))},
+                messages=_messages(row),
+                tools=list(names.values()),
+            )
+
+
+def _answers(files: Files, name: str) -> dict[str, Row]:
+    for folder in ("possible_answer", "data/possible_answer"):
+        path = files.root / folder / name
+        if path.is_file():
+            return {row.text("id"): row for row in read_rows(path)}
+    raise SourceMissing(f"{files.root}/possible_answer/{name}, with the right calls, is missing")
+
+
+def _messages(row: Row) -> list[Mapping[str, Any]]:
+    turns = row.array("question")
+    if len(turns) != 1 or not isinstance(turns[0], list) or not turns[0]:
+        row.bad("question", f"{len(turns)} turns; one turn of messages is read here")
+    messages = row.inner("", {"question": turns[0]}).objects("question")
+    return [
+        {"role": one.text("role"), "content": one.text("content", empty=True)} for one in messages
+    ]
+
+
+def _openai_name(name: str) -> str:
+    return name.replace(".", "_")  # OpenAI allows no dot; BFCL itself writes them so for OpenAI
+
+
+def _tool(row: Row) -> dict[str, Any]:
+    parameters = _schema(dict(row.object("parameters").data))
+    return tool(_openai_name(row.text("name")), row.text_or("", "description"), parameters)
+
+
+def _schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """BFCL's schema with JSON schema's names of types, at every depth."""
+    made: dict[str, Any] = dict(schema)
+    if isinstance(made.get("type"), str):
+        made["type"] = TYPES.get(made["type"], made["type"])
+    if isinstance(made.get("properties"), dict):
+        made["properties"] = {name: _schema(one) for name, one in made["properties"].items()}
+    if isinstance(made.get("items"), dict):
+        made["items"] = _schema(made["items"])
+    return made
+
+
+def _call(row: Row, tools: Mapping[str, Any]) -> dict[str, Any]:
+    """One right call, ``{name: {argument: [values …]}}``, as the scorer reads it."""
+    if len(row.data) != 1:
+        row.bad("", f"{len(row.data)} names in one call")
+    (name,) = row.data
+    if name not in tools:
+        row.bad(name, f"is none of the functions on offer: {', '.join(tools)}")
+    arguments = row.object(name)
+    accepted, optional = {}, []
+    for argument in arguments.data:
+        values = arguments.array(argument)
+        if LEAVE_OUT in values:
+            optional.append(argument)
+        accepted[argument] = [
+            concrete for value in values for concrete in _concrete(value, arguments, argument)
+        ]
+    return {"name": _openai_name(name), "accepted": accepted, "optional": optional}
+
+
+def _concrete(value: Any, row: Row, argument: str) -> list[Any]:
+    """Every value that a right value stands for: inside objects each key lists its own values."""
+    try:
+        found = list(itertools.islice(_expand(value), MAX_VALUES + 1))
+    except TypeError as error:
+        row.bad(argument, f"an object's keys must list their values: {error}")
+    if len(found) > MAX_VALUES:
+        row.bad(argument, f"stands for more than {MAX_VALUES} values")
+    return found
+
+
+def _expand(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        choices = [list(_of_key(name, values)) for name, values in value.items()]
+        for pairs in itertools.product(*choices):
+            yield {name: chosen for pair in pairs for name, chosen in pair.items()}
+    elif isinstance(value, list):
+        for members in itertools.product(*(list(_expand(member)) for member in value)):
+            yield list(members)
+    else:
+        yield value
+
+
+def _of_key(name: str, values: Any) -> Iterator[dict[str, Any]]:
+    if not isinstance(values, list):
+        raise TypeError(f"{name} has {values!r}")
+    for value in values:
+        if value == LEAVE_OUT:
+            yield {}
+        else:
+            for concrete in _expand(value):
+                yield {name: concrete}
+
+
+BFCL = Benchmark(
+    name="bfcl",
+    read=read,
+    splits={
+        category: (f"BFCL_v?_{category}.json", f"data/BFCL_v?_{category}.json")
+        for category in CATEGORIES
+    },
+    scorer="tool_calls",
+    prompt="tools",
+    also=("possible_answer/*.json", "data/possible_answer/*.json"),
+    hub=Hub(
+        "gorilla-llm/Berkeley-Function-Calling-Leaderboard",
+        "61fc0608cfd831fcfbbaa676ebdfef0ed963eeda",
+    ),
+    gold=calls_of,
+    licence="Apache-2.0; Patil et al. 2025, Berkeley Function Calling Leaderboard",
+)

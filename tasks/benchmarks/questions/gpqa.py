@@ -1,0 +1,58 @@
+"""GPQA diamond: 198 questions of graduate physics, chemistry and biology, four options each.
+
+The data give the right answer first; the options are shuffled by a hash of the item's id, and the
+right one's place is the attribute ``gold_position`` (0 to 3), so that a liking for one letter shows
+in SQL. The data ask not to be shown in the clear: keep them out of prompts that are published.
+"""
+
+import hashlib
+from collections.abc import Iterator
+
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text, shuffled
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files, Hub
+
+WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row with ``Question``, ``Correct Answer`` and three incorrect ones."""
+    for row in files.rows():
+        question = row.text("Question").strip()
+        item_id = row.text("Record ID") if row.name_of("Record ID") else _hash(question)
+        answers = [row.name(name).strip() for name in ("Correct Answer", *WRONG)]
+        order = shuffled(len(answers), item_id)
+        options = [answers[place] for place in order]
+        gold = order.index(0)
+        yield Item(
+            id=item_id,
+            fields={"question": question, "choices": options_text(options)},
+            target={"answer": LETTERS[gold], "choices": options},
+            attributes=_attributes(row) | {"gold_position": str(gold)},
+        )
+
+
+def _hash(question: str) -> str:
+    return hashlib.sha256(question.encode()).hexdigest()[:16]
+
+
+def _attributes(row: Row) -> dict[str, str]:
+    named = {"subject": "High-level domain", "subdomain": "Subdomain"}
+    return {name: row.text(column) for name, column in named.items() if row.name_of(column)}
+
+
+GPQA = Benchmark(
+    name="gpqa",
+    read=read,
+    splits={
+        "diamond": ("gpqa_diamond.csv", "*diamond*.csv", "*diamond*.parquet", "*diamond*.jsonl"),
+        "main": ("gpqa_main.csv",),
+        "extended": ("gpqa_extended.csv",),
+    },
+    scorer="choice",
+    prompt="choice",
+    hub=Hub("Idavidrein/gpqa", "633f5ee89ab8ad4522a9f850766b73f62147ffdd"),
+    licence="CC BY 4.0, behind a licence on the hub; Rein et al. 2023, arXiv 2311.12022",
+)

@@ -1,0 +1,69 @@
+"""Humanity's Last Exam: about 2,500 questions at the edge of knowledge, some with an image.
+
+``hle`` reads the questions that are text alone and says how many it leaves out; ``hle-images``
+reads all, and an image goes into the prompt as a part of its own.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.item import IMAGE, Item, LeftOut
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files, Hub
+
+IMAGE_STARTS = ("data:image/", "https://", "http://")
+
+
+def read(files: Files, images: bool) -> Iterator[Item | LeftOut]:
+    """One item a row with ``id``, ``question``, ``answer``, ``answer_type``, ``image``."""
+    for row in files.rows():
+        image = _image(row)
+        item_id = row.name("id")
+        if image and not images:
+            yield LeftOut(item_id, "the question has an image (hle-images keeps it)")
+            continue
+        question, answer = row.text("question", "problem"), row.name("answer")
+        kind = row.text_or("", "answer_type")
+        yield Item(
+            id=item_id,
+            fields={"question": question} | ({IMAGE: image} if image else {}),
+            target={"answer": answer, "question": question, "answer_type": kind},
+            attributes={
+                "answer_type": kind,
+                "subject": row.text_or("", "category"),
+                "raw_subject": row.text_or("", "raw_subject"),
+                "image": "yes" if image else "no",
+            },
+        )
+
+
+def _image(row: Row) -> str:
+    image = row.text_or("", "image").strip()
+    if image and not image.startswith(IMAGE_STARTS):
+        row.bad("image", "is neither a data URL nor a web address")
+    return image
+
+
+HUB = Hub("cais/hle", "5a81a4c7271a2a2a312b9a690f0c2fde837e4c29")
+SPLITS = {"test": ("data/test-*.parquet", "test-*.parquet", "hle.jsonl", "test.jsonl")}
+LICENCE = "MIT, behind a licence on the hub; Phan et al. 2025, arXiv 2501.14249"
+
+HLE = Benchmark(
+    name="hle",
+    read=partial(read, images=False),
+    splits=SPLITS,
+    scorer="judge",
+    prompt="short_answer",
+    hub=HUB,
+    licence=LICENCE,
+)
+HLE_IMAGES = Benchmark(
+    name="hle-images",
+    read=partial(read, images=True),
+    splits=SPLITS,
+    scorer="judge",
+    prompt="short_answer",
+    hub=HUB,
+    licence=LICENCE,
+)

@@ -1,0 +1,41 @@
+"""IFEval: 541 prompts with instructions that a program can check (no comma, 300 words or more)."""
+
+from collections.abc import Iterator
+
+from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.source import Files, Hub
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row with ``key``, ``prompt``, ``instruction_id_list`` and ``kwargs``, of which
+    the last two are lists of one length. Arguments that are null are left out: some copies of the
+    data fill in every name that any instruction has."""
+    for row in files.rows():
+        kinds = row.texts("instruction_id_list")
+        arguments = [dict(member.data) for member in row.objects("kwargs")]
+        if not kinds or len(kinds) != len(arguments):
+            row.bad("kwargs", f"{len(arguments)} for {len(kinds)} instructions")
+        prompt = row.text("prompt")
+        given = [{k: v for k, v in one.items() if v is not None} for one in arguments]
+        yield Item(
+            id=row.name("key"),
+            fields={"question": prompt},
+            target={"prompt": prompt, "instruction_id_list": kinds, "kwargs": given},
+            attributes={
+                "instructions": str(len(kinds)),
+                "first_kind": kinds[0].split(":")[0],
+            },
+        )
+
+
+IFEVAL = Benchmark(
+    name="ifeval",
+    read=read,
+    splits={"train": ("ifeval_input_data.jsonl", "input_data.jsonl", "*.jsonl")},
+    scorer="ifeval",
+    prompt="plain",
+    hub=Hub("google/IFEval", "966cd89545d6b6acfd7638bc708b98261ca58e84"),
+    gold=no_gold,
+    licence="Apache-2.0; Zhou et al. 2023, arXiv 2311.07911",
+)

@@ -1,0 +1,105 @@
+"""LiveCodeBench's format: contest problems with public and hidden tests.
+
+``target``: ``cases`` (input and output, as text) and, where the answer is a method of ``Solution``
+that takes a JSON value a line, its name as ``entry_point``; else the answer is a program.
+
+Hidden tests are a pickle of text inside zlib inside base64. It is read by an unpickler that knows
+no class or function, so a file of unknown origin cannot run code here.
+"""
+
+import base64
+import binascii
+import io
+import json
+import pickle
+import zlib
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files, Hub
+
+MAX_TESTS_BYTES = 2**29  # unpacked; the largest problem has about a third of it
+FUNCTION = "functional"
+KINDS = ("stdin", FUNCTION)
+
+
+class _OnlyText(pickle.Unpickler):
+    """Unpickles text, numbers, lists and dicts: whatever names a class or function is refused."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Always raises UnpicklingError."""
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in tests")
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row with ``question_id``, ``question_content``, ``starter_code``,
+    ``public_test_cases``, ``private_test_cases``, ``metadata``, ``difficulty``, ``platform``,
+    ``contest_date``."""
+    for row in files.rows():
+        cases = row.objects("public_test_cases") + _private(row)
+        kinds = {case.text("testtype") for case in cases}
+        if len(kinds) != 1 or not kinds <= set(KINDS):
+            row.bad("public_test_cases", f"test types {sorted(kinds)}: need one of {KINDS}")
+        target: dict[str, Any] = {}
+        if FUNCTION in kinds:
+            target["entry_point"] = row.object("metadata").text("func_name")
+        target["cases"] = [
+            {"input": case.text("input", empty=True), "output": case.text("output", empty=True)}
+            for case in cases
+        ]
+        starter = row.text_or("", "starter_code")
+        yield Item(
+            id=row.name("question_id"),
+            fields={"question": row.text("question_content"), "starter": _shown(starter)},
+            target=target,
+            attributes={
+                "difficulty": row.text("difficulty"),
+                "platform": row.text("platform"),
+                "month": str(row.value("contest_date"))[:7],
+            },
+        )
+
+
+def _shown(starter: str) -> str:
+    if starter.strip():
+        return f"Begin with this and keep its names:\n\n```python\n{starter}\n```"
+    return "Read the input from standard input and print the output."
+
+
+def _private(row: Row) -> list[Row]:
+    """The hidden tests, in clear JSON or packed. Raises BadRow."""
+    packed = row.text("private_test_cases")
+    if packed.lstrip().startswith("["):
+        return row.objects("private_test_cases")
+    try:
+        unpacker = zlib.decompressobj()
+        raw = unpacker.decompress(base64.b64decode(packed, validate=True), MAX_TESTS_BYTES)
+        if unpacker.unconsumed_tail:
+            row.bad("private_test_cases", f"more than {MAX_TESTS_BYTES} bytes unpacked")
+        found: Any = _OnlyText(io.BytesIO(raw)).load()
+        inner = row.inner("", {"private_test_cases": json.loads(found)})
+    except (binascii.Error, zlib.error, pickle.UnpicklingError, ValueError, TypeError) as error:
+        row.bad("private_test_cases", f"cannot be unpacked: {error}")
+    except (EOFError, IndexError, AttributeError, KeyError) as error:  # of a pickle cut short
+        row.bad("private_test_cases", f"cannot be unpacked: {error!r}")
+    return inner.objects("private_test_cases")
+
+
+LIVECODEBENCH = Benchmark(
+    name="livecodebench",
+    read=read,
+    splits={
+        # Release 6 is all files together; each later file holds the problems that were added.
+        "v6": ("test*.jsonl", "*.jsonl", "*.parquet"),
+        "v1": ("test.jsonl",),
+        **{f"v{n}-only": (f"test{n}.jsonl",) for n in range(2, 7)},
+    },
+    scorer="code",
+    prompt="contest_code",
+    hub=Hub("livecodebench/code_generation_lite", "0fe84c3912ea0c4d4a78037083943e8f0c4dd505"),
+    gold=no_gold,
+    licence="CC BY 4.0; Jain et al. 2024, arXiv 2403.07974",
+)

@@ -1,0 +1,29 @@
+"""MATH-500: 500 competition problems; the answer is an expression in LaTeX."""
+
+from collections.abc import Iterator
+
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.source import Files, Hub
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row with ``problem``, ``answer``, ``subject``, ``level`` and ``unique_id``."""
+    for number, row in enumerate(files.rows()):
+        yield Item(
+            id=row.text("unique_id") if row.name_of("unique_id") else str(number),
+            fields={"question": row.text("problem")},
+            target={"answer": row.name("answer")},
+            attributes={"subject": row.text("subject"), "level": row.name("level")},
+        )
+
+
+MATH_500 = Benchmark(
+    name="math-500",
+    read=read,
+    splits={"test": ("test.jsonl",)},
+    scorer="math",
+    prompt="math",
+    hub=Hub("HuggingFaceH4/MATH-500", "ff5b20257d8185524591543f8ff5993951537bb8"),
+    licence="MIT; Hendrycks et al. 2021, arXiv 2103.03874; Lightman et al. 2023, arXiv 2305.20050",
+)

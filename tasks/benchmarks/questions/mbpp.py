@@ -1,0 +1,42 @@
+"""MBPP: small Python programs from a sentence and some assertions; by default the sanitised set."""
+
+from collections.abc import Iterator
+
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.source import Files, Hub
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row with ``task_id``, ``prompt`` (``text`` in the full set), ``code``,
+    ``test_list`` and ``test_imports`` (``test_setup_code`` in the full set)."""
+    for row in files.rows():
+        tests = row.texts("test_list")
+        if not tests:
+            row.bad("test_list", "is empty")
+        before = row.texts("test_imports") if row.name_of("test_imports") else []
+        before.append(row.text_or("", "test_setup_code"))
+        yield Item(
+            id=row.name("task_id"),
+            fields={"question": row.text("prompt", "text"), "tests": "\n".join(tests)},
+            target={
+                "tests": "\n".join([*(line for line in before if line), *tests]) + "\n",
+                "answer": row.text("code"),
+            },
+        )
+
+
+SANITISED = ("sanitized/{}-*.parquet", "sanitized-mbpp.json")
+FULL = ("full/{}-*.parquet", "mbpp.jsonl")
+MBPP = Benchmark(
+    name="mbpp",
+    read=read,
+    splits={
+        "test": (SANITISED[0].format("test"), SANITISED[1], "*.parquet", "*.jsonl"),
+        "full": (FULL[0].format("test"), FULL[1]),
+    },
+    scorer="code",
+    prompt="write_code",
+    hub=Hub("google-research-datasets/mbpp", "4bb6404fdc6cacfda99d4ac4205087b89d32030c"),
+    licence="CC BY 4.0; Austin et al. 2021, arXiv 2108.07732",
+)

@@ -1,0 +1,1 @@
+"""tau2-bench: an agent, a customer, a domain with databases and tools."""

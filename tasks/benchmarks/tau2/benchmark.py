@@ -1,0 +1,123 @@
+"""tau2-bench: an agent serves a simulated customer under a policy, with a domain's tools.
+
+The items of five domains, read from the folder that holds them (``data/tau2/domains`` of the
+publisher's repository): ``tau2-airline``, ``tau2-retail``, ``tau2-telecom``, ``tau2-banking``,
+``tau2-mock``. The target holds all that decides a reward; ``calls`` are the agent's actions of the
+gold trajectory.
+
+tau2's own reward asks what came of an attempt, whatever calls led there. What is right comes from
+replaying all gold actions on the domain's tools, which are code of the publisher's and no part of
+the data. Where they are at hand (`TOOLSETS`; here the mock domain's) the target has it as
+``state``, the outcome of `tau2_world`, and the scorer is ``state``; elsewhere the scorer is
+``tool_calls``, which is stricter: it asks for the gold trajectory's calls, with others allowed.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.benchmarks.tau2.dialogue import tau2_world
+from tutti.tasks.benchmarks.tau2.domain import SIDES, TASKS, Domain, Task, read_domain
+from tutti.tasks.benchmarks.tau2.mock import MOCK
+from tutti.tasks.benchmarks.tau2.world import Toolset, gold_outcome
+
+TOOLSETS: dict[str, Toolset] = {"mock": MOCK}
+"""The domains that can be acted in here, by folder."""
+
+
+def read(files: Files, folder: str) -> Iterator[Item]:
+    """One item a task of the domain in `folder`. Raises BadRow."""
+    domain, toolset = read_domain(files.root / folder), TOOLSETS.get(folder)
+    for task in domain.tasks:
+        yield Item(
+            id=task.id,
+            fields={
+                "policy": "\n\n".join([domain.policy, *domain.manuals.values()]).strip(),
+                "scenario": task.scenario,
+                "ticket": task.ticket,
+            },
+            target=_target(task)
+            | (_acted(files.root / folder, domain, toolset, task) if toolset else {}),
+            attributes=_attributes(task, domain),
+            messages=_history(task),
+            tools=toolset.schemas(SIDES[0]) if toolset else (),
+        )
+
+
+def _acted(folder: Path, domain: Domain, toolset: Toolset, task: Task) -> dict[str, Any]:
+    """What a task needs to be acted in here: its right outcome, and where its databases are."""
+    return {"state": gold_outcome(domain, toolset, task), "database": str(folder)}
+
+
+def _history(task: Task) -> list[dict[str, Any]]:
+    """The dialogue that the task starts after, as OpenAI messages."""
+    messages = []
+    for message in task.initial_state.get("message_history") or ():
+        made = {"role": message["role"], "content": message.get("content")}
+        if message.get("tool_calls"):
+            made["tool_calls"] = [
+                tool_call(call["id"], call["name"], call["arguments"])
+                for call in message["tool_calls"]
+            ]
+        if message["role"] == "tool":
+            made["tool_call_id"] = message["id"]
+        messages.append(made)
+    return messages
+
+
+def _target(task: Task) -> dict[str, Any]:
+    calls = [
+        {"name": action["name"], "arguments": action["arguments"]}
+        for action in task.actions
+        if action["requestor"] == SIDES[0]
+    ]
+    return {
+        "calls": calls,
+        "extra": "allowed",
+        "actions": list(task.actions),
+        "initial_state": task.initial_state,
+        "communicate": list(task.communicate),
+        "nl_assertions": list(task.nl_assertions),
+        "env_assertions": list(task.env_assertions),
+        "rewards": list(task.rewards),
+        "documents": list(task.documents),
+    }
+
+
+def _attributes(task: Task, domain: Domain) -> dict[str, str]:
+    splits = [name for name, ids in domain.splits.items() if task.id in ids and name != "base"]
+    return {
+        "domain": domain.name,
+        "split": splits[0] if splits else "base",
+        "actions": str(len(task.actions)),
+        "rewards": "+".join(task.rewards),
+    }
+
+
+def _benchmark(name: str, folder: str) -> Benchmark:
+    toolset = TOOLSETS.get(folder)
+    return Benchmark(
+        name=name,
+        read=partial(read, folder=folder),
+        splits={"base": tuple(f"{folder}/{tasks}" for tasks in TASKS)},
+        scorer="state" if toolset else "tool_calls",
+        prompt="policy",
+        interactive=True,
+        world=partial(tau2_world, toolset) if toolset else None,
+        needs_user=toolset is not None,
+        gold=calls_of,
+        licence="MIT; Barres et al. 2025, arXiv 2506.07982; Yao et al. 2024, arXiv 2406.12045",
+    )
+
+
+TAU2 = (
+    _benchmark("tau2-airline", "airline"),
+    _benchmark("tau2-banking", "banking_knowledge"),
+    _benchmark("tau2-mock", "mock"),
+    _benchmark("tau2-retail", "retail"),
+    _benchmark("tau2-telecom", "telecom"),
+)

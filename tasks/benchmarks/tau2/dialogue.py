@@ -1,0 +1,91 @@
+"""A task of tau2 acted out: the domain's tools for the agent, a model as the customer.
+
+In: an item of a domain whose tools are at hand, and the customer's model. Out: a `World` whose
+outcome is what the task's reward asks for. The customer speaks first, where the task does not begin
+in the middle of a dialogue, and has the domain's tools of its own side.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Task, read_domain
+from tutti.tasks.benchmarks.tau2.world import Session, ToolRefused, Toolset
+from tutti.tasks.benchmarks.user import DONE, SimulatedUser
+from tutti.tasks.benchmarks.world import CallRefused, World, carry_out
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents.model import ChatModel
+
+_PART = (
+    "You are a customer who talks to a service agent. Your situation is below; it is all that you"
+    " know. Say one thing at a time, in a sentence or two, in your own words; tell what is asked"
+    " for, not all at once, and make nothing up. Do on your own device only what you are asked to"
+    f" do. When all that you want is done, or you are handed over, or it cannot be done, say {DONE}"
+    " and nothing else.\n\n"
+)
+
+domain_at = functools.cache(read_domain)
+
+
+class Tau2World:
+    """One attempt at one task."""
+
+    def __init__(self, domain: Domain, toolset: Toolset, item: Item, user: "ChatModel | None"):
+        task: Task = next(task for task in domain.tasks if task.id == item.id)
+        self.schemas: Sequence[Mapping[str, Any]] = toolset.schemas(SIDES[0])
+        self._session = Session(domain, toolset, task)
+        self._past = item.messages
+        self._said: list[str] = []
+        self._customer = SimulatedUser(
+            user, _PART + task.scenario, item.messages, toolset.schemas(SIDES[1]), self._for_user
+        )
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """One call of the agent's on this attempt's databases."""
+        return await carry_out(self._for_agent, self.schemas, name, arguments)
+
+    async def begin(self) -> str | None:
+        """The customer's first words; None where the task's dialogue waits for the agent."""
+        if self._past and self._past[-1]["role"] != SIDES[0]:
+            return None
+        return await self._customer.say(None)
+
+    async def reply(self, said: str) -> str | None:
+        """The customer's answer; None when they are done."""
+        self._said.append(said)
+        return await self._customer.say(said)
+
+    def over(self) -> bool:
+        """Whether the customer has ended it."""
+        return self._customer.done
+
+    def outcome(self) -> Mapping[str, Any]:
+        """What the task's reward asks for."""
+        return self._session.outcome("\n".join(self._said))
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _for_agent(self, name: str, arguments: dict[str, Any]) -> str:
+        return self._call(SIDES[0], name, arguments)
+
+    async def _for_user(self, name: str, arguments: dict[str, Any]) -> str:
+        return self._call(SIDES[1], name, arguments)
+
+    def _call(self, side: str, name: str, arguments: dict[str, Any]) -> str:
+        try:
+            return self._session.call(side, name, arguments)
+        except ToolRefused as refused:
+            raise CallRefused(str(refused)) from refused
+
+
+def tau2_world(toolset: Toolset, item: Item, user: "ChatModel | None") -> World:
+    """The world of `item`, whose domain's folder the target names.
+
+    Raises BadRow, BenchmarkError.
+    """
+    return Tau2World(domain_at(Path(item.target["database"])), toolset, item, user)

@@ -1,0 +1,252 @@
+"""A domain of tau2-bench as its publisher lays it out: tasks, policy, databases, documents.
+
+In: the domain's folder. Out: a `Domain`. Nothing of tau2's own package is needed. Every field of a
+task that the evaluation reads is checked; what it does not read is kept as it is.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tutti.tasks.benchmarks.errors import BadRow, SourceMissing
+from tutti.tasks.benchmarks.rows import Row, as_row, read_json
+from tutti.tasks.retrieval.bm25 import WordIndex
+
+TASKS = ("tasks.json", "tasks_small.json")
+POLICIES = ("policy.md", "main_policy.md")
+REWARDS = ("DB", "ENV_ASSERTION", "NL_ASSERTION", "ACTION", "COMMUNICATE")
+DEFAULT_REWARDS = ("DB", "COMMUNICATE")
+SIDES = ("assistant", "user")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One page of a domain's knowledge."""
+
+    id: str
+    title: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: who calls and why, what is there at the start, and what must be true at the end."""
+
+    id: str
+    scenario: str
+    """The simulated user's instructions, as one text."""
+    ticket: str
+    initial_state: Mapping[str, Any]
+    actions: tuple[Mapping[str, Any], ...]
+    """One trajectory that ends in the right state: action_id, requestor, name, arguments, and
+    compare_args where only those count."""
+    communicate: tuple[str, ...]
+    """What the agent must have said."""
+    nl_assertions: tuple[str, ...]
+    env_assertions: tuple[Mapping[str, Any], ...]
+    rewards: tuple[str, ...]
+    """What the reward is the product of, of `REWARDS`."""
+    documents: tuple[str, ...]
+    """The pages that the task needs."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One domain."""
+
+    name: str
+    tasks: tuple[Task, ...]
+    policy: str
+    """What the agent must keep to; empty where the folder has none."""
+    manuals: Mapping[str, str]
+    """Further texts that belong to the policy, by file name."""
+    db: Mapping[str, Any]
+    """The agent's database at the start; empty where the folder has none."""
+    user_db: Mapping[str, Any]
+    documents: Mapping[str, Document]
+    splits: Mapping[str, tuple[str, ...]]
+    """The tasks' ids by split."""
+
+    def search(self, query: str, limit: int = 10) -> list[tuple[Document, float]]:
+        """The documents that fit `query` best by BM25, with their scores, best first."""
+        pages = list(self.documents.values())
+        return [(pages[place], score) for place, score in self._index.best(query, limit)]
+
+    @cached_property
+    def _index(self) -> WordIndex:
+        return WordIndex.of([f"{page.title}\n{page.content}" for page in self.documents.values()])
+
+
+def read_domain(folder: Path) -> Domain:
+    """Read the domain in `folder`. Raises SourceMissing without tasks, BadRow."""
+    file = next((folder / name for name in TASKS if (folder / name).is_file()), None)
+    if file is None:
+        raise SourceMissing(f"{folder} holds none of {', '.join(TASKS)}")
+    values = read_json(file)
+    if not isinstance(values, list):
+        raise BadRow(file, None, "", "not a list of tasks")
+    tasks = tuple(_task(as_row(file, number, value)) for number, value in enumerate(values, 1))
+    policy = next((folder / name for name in POLICIES if (folder / name).is_file()), None)
+    documents = _documents(folder / "documents")
+    for number, task in enumerate(tasks, 1):
+        unknown = [name for name in task.documents if name not in documents]
+        if documents and unknown:
+            raise BadRow(file, number, "required_documents", f"no such documents: {unknown}")
+    return Domain(
+        name=folder.name,
+        tasks=tasks,
+        policy=policy.read_text(encoding="utf-8") if policy else "",
+        manuals={
+            path.name: path.read_text(encoding="utf-8")
+            for path in sorted(folder.glob("*.md"))
+            if path != policy
+        },
+        db=_database(folder, "db"),
+        user_db=_database(folder, "user_db"),
+        documents=documents,
+        splits=_splits(folder / "split_tasks.json", {task.id for task in tasks}),
+    )
+
+
+def _task(row: Row) -> Task:
+    task_id = row.name("id")
+    criteria = _object(row, "evaluation_criteria")
+    rewards = criteria.texts("reward_basis") if criteria.name_of("reward_basis") else []
+    for reward in rewards:
+        if reward not in REWARDS:
+            criteria.bad("reward_basis", f"{reward!r} is none of {', '.join(REWARDS)}")
+    return Task(
+        id=task_id,
+        scenario=_scenario(row.object("user_scenario")),
+        ticket=row.text_or("", "ticket"),
+        initial_state=_initial_state(_object(row, "initial_state")),
+        actions=tuple(_action(one) for one in _objects(criteria, "actions")),
+        communicate=tuple(_texts(criteria, "communicate_info")),
+        nl_assertions=tuple(_texts(criteria, "nl_assertions")),
+        env_assertions=tuple(_assertion(one) for one in _objects(criteria, "env_assertions")),
+        rewards=tuple(rewards or DEFAULT_REWARDS),
+        documents=tuple(_texts(row, "required_documents")),
+    )
+
+
+def _initial_state(row: Row) -> dict[str, Any]:
+    """The initial state as it is, after a look at all that sets it up."""
+    data = _object(row, "initialization_data")
+    for name in ("agent_data", "user_data"):
+        _object(data, name)
+    for action in _objects(row, "initialization_actions"):
+        _side(action, "env_type")
+        action.text("func_name")
+        action.object("arguments")
+    for message in _objects(row, "message_history"):
+        role = message.text("role")
+        if role not in ("user", "assistant", "tool"):
+            message.bad("role", f"{role!r} is none of user, assistant, tool")
+        if role == "tool":
+            message.text("id")
+        for call in _objects(message, "tool_calls"):
+            call.text("id")
+            call.text("name")
+            call.object("arguments")
+    return dict(row.data)
+
+
+def _object(row: Row, name: str) -> Row:
+    return row.object(name) if row.name_of(name) else row.inner(name, {})
+
+
+def _objects(row: Row, name: str) -> list[Row]:
+    return row.objects(name) if row.name_of(name) else []
+
+
+def _texts(row: Row, name: str) -> list[str]:
+    return row.texts(name) if row.name_of(name) else []
+
+
+def _side(row: Row, name: str) -> str:
+    side = row.text_or(SIDES[0], name)
+    if side not in SIDES:
+        row.bad(name, f"{side!r} is neither {' nor '.join(SIDES)}")
+    return side
+
+
+def _action(row: Row) -> dict[str, Any]:
+    action = {
+        "action_id": row.name("action_id"),
+        "requestor": _side(row, "requestor"),
+        "name": row.text("name"),
+        "arguments": dict(row.object("arguments").data),
+    }
+    if row.name_of("compare_args"):
+        action["compare_args"] = row.texts("compare_args")
+    return action
+
+
+def _assertion(row: Row) -> dict[str, Any]:
+    expected = row.value("assert_value") if row.name_of("assert_value") else True
+    if not isinstance(expected, bool):
+        row.wrong(("assert_value",), expected, "true or false")
+    return {
+        "env_type": _side(row, "env_type"),
+        "name": row.text("func_name"),
+        "arguments": dict(row.object("arguments").data),
+        "expected": expected,
+    }
+
+
+def _scenario(row: Row) -> str:
+    """Persona and instructions as one text, a heading for each part that is there."""
+    instructions = row.value("instructions")
+    parts = {"Persona": row.text_or("", "persona")}
+    if isinstance(instructions, str):
+        parts["Instructions"] = instructions
+    else:
+        inner = row.object("instructions")
+        parts["Reason for the call"] = inner.text("reason_for_call")
+        parts["Known"] = inner.text_or("", "known_info")
+        parts["Not known"] = inner.text_or("", "unknown_info")
+        parts["Instructions"] = inner.text("task_instructions")
+    return "\n\n".join(f"{heading}:\n{text}" for heading, text in parts.items() if text.strip())
+
+
+def _database(folder: Path, name: str) -> Mapping[str, Any]:
+    for suffix in (".json", ".toml"):
+        file = folder / f"{name}{suffix}"
+        if file.is_file():
+            found = read_json(file) if suffix == ".json" else _toml(file)
+            return as_row(file, 1, found).data
+    return {}
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRow(file, None, "", f"not TOML: {error}") from error
+
+
+def _documents(folder: Path) -> dict[str, Document]:
+    documents: dict[str, Document] = {}
+    for file in sorted(folder.glob("*.json")):
+        row = as_row(file, 1, read_json(file))
+        document = Document(row.text("id"), row.text("title"), row.text("content"))
+        if document.id in documents:
+            row.bad("id", f"{document.id} comes twice")
+        documents[document.id] = document
+    return documents
+
+
+def _splits(file: Path, known: set[str]) -> dict[str, tuple[str, ...]]:
+    if not file.is_file():
+        return {}
+    row = as_row(file, 1, read_json(file))
+    splits = {}
+    for name in row.data:
+        splits[name] = tuple(row.texts(name))
+        unknown = sorted(set(splits[name]) - known)
+        if unknown:
+            row.bad(name, f"no such tasks: {', '.join(unknown)}")
+    return splits

@@ -1,0 +1,206 @@
+"""A domain of tau2 that can be acted in: its databases, and tools given as a Python module.
+
+In: a `Domain`, a `Toolset`, a task. Out: a `Session`, whose calls change its own copy of the
+databases, and what it came to: the `outcome`, which the scorer ``state`` compares with the gold one
+(`gold_outcome`). A tool is a function of a `State` and its arguments; the database is plain JSON,
+so two states are equal when their values are.
+
+A domain's tools are code of its publisher's; `tau2_mock` has those of the mock domain. To add a
+domain: a module with a `Toolset`, and a line in `tau2.TOOLSETS`.
+"""
+
+import copy
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+from tutti.tasks.benchmarks.benchmark import tool
+from tutti.tasks.benchmarks.errors import BenchmarkError
+from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Task
+
+JSON_TYPES: dict[Any, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    list: "array",
+    dict: "object",
+}
+
+
+class ToolRefused(Exception):
+    """A tool's own no: what was asked cannot be done. The caller is told why; nothing changes."""
+
+
+@dataclass
+class State:
+    """The databases of one session."""
+
+    db: dict[str, Any]
+    user_db: dict[str, Any]
+
+
+Act = Callable[..., Any]
+"""A tool: ``act(state, **arguments)``; gives what the caller is told. Raises ToolRefused."""
+
+
+@dataclass(frozen=True)
+class Toolset:
+    """A domain's tools."""
+
+    agent: Mapping[str, Act]
+    user: Mapping[str, Act] = field(default_factory=dict)
+    """What the simulated user can do on a device of its own."""
+    hidden: Mapping[str, Act] = field(default_factory=dict)
+    """What only tasks call: set-up, and assertions, which give true or false."""
+
+    def named(self, side: str, name: str, hidden: bool = False) -> Act | None:
+        """The tool `name` of `side` (one of `SIDES`); None where there is none."""
+        own = self.agent if side == SIDES[0] else self.user
+        return own.get(name) or (self.hidden.get(name) if hidden else None)
+
+    def schemas(self, side: str) -> list[dict[str, Any]]:
+        """The tools of `side` as OpenAI describes functions, from signatures and docstrings."""
+        own = self.agent if side == SIDES[0] else self.user
+        return [_schema(name, act) for name, act in own.items()]
+
+
+class Session:
+    """One attempt at a task, from the task's initial state."""
+
+    def __init__(self, domain: Domain, toolset: Toolset, task: Task) -> None:
+        """Set the databases up as the task says: its data, its actions, the calls of its history.
+        Raises BenchmarkError where a tool refuses: then the data and the tools do not fit."""
+        self.toolset = toolset
+        self.task = task
+        self.made: list[tuple[str, str, dict[str, Any]]] = []
+        """The calls since the start that were not refused: side, name, arguments."""
+        data = task.initial_state.get("initialization_data") or {}
+        self.state = State(
+            _merged(domain.db, data.get("agent_data") or {}),
+            _merged(domain.user_db, data.get("user_data") or {}),
+        )
+        try:
+            for action in task.initial_state.get("initialization_actions") or ():
+                side = action.get("env_type", SIDES[0])
+                self._act(side, action["func_name"], action["arguments"], hidden=True)
+            for message in task.initial_state.get("message_history") or ():
+                for call in message.get("tool_calls") or ():
+                    self._act(message["role"], call["name"], call["arguments"])
+        except ToolRefused as refused:
+            raise BenchmarkError(f"task {task.id}: its set-up: {refused}") from refused
+
+    def call(self, side: str, name: str, arguments: Mapping[str, Any]) -> str:
+        """Carry out one call of the agent's or the user's; what the caller is told, as text.
+        Raises ToolRefused, whose words are for the caller; then nothing has changed."""
+        result = self._act(side, name, arguments)
+        self.made.append((side, name, dict(arguments)))
+        return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+
+    def outcome(self, said: str = "") -> dict[str, Any]:
+        """What the task's reward asks for, as the scorer ``state`` compares it; `said` is all that
+        the agent said to the user.
+
+        ``db`` is the agent's database (DB), with ``user_db`` where the gold trajectory acts on the
+        user's side; ``assertions``, ``communicated`` and ``actions`` are true or false for each
+        that the task lists (ENV_ASSERTION, COMMUNICATE, ACTION). NL_ASSERTION is a judge's.
+        """
+        task, found = self.task, dict[str, Any]()
+        if "DB" in task.rewards:
+            found["db"] = copy.deepcopy(self.state.db)
+            if any(action["requestor"] == SIDES[1] for action in task.actions):
+                found["user_db"] = copy.deepcopy(self.state.user_db)
+        if "ENV_ASSERTION" in task.rewards:
+            found["assertions"] = [self._holds(one) for one in task.env_assertions]
+        if "COMMUNICATE" in task.rewards:
+            plain = said.casefold().replace(",", "")
+            found["communicated"] = [one.casefold() in plain for one in task.communicate]
+        if "ACTION" in task.rewards:
+            found["actions"] = [self._was_made(action) for action in task.actions]
+        return found
+
+    def _holds(self, assertion: Mapping[str, Any]) -> bool:
+        try:
+            side, name = assertion["env_type"], assertion["name"]
+            found = bool(self._act(side, name, assertion["arguments"], hidden=True))
+        except ToolRefused:
+            return False  # what it asks about is not there
+        return found is assertion["expected"]
+
+    def _was_made(self, action: Mapping[str, Any]) -> bool:
+        """Whether a call fits a gold action: in all arguments, or in those that it says count."""
+        counted = action.get("compare_args")
+        gold = action["arguments"]
+        return any(
+            (side, name) == (action["requestor"], action["name"])
+            and _only(arguments, counted) == _only(gold, counted)
+            for side, name, arguments in self.made
+        )
+
+    def _act(self, side: str, name: str, arguments: Mapping[str, Any], hidden: bool = False) -> Any:
+        act = self.toolset.named(side, name, hidden)
+        if act is None:
+            raise ToolRefused(f"there is no tool {name!r}")
+        _check(name, act, arguments)
+        before = copy.deepcopy(self.state)
+        try:
+            return act(self.state, **arguments)
+        except ToolRefused:
+            self.state = before
+            raise
+
+
+def gold_outcome(domain: Domain, toolset: Toolset, task: Task) -> dict[str, Any]:
+    """The outcome of an attempt that is right: the state that the gold actions end in, and all
+    else true. Raises BenchmarkError where a gold action is refused."""
+    session = Session(domain, toolset, task)
+    for action in task.actions:
+        try:
+            session.call(action["requestor"], action["name"], action["arguments"])
+        except ToolRefused as refused:
+            what = f"task {task.id}, gold action {action['action_id']}"
+            raise BenchmarkError(f"{what}: {refused}") from refused
+    outcome = session.outcome()
+    flags = ("assertions", "communicated", "actions")
+    return {name: [True] * len(v) if name in flags else v for name, v in outcome.items()}
+
+
+def _only(arguments: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if names is None or name in names}
+
+
+def _check(name: str, act: Act, arguments: Mapping[str, Any]) -> None:
+    """Raise ToolRefused for arguments that the tool does not take, or of another type."""
+    try:
+        inspect.signature(act).bind(None, **arguments)
+    except TypeError as error:
+        raise ToolRefused(f"{name}: {error}") from error
+    hints = get_type_hints(act)
+    for argument, value in arguments.items():
+        wanted = hints.get(argument)
+        if wanted in JSON_TYPES and type(value) is not wanted:
+            raise ToolRefused(f"{name}: {argument} must be of type {JSON_TYPES[wanted]}")
+
+
+def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `more` put in at every depth; lists and values are replaced."""
+    made = copy.deepcopy(dict(base))
+    for name, value in more.items():
+        inner = made.get(name)
+        both = isinstance(inner, dict) and isinstance(value, Mapping)
+        made[name] = _merged(inner or {}, value) if both else copy.deepcopy(value)
+    return made
+
+
+def _schema(name: str, act: Act) -> dict[str, Any]:
+    parameters: Sequence[inspect.Parameter] = list(inspect.signature(act).parameters.values())[1:]
+    hints = get_type_hints(act)
+    properties = {
+        parameter.name: {"type": JSON_TYPES.get(hints.get(parameter.name), "string")}
+        for parameter in parameters
+    }
+    required = [one.name for one in parameters if one.default is inspect.Parameter.empty]
+    schema = {"type": "object", "properties": properties, "required": required}
+    return tool(name, inspect.getdoc(act) or "", schema)

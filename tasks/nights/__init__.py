@@ -1,0 +1,1 @@
+"""Night files: sweeps on a schedule, their verdicts, and who is notified."""

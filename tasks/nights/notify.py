@@ -1,0 +1,84 @@
+"""Who is told of a night: the terminal, the run's page in Prefect, its events, a webhook.
+
+In: a night's record. Nothing here may fail a night: what could not be told is said in the log.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.markup import escape
+
+from tutti.tasks.nights.page import night_page
+from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.verdict import StageResult
+from tutti.tasks.nights.webhook import post_webhook
+from tutti.tasks.progress.stage import StageLog, in_flow_run
+
+EVENT = "tutti.night."
+"""With the verdict: `tutti.night.worse`."""
+COLOURS = {"better": "green", "same": "green", "worse": "red", "inconclusive": "yellow"}
+
+
+def planned_for() -> datetime:
+    """The time that this flow run was scheduled for, however late it starts; else the present."""
+    if in_flow_run():
+        from prefect.context import FlowRunContext
+
+        context = FlowRunContext.get()
+        run = None if context is None else context.flow_run
+        if run is not None and run.expected_start_time is not None:
+            return datetime.fromtimestamp(run.expected_start_time.timestamp(), UTC)
+    return datetime.now(UTC)
+
+
+async def tell(
+    record: Record, results: Sequence[StageResult], notes: Sequence[str], log: StageLog
+) -> None:
+    """Say what a night came to; the webhook hears of the worse ones."""
+    label, word = record.night.label, record.verdict
+    accepted = f" [dim](accepted: {record.accepted})[/]" if record.accepted else ""
+    said = f"[{COLOURS[word]}]{label}: {word}[/]{accepted}: {escape(record.reason)}"
+    log.console.print(said, soft_wrap=True)
+    if in_flow_run():
+        await _tell_prefect(record, night_page(record, results, notes))
+    if word == "worse" and (failure := await post_webhook(summary(record))) is not None:
+        log.console.print(f"[yellow]{failure}[/]")
+
+
+def summary(record: Record) -> dict[str, Any]:
+    """What an event and a webhook carry; `text` is what chat programs show."""
+    label = record.night.label
+    return {
+        "text": f"{label}: {record.verdict}: {record.reason}",
+        "night": label,
+        "verdict": record.verdict,
+        "reason": record.reason,
+        "baseline": record.baseline,
+        "accepted": record.accepted,
+        "sweeps": dict(record.sweeps),
+    }
+
+
+async def _tell_prefect(record: Record, page: str) -> None:
+    from prefect.artifacts import acreate_markdown_artifact
+    from prefect.events import emit_event
+
+    label = record.night.label
+    await acreate_markdown_artifact(page, "night", f"{label}: {record.verdict}")
+    sweeps = list(record.sweeps.values())
+    resource = {"prefect.resource.id": sweeps[-1] if sweeps else label}
+    resource |= {"prefect.resource.name": label, "tutti.night": label}
+    emit_event(EVENT + record.verdict, resource, payload=summary(record))
+
+
+def ended(night: Mapping[str, Any]) -> Any:
+    """The state of the flow run: `Completed` where the night was accepted, else `Failed`, for
+    somebody should look at it; the verdict is its message.
+
+    The states keep Prefect's own names: its pages leave out runs whose state has another.
+    """
+    from prefect.states import Completed, Failed
+
+    kind = Completed if night["accepted"] else Failed
+    return kind(message=f"{night['night']}: {night['verdict']}: {night['reason']}")

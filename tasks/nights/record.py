@@ -1,0 +1,126 @@
+"""Nights in the store: a row of `verdicts` each, of metric `night`, from a night's beginning on.
+
+In: a night and what was found. Out: its `Record`. The row says whether the night was accepted and
+why; the last accepted one is what later nights are compared with. A night that was cut off keeps
+the row it began with, which is inconclusive.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from tutti.storage import Catalog, content_hash
+from tutti.storage import catalog as cat
+from tutti.storage.clock import aware
+from tutti.tasks.nights.spec import Night
+from tutti.tasks.scoring.statistics.verdicts import Word
+from tutti.tasks.sweeps.errors import SuiteError
+
+METRIC = "night"
+BY_HAND = "by hand: "
+BEGUN = "begun; it has no verdict yet, or its run was cut off"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a night."""
+
+    night: Night
+    verdict: Word = "inconclusive"
+    reason: str = BEGUN
+    accepted: str | None = None
+    """Why it may be a baseline; None where it may not."""
+    whole: bool = False
+    """Whether all that it was to measure is measured, or a stage that failed ended it."""
+    baseline: str | None = None
+    """The label of the night that it was compared with."""
+    sweeps: Mapping[str, str] = field(default_factory=dict)
+    """Stage to the id of its sweep."""
+    at: datetime = field(default_factory=cat.now)
+    """When this was written."""
+
+
+def begin(catalog: Catalog, night: Night) -> None:
+    """Enter a night before its first sample; one that is known keeps its row."""
+    with catalog.transaction() as connection:
+        cat.insert_if_absent(connection, cat.verdicts, _row(Record(night)))
+
+
+def enter(catalog: Catalog, record: Record) -> Record:
+    """Keep what a night came to; returns what is kept.
+
+    What was accepted by hand stays accepted, and a whole night keeps its verdict where a later run
+    of it could not look at all of it again.
+    """
+    known = records(catalog, record.night.name).get(record.night.date)
+    if known is not None and known.whole and not record.whole:
+        return known
+    if known is not None and (known.accepted or "").startswith(BY_HAND):
+        record = replace(record, accepted=known.accepted)
+    catalog.upsert(cat.verdicts, _row(record))
+    return record
+
+
+def accept(catalog: Catalog, label: str, why: str) -> Record:
+    """Make a night a baseline by hand. Raises SuiteError for an unknown night or an empty `why`."""
+    known = {each.night.label: each for each in _all(catalog)}
+    if label not in known:
+        there = ", ".join(sorted(known)) or "none yet"
+        raise SuiteError(f"no night {label!r}; nights: {there}")
+    if not why.strip():
+        raise SuiteError("--why: say why the night is accepted; later verdicts show it")
+    record = replace(known[label], accepted=BY_HAND + why.strip())
+    catalog.upsert(cat.verdicts, _row(record))
+    return record
+
+
+def records(catalog: Catalog, name: str) -> dict[date, Record]:
+    """What is known of the nights of a file, oldest first."""
+    found = [each for each in _all(catalog) if each.night.name == name]
+    return {each.night.date: each for each in sorted(found, key=lambda each: each.night.date)}
+
+
+def last_accepted(catalog: Catalog, night: Night) -> Record | None:
+    """What `night` is compared with: the latest accepted one of an earlier date."""
+    found = records(catalog, night.name).items()
+    fit = [each for day, each in found if day < night.date and each.accepted is not None]
+    return fit[-1] if fit else None
+
+
+def _all(catalog: Catalog) -> list[Record]:
+    rows = catalog.rows(sa.select(cat.verdicts).where(cat.verdicts.c.metric == METRIC))
+    return [_record(row) for row in rows]
+
+
+def _row(record: Record) -> dict[str, Any]:
+    night = record.night
+    detail: dict[str, Any] = {"name": night.name, "date": night.date.isoformat()}
+    detail |= {
+        "accepted": record.accepted,
+        "whole": record.whole,
+        "baseline": record.baseline,
+        "sweeps": dict(record.sweeps),
+    }
+    return {
+        "verdict_id": f"verdict:{content_hash([METRIC, night.label])}",
+        "sweep_id": next(reversed(list(record.sweeps.values())), None),
+        "cell_a": "",
+        "cell_b": "",
+        "metric": METRIC,
+        "verdict": record.verdict,
+        "reason": f"{night.label}: {record.reason}",
+        "detail": json.dumps(detail),
+        "created_at": record.at,
+    }
+
+
+def _record(row: Mapping[str, Any]) -> Record:
+    detail = json.loads(row["detail"])
+    night = Night(detail["name"], date.fromisoformat(detail["date"]))
+    said = str(row["reason"]).removeprefix(f"{night.label}: ")
+    kept = {name: detail[name] for name in ("accepted", "whole", "baseline", "sweeps")}
+    return Record(night, row["verdict"], said, **kept, at=aware(row["created_at"]))

@@ -1,0 +1,174 @@
+"""The verdict of a night: each stage by its gates, then all of them together.
+
+In: what was measured, and the last accepted night. Out: a `StageResult` for each stage, and the
+night's `Record`, with a reason in words. A stage that is not measured whole is inconclusive: what
+ended it (the budget, an engine that did not start) says nothing of what is measured.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import sqlalchemy as sa
+
+from tutti.storage import Catalog, connect
+from tutti.storage import catalog as cat
+from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.spec import Night
+from tutti.tasks.scoring.statistics.verdicts import Word
+from tutti.tasks.sweeps.judge.compare import Side, find_side
+from tutti.tasks.sweeps.judge.gates import Outcome, check_gates, enter_verdicts, unjudged
+from tutti.tasks.sweeps.spec.gate_file import Gate
+from tutti.tasks.sweeps.spec.grid import parts
+from tutti.tasks.sweeps.spec.suite import Suite
+
+NO_BASELINE = "no earlier night was accepted"
+COMPLETE = (cat.FINISHED, cat.ENDED_EARLY, cat.SUPERSEDED)
+MOST_SAID = 3  # gates of a reason in words; the others are counted
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What one stage came to."""
+
+    stage: str
+    status: Literal["passed", "failed", "inconclusive", "skipped"]
+    """skipped: a stage before it failed, and ended the night."""
+    reason: str
+    whole: bool
+    """Whether nothing of it is missing."""
+    sweep_id: str | None = None
+    against: str = ""
+    """What its margins were judged against, in words; empty where nothing was there."""
+    outcomes: tuple[Outcome, ...] = ()
+
+
+def judge_stage(
+    catalog: Catalog,
+    stage: str,
+    gates: Sequence[Gate],
+    suite: Suite,
+    sweep_id: str,
+    last: Record | None,
+    why: str | None = None,
+) -> StageResult:
+    """Judge a measured stage and keep the verdicts of its gates.
+
+    `suite` is the night's own, `last` the night that margins refer to, `why` what may have ended
+    the measuring, where its cells do not say.
+    """
+    if missing := unmeasured(catalog, sweep_id, suite, why):
+        found = tuple(unjudged(gate, missing) for gate in gates)
+        return StageResult(stage, "inconclusive", missing, False, sweep_id, "", found)
+    with connect(catalog.home) as connection:
+        side = find_side(connection, sweep_id)
+        assert side is not None, f"{sweep_id} was measured"
+        name, lacking = _baseline(stage, suite, last)
+        against = None if name is None else find_side(connection, name)
+        if name is not None and against is None:
+            lacking = f"the baseline {name} is not in the store"
+        outcomes = tuple(check_gates(connection, gates, side, against, lacking))
+    enter_verdicts(catalog, side, outcomes)
+    status = _status(outcomes)
+    said = "all gates passed" if status == "passed" else _words(outcomes, status)
+    compared = "" if against is None else _against(suite, last, against)
+    return StageResult(stage, status, said, True, sweep_id, compared, outcomes)
+
+
+def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = None) -> str:
+    """In words what a stage lacks; empty where every sample of it was tried.
+
+    Samples that infrastructure lost were tried: the gates say how many are too many.
+    """
+    of_sweep = cat.cells.c.sweep_id == sweep_id
+    entered = catalog.rows(
+        sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status != cat.SUPERSEDED)
+    )
+    of_a_level = len(suite.policies) * suite.repeats + suite.a_a
+    planned = len(parts(suite)) * len(suite.concurrency) * of_a_level
+    if len(entered) < planned:
+        said = f"{planned - len(entered)} of {planned} cells are not measured"
+        return f"{said}: {why}" if why else said
+    states, samples = cat.attempt_states.c, cat.samples.c
+    tried = sa.exists().where(
+        states.sample_id == samples.sample_id, states.state == "done", states.status != "cancelled"
+    )
+    left = catalog.rows(
+        sa.select(cat.cells.c.reason)
+        .join(cat.samples, cat.cells.c.cell_id == samples.cell_id)
+        .where(of_sweep, cat.cells.c.status.not_in(COMPLETE), ~tried)
+    )
+    if not left:
+        return ""
+    reasons = dict.fromkeys(row["reason"] for row in left if row["reason"])
+    return ": ".join([f"{len(left)} samples are not measured", *(reasons or filter(None, [why]))])
+
+
+def judge_night(night: Night, results: Sequence[StageResult], last: Record | None) -> Record:
+    """The verdict of all stages together.
+
+    A gate that failed makes it worse, whatever else is missing. Only a whole night is better or
+    the same, and accepted; the first whole one whose bounds passed is accepted without a baseline.
+    """
+    whole = all(result.whole for result in results)
+    outcomes = [each for result in results for each in result.outcomes]
+    open_ = [each for each in outcomes if each.status != "passed"]
+    accepted = None
+    word: Word = "inconclusive"
+    if failed := [result for result in results if result.status == "failed"]:
+        word, reason = "worse", "; ".join(f"{each.stage}: {each.reason}" for each in failed)
+    elif not whole:
+        missing = next(result for result in results if not result.whole)
+        reason = f"{missing.stage}: {missing.reason}"
+    elif not open_:
+        better = any(each.verdict == "better" and each.cells_a for each in outcomes)
+        word, reason = "better" if better else "same", _passed(outcomes)
+        accepted = "all gates passed"
+    elif last is None and all(each.reason == NO_BASELINE for each in open_):
+        bounds = len(outcomes) - len(open_)
+        reason = f"{NO_BASELINE} to compare it with; {bounds} of {bounds} bounds passed"
+        accepted = "the first whole night; nothing speaks against it"
+    else:
+        undecided = [result for result in results if result.status == "inconclusive"]
+        reason = "; ".join(f"{each.stage}: {each.reason}" for each in undecided)
+    sweeps = {each.stage: each.sweep_id for each in results if each.sweep_id is not None}
+    label = None if last is None else last.night.label
+    return Record(night, word, reason, accepted, whole, label, sweeps)
+
+
+def _baseline(stage: str, suite: Suite, last: Record | None) -> tuple[str | None, str]:
+    """The sweep that margins refer to, or why there is none."""
+    if suite.baseline is not None:
+        return suite.baseline, ""
+    if last is None:
+        return None, NO_BASELINE
+    name = last.sweeps.get(stage)
+    return name, "" if name else f"{last.night.label}, the last accepted night, has no such stage"
+
+
+def _against(suite: Suite, last: Record | None, against: Side) -> str:
+    if suite.baseline is not None or last is None:
+        return f"{against.name}, which the suite names"
+    return f"{last.night.label}, accepted: {last.accepted}"
+
+
+def _status(outcomes: Sequence[Outcome]) -> Literal["passed", "failed", "inconclusive"]:
+    found = {each.status for each in outcomes}
+    if "failed" in found:
+        return "failed"
+    return "inconclusive" if "inconclusive" in found else "passed"
+
+
+def _passed(outcomes: Sequence[Outcome]) -> str:
+    compared = sum(bool(each.cells_a) for each in outcomes)
+    return f"all {len(outcomes)} gates passed, {compared} of them against the baseline"
+
+
+def _words(outcomes: Sequence[Outcome], status: str) -> str:
+    meant = [each for each in outcomes if each.status == status]
+    said = [
+        f"{each.gate}{f' ({each.where})' if each.where else ''}: {each.reason}"
+        for each in meant[:MOST_SAID]
+    ]
+    more = [f"and {len(meant) - MOST_SAID} more"] if len(meant) > MOST_SAID else []
+    return "; ".join(said + more)

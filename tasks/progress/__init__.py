@@ -1,0 +1,1 @@
+"""The progress of a run: its stages in the terminal and in Prefect."""

@@ -1,0 +1,112 @@
+"""Show a sweep's results: tables in the terminal, a page with figures, Prefect artifacts."""
+
+import asyncio
+import base64
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from tutti.storage import Catalog, connect
+from tutti.tasks.progress.display import StageProgress
+from tutti.tasks.progress.stage import StageLog, in_flow_run
+from tutti.tasks.reporting import (
+    Report,
+    build_comparison,
+    build_report,
+    markdown_table,
+    terminal_summary,
+)
+from tutti.tasks.runs import code_version, describe_machine
+
+
+async def publish_report(
+    sweep_ids: Sequence[str],
+    title: str,
+    catalog: Catalog,
+    log: StageLog,
+    notes: Mapping[str, str] | None = None,
+    out: Path | None = None,
+    files: bool = False,
+) -> Report:
+    """Build the report of `sweep_ids`, print its tables, leave Prefect artifacts in a flow run.
+
+    `files`: the figures as PNG and SVG beside the page too; in a flow run always.
+    """
+    folder = out or catalog.home.artifact_folder(f"report:{sweep_ids[0].split(':')[1]}")
+    build = partial(build_report, sweep_ids=sweep_ids, out=folder, title=title)
+    return await _publish(build, sweep_ids, catalog, log, notes or {}, files)
+
+
+async def publish_comparison(
+    sweep_a: str,
+    sweep_b: str,
+    title: str,
+    catalog: Catalog,
+    log: StageLog,
+    out: Path | None = None,
+    files: bool = False,
+) -> Report:
+    """Build the page that judges `sweep_b` against `sweep_a`; otherwise as `publish_report`."""
+    both = "-".join(each.split(":")[1] for each in (sweep_a, sweep_b))
+    folder = out or catalog.home.artifact_folder(f"report:{both}")
+    build = partial(build_comparison, sweep_a=sweep_a, sweep_b=sweep_b, out=folder, title=title)
+    sides = {"A": sweep_a, "B": sweep_b}
+    return await _publish(build, [sweep_a, sweep_b], catalog, log, sides, files)
+
+
+async def _publish(
+    build: Callable[..., Report],
+    sweep_ids: Sequence[str],
+    catalog: Catalog,
+    log: StageLog,
+    notes: Mapping[str, str],
+    files: bool,
+) -> Report:
+    def work() -> Report:
+        machine = describe_machine()
+        facts = {
+            "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**machine),
+            "code": code_version(),
+            "sweep": ", ".join(sweep_ids),
+        }
+        connection = connect(catalog.home)
+        try:
+            return build(connection, notes={**facts, **notes}, files=files or in_run)
+        finally:
+            connection.close()
+
+    async def stage(progress: StageProgress) -> Report:
+        return await asyncio.to_thread(work)
+
+    in_run = in_flow_run()
+    report = await log.run("report", stage)
+    terminal_summary(report, Console())
+    if in_run:
+        await _leave_artifacts(report, _page_link(report.page, catalog.home.artifacts))
+    return report
+
+
+def _page_link(page: Path, artifacts: Path) -> str:
+    """Where `make ui` serves the page: a browser opens no file:// link on Prefect's pages."""
+    served = os.environ.get("TUTTI_ARTIFACTS_URL")
+    if not served or not page.is_relative_to(artifacts):
+        return page.as_uri()
+    return f"{served}/{page.relative_to(artifacts).as_posix()}"
+
+
+async def _leave_artifacts(report: Report, link: str) -> None:
+    from prefect.artifacts import (
+        acreate_image_artifact,
+        acreate_link_artifact,
+        acreate_markdown_artifact,
+    )
+
+    await acreate_markdown_artifact(markdown_table(report.cells), "results", "Result table")
+    await acreate_link_artifact(link, "report", "report", "The report's page")
+    for name, path in report.plots.items():
+        data = base64.b64encode(path.read_bytes()).decode()
+        key = "plot-" + name.replace("_", "-")
+        await acreate_image_artifact(f"data:image/png;base64,{data}", key, name)

@@ -1,0 +1,83 @@
+"""Which level a program that a model wrote runs at: one with walls, or what the operator says.
+
+Without walls (level "limits") such a program reads and writes what its user may: files, keys in the
+environment of that user's other processes. So it runs so only where the operator has said that it
+may: by ``--unsafe-sandbox``, by a suite's `unsafe_sandbox`, or by ``TUTTI_SANDBOX=limits``.
+"""
+
+import ctypes
+import os
+from functools import cache
+from typing import NoReturn, Protocol
+
+from tutti.tasks.sandbox.talk import Talk
+from tutti.tasks.sandbox.values import SandboxResult, SandboxUnavailable
+from tutti.tasks.sandbox.walls import LEVELS, checked_identity, strongest_level
+
+VARIABLE = "TUTTI_SANDBOX"
+UNWALLED = "limits"
+NO_WALLS = (
+    "no walls (bubblewrap, namespaces) work on this machine for programs that a model writes; "
+    "install bubblewrap (apt-get install bubblewrap) or allow user namespaces. --unsafe-sandbox "
+    f"(or {VARIABLE}={UNWALLED}) runs them without: they can then read your files and keys"
+)
+AS_ROOT = (
+    "as root, programs that a model writes do not run without walls: limits would be none; run "
+    "tutti as another user, or make the Python that runs it readable for others"
+)
+WARNING = (
+    "programs that models write run without walls (sandbox level limits): they can read and "
+    "change what this user may, and forge scores of code"
+)
+_PR_SET_DUMPABLE = 4
+
+
+def level_for_models(unsafe: bool = False) -> str:
+    """The level for programs that models write; `unsafe`: the operator allows one without walls.
+
+    Raises SandboxUnavailable where there is none that may be used, or `TUTTI_SANDBOX` names one
+    that does not work here.
+    """
+    asked = os.environ.get(VARIABLE, "")
+    if asked and asked not in LEVELS:
+        raise SandboxUnavailable(f"{VARIABLE}={asked}: there are {', '.join(LEVELS)}")
+    level = asked or strongest_level()
+    if level == UNWALLED:
+        if not (unsafe or asked):
+            raise SandboxUnavailable(NO_WALLS)
+        if os.geteuid() == 0 and checked_identity(level) == "same":
+            raise SandboxUnavailable(AS_ROOT)
+        _hide_environment()
+    checked_identity(level)
+    return level
+
+
+@cache
+def _hide_environment() -> None:
+    """Close /proc/self/environ and /proc/self/mem to other processes of this user."""
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+class Runs(Protocol):
+    """What runs programs: a `Sandbox`, or what stands where none may be."""
+
+    async def run(self, code: str) -> SandboxResult:
+        """Run a program."""
+
+    async def talk(self, asker: str, answerer: str) -> Talk:
+        """Let two programs speak with each other."""
+
+
+class NoSandbox:
+    """Stands where a sandbox would, for work that runs no program."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def run(self, code: str) -> NoReturn:
+        """Raises SandboxUnavailable."""
+        raise SandboxUnavailable(self._reason)
+
+    async def talk(self, asker: str, answerer: str) -> NoReturn:
+        """Raises SandboxUnavailable."""
+        raise SandboxUnavailable(self._reason)

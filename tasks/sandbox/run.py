@@ -1,0 +1,97 @@
+"""Run one program: its text in, what it printed and how it ended out."""
+
+import asyncio
+import time
+from contextlib import suppress
+
+from tutti.tasks.sandbox.bounds import START_S, overrun
+from tutti.tasks.sandbox.process import Kept, Running, start
+from tutti.tasks.sandbox.talk import Talk, talk
+from tutti.tasks.sandbox.values import (
+    DEFAULT_LIMITS,
+    SandboxLimits,
+    SandboxResult,
+    SandboxUnavailable,
+    make_result,
+)
+from tutti.tasks.sandbox.walls import READY, checked_identity, prepared
+
+
+class Sandbox:
+    """Runs programs at one level; any number at once."""
+
+    def __init__(self, level: str, limits: SandboxLimits = DEFAULT_LIMITS) -> None:
+        """Probe the level (once a process). Raises SandboxUnavailable where it does not work."""
+        self._identity = checked_identity(level)
+        self.level = level
+        self.limits = limits
+
+    async def run(self, code: str) -> SandboxResult:
+        """Run `code` to its end or its limits; nothing of it outlives the call, cancelled or not.
+
+        Raises SandboxUnavailable when the program could not be started or not be stopped.
+        """
+        limits, began = self.limits, time.perf_counter()
+        with prepared(self.level, self._identity, limits, code) as (command, options):
+            reader = _Reader(await start(command, options), limits.output_chars)
+            reading = asyncio.ensure_future(reader.read())
+            over = None
+            try:
+                if await reader.started():
+                    over = await overrun(reading, reader.running.pid, limits, self.level)
+            finally:
+                await reader.running.ended(reading)
+        reading.result()
+        if reader.ready_at is None:
+            reason = reader.before.text() or f"no start within {START_S} s"
+            raise SandboxUnavailable(f"level {self.level!r} did not start: {reason}")
+        status, why = over or (await reader.running.exit_status(self.level), "")
+        return make_result(
+            reader.out.text(),
+            reader.errors.text() + why,
+            status,
+            time.perf_counter() - began,
+            limits.output_chars,
+            start_s=reader.ready_at - began,
+        )
+
+    async def talk(self, asker: str, answerer: str) -> Talk:
+        """Let two programs speak with each other, each in a sandbox of its own (`talk`).
+
+        Raises SandboxUnavailable as `run` does.
+        """
+        return await talk(self.level, self._identity, self.limits, asker, answerer)
+
+
+class _Reader:
+    """Takes both streams of a program to their ends."""
+
+    def __init__(self, running: Running, most_chars: int) -> None:
+        self.running = running
+        most_bytes = 4 * most_chars + 4  # at most 4 bytes a character
+        self.out, self.errors = Kept(most_bytes), Kept(most_bytes, keep_end=True)
+        self.before = Kept(most_bytes)
+        self.ready_at: float | None = None
+        self._ready = asyncio.Event()
+
+    async def read(self) -> None:
+        """Until both have ended and the process with them."""
+        await asyncio.gather(
+            self.running.stdout.until(None, self.out),
+            self._errors(),
+            self.running.exit_status("limits"),
+        )
+
+    async def started(self) -> bool:
+        """Wait for the program's first statement; false if the launcher fails or takes too long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_S):  # `wait_for` loses a cancel that comes with it
+                await self._ready.wait()
+        return self.ready_at is not None
+
+    async def _errors(self) -> None:
+        found = await self.running.stderr.until(READY, self.before)
+        self.ready_at = time.perf_counter() if found else None
+        self._ready.set()
+        if found:
+            await self.running.stderr.until(None, self.errors)

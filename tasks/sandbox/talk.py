@@ -1,0 +1,165 @@
+"""Two programs that speak through us, each in a sandbox of its own, until one has a last word.
+
+    talk = await Sandbox(strongest_level()).talk(asker, answerer)
+    talk.word  # what the asker came to, as bytes
+
+Neither sees the other's memory, files or processes: all that passes between them are messages of
+bytes, by `send` and `receive`. The asker sends ``b"?" + question`` and receives an answer, as often
+as it likes, then ``b"!" + word``; the answerer receives questions and sends answers. What they
+print goes nowhere.
+"""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal
+
+from tutti.tasks.sandbox import child
+from tutti.tasks.sandbox.bounds import overrun
+from tutti.tasks.sandbox.opening import open_ready
+from tutti.tasks.sandbox.process import Kept, Running
+from tutti.tasks.sandbox.values import SandboxLimits, Status
+
+MAX_MESSAGE_BYTES = 4 * 2**20
+QUESTION, LAST_WORD = b"?", b"!"
+HEADER_BYTES = 24
+END_S = 1.0  # for a process whose streams have ended to be gone
+Side = Literal["asker", "answerer"]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """How a talk ended."""
+
+    word: bytes | None
+    """The asker's last; None where it had none."""
+    status: Status
+    """"ok" with a last word; else how whoever ended it first did."""
+    ended_by: Side | None
+    """Who ended without a last word; None where nobody did, or time was over."""
+    errors: str
+    """The end of that side's standard error."""
+    seconds: float
+
+
+class _Ended(Exception):
+    """A side ended, or said what is no message."""
+
+    def __init__(self, side: Side) -> None:
+        super().__init__(side)
+        self.side = side
+
+
+class _Speaker:
+    """One side's process."""
+
+    def __init__(self, side: Side, running: Running, held: ExitStack, most_chars: int) -> None:
+        self.side, self.running = side, running
+        self._held = held
+        self.errors = Kept(4 * most_chars, keep_end=True)
+        self.reading = asyncio.ensure_future(running.stderr.until(None, self.errors))
+
+    async def send(self, data: bytes) -> None:
+        """A message to it."""
+        try:
+            self.running.stdin.write(b"%d\n%b" % (len(data), data))
+            await self.running.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            raise _Ended(self.side) from None
+
+    async def receive(self) -> bytes:
+        """Its next message. Raises _Ended."""
+        header = Kept(HEADER_BYTES)
+        found = await self.running.stdout.until(b"\n", header)
+        text = header.text()
+        if not found or not (text.isascii() and text.isdecimal()):
+            raise _Ended(self.side)
+        size = int(text)
+        data = await self.running.stdout.exactly(size) if size <= MAX_MESSAGE_BYTES else b""
+        if len(data) < size:
+            raise _Ended(self.side)
+        return data
+
+    async def __aenter__(self) -> "_Speaker":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        try:
+            nothing = Kept(0)
+            rest = asyncio.ensure_future(self.running.stdout.until(None, nothing))
+            await self.running.ended(asyncio.gather(self.reading, rest))
+        finally:
+            self._held.close()
+
+
+async def talk(level: str, identity: str, limits: SandboxLimits, asker: str, answerer: str) -> Talk:
+    """Let two programs speak until the asker's last word, an end, or the limits; nothing of them
+    outlives the call. `limits` are each side's; their time is counted from when both have started.
+
+    Raises SandboxUnavailable when one could not be started or stopped.
+    """
+    async with AsyncExitStack() as stack:
+        opening = [_open(side, level, identity, limits) for side in ("asker", "answerer")]
+        opened = await asyncio.gather(*opening, return_exceptions=True)
+        speakers = [
+            await stack.enter_async_context(one) for one in opened if isinstance(one, _Speaker)
+        ]
+        for one in opened:
+            if isinstance(one, BaseException):
+                raise one
+        began = time.perf_counter()
+        asks, answers = speakers
+        relaying = asyncio.ensure_future(_relay(asks, answers, asker, answerer))
+        try:
+            over = await overrun(relaying, answers.running.pid, limits, level)
+        finally:
+            relaying.cancel()
+        seconds = time.perf_counter() - began
+        if over is not None:
+            await asyncio.gather(relaying, return_exceptions=True)
+            return Talk(None, over[0], None, over[1], seconds)
+        said = relaying.result()
+        if isinstance(said, bytes):
+            return Talk(said, "ok", None, "", seconds)
+        by = asks if said == "asker" else answers
+        return Talk(None, await _status_of(by, level), said, by.errors.text(), seconds)
+
+
+async def _open(side: Side, level: str, identity: str, limits: SandboxLimits) -> _Speaker:
+    running, held = await open_ready(level, identity, limits, child.converse)
+    return _Speaker(side, running, held, limits.output_chars)
+
+
+async def _status_of(speaker: _Speaker, level: str) -> Status:
+    """How a side ended; one that has not, but says what is no message, is ended."""
+    try:
+        async with asyncio.timeout(END_S):
+            status = await speaker.running.exit_status(level)
+            await asyncio.wait({speaker.reading})
+            return status
+    except TimeoutError:
+        return "killed"
+
+
+async def _relay(asks: _Speaker, answers: _Speaker, asker: str, answerer: str) -> bytes | Side:
+    """The asker's last word, or who ended before it."""
+    try:
+        await asks.send(asker.encode("utf-8", "replace"))
+        await answers.send(answerer.encode("utf-8", "replace"))
+        while True:
+            said = await asks.receive()
+            if said.startswith(LAST_WORD):
+                return said[1:]
+            if not said.startswith(QUESTION):
+                return "asker"
+            await answers.send(said[1:])
+            await asks.send(await answers.receive())
+    except _Ended as ended:
+        return ended.side

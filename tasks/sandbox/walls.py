@@ -1,0 +1,265 @@
+"""The walls around a program: a level and limits in, the command that starts it there out.
+
+A launcher (bwrap, or unshare and a few mounts) builds the walls; then `child` lowers the limits
+from inside, for good, and runs the program. Started by root, each run gets a user id of its own:
+the kernel never holds root to a limit on processes, and an id of its own keeps one run's count out
+of another's.
+"""
+
+import inspect
+import itertools
+import math
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tutti.tasks.sandbox import child
+from tutti.tasks.sandbox.filter import system_call_filter
+from tutti.tasks.sandbox.values import SandboxLimits, SandboxUnavailable
+
+_WALLED = (
+    " no network, no other processes, no files but /usr, /lib* and the interpreter (read-only) and"
+    " a small tmpfs; memory and files of all its processes together are looked at a few times a"
+    " second; a filter of system calls forbids keyrings, namespaces and mounts of its own, tracing,"
+    " sockets but Unix ones, and memory that no process is charged with. Not contained: flaws of"
+    " the kernel, what all users may read below /usr, the CPU time of several processes until the"
+    " time is over, and memory taken between two looks."
+)
+LEVELS: dict[str, str] = {
+    "bubblewrap": f"Walls by bwrap:{_WALLED}",
+    "namespaces": f"Walls by unshare and pivot_root:{_WALLED}",
+    "limits": "Limits on CPU, memory and the size of each file, an audit hook, and, on x86_64 and"
+    " aarch64, a filter that forbids new processes, sockets that connect, and signals: a fence"
+    " against accidents, not a wall; a program that means to reads and writes what its user may.",
+}
+
+Enter = Callable[[bytes, dict[str, Any]], None]
+"""What runs first on the other side (`child`)."""
+
+READY = b"\0tutti: the program starts here\0"  # all before it on stderr is the launcher's own
+
+_ENVIRONMENT = {"LANG": "C.UTF-8"}
+_PROBE_S = 5.0  # a start takes a twentieth of a second; a busy host gets longer
+_SESSION_CPU = 100  # a session's CPU seconds, in its cells' limits: the kernel counts no cells
+_DROP_ALL = ["--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs"]
+
+_runs = itertools.count()
+
+
+def strongest_level() -> str:
+    """The first of LEVELS that really works here; probed once a process, by running a program."""
+    return next((level for level in ("bubblewrap", "namespaces") if identity_at(level)), "limits")
+
+
+def checked_identity(level: str) -> str:
+    """As whom programs run at `level`. Raises SandboxUnavailable where the level does not work."""
+    if sys.platform != "linux":
+        raise SandboxUnavailable(f"sandboxes need Linux; this is {sys.platform}")
+    if level not in LEVELS:
+        raise SandboxUnavailable(f"no level {level!r}; there are {', '.join(LEVELS)}")
+    identity = identity_at(level)
+    if identity is None:
+        raise SandboxUnavailable(f"level {level!r} does not work on this machine")
+    return identity
+
+
+@cache
+def identity_at(level: str) -> str | None:
+    """As whom programs run at `level`: the first that works here, None if none does.
+
+    "uid": a user id of its own (root only); "userns": the caller, alone in a user namespace, where
+    the limit on processes counts from nought; "same": the caller.
+    """
+    candidates = ["same" if level == "limits" else "userns"]
+    if os.geteuid() == 0:
+        candidates.insert(0, "uid")
+    return next((identity for identity in candidates if _works(level, identity)), None)
+
+
+@contextmanager
+def prepared(
+    level: str,
+    identity: str,
+    limits: SandboxLimits,
+    code: str | None,
+    enter: Enter | None = None,
+) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """The command of one run and how to start it; its folder and its program's file go after.
+
+    Without `code` it reads from a pipe what `enter` makes of it: by default a session's cells.
+    """
+    # Nobody's user id, nor another run's: by process (at most 2**22), then by run.
+    uid = 2**30 + os.getpid() % 2**22 * 2**8 + next(_runs) % 2**8
+    with tempfile.TemporaryDirectory(prefix="tutti-sandbox-") as scratch, _input(code) as stdin:
+        if identity == "uid" and level == "limits":
+            os.chown(scratch, uid, uid)
+        command = _LAUNCHERS[level](_user(level, identity, uid), identity, scratch, limits)
+        enter = enter or (child.serve_cells if code is None else child.run_program)
+        command += _child_command(level, identity, limits, enter)
+        yield command, {"stdin": stdin, "cwd": scratch, "env": _ENVIRONMENT}
+
+
+@contextmanager
+def _input(code: str | None) -> Iterator[int]:
+    if code is None:
+        yield subprocess.PIPE
+        return
+    program = os.memfd_create("program")  # a file of no folder: no limit on length, no trace
+    try:
+        os.write(program, code.encode("utf-8", "replace"))
+        os.lseek(program, 0, os.SEEK_SET)
+        yield program
+    finally:
+        os.close(program)
+
+
+def _works(level: str, identity: str) -> bool:
+    if level != "limits" and not system_call_filter(walled=True):
+        return False
+    # An interpreter that may not read its own library can quietly take another's.
+    program = "import os; print(os.__file__, end='')"
+    try:
+        with prepared(level, identity, SandboxLimits(), program) as (command, options):
+            ran = subprocess.run(command, capture_output=True, timeout=_PROBE_S, **options)
+    except (SandboxUnavailable, FileNotFoundError, PermissionError, subprocess.TimeoutExpired):
+        return False  # no launcher or interpreter, one not for us, or one that hangs
+    return ran.returncode == 0 and ran.stdout.decode() == os.__file__ and ran.stderr == READY
+
+
+def _tool(name: str) -> str:
+    """The path of a launcher's tool, which the empty environment could not find by name."""
+    path = shutil.which(name)
+    if path is None:
+        raise SandboxUnavailable(f"{name} is not on PATH")
+    return path
+
+
+def _user(level: str, identity: str, uid: int) -> list[str]:
+    """The command in front of the interpreter that gives up the caller's rights, for good."""
+    if identity == "uid":
+        ids = ["--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+        return [_tool("setpriv"), *ids, *_DROP_ALL]
+    return [_tool("setpriv"), *_DROP_ALL] if level == "namespaces" else []
+
+
+def _visible() -> list[str]:
+    """The host's folders that a walled program sees, read-only."""
+    libraries = sorted(str(path) for path in Path("/").glob("lib*"))
+    prefix = [] if Path(sys.base_prefix).is_relative_to("/usr") else [sys.base_prefix]
+    return ["/usr", *libraries, *prefix]
+
+
+def _bubblewrap(user: list[str], identity: str, scratch: str, limits: SandboxLimits) -> list[str]:
+    size = str(limits.file_mb * 2**20)
+    rights = ["--cap-drop", "ALL"]
+    if identity == "uid":  # setpriv, which comes next, needs these to give up the rest
+        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+            rights += ["--cap-add", capability]
+    else:
+        rights += ["--unshare-user", "--disable-userns"]
+    return [
+        # No --new-session: we start one, and a launcher half-way has no other tie than its group.
+        *(_tool("bwrap"), "--die-with-parent", *rights),
+        *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+        *(word for path in _visible() for word in _bind(path)),
+        *("--dev", "/dev", "--perms", "1777", "--size", size, "--tmpfs", "/tmp"),
+        *("--perms", "0777", "--dir", "/tmp/scratch", "--chdir", "/tmp/scratch"),
+        *("--remount-ro", "/dev", "--remount-ro", "/", "--", *user),
+    ]
+
+
+def _bind(path: str) -> list[str]:
+    above = [str(folder) for folder in reversed(Path(path).parents)][1:]
+    opened = [word for folder in above for word in ("--perms", "0755", "--dir", folder)]
+    return [*opened, "--ro-bind", path, path]
+
+
+def _namespaces(user: list[str], identity: str, scratch: str, limits: SandboxLimits) -> list[str]:
+    own = ["--user", "--map-root-user"] if identity == "userns" else []
+    return [
+        # If we die, so does unshare, then the first process of the namespace, then all in it.
+        *(_tool("setpriv"), "--pdeathsig", "KILL", _tool("unshare"), *own, "--net", "--pid"),
+        *("--fork", "--ipc", "--uts", "--mount", "--kill-child", _tool("sh"), "-c"),
+        *(_pivot_script(limits), "sh", scratch, *user),
+    ]
+
+
+def _pivot_script(limits: SandboxLimits) -> str:
+    """Shell: make $1 a root folder that holds only what is visible, enter it, run the rest.
+
+    The shell stays as the namespace's first process, out of the program's reach: the program could
+    undo the death signal that ties its own process to ours, but not the shell's.
+    """
+    # A user namespace may not lift nosuid and nodev where the host has set them; we want both.
+    bind = "mount --rbind -o ro,nosuid,nodev"
+    quoted = [(shlex.quote(path), shlex.quote(path.lstrip("/"))) for path in _visible()]
+    room = f"size={limits.file_mb}m,nr_inodes={limits.files}"
+    lines = [
+        "set -e; umask 0; PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        'mount -t tmpfs -o size=1m,mode=755,nosuid,nodev tmpfs "$1"; cd "$1"; shift',
+        " ".join(["mkdir -p old proc dev tmp", *(inside for _, inside in quoted)]),
+        f"mount -t tmpfs -o {room},mode=1777,nosuid,nodev tmpfs tmp; mkdir tmp/scratch",
+        ": > dev/null; mount --bind /dev/null dev/null",
+        *(f"{bind} {path} {inside}" for path, inside in quoted),
+        "mount --rbind /proc proc",  # umount looks into it, last of all when it goes itself
+        "pivot_root . old; mount -n -o remount,bind,ro,nosuid,nodev none /",
+        "umount -n -l /old /proc; cd /tmp/scratch; umask 022",
+        '"$@" || exit $?',
+        "exit 0",
+    ]
+    return "\n".join(lines)
+
+
+def _limits(user: list[str], identity: str, scratch: str, limits: SandboxLimits) -> list[str]:
+    return user
+
+
+_LAUNCHERS: dict[str, Callable[[list[str], str, str, SandboxLimits], list[str]]] = {
+    "bubblewrap": _bubblewrap,
+    "namespaces": _namespaces,
+    "limits": _limits,
+}
+
+
+def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Enter) -> list[str]:
+    """The interpreter and, as text, the functions of `child`, whose file is out of its sight."""
+    mebibytes = 2**20
+    cpu_s = math.floor(limits.seconds) + 1  # so that the wall clock strikes first
+    resources = {
+        "RLIMIT_CPU": cpu_s * _SESSION_CPU if enter is child.serve_cells else cpu_s,
+        "RLIMIT_AS": limits.memory_mb * mebibytes,
+        "RLIMIT_FSIZE": limits.file_mb * mebibytes,
+        "RLIMIT_NOFILE": 64,  # plenty for a program of one file
+        "RLIMIT_CORE": 0,
+        "RLIMIT_MEMLOCK": 0,
+        "RLIMIT_MSGQUEUE": 0,
+    }
+    if identity != "same":  # elsewhere they would count all that the caller runs
+        resources["RLIMIT_NPROC"] = limits.processes
+        resources["RLIMIT_SIGPENDING"] = 256  # timers too are counted here
+    walled = level != "limits"
+    settings = {
+        "resources": resources,
+        "environment": _ENVIRONMENT,
+        "call_filter": system_call_filter(walled),
+        "walled": walled,
+        "files": limits.files,
+    }
+    call = f"{enter.__name__}({READY!r}, {settings!r})"
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    interpreter = os.path.join(sys.base_prefix, "bin", version)
+    return [interpreter, "-I", "-S", "-B", "-X", "utf8", "-c", f"{_child_source()}\n{call}"]
+
+
+@cache
+def _child_source() -> str:
+    functions = "".join(inspect.getsource(function) for function in child.SENT)
+    return f"from __future__ import annotations\n{functions}"  # the types are out of sight there

@@ -1,0 +1,119 @@
+"""How much a run holds in all: its launcher's id in, what is wrong with it out.
+
+The kernel's limits bound each process; nothing but a control group bounds a run, and few machines
+hand those out. So a run that is still there after a tenth of a second is looked at from outside.
+One look at /proc serves every run, and looks take a twentieth of a core at most.
+"""
+
+import asyncio
+import os
+import threading
+import time
+from pathlib import Path
+
+from tutti.tasks.sandbox.values import SandboxLimits
+
+LOOK_S = 0.1
+"""Between looks; what a program takes in that time is what it can take too much."""
+
+_SHARE = 0.05  # of one core, for looking
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MEBIBYTE = 2**20
+
+
+class Watch:
+    """Looks at runs; one a process is enough."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._children: dict[int, list[int]] = {}
+        self._taken_at = -1e9
+        self._cost_s = 0.0
+
+    async def trouble(self, launcher: int, limits: SandboxLimits, every_s: float = LOOK_S) -> str:
+        """Look every now and then; returns what the run below `launcher` has too much of."""
+        found = ""
+        while not found:
+            await asyncio.sleep(max(every_s, self._cost_s / _SHARE))
+            found = await asyncio.to_thread(self.look, launcher, limits)
+        return found
+
+    def look(self, launcher: int, limits: SandboxLimits) -> str:
+        """What the run below `launcher` has too much of, in words; "" when it is gone or fine."""
+        below = self._below(launcher)
+        if not below:
+            return ""
+        made = _files(below[-1], limits.file_mb * _MEBIBYTE)
+        if made > limits.files:
+            return f"{made} files, at most {limits.files}"
+        resident = sum(map(_resident_bytes, below))
+        if resident > limits.total_mb * _MEBIBYTE:  # pages that processes share count once only
+            resident = sum(map(_proportional_bytes, below))
+        if resident > limits.total_mb * _MEBIBYTE:
+            return f"{resident // _MEBIBYTE} MiB in all, at most {limits.total_mb}"
+        return ""
+
+    def _below(self, launcher: int) -> list[int]:
+        """The processes that descend from `launcher`, parents first.
+
+        Orphans too: within a process namespace they fall to its first process.
+        """
+        with self._lock:
+            if time.monotonic() - self._taken_at > LOOK_S / 2:
+                self._take()
+            children = self._children
+        found, fresh = list[int](), [launcher]
+        while fresh:
+            fresh = [child for parent in fresh for child in children.get(parent, ())]
+            found += fresh
+        return found
+
+    def _take(self) -> None:
+        began = time.thread_time()
+        children: dict[int, list[int]] = {}
+        for name in os.listdir("/proc"):
+            if name.isdecimal() and (parent := _parent(name)):
+                children.setdefault(parent, []).append(int(name))
+        self._children, self._taken_at = children, time.monotonic()
+        self._cost_s = time.thread_time() - began
+
+
+WATCH = Watch()
+
+
+def _parent(pid: str) -> int:
+    """The parent of a process, 0 when it ended while we looked."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return int(stat.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def _files(pid: int, size_bytes: int) -> int:
+    """How many files and folders the run has made, as one of its processes sees it."""
+    try:
+        found = os.statvfs(f"/proc/{pid}/root/tmp")
+    except OSError:  # it has just ended
+        return 0
+    walled = found.f_blocks * found.f_frsize == size_bytes  # else it has not entered its walls yet
+    return found.f_files - found.f_ffree if walled else 0
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _proportional_bytes(pid: int) -> int:
+    """Resident and swapped memory, a page shared by n processes counted as a nth of it."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except PermissionError:
+        return _resident_bytes(pid)  # rather too much than nothing
+    except OSError:
+        return 0
+    sizes = (line.split() for line in text.splitlines()[1:])
+    return sum(int(words[1]) * 1024 for words in sizes if words[0] in ("Pss:", "SwapPss:"))

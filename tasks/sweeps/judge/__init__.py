@@ -1,0 +1,1 @@
+"""Judge stored sweeps: comparisons, gates, labels, and scoring again."""

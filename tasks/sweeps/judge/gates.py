@@ -1,0 +1,323 @@
+"""Gates: what a sweep must reach, and how far it may fall behind a baseline.
+
+In: a gate file (YAML) or the gates of a suite, a sweep, and a baseline where one is named. Out: an
+`Outcome` for each set-up a gate is about, and rows in `verdicts`. A gate that finds nothing to
+judge is inconclusive, never passed.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tutti.storage import Catalog, content_hash
+from tutti.storage import catalog as cat
+from tutti.tasks.reporting.intervals import ratio
+from tutti.tasks.reporting.summary import LoadPoint, load_points, summarise
+from tutti.tasks.scoring.statistics import (
+    Interval,
+    bootstrap_mean,
+    mean_interval,
+    ratio_of_sums,
+    spread,
+    wilson,
+)
+from tutti.tasks.sweeps.errors import GateError
+from tutti.tasks.sweeps.judge.compare import (
+    METRICS,
+    MOST_LOST,
+    Compared,
+    Sampled,
+    Side,
+    compare_sides,
+    named,
+    sampled,
+    set_ups,
+)
+from tutti.tasks.sweeps.spec.gate_file import Gate, GateFile, read_gates
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+__all__ = [
+    "Gate",
+    "GateError",
+    "GateFile",
+    "Outcome",
+    "check_gates",
+    "enter_verdicts",
+    "read_gates",
+    "unjudged",
+]
+Status = Literal["passed", "failed", "inconclusive"]
+HIGHER_IS_BETTER = frozenset({"score", "steps_per_min"})
+RATES = frozenset({"steps_per_min", "step_latency_p95"})
+NOTHING = "no set-up to judge: neither the sweep nor the baseline may lack it"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One gate at one set-up."""
+
+    gate: Gate
+    where: str
+    status: Status
+    verdict: str
+    """better, worse, same or inconclusive: than the bound, or than the baseline."""
+    value: float | None
+    """The figure, or its difference from the baseline."""
+    low: float | None
+    high: float | None
+    p: float | None
+    n: int | None
+    """Tasks behind it; of rates the steps."""
+    reason: str
+    cells_a: tuple[str, ...]
+    """The baseline's; empty for a bound."""
+    cells_b: tuple[str, ...]
+
+
+class _Figure(NamedTuple):
+    value: float | None
+    interval: Interval | None
+    n: int
+
+
+def check_gates(
+    connection: "DuckDBPyConnection",
+    gates: Sequence[Gate],
+    sweep: Side,
+    baseline: Side | None,
+    lacking: str | None = None,
+) -> list[Outcome]:
+    """Judge every gate at every set-up of `sweep` it is about.
+
+    A bound passes when the 95 % interval lies on its good side, fails when on the other. A margin
+    passes when the interval of the difference reaches no further than the margin to the bad side,
+    and fails when the difference is surely for the worse (Holm over the gate's set-ups). A margin
+    without a baseline is inconclusive where `lacking` says why there is none; else it raises
+    GateError.
+    """
+    found: list[Outcome] = []
+    for gate in gates:
+        if gate.margin is None:
+            outcomes = _bounded(connection, gate, sweep)
+        elif baseline is None and lacking is not None:
+            outcomes = [unjudged(gate, lacking)]
+        elif baseline is None:
+            raise GateError(f"gate {gate}: name the baseline, in the file or with --baseline")
+        elif gate.metric in METRICS:
+            outcomes = _against(connection, gate, sweep, baseline)
+        else:
+            outcomes = _rates_against(connection, gate, sweep, baseline)
+        found += outcomes or [unjudged(gate, NOTHING)]
+    return found
+
+
+def enter_verdicts(catalog: Catalog, sweep: Side, outcomes: Sequence[Outcome]) -> None:
+    """A row in `verdicts` for each; the same gates again on the same cells replace theirs."""
+    sweep_id = sweep.cells[0]["sweep_id"]
+    with catalog.transaction() as connection:
+        for each in outcomes:
+            named = [sweep_id, str(each.gate), each.where, each.cells_a, each.cells_b]
+            detail = asdict(each) | {"gate": each.gate.model_dump(exclude_none=True)}
+            row = {
+                "verdict_id": f"verdict:{content_hash(named)}",
+                "sweep_id": sweep_id,
+                "cell_a": ",".join(each.cells_a),
+                "cell_b": ",".join(each.cells_b),
+                "metric": each.gate.metric,
+                "n": each.n,
+                "difference": each.value,
+                "ci_low": each.low,
+                "ci_high": each.high,
+                "p": each.p,
+                "verdict": each.verdict,
+                "reason": f"{each.status}: {each.gate}: {each.reason}",
+                "detail": json.dumps(detail),
+                "created_at": cat.now(),
+            }
+            cat.upsert(connection, cat.verdicts, row)
+
+
+def unjudged(gate: Gate, reason: str) -> Outcome:
+    """A gate that nothing can be said of, and why."""
+    return Outcome(
+        gate, "", "inconclusive", "inconclusive", None, None, None, None, None, reason, (), ()
+    )
+
+
+def _bounded(connection: "DuckDBPyConnection", gate: Gate, sweep: Side) -> list[Outcome]:
+    points = {p.cells[0].cell_id: p for p in _points(connection, sweep)} if _is_rate(gate) else {}
+    found = []
+    for key, cells in set_ups(sweep.cells, sweep.cells)[0].items():
+        if _is_meant(gate, dict(key)):
+            point = next((points[cell] for cell in cells if cell in points), None)
+            figure = (
+                _of_point(gate, point)
+                if _is_rate(gate)
+                else FIGURES[gate.metric](sampled(connection, cells))
+            )
+            found.append(_judged_bound(gate, named(key), figure, cells))
+    return found
+
+
+def _judged_bound(gate: Gate, where: str, figure: _Figure, cells: Sequence[str]) -> Outcome:
+    low, high = figure.interval or (None, None)
+    bound = gate.at_least if gate.at_least is not None else gate.at_most
+    assert bound is not None, "a gate without margin has a bound"
+    status: Status = "inconclusive"
+    reason = "the 95 % interval holds the bound"
+    if low is None or high is None:
+        reason = "too little was measured for an interval, or too much lost to infrastructure"
+    elif low >= bound if gate.at_least is not None else high <= bound:
+        status, reason = "passed", "the 95 % interval lies on the good side"
+    elif high < bound if gate.at_least is not None else low > bound:
+        status, reason = "failed", "the 95 % interval lies on the bad side"
+    verdict = {"passed": "better", "failed": "worse"}.get(status, status)
+    return Outcome(
+        gate, where, status, verdict, figure.value, low, high, None, figure.n, reason, (),
+        tuple(cells),
+    )  # fmt: skip
+
+
+def _against(
+    connection: "DuckDBPyConnection", gate: Gate, sweep: Side, baseline: Side
+) -> list[Outcome]:
+    assert gate.margin is not None, "the caller saw to it"
+    meant = Side(sweep.name, sweep.kind, tuple(c for c in sweep.cells if _is_meant(gate, c)))
+    if not meant.cells:
+        return []
+    rows = compare_sides(connection, baseline, meant, gate.metric, gate.margin)
+    return [_judged_margin(gate, row) for row in rows]
+
+
+def _judged_margin(gate: Gate, row: Compared) -> Outcome:
+    interval = None if row.ci_low is None or row.ci_high is None else (row.ci_low, row.ci_high)
+    status, reason = _margin_status(gate, interval, row.verdict)
+    if row.lost_share > MOST_LOST:
+        status, reason = "inconclusive", row.reason
+    return Outcome(
+        gate, row.where, status, row.verdict, row.difference, row.ci_low, row.ci_high, row.p_holm,
+        row.n, reason, row.cells_a, row.cells_b,
+    )  # fmt: skip
+
+
+def _rates_against(
+    connection: "DuckDBPyConnection", gate: Gate, sweep: Side, baseline: Side
+) -> list[Outcome]:
+    """Rates of two runs share no tasks' luck worth pairing: a ratio of independent intervals."""
+    meant = [cell for cell in sweep.cells if _is_meant(gate, cell)]
+    of_a, of_b = set_ups(baseline.cells, meant)
+    points = {
+        cell.cell_id: point
+        for side in (baseline, sweep)
+        for point in _points(connection, side)
+        for cell in point.cells
+    }
+    found = []
+    for key in of_a:
+        if key not in of_b:
+            continue
+        a, b = (_of_point(gate, points.get(side[key][0])) for side in (of_a, of_b))
+        both = None
+        if a.value and b.value and a.interval and b.interval:
+            both = ratio(b.value, b.interval, a.value, a.interval)
+        change = both and (both[0] - 1, both[1] - 1)
+        value = b.value / a.value - 1 if a.value and b.value else None
+        verdict = _word(gate, change)
+        status, reason = _margin_status(gate, change, verdict)
+        low, high = change or (None, None)
+        found.append(
+            Outcome(
+                gate, named(key), status, verdict, value, low, high, None, a.n + b.n, reason,
+                tuple(of_a[key]), tuple(of_b[key]),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _margin_status(gate: Gate, change: Interval | None, verdict: str) -> tuple[Status, str]:
+    assert gate.margin is not None, "the caller saw to it"
+    if change is None:
+        return "inconclusive", "too little was measured for an interval"
+    worst = change[0] if gate.metric in HIGHER_IS_BETTER else -change[1]
+    if worst >= -gate.margin:
+        return "passed", "the 95 % interval reaches no further than the margin"
+    if verdict == "worse":
+        return "failed", "worse, and by how much may be more than the margin"
+    return "inconclusive", "the 95 % interval reaches beyond the margin"
+
+
+def _word(gate: Gate, change: Interval | None) -> str:
+    if change is None:
+        return "inconclusive"
+    if change[0] > 0 or change[1] < 0:
+        return "better" if (change[0] > 0) == (gate.metric in HIGHER_IS_BETTER) else "worse"
+    assert gate.margin is not None, "the caller saw to it"
+    return "same" if -gate.margin <= change[0] and change[1] <= gate.margin else "inconclusive"
+
+
+def _is_rate(gate: Gate) -> bool:
+    return gate.metric in RATES
+
+
+def _is_meant(gate: Gate, set_up: Mapping[str, Any]) -> bool:
+    return all(str(set_up[axis]) == str(value) for axis, value in gate.where.items())
+
+
+def _points(connection: "DuckDBPyConnection", side: Side) -> list[LoadPoint]:
+    sweeps = dict.fromkeys(cell["sweep_id"] for cell in side.cells)
+    return [p for sweep in sweeps for p in load_points(summarise(connection, sweep))]
+
+
+def _of_point(gate: Gate, point: LoadPoint | None) -> _Figure:
+    if point is None:
+        return _Figure(None, None, 0)
+    if gate.metric == "steps_per_min":
+        return _Figure(point.rate, point.rate_interval, point.steps)
+    return _Figure(point.latency, point.latency_interval, point.steps)
+
+
+def _score(found: Sampled) -> _Figure:
+    tasks = found.by_task("score")
+    if not tasks:
+        return _Figure(None, None, 0)
+    mean = mean_interval(list(tasks.values()))
+    ends = None if mean.low is None or mean.high is None else (mean.low, mean.high)
+    if found.lost > MOST_LOST * (found.lost + len(found.rows)):
+        ends = None
+    return _Figure(mean.value, ends, mean.n)
+
+
+def _mean_of(column: str) -> Callable[[Sampled], _Figure]:
+    def figure(found: Sampled) -> _Figure:
+        means = [sum(values) / len(values) for values in found.by_task(column).values()]
+        if not means:
+            return _Figure(None, None, 0)
+        return _Figure(spread(means).mean, bootstrap_mean(means), len(means))
+
+    return figure
+
+
+def _cost_per_solved(found: Sampled) -> _Figure:
+    cost, solved = found.by_task("cost_usd"), found.by_task("solved")
+    if not cost:
+        return _Figure(None, None, 0)
+    per = ratio_of_sums([sum(each) for each in cost.values()], [sum(solved[t]) for t in cost])
+    ends = None if per.low is None or per.high is None else (per.low, per.high)
+    return _Figure(per.value, ends, per.n)
+
+
+def _infra_share(found: Sampled) -> _Figure:
+    n = found.lost + len(found.rows)
+    return _Figure(found.lost / n if n else None, wilson(found.lost, n), n)
+
+
+FIGURES: Mapping[str, Callable[[Sampled], _Figure]] = {
+    "score": _score,
+    "cost_usd": _mean_of("cost_usd"),
+    "working_s": _mean_of("working_s"),
+    "cost_per_solved": _cost_per_solved,
+    "infra_share": _infra_share,
+}

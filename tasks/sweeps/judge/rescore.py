@@ -1,0 +1,177 @@
+"""Score a stored sweep again, without asking the model: new rows of `scores`, and what flipped.
+
+What an attempt said is in the store; so is what its task's scorer wants to know, but for a judge,
+which may be asked. The old rows stay, and so does what `attempts` says: a score belongs to the
+version of the scorer that gave it, and to its judge.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import dropwhile, groupby
+from typing import Any
+
+from tutti.storage import Catalog, commit, query
+from tutti.tasks.sandbox import Sandbox, level_for_models
+from tutti.tasks.scoring import EXACT, SCORERS, Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring.score import Asks
+from tutti.tasks.sweeps.run.records import score_columns
+from tutti.tasks.sweeps.spec.suite import SuiteError
+
+AT_ONCE = 8  # attempts being scored
+ROWS = 2_000  # scores of one commit
+
+ATTEMPTS = """
+select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer, a.correct, t.family,
+       t.answer as target, t.question, c.task_set_id
+from attempts a join cells c using (cell_id)
+join tasks t on t.task_id = a.task_id and t.task_set_id = c.task_set_id
+where a.sweep_id = $sweep and a.status in ('ok', 'limit', 'model_error', 'scorer_error')
+order by a.cell_id, a.attempt_id
+"""
+MESSAGES = """
+select attempt_id, role, content, tool_calls, call_id from messages
+where sweep_id = $sweep order by attempt_id, position
+"""
+
+
+JudgeOf = Callable[[str], Asks]
+"""By an attempt's id the judge, whose calls are then that attempt's."""
+
+
+@dataclass
+class Rescored:
+    """What came of it."""
+
+    scored: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    """Attempts that the scorer could not score, and why."""
+    flipped: list[dict[str, Any]] = field(default_factory=list)
+    """Attempts whose `correct` is another now: attempt_id, task_id, answer, before, now."""
+
+
+async def rescore(
+    sweep_id: str,
+    catalog: Catalog,
+    scorer: str | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    judge_of: JudgeOf | None = None,
+    before_commit: Callable[[], None] = lambda: None,
+) -> Rescored:
+    """Score every counted attempt of a sweep, by `scorer` or by its benchmark's; with a judge and
+    no `scorer`, by ``judge`` where the benchmark's asks none.
+
+    `before_commit` is called before scores are committed: to have their judge's calls committed
+    first. Raises SuiteError for a scorer that is not known or needs a judge that is not given.
+    """
+    attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id})
+    details = {
+        task_set: _detail(catalog, task_set) for task_set in {r["task_set_id"] for r in attempts}
+    }
+    judged = judge_of is not None
+    chosen = {
+        task_set: scorer or _scorer(found.get("scorer", EXACT), judged)
+        for task_set, found in details.items()
+    }
+    for name in chosen.values():
+        _check(name, judged)
+    sandbox = _sandbox(chosen.values())
+    messages = dict(_conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
+    done, slots = Rescored(), asyncio.Semaphore(AT_ONCE)
+    rows: list[dict[str, Any]] = []
+
+    async def one(row: Mapping[str, Any]) -> None:
+        async with slots:
+            name = chosen[row["task_set_id"]]
+            target = _target(row, "benchmark" in details[row["task_set_id"]])
+            means = Means(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
+            said = _attempted(row, messages.get(row["attempt_id"], []))
+            try:
+                score = await SCORERS[name].score(target, said, means)
+            except ScorerFailed as error:
+                done.failed[row["attempt_id"]] = str(error)
+            else:
+                rows.append(_row(row, score))
+                _count(done, row, score)
+            on_progress(done.scored + len(done.failed), len(attempts))
+
+    for start in range(0, len(attempts), ROWS):
+        await asyncio.gather(*(one(row) for row in attempts[start : start + ROWS]))
+        await asyncio.to_thread(before_commit)
+        commit(catalog, {"scores": rows})
+        rows.clear()
+    return done
+
+
+def _scorer(own: str, judged: bool) -> str:
+    return "judge" if judged and SCORERS[own].needs != "judge" else own
+
+
+def _check(name: str, judged: bool) -> None:
+    fit = {each: scorer.needs != "judge" or judged for each, scorer in SCORERS.items()}
+    known = f"known: {', '.join(each for each, fits in fit.items() if fits)}"
+    if name not in fit:
+        raise SuiteError(f"no scorer {name!r}; {known}")
+    if not fit[name]:
+        raise SuiteError(f"scorer {name!r} asks a judge: name one with --judge. Without, {known}")
+
+
+def _detail(catalog: Catalog, task_set_id: str) -> dict[str, Any]:
+    artifact = catalog.artifact(task_set_id)
+    assert artifact is not None, f"{task_set_id} has cells, so it was entered"
+    detail: dict[str, Any] = artifact["detail"]
+    return detail
+
+
+def _conversations(
+    rows: Iterable[Mapping[str, Any]],
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    for attempt, members in groupby(rows, key=lambda row: row["attempt_id"]):
+        # What came before the first answer was the prompt: its calls are not the attempt's.
+        made = dropwhile(lambda row: row["call_id"] is None, members)
+        yield attempt, [_message(row) for row in made]
+
+
+def _message(row: Mapping[str, Any]) -> dict[str, Any]:
+    calls = [
+        {
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": call["arguments"]},
+        }
+        for call in row["tool_calls"] or ()
+    ]
+    message = {"role": row["role"], "content": row["content"]}
+    return message | ({"tool_calls": calls} if calls else {})
+
+
+def _attempted(row: Mapping[str, Any], messages: list[dict[str, Any]]) -> Attempted:
+    said = (m["content"] for m in reversed(messages) if m["role"] == "assistant")
+    return Attempted(row["answer"], next(said, "") or "", messages)
+
+
+def _target(row: Mapping[str, Any], of_benchmark: bool) -> dict[str, Any]:
+    """A benchmark's target is stored as JSON; a task of tutti's own has its answer as it is. The
+    question, which judges want, is the task's where the target has none of its own."""
+    text = row["target"]
+    target: dict[str, Any] = json.loads(text) if of_benchmark else {"answer": text}
+    return {"question": row["question"], **target}
+
+
+def _sandbox(scorers: Iterable[str]) -> Sandbox | None:
+    """None where no scorer needs one. Raises SandboxUnavailable."""
+    needed = any(SCORERS[name].needs == "sandbox" for name in scorers)
+    return Sandbox(level_for_models()) if needed else None
+
+
+def _row(row: Mapping[str, Any], score: Score) -> dict[str, Any]:
+    key = {name: row[name] for name in ("sweep_id", "cell_id", "attempt_id")}
+    return key | score_columns(score, row["answer"])
+
+
+def _count(done: Rescored, row: Mapping[str, Any], score: Score) -> None:
+    done.scored += 1
+    if row["correct"] is not None and row["correct"] != score.correct:
+        flip = {name: row[name] for name in ("attempt_id", "task_id", "answer")}
+        done.flipped.append(flip | {"before": row["correct"], "now": score.correct})

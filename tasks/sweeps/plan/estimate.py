@@ -1,0 +1,217 @@
+"""What a sweep would do: which cells are there, which would run, how long and how dear.
+
+In: a plan and the store. Out: an `Outlook`. Nothing is started or entered. Times and money are
+those of past cells of the same benchmark and model: of the same policy and concurrency where there
+are some, else of the nearest concurrency, which is said.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from tutti.storage import Catalog, query
+from tutti.storage import catalog as cat
+from tutti.tasks.scoring import SCORERS
+from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
+from tutti.tasks.sweeps.plan.plan import IDS_AT_ONCE, Cell, Plan, finished_counts
+from tutti.tasks.sweeps.run.early_stop import missing_cells
+
+Decision = Literal["reuse", "re-score", "run"]
+PAST = """
+select c.policy, c.concurrency, count(*) as n, avg(a.cost_usd) as cost_usd,
+       avg(coalesce(a.correct, false)::int) filter (a.status in ('ok', 'limit', 'model_error'))
+           as accuracy,
+       any_value(seconds) as seconds
+from attempts a join cells c using (cell_id) join (
+    -- A cell that was interrupted takes what its runs took, not the night between them.
+    select cell_id, sum(seconds) as seconds from (
+        select cell_id, epoch_us(max(ended_at)) / 1e6 - epoch_us(min(started_at)) / 1e6 as seconds
+        from attempts where status != 'cancelled' and stop_reason is distinct from 'worker_lost'
+        group by cell_id, run_id)
+    group by cell_id) using (cell_id)
+where c.benchmark = $benchmark and c.model = $model and a.status != 'cancelled'
+group by c.cell_id, c.policy, c.concurrency
+"""
+SCORED = """
+select distinct a.cell_id from attempts a
+where a.cell_id in (select unnest($cells)) and a.status in ('ok', 'limit', 'model_error')
+  and not exists (from scores s where s.attempt_id = a.attempt_id and s.scorer = $scorer
+                  and s.scorer_version = $version)
+"""
+
+
+@dataclass(frozen=True)
+class CellOutlook:
+    """What would become of one cell."""
+
+    cell: Cell
+    decision: Decision
+    reason: str
+    missing: int
+    """Samples that would run."""
+    seconds: float | None
+    """None where no past cell tells."""
+    cost_usd: float | None
+    basis: str
+    """What the estimate is from."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a plan would do."""
+
+    # Not shown: asyncio.run shows what it returns to nobody, which took as long as all else.
+    plan: Plan = field(repr=False)
+    cells: tuple[CellOutlook, ...] = field(repr=False)
+    accuracy: float | None
+    """Of past cells."""
+    detectable: float | None
+    """The smallest true difference in accuracy that two of its cells would show with a chance of
+    80 %; None for too few tasks."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Of all cells that would run; None where one of them is not known."""
+        return _sum(each.seconds for each in self.cells if each.missing)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Likewise."""
+        return _sum(each.cost_usd for each in self.cells if each.missing)
+
+
+def outlook_of(plan: Plan, catalog: Catalog) -> Outlook:
+    """See the module."""
+    of = {"benchmark": plan.suite.benchmark_name, "model": plan.served_name}
+    past = query(PAST, catalog.home, of)
+    stale = _stale(plan, catalog)
+    begun = _begun(plan, catalog)
+    finished = finished_counts(catalog, plan.cells)
+    missing = {cell.cell_id for cell in missing_cells(plan, catalog)}
+    cells = tuple(
+        _cell(cell, finished[cell.cell_id], begun, stale, past)
+        if cell.cell_id in missing or finished[cell.cell_id] == len(cell.samples)
+        else CellOutlook(cell, "reuse", "it ended early, as the suite asks", 0, None, None, "")
+        for cell in plan.cells
+    )
+    accuracy = _accuracy(past)
+    return Outlook(plan, cells, accuracy, _detectable(plan, accuracy))
+
+
+def detectable_line(plan: Plan, catalog: Catalog) -> str:
+    """Before a run, in a line: the difference in accuracy that two of the plan's cells can show.
+
+    Empty for a plan of a single task or set-up: there is nothing to compare.
+    """
+    models = () if plan.whole is None else plan.whole.models
+    if len({(cell.policy, cell.concurrency) for cell in plan.cells}) < 2 and len(models) < 2:
+        return ""
+    of = {"benchmark": plan.suite.benchmark_name, "model": plan.served_name}
+    accuracy = _accuracy(query(PAST, catalog.home, of))
+    return detectable_words(accuracy, _detectable(plan, accuracy))
+
+
+def detectable_words(accuracy: float | None, detectable: float | None) -> str:
+    """An `Outlook`'s two figures in words; empty where it has none."""
+    if detectable is None:
+        return ""
+    if detectable > 1:
+        return "so few tasks would show no difference between two cells"
+    at = "an assumed 50 %" if accuracy is None else f"{accuracy:.0%} as before"
+    return (
+        f"two cells show a difference of {100 * detectable:.1f} points or more with a "
+        f"chance of 80 % (paired by task, accuracy {at})"
+    )
+
+
+def _accuracy(past: Sequence[Mapping[str, Any]]) -> float | None:
+    known = [row["accuracy"] for row in past if row["accuracy"] is not None]
+    return median(known) if known else None
+
+
+def _detectable(plan: Plan, accuracy: float | None) -> float | None:
+    """Of the cells with the fewest trials."""
+    fewest = min(plan.cells, key=lambda cell: len(cell.samples))
+    tasks = len({sample.problem.task_id for sample in fewest.samples})
+    if tasks < 2:
+        return None
+    # All right before is not always right: half a task may be wrong, or the spread would be none.
+    room = 0.5 / tasks
+    expected = min(max(0.5 if accuracy is None else accuracy, room), 1 - room)
+    return minimum_detectable(tasks, expected_sd(expected, len(fewest.samples) // tasks))
+
+
+def _cell(
+    cell: Cell,
+    finished: int,
+    begun: Set[str],
+    stale: Mapping[str, str],
+    past: Sequence[Mapping[str, Any]],
+) -> CellOutlook:
+    missing = len(cell.samples) - finished
+    if not missing and cell.cell_id in stale:
+        return CellOutlook(cell, "re-score", stale[cell.cell_id], 0, None, None, "")
+    if not missing:
+        return CellOutlook(cell, "reuse", "all samples are finished", 0, None, None, "")
+    reason = f"{finished} of {len(cell.samples)} samples are finished"
+    if cell.cell_id not in begun:
+        reason = "was never run"
+    elif not finished:
+        reason = "no sample is finished"
+    like, basis = _like(cell, past)
+    if not like:
+        return CellOutlook(cell, "run", reason, missing, None, None, basis)
+    seconds = median(row["seconds"] / row["n"] for row in like) * missing
+    costs = [row["cost_usd"] for row in like if row["cost_usd"] is not None]
+    cost = median(costs) * missing if costs else None
+    return CellOutlook(cell, "run", reason, missing, seconds, cost, basis)
+
+
+def _like(cell: Cell, past: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """Past cells that tell most of this one, and in words which they are."""
+    timed = [row for row in past if row["seconds"]]
+    if not timed:
+        return [], "no past cell of this benchmark and model"
+    same = [row for row in timed if row["concurrency"] == cell.concurrency]
+    own = [row for row in same if row["policy"] == cell.policy]
+    if own:
+        return own, f"{len(own)} past"
+    if same:
+        return same, f"{len(same)} past of other policies"
+    nearest = min(
+        {row["concurrency"] for row in timed},
+        key=lambda there: abs(math.log(there / cell.concurrency)),
+    )
+    return [row for row in timed if row["concurrency"] == nearest], f"past at {nearest}"
+
+
+def _begun(plan: Plan, catalog: Catalog) -> set[str]:
+    """Cells that have an attempt."""
+    states, found = cat.attempt_states, set()
+    ids = [cell.cell_id for cell in plan.cells]
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = states.c.cell_id.in_(ids[start : start + IDS_AT_ONCE])
+        query = sa.select(states.c.cell_id).where(some).distinct()
+        found |= {row["cell_id"] for row in catalog.rows(query)}
+    return found
+
+
+def _stale(plan: Plan, catalog: Catalog) -> dict[str, str]:
+    """Cells with attempts that today's scorer has not scored."""
+    name = plan.cells[0].samples[0].problem.scorer
+    scorer = SCORERS[name]
+    wanted: dict[str, Any] = {"cells": [cell.cell_id for cell in plan.cells]}
+    wanted |= {"scorer": scorer.name, "version": scorer.version}
+    reason = f"not scored by {scorer.name} {scorer.version}: `tutti score {plan.suite.name}`"
+    return {row["cell_id"]: reason for row in query(SCORED, catalog.home, wanted)}
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = list(values)
+    if any(value is None for value in known):
+        return None
+    return math.fsum(value for value in known if value is not None)

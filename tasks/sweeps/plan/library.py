@@ -1,0 +1,85 @@
+"""An index over the standard library with its service, and task sets made with it.
+
+What every measuring flow begins with; `tasks/sweeps/run/bench.py` adds the model.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutti.storage import Catalog
+from tutti.tasks.progress.display import StageProgress
+from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.retrieval.corpus import load_stdlib_corpus
+from tutti.tasks.retrieval.index import build_index, read_manifest
+from tutti.tasks.serving import reap_stale, retrieval_service
+from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_items, made_tasks
+from tutti.tasks.sweeps.spec.suite import STDLIB, Suite
+from tutti.tasks.synthesis.generate import TaskRequest, synthesize
+
+
+@dataclass(frozen=True)
+class Library:
+    """An index and the service that searches it."""
+
+    index_id: str
+    search_url: str
+
+
+@contextlib.asynccontextmanager
+async def open_library(catalog: Catalog, log: StageLog) -> AsyncIterator[Library]:
+    """Build (or reuse) the index over the standard library and serve it for the block."""
+
+    async def build(progress: StageProgress) -> Path:
+        return await asyncio.to_thread(lambda: build_index(load_stdlib_corpus(), catalog))
+
+    for role in reap_stale(catalog):
+        log.console.print(f"[yellow]ended a {role} process that an earlier run left behind[/]")
+    folder = await log.run("index", build)
+    with contextlib.ExitStack() as stack:
+        service = retrieval_service(folder, catalog)
+        url = await asyncio.to_thread(stack.enter_context, service)
+        yield Library(read_manifest(folder)["index_id"], url)
+
+
+async def make_tasks(
+    request: TaskRequest, library: Library, catalog: Catalog, log: StageLog, name: str = "tasks"
+) -> str:
+    """Make (or reuse) the task set for `request`; returns its id."""
+
+    async def work(progress: StageProgress) -> str:
+        documents = load_stdlib_corpus()
+        show = progress.show
+        return await synthesize(
+            documents, request, library.index_id, library.search_url, catalog, show
+        )
+
+    return await log.run(name, work)
+
+
+@contextlib.asynccontextmanager
+async def library_of(
+    suites: Sequence[Suite], catalog: Catalog, log: StageLog
+) -> AsyncIterator[Library | None]:
+    """What the tasks of one of the suites search; None where all search nothing."""
+    if all(suite.benchmark != STDLIB for suite in suites):
+        yield None
+        return
+    async with open_library(catalog, log) as library:
+        yield library
+
+
+async def task_set_of(
+    suite: Suite, library: Library | None, catalog: Catalog, log: StageLog
+) -> TaskSet:
+    """Make, or read, what a suite measures."""
+    if suite.benchmark == STDLIB:
+        assert library is not None, "`library_of` opened it"
+        return made_tasks(await make_tasks(suite.tasks, library, catalog, log), catalog)
+
+    async def work(progress: StageProgress) -> TaskSet:
+        return await asyncio.to_thread(enter_items, suite, catalog)
+
+    return await log.run("tasks", work)

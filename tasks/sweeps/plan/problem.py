@@ -1,0 +1,82 @@
+"""What a sample asks of an agent: how its conversation begins, its tools, how it is scored.
+
+One form for tasks that tutti made and for items of public benchmarks, so that one runner serves
+both.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tutti.tasks.agents.command import Commanded
+from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.loop import Agent, Trajectory
+from tutti.tasks.agents.model import ChatModel
+from tutti.tasks.agents.prompts import opening
+from tutti.tasks.benchmarks import Benchmark, Item, Prompt
+from tutti.tasks.benchmarks.world import World
+from tutti.tasks.scoring import EXACT, Attempted
+from tutti.tasks.synthesis.task import Task
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One task, ready to be attempted."""
+
+    task_id: str
+    messages: tuple[Message, ...]
+    """What an attempt begins with."""
+    scorer: str
+    target: Mapping[str, Any]
+    """What the scorer gets."""
+    agent: Agent = field(default_factory=Agent)
+    searches: bool = False
+    """It has tutti's own tools, search and python."""
+    offered: tuple[Mapping[str, Any], ...] = ()
+    """Tools that are described to the model; to call them is its answer."""
+    item_id: str = ""
+    """The item's own id in its benchmark."""
+    world: Callable[[ChatModel | None], World] | None = None
+    """Makes what surrounds one attempt; it gets the model that plays the user, where one does."""
+
+
+def problem_of_task(task: Task) -> Problem:
+    """A task that tutti made: the boxed answer must agree."""
+    messages = tuple(opening(task.question))
+    return Problem(task.task_id, messages, EXACT, {"answer": task.answer}, searches=True)
+
+
+def problem_of_item(benchmark: Benchmark, prompt: Prompt, item: Item) -> Problem:
+    """A benchmark's item: its scorer reads the last message, or what became of its world. Raises
+    BadPrompt."""
+    world = None if benchmark.world is None else partial(benchmark.world, item)
+    agent = Agent(read_answer=_whole, calls_answer=bool(item.tools) and world is None)
+    return Problem(
+        item.task_id,
+        tuple(prompt.render(item)),
+        benchmark.scorer,
+        item.target,
+        agent,
+        offered=tuple(item.tools),
+        item_id=item.id,
+        world=world,
+    )
+
+
+def attempted(
+    trajectory: Trajectory, begun: int, state: Mapping[str, Any] | None = None
+) -> Attempted:
+    """What a scorer sees of a trajectory: not the prompt, whose calls are not the attempt's.
+
+    The prompt was `begun` messages; `state` is what became of the attempt's world.
+    """
+    if isinstance(trajectory, Commanded):  # its messages are with the gateway
+        return Attempted(trajectory.answer, messages=None, imported=trajectory.imported)
+    made = trajectory.messages[begun:]
+    return Attempted(trajectory.answer, trajectory.text, made, state)
+
+
+def _whole(text: str) -> str | None:
+    """The scorers of benchmarks find the answer in the text; no text is no answer."""
+    return text or None

@@ -1,0 +1,249 @@
+"""The other models of a sweep: who judges, who plays the user, whom an agent may ask.
+
+In: where each is served, behind the candidate's own gateway. Out: for one attempt a model of each
+role. Their calls are the attempt's program's, with their role in `calls`; those of judge and user
+are no part of what the attempt cost.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tutti.tasks.agents.calls import Dialect
+from tutti.tasks.agents.client import Client
+from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.model import ChatModel, GatewayModel, Reply
+from tutti.tasks.agents.orchestrator import AgentFile, AgentFileError, Expert, Experts, read_agent
+from tutti.tasks.agents.registered import sampling_of
+from tutti.tasks.serving import Model
+from tutti.tasks.sweeps.plan.problem import Problem
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
+
+JUDGE, USER, EXPERT = "judge", "user", "expert"
+WARM = 1.0
+"""The temperature of judges and users: votes differ by their seeds, and every provider takes it."""
+JUDGE_TOKENS, USER_TOKENS = 1024, 512
+SHARE = 4  # of a model's context: the most that an answer of it may take, so that a prompt has room
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model of the registry, as it is reached."""
+
+    name: str
+    """What a call names it."""
+    engine_id: str
+    model: Model
+
+    @property
+    def content(self) -> list[Any]:
+        """What it is, for ids."""
+        return [self.engine_id, self.model.asked]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Who does what in a sweep besides the model that is measured."""
+
+    judge: Served | None = None
+    user: Served | None = None
+    agent: AgentFile | None = None
+    """How the measured model asks experts; None where it works alone."""
+    experts: Mapping[str, Served] = field(default_factory=dict)
+    """By the name that the agent's file has for them."""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What they are, for ids; empty where there are none."""
+        named = {JUDGE: self.judge, USER: self.user}
+        found: dict[str, Any] = {role: one.content for role, one in named.items() if one}
+        if self.agent is not None:
+            found["agent"] = self.agent.agent_id
+            found["experts"] = {name: one.content for name, one in sorted(self.experts.items())}
+        return found
+
+    @property
+    def engine_ids(self) -> list[str]:
+        """What serves them, each once."""
+        every = [self.judge, self.user, *self.experts.values()]
+        return sorted({one.engine_id for one in every if one is not None})
+
+
+NO_ROLES = Roles()
+
+
+def other_models(suite: Suite) -> list[str]:
+    """Names in the registry of what `suite` needs besides the model that it measures.
+
+    Raises SuiteError, also for an agent's file.
+    """
+    experts = _experts(suite, _agent(suite)).values()
+    return sorted({name for name in (suite.judge, suite.user, *experts) if name is not None})
+
+
+def roles_of(suite: Suite, served: Mapping[str, Served]) -> Roles:
+    """The roles of `suite`, whose models are `served` by their names in the registry."""
+    file = _agent(suite)
+    return Roles(
+        judge=None if suite.judge is None else served[suite.judge],
+        user=None if suite.user is None else served[suite.user],
+        agent=file,
+        experts={named: served[name] for named, name in _experts(suite, file).items()},
+    )
+
+
+def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searches: bool) -> None:
+    """See that the suite's agent is made for its problems. Raises SuiteError."""
+    if roles.agent is None:
+        return
+    tools, start = roles.agent.tools, f"agent: {suite.agent}"
+    dialogues = any(problem.world is not None for problem in problems)
+    if dialogues and tools.call_expert is None:
+        raise SuiteError(f"{start} has no tool `call_expert`, so it is for no dialogues")
+    if not dialogues and tools.answer is None:
+        raise SuiteError(f"{start} has no tool `answer`, so it is for no questions")
+    if any(problem.offered and problem.world is None for problem in problems):
+        raise SuiteError(f"{start} answers questions; here calls of given tools are the answer")
+    if not dialogues and tools.search is not None and not searches:
+        raise SuiteError(
+            f"{start} searches, and {suite.benchmark_name} has no index; name a retrieval service "
+            "with `search_url`"
+        )
+
+
+def _agent(suite: Suite) -> AgentFile | None:
+    try:
+        return None if suite.agent is None else read_agent(suite.agent)
+    except AgentFileError as error:
+        raise SuiteError(f"agent: {error}") from error
+
+
+def _experts(suite: Suite, file: AgentFile | None) -> dict[str, str]:
+    """Of each model that the agent's file names, its name in the registry."""
+    names = sorted(file.models) if file is not None else []
+    if unknown := sorted(suite.experts.keys() - set(names)):
+        raise SuiteError(
+            f"experts: {', '.join(unknown)}: the agent's file names {', '.join(names) or 'none'}"
+        )
+    return {name: suite.experts.get(name, name) for name in names}
+
+
+class Cast:
+    """The other models of one attempt."""
+
+    def __init__(self, client: Client, cell_id: str, attempt_id: str, roles: Roles) -> None:
+        """`client` is the gateway's. An empty `cell_id`: the calls belong to no cell."""
+        self._client, self._cell_id = client, cell_id
+        self._attempt_id, self.roles = attempt_id, roles
+        self.aside_usd = 0.0
+        """What judge and user cost, which is no part of what the attempt does."""
+
+    def judge(self, step: int = 0) -> "Judged | None":
+        """The judge, as scorers ask it; None where the sweep has none. `step`: after which."""
+        served = self.roles.judge
+        return None if served is None else Judged(self, served, step)
+
+    def user(self, seed: int) -> "Heard | None":
+        """The model that plays the user; None where the sweep has none."""
+        served = self.roles.user
+        if served is None:
+            return None
+        model = self.model(served, USER, WARM, _room(served.model, USER_TOKENS), seed)
+        return Heard(model, self.pay)
+
+    def pay(self, usd: float) -> None:
+        """Somebody who is not measured was asked."""
+        self.aside_usd += usd
+
+    def experts(self, seed: int) -> Experts:
+        """The experts, as an orchestrator asks them."""
+
+        def made(expert: Expert) -> ChatModel:
+            served = self.roles.experts[expert.model]
+            return self.model(served, EXPERT, expert.temperature, expert.max_tokens, seed)
+
+        return made
+
+    def dialect(self, expert: Expert) -> Dialect:
+        """How an expert writes calls, where nobody parses them."""
+        return self.roles.experts[expert.model].model.dialect
+
+    def model(
+        self, served: Served, role: str, temperature: float, max_tokens: int, seed: int
+    ) -> GatewayModel:
+        """One of them, as it is asked."""
+        sampling = sampling_of(served.model, temperature, max_tokens, seed)
+        return GatewayModel(
+            self._client, served.name, self._attempt_id, self._cell_id, sampling, role=role
+        )
+
+
+class Judged:
+    """The judge of one attempt (`tutti.tasks.scoring` asks it)."""
+
+    def __init__(self, cast: Cast, served: Served, step: int) -> None:
+        self._cast, self._served, self._step = cast, served, step
+
+    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
+        """The judge's text, and the id of the call that gave it.
+
+        Raises ModelCallFailed, ContextExceeded; scorers make a scorer_error of both.
+        """
+        most = _room(self._served.model, JUDGE_TOKENS)
+        model = self._cast.model(self._served, JUDGE, WARM, most, seed)
+        reply = await model.complete([{"role": "user", "content": prompt}], (), self._step)
+        self._cast.pay(reply.cost_usd)
+        return reply.message["content"], reply.call_id
+
+
+@asynccontextmanager
+async def open_judge(url: str, served: Served) -> AsyncIterator[Callable[[str], Judged]]:
+    """The judge of attempts that ended before, by their ids; its calls belong to no cell."""
+    async with Client(url) as client:
+        roles = Roles(judge=served)
+        yield lambda attempt_id: Judged(Cast(client, "", attempt_id, roles), served, 0)
+
+
+class Heard:
+    """A model that remembers which call said what."""
+
+    def __init__(self, model: ChatModel, pay: Callable[[float], None]) -> None:
+        """`pay` hears what each answer cost."""
+        self._model, self._pay = model, pay
+        self._said: list[tuple[str, str]] = []
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        step: int,
+        positions: Sequence[int] | None = None,
+    ) -> Reply:
+        """As the model's. Raises as the model does."""
+        reply = await self._model.complete(messages, tools, step, positions)
+        self._pay(reply.cost_usd)
+        self._said.append((reply.message["content"], reply.call_id))
+        return reply
+
+    def calls_of(self, messages: Sequence[Message], start: int) -> dict[int, str]:
+        """Positions, from `start` on, of what the user said to the ids of the calls that said it:
+        by the text, in order, so where a world says it in other words there is none."""
+        found, left = dict[int, str](), list(self._said)
+        for position, message in enumerate(messages[start:], start):
+            if message["role"] != "user":
+                continue
+            place = next((n for n, (text, _) in enumerate(left) if _same(message, text)), None)
+            if place is not None:
+                found[position] = left[place][1]
+                del left[: place + 1]
+        return found
+
+
+def _same(message: Message, text: str) -> bool:
+    content = message["content"]
+    return bool(content) and content == text
+
+
+def _room(model: Model, wanted: int) -> int:
+    return max(1, min(wanted, model.context_tokens // SHARE))

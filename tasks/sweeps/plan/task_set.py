@@ -1,0 +1,135 @@
+"""The task set that a suite measures: tutti's own, or a benchmark's items with their prompts.
+
+A benchmark's items are read and selected each time, and entered in `tasks` once; a task set's id is
+the content of its tasks, of the prompt that they are rendered with, and of how they are scored.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tutti.storage import Catalog, artifact_id, commit, content_hash
+from tutti.storage import catalog as cat
+from tutti.tasks.benchmarks import (
+    Benchmark,
+    Item,
+    Prompt,
+    Source,
+    benchmark_named,
+    first_prompt,
+    load_prompt,
+    parse_asked,
+    select,
+)
+from tutti.tasks.scoring import SCORERS
+from tutti.tasks.sweeps.plan.problem import Problem, problem_of_item, problem_of_task
+from tutti.tasks.sweeps.spec.suite import STDLIB, Suite, SuiteError
+from tutti.tasks.synthesis.generate import read_tasks
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """What a suite measures."""
+
+    task_set_id: str
+    problems: tuple[Problem, ...]
+
+
+def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
+    """The suite's benchmark, its prompt, and the items it selects.
+
+    Raises BenchmarkError (no such data, a bad row, a bad selection), SuiteError where none fits.
+    """
+    asked = parse_asked(suite.benchmark)
+    benchmark = benchmark_named(asked.name)
+    source = Source(suite.source, suite.split, asked.revision)
+    items = select(benchmark.load(source), suite.limit, suite.ids, suite.where)
+    if not items:
+        raise SuiteError(f"{benchmark.name}: no item fits the selection")
+    return benchmark, load_prompt(suite.prompt or benchmark.prompt), items
+
+
+def check_roles(suite: Suite) -> None:
+    """See that a public benchmark has the models that it needs, and no others.
+
+    Raises SuiteError, UnknownBenchmark.
+    """
+    benchmark, harness = benchmark_named(parse_asked(suite.benchmark).name), suite.command
+    scorer = SCORERS[benchmark.scorer]
+    if scorer.needs == "judge" and suite.judge is None and harness is None:
+        raise SuiteError(f"judge: {benchmark.name} is scored by one; name a model of models.yaml")
+    if scorer.needs != "judge" and suite.judge is not None:
+        raise SuiteError(f"judge: {benchmark.name} is scored by {scorer.name!r}, which asks none")
+    if harness is None and benchmark.interactive and benchmark.world is None:
+        raise SuiteError(
+            f"benchmark: {benchmark.name} needs tools that answer, which are no part of its data; "
+            "bring them with a harness of your own: `command`"
+        )
+    if harness is None and benchmark.needs_user and suite.user is None:
+        raise SuiteError(f"user: {benchmark.name} needs one; name a model of models.yaml")
+    if suite.user is not None and (harness is not None or not benchmark.needs_user):
+        raise SuiteError(f"user: nobody would ask it: {harness or benchmark.name} has no such part")
+
+
+def read_set(suite: Suite) -> TaskSet:
+    """A benchmark's task set; nothing is entered. Raises as `read_items` and `check_roles`."""
+    check_roles(suite)
+    benchmark, prompt, items = read_items(suite)
+    return _task_set(benchmark, prompt, items)
+
+
+def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
+    """Enter a benchmark's task set. Raises as `read_items` and `check_roles`."""
+    check_roles(suite)
+    benchmark, prompt, items = read_items(suite)
+    made = _task_set(benchmark, prompt, items)
+    task_set_id, problems = made.task_set_id, made.problems
+    if catalog.artifact(task_set_id) is None:
+        rows = [
+            _row(task_set_id, benchmark, item, each)
+            for item, each in zip(items, problems, strict=True)
+        ]
+        commit(catalog, {"tasks": rows})
+        detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(items)}
+        detail |= {"request": None, "licence": benchmark.licence, "scorer": benchmark.scorer}
+        catalog.enter_artifact(task_set_id, detail, [])
+    return made
+
+
+def _task_set(benchmark: Benchmark, prompt: Prompt, items: Sequence[Item]) -> TaskSet:
+    problems = tuple(problem_of_item(benchmark, prompt, item) for item in items)
+    said = [[each.task_id, content_hash(list(each.messages))] for each in problems]
+    return TaskSet(artifact_id("task_set", [benchmark.name, benchmark.scorer, said]), problems)
+
+
+def made_tasks(task_set_id: str, catalog: Catalog) -> TaskSet:
+    """The test split of a task set that tutti made."""
+    tasks = read_tasks(catalog, task_set_id, "test")
+    return TaskSet(task_set_id, tuple(problem_of_task(task) for task in tasks))
+
+
+def dry_run(suite: Suite) -> str:
+    """The first prompt as a model would get it. Raises as `read_items`."""
+    if suite.benchmark == STDLIB:
+        raise SuiteError("stdlib's tasks are made, not read: `tutti synth` shows them")
+    benchmark, prompt, items = read_items(suite)
+    return first_prompt(benchmark, items, prompt)
+
+
+def _row(task_set_id: str, benchmark: Benchmark, item: Item, problem: Problem) -> dict[str, Any]:
+    asked = problem.messages[-1].get("content")
+    return {
+        "task_set_id": task_set_id,
+        "task_id": problem.task_id,
+        "family": benchmark.name,
+        "split": "test",
+        "question": asked if isinstance(asked, str) else orjson.dumps(asked).decode(),
+        "answer": orjson.dumps(dict(item.target)).decode(),
+        "slots": orjson.dumps({"id": item.id, **item.attributes}).decode(),
+        "sources": [],
+        "status": "accepted",
+        "reason": "",
+        "gated_at": cat.now(),
+    }

@@ -1,0 +1,1 @@
+"""Run a plan: its services, its cells, their samples and attempts, and what ends a cell early."""

@@ -1,0 +1,233 @@
+"""Make one attempt: by tutti's agent, alone or in a world, or by somebody's harness; and score it.
+
+In: a sample, the id of its attempt. Out: what happened, and its score. What the attempts of a cell
+share (connections, sandbox, tools) is opened once, for the cell.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tutti.tasks.agents.client import Client
+from tutti.tasks.agents.command import Command, run_command
+from tutti.tasks.agents.loop import Agent, Limits, Partner, Trajectory, run_attempt
+from tutti.tasks.agents.mcp import Server, open_mcp
+from tutti.tasks.agents.model import ChatModel, GatewayModel, Message, ModelCallFailed, Sampling
+from tutti.tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
+from tutti.tasks.agents.registered import agent_of, sampling_of
+from tutti.tasks.agents.retrieve import open_http, service_search
+from tutti.tasks.agents.toolbox import Toolbox
+from tutti.tasks.agents.tools import Offered, Tools
+from tutti.tasks.sandbox import NO_WALLS, NoSandbox, Runs, Sandbox, SandboxSessions
+from tutti.tasks.scoring import SCORERS, Means, Score, ScorerFailed
+from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample
+from tutti.tasks.sweeps.plan.problem import Problem, attempted
+from tutti.tasks.sweeps.plan.roles import Cast
+from tutti.tasks.sweeps.plan.sandboxed import sandbox_level
+from tutti.tasks.sweeps.spec.load import sessions_of
+
+SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
+COUNTED = ("ok", "limit", "model_error")
+
+
+@dataclass(frozen=True)
+class Made:
+    """An attempt that has ended."""
+
+    trajectory: Trajectory
+    begun: int = 0
+    """How many of its messages were its prompt."""
+    state: Mapping[str, Any] | None = None
+    """What became of its world, where it had one."""
+
+
+class Attempts:
+    """Makes the attempts of one cell; an async context manager."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        cell: Cell,
+        url: str,
+        search_url: str | None,
+        on_step: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        """`url` is the gateway's, `search_url` the retrieval service's where there is one;
+        `on_step` hears how many seconds each step of tutti's agent took."""
+        self._on_step = on_step
+        self.aside_usd = 0.0
+        """What judges and users cost so far, which is in no attempt's cost."""
+        self.plan, self.cell = plan, cell
+        self._url, self._search_url = url, search_url
+        suite = plan.suite
+        self._limits = Limits(suite.max_turns, suite.working_s, cost_usd=suite.attempt_usd)
+        self._open = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> "Attempts":
+        """Raises ToolUnavailable where an MCP server does not start."""
+        async with contextlib.AsyncExitStack() as stack:
+            self._client = await stack.enter_async_context(Client(self._url))
+            self._http = await stack.enter_async_context(open_http())
+            suite, level = self.plan.suite, sandbox_level(self.plan)
+            server = None if suite.mcp is None else open_mcp(Server(suite.mcp))
+            self._mcp = None if server is None else await stack.enter_async_context(server)
+            sessions = None
+            if suite.python == "session":  # as many as run at once: none makes room for another
+                # Nor is one closed while its attempt is held: what it knows must not depend on it.
+                idle_s, most = suite.working_s * 60, sessions_of(suite.load, self.cell.concurrency)
+                assert level is not None, "it runs programs, so it has a level"
+                kept = SandboxSessions(level, most=most, idle_s=idle_s)
+                sessions = await stack.enter_async_context(kept)
+            file = self.plan.roles.agent
+            self._sandbox: Runs = NoSandbox(NO_WALLS) if level is None else Sandbox(level)
+            self._experts_sandbox = self._sandbox
+            if level is not None and file is not None:
+                self._experts_sandbox = Sandbox(level, file.sandbox_limits)
+            self._toolbox = Toolbox(self._http, self._search_url or "", self._sandbox, sessions)
+            self._open = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.aclose()
+
+    async def make(self, sample: Sample, attempt_id: str) -> tuple[Trajectory, Score | None]:
+        """One attempt from its first call to its score; None where there is none.
+
+        A scorer that fails makes it a `scorer_error`. What it did is in the gateway's records.
+        """
+        cast = Cast(self._client, self.cell.cell_id, attempt_id, self.plan.roles)
+        model = self._model(sample, attempt_id)
+        if self.plan.suite.command is not None:
+            made = Made(await self._run_command(sample, attempt_id, model))
+        elif sample.problem.world is not None:
+            made = await self._in_world(sample, model, cast)
+        elif self.plan.roles.agent is not None:
+            made = await self._orchestrated(sample, model, cast)
+        else:
+            made = await self._alone(sample, attempt_id, model)
+        try:
+            return made.trajectory, await self._score(sample.problem, made, cast)
+        finally:
+            self.aside_usd += cast.aside_usd
+
+    async def release(self, sample: Sample, attempt_id: str) -> None:
+        """The attempt is over, so that its place at the gateway is free."""
+        with contextlib.suppress(ModelCallFailed):  # its idle lease frees the place too
+            await self._model(sample, attempt_id).release()
+
+    def _model(self, sample: Sample, attempt_id: str) -> GatewayModel:
+        suite, entry = self.plan.suite, self.plan.model
+        asked = (suite.temperature, suite.max_tokens, self._seed(sample))
+        sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
+        file = self.plan.roles.agent
+        if (
+            file is not None and sample.problem.world is None
+        ):  # in a dialogue it must be free to speak
+            more = {**sampling.more, **file.request}
+            sampling = replace(sampling, more=more)
+        cell_id, name = self.cell.cell_id, self.plan.served_name
+        return GatewayModel(self._client, name, attempt_id, cell_id, sampling)
+
+    def _seed(self, sample: Sample) -> int:
+        return self.cell.seed + SEED_STEP * sample.trial
+
+    async def _run(
+        self,
+        prompt: Sequence[Message],
+        model: ChatModel,
+        tools: Tools,
+        agent: Agent,
+        partner: Partner | None = None,
+    ) -> Trajectory:
+        return await run_attempt(prompt, model, tools, self._limits, agent, partner, self._on_step)
+
+    async def _alone(self, sample: Sample, attempt_id: str, model: GatewayModel) -> Made:
+        prompt, agent = sample.problem.messages, self._agent(sample.problem)
+        async with self._tools(sample.problem, attempt_id) as tools:
+            return Made(await self._run(prompt, model, tools, agent), len(prompt))
+
+    async def _orchestrated(self, sample: Sample, model: GatewayModel, cast: Cast) -> Made:
+        """A question, which experts answer that the model picks."""
+        assert self.plan.roles.agent is not None, "asked for by the suite"
+        problem, seed = sample.problem, self._seed(sample)
+        file = drawn(self.plan.roles.agent, seed, problem.task_id)
+        search = service_search(self._http, self._search_url or "")
+        own, sandbox = self._agent(problem), self._experts_sandbox
+        asking = Orchestrator(file, problem.messages, own, cast.experts(seed), search, sandbox)
+        opening = asking.opening
+        done = await self._run(opening, model, asking, asking.agent)
+        return Made(done, len(opening))
+
+    async def _in_world(self, sample: Sample, model: GatewayModel, cast: Cast) -> Made:
+        """An attempt whose tools act in a world of its own, in which someone may speak."""
+        problem, seed = sample.problem, self._seed(sample)
+        assert problem.world is not None, problem.task_id
+        user, prompt, agent = cast.user(seed), problem.messages, self._agent(problem)
+        world = problem.world(user)
+        asked: ChatModel = model
+        tools: Tools = world
+        if self.plan.roles.agent is not None:
+            file = drawn(self.plan.roles.agent, seed, problem.task_id)
+            turns = ExpertTurns(file, model, world, cast.experts(seed), agent.dialect, cast.dialect)
+            asked = tools = turns
+        try:
+            done = await self._run(prompt, asked, tools, agent, world)
+            if user is not None:
+                done.call_ids |= user.calls_of(done.messages, len(prompt))
+            return Made(done, len(prompt), world.outcome())
+        finally:
+            await world.close()
+
+    def _agent(self, problem: Problem) -> Agent:
+        entry = self.plan.model
+        if entry is None:
+            return problem.agent
+        return agent_of(entry, problem.agent, self.plan.suite.max_tokens)
+
+    @contextlib.asynccontextmanager
+    async def _tools(self, problem: Problem, attempt_id: str) -> AsyncIterator[Tools]:
+        if problem.searches:
+            async with self._toolbox.of(attempt_id) as tools:
+                yield tools
+        else:
+            yield Offered(problem.offered) if self._mcp is None else self._mcp
+
+    async def _run_command(
+        self, sample: Sample, attempt_id: str, model: GatewayModel
+    ) -> Trajectory:
+        """Somebody's harness makes the attempt; what its calls took is told by the gateway."""
+        problem, suite = sample.problem, self.plan.suite
+        assert suite.command is not None, "asked for by the suite"
+        task: dict[str, Any] = {"task_id": problem.task_id, "id": problem.item_id}
+        task["messages"] = problem.messages
+        task |= {"tools": problem.offered, "max_tokens": suite.max_tokens}
+        task |= {"temperature": suite.temperature}
+        command, name = Command(suite.command, suite.command_s), self.plan.served_name
+        seed = self._seed(sample)
+        done = await run_command(command, task, self._url, name, attempt_id, seed)
+        try:
+            spent = await model.release()
+        except ModelCallFailed as error:
+            done.status, done.error_type = "infra_error", str(error)[:200]
+            return done
+        done.steps = int(spent.get("calls", 0))
+        done.prompt_tokens = int(spent.get("prompt_tokens", 0))
+        done.cached_tokens = int(spent.get("cached_tokens", 0))
+        done.completion_tokens = int(spent.get("completion_tokens", 0))
+        done.held_s, done.cost_usd = spent.get("held_s", 0.0), spent.get("cost_usd", 0.0)
+        return done
+
+    async def _score(self, problem: Problem, made: Made, cast: Cast) -> Score | None:
+        trajectory = made.trajectory
+        if trajectory.status not in COUNTED:
+            return None
+        scorer = SCORERS[problem.scorer]
+        means = Means(self._sandbox, cast.judge(trajectory.steps))
+        said = attempted(trajectory, made.begun, made.state)
+        try:
+            return await scorer.score(problem.target, said, means)
+        except ScorerFailed as error:
+            trajectory.status = "scorer_error"
+            trajectory.error_type = f"{scorer.name}: {error}"[:200]
+            return None

@@ -1,0 +1,117 @@
+"""Who gives out a cell's samples: in order, when they are due, and as long as there is a point.
+
+In: samples, and when each is due. Out: one sample at a time to the sessions that ask. It is paused
+and goes on; it is closed for now (the run is over, the cell is not) or for good (the cell is).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from tutti.tasks.sweeps.plan.plan import Sample
+
+LOOK_S = 0.5  # who waits for a sample to be due looks that often whether it is paused
+
+
+class Watch(Protocol):
+    """Looks at a cell while it runs."""
+
+    def step(self, latency_s: float) -> None:
+        """A step has ended; seconds from the call to the end of its tools, held time included."""
+        ...
+
+    def sample(self, task_id: str, trial: int, score: float) -> None:
+        """A sample that counts has ended; 0 to 1."""
+        ...
+
+    def verdict(self) -> str | None:
+        """Why the cell ends now, in words; None: go on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Due:
+    """A sample to run now."""
+
+    sample: Sample
+    at: datetime | None
+    """When it was meant to start; None in a closed loop."""
+
+
+class Tap:
+    """Gives out samples until there are none or it is closed."""
+
+    def __init__(self, samples: Sequence[Sample], due_s: Sequence[float] | None = None) -> None:
+        """`due_s`: seconds from now at which each is due, rising; None: whenever one is asked."""
+        self._samples = list(reversed(samples))
+        self._due_s = None if due_s is None else list(reversed(due_s))
+        self._turn = asyncio.Lock()
+        self._open = asyncio.Event()
+        self._open.set()
+        self._over = asyncio.Event()  # there is nothing more to give out
+        loop = asyncio.get_running_loop()
+        self._began, self._began_at = loop.time(), datetime.now(UTC)
+        self._paused_since: float | None = None
+        self.closed = False
+        """Whether it gives out nothing more though there may be samples."""
+        self.reason = ""
+        """Why it was closed."""
+        self.for_good = False
+        """Whether the cell is over too."""
+
+    def close(self, reason: str, for_good: bool = False) -> None:
+        """Give out no more; the first reason stays."""
+        if not self.closed:
+            self.closed, self.reason, self.for_good = True, reason, for_good
+            self._over.set()
+            self._open.set()
+
+    def pause(self) -> None:
+        """Give out nothing until `resume`; what is due meanwhile is due so much later."""
+        if self._paused_since is None and not self.closed:
+            self._paused_since = asyncio.get_running_loop().time()
+            self._open.clear()
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        if self._paused_since is not None:
+            paused_s = asyncio.get_running_loop().time() - self._paused_since
+            self._began += paused_s
+            self._began_at += timedelta(seconds=paused_s)
+            self._paused_since = None
+            self._open.set()
+
+    async def take(self) -> Due | None:
+        """The next sample once it is due; None when there are no more. Those who ask wait in
+        their order."""
+        async with self._turn:
+            while True:
+                await self._open.wait()
+                if self.closed or not self._samples:
+                    return None
+                wait_s = self._wait_s()
+                if wait_s <= 0:
+                    return self._next()
+                await self.until(min(wait_s, LOOK_S))
+
+    def _wait_s(self) -> float:
+        if self._due_s is None:
+            return 0.0
+        return self._began + self._due_s[-1] - asyncio.get_running_loop().time()
+
+    def _next(self) -> Due:
+        sample = self._samples.pop()
+        if not self._samples:
+            self._over.set()
+        if self._due_s is None:
+            return Due(sample, None)
+        return Due(sample, self._began_at + timedelta(seconds=self._due_s.pop()))
+
+    async def until(self, seconds: float) -> None:
+        """Wait so long; less where there is nothing more to give out by then."""
+        if seconds > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), seconds)

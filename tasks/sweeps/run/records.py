@@ -1,0 +1,158 @@
+"""An attempt as rows of the store's tables."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from tutti.storage import catalog as cat
+from tutti.storage.encode import storable
+from tutti.tasks.agents.command import Commanded
+from tutti.tasks.agents.loop import Trajectory
+from tutti.tasks.scoring import Score
+from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """An attempt that ended and is not committed yet."""
+
+    sample: Sample
+    attempt_id: str
+    attempt: int
+    trajectory: Trajectory
+    score: Score | None
+    """None where the attempt does not count, or its scorer failed."""
+    due_at: datetime | None = None
+    """When it was meant to start; None in a closed loop."""
+
+
+def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Rows:
+    """Rows of attempts, messages, tool_runs, retrievals and scores for one ended attempt."""
+    trajectory, attempt_id = finished.trajectory, finished.attempt_id
+    score = finished.score
+    attempt = _common(plan, cell) | {
+        "run_id": run_id,
+        "sample_id": finished.sample.sample_id,
+        "attempt_id": attempt_id,
+        "task_id": finished.sample.problem.task_id,
+        "trial": finished.sample.trial,
+        "attempt": finished.attempt,
+        "status": trajectory.status,
+        "stop_reason": trajectory.stop_reason,
+        "error_type": trajectory.error_type,
+        "due_at": finished.due_at,
+        "started_at": trajectory.started_at,
+        "ended_at": trajectory.ended_at,
+        "working_s": trajectory.seconds - trajectory.held_s - trajectory.partner_s,
+        "held_s": trajectory.held_s,
+        "steps": trajectory.steps,
+        "calls": _own_calls(trajectory) or trajectory.steps,  # a harness's are the gateway's
+        "tool_calls": len(trajectory.tool_runs),
+        "prompt_tokens": trajectory.prompt_tokens,
+        "cached_tokens": trajectory.cached_tokens,
+        "completion_tokens": trajectory.completion_tokens,
+        "cost_usd": trajectory.cost_usd,
+        "answer": trajectory.answer,
+        "score": score.value if score else None,
+        "correct": score.correct if score else None,
+    }
+    key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id, "attempt_id": attempt_id}
+    rows: Rows = {"attempts": [attempt], "messages": _messages(key, trajectory)}
+    rows |= _tool_rows(key, trajectory)
+    if given := _scores(finished):
+        rows["scores"] = [key | score_columns(each, trajectory.answer) for each in given]
+    return {table: [storable(row) for row in given] for table, given in rows.items()}
+
+
+def _scores(finished: Finished) -> list[Score]:
+    """A harness's own, unless the scorer took that one, and the scorer's, which is the newest."""
+    trajectory = finished.trajectory
+    own = trajectory.imported if isinstance(trajectory, Commanded) else None
+    both = (None if own is finished.score else own, finished.score)
+    return [score for score in both if score is not None]
+
+
+def score_columns(score: Score, answer: str | None) -> dict[str, Any]:
+    """A score in the columns of `scores`; `answer` is the attempt's, where the scorer read none."""
+    return {
+        "scorer": score.scorer,
+        "scorer_version": score.version,
+        "value": score.value,
+        "correct": score.correct,
+        "answer": answer if score.answer is None else score.answer,
+        "detail": orjson.dumps(dict(score.detail)).decode() if score.detail else None,
+        "judge_call_id": score.judge_call_id,
+        "scored_at": cat.now(),
+    }
+
+
+def lost_attempt_row(plan: Plan, cell: Cell, state: dict[str, Any]) -> dict[str, Any]:
+    """The row of an attempt whose process ended before it did."""
+    names = ("run_id", "sample_id", "attempt_id", "task_id", "trial", "attempt", "started_at")
+    row = _common(plan, cell) | {name: state[name] for name in names}
+    row |= {"status": "infra_error", "stop_reason": "worker_lost"}
+    row |= {"error_type": "the process that ran it ended", "ended_at": cat.now()}
+    return row
+
+
+def _common(plan: Plan, cell: Cell) -> dict[str, Any]:
+    return {
+        "sweep_id": plan.sweep_id,
+        "cell_id": cell.cell_id,
+        "benchmark": plan.suite.benchmark_name,
+        "model": plan.served_name,
+        "engine_id": plan.engine_id,
+        "policy": cell.policy,
+        "concurrency": cell.concurrency,
+        "repeat": cell.repeat,
+    }
+
+
+def _own_calls(trajectory: Trajectory) -> int:
+    """Calls of the model that is measured: not those of who played the user."""
+    messages = trajectory.messages
+    return sum(messages[position]["role"] == "assistant" for position in trajectory.call_ids)
+
+
+def _messages(key: dict[str, Any], trajectory: Trajectory) -> list[dict[str, Any]]:
+    return [
+        key
+        | {
+            "position": position,
+            "role": message["role"],
+            "content": message["content"],
+            "reasoning": message.get("reasoning"),
+            "tool_calls": [
+                {"id": call["id"], **call["function"]} for call in message.get("tool_calls", [])
+            ],
+            "tool_call_id": message.get("tool_call_id"),
+            "name": message.get("name"),
+            "call_id": trajectory.call_ids.get(position),
+        }
+        for position, message in enumerate(trajectory.messages)
+    ]
+
+
+def _tool_rows(key: dict[str, Any], trajectory: Trajectory) -> Rows:
+    runs, retrievals = [], []
+    for step, name, arguments, result in trajectory.tool_runs:
+        runs.append(
+            key
+            | {
+                "step": step,
+                "name": name,
+                "arguments": arguments,
+                "result": result.content,
+                "started_at": result.started_at,
+                "ended_at": result.ended_at,
+                "status": result.status,
+                "error_type": result.error_type,
+                "cost_usd": result.cost_usd,
+            }
+        )
+        retrievals += [key | {"step": step} | dict(each) for each in result.retrievals]
+    return {"tool_runs": runs, "retrievals": retrievals}

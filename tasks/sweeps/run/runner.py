@@ -1,0 +1,359 @@
+"""Run cells: sessions over a cell's samples, every attempt committed exactly once.
+
+An attempt is entered in the catalog before its first call. When it ends, the gateway's calls are
+committed first, then the attempt's rows and its state in one transaction. So a crash loses at most
+attempts in flight; the next run finds those, records them as `infra_error` (worker lost) and makes
+a new attempt. All of it under the sweep's lease: a process that was thought dead commits nothing.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from tutti.storage import BufferedWriter, Catalog, Lease, LeaseLost, StoreError, commit
+from tutti.storage import catalog as cat
+from tutti.storage.leases import check_lease
+from tutti.storage.writer import end_attempts
+from tutti.tasks.agents.loop import Trajectory
+from tutti.tasks.scoring import Score
+from tutti.tasks.serving.engine import Engine
+from tutti.tasks.serving.errors import EngineFailed, ServingError
+from tutti.tasks.serving.outside import Outside
+from tutti.tasks.serving.services import GatewayClient
+from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, finished_samples
+from tutti.tasks.sweeps.plan.sandboxed import sandbox_level
+from tutti.tasks.sweeps.run.attempt import COUNTED, Attempts
+from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.early_stop import over_time, watches_of
+from tutti.tasks.sweeps.run.entry import Entry
+from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
+from tutti.tasks.sweeps.run.queue import Due, Tap, Watch
+from tutti.tasks.sweeps.run.records import Finished, attempt_rows, lost_attempt_row
+from tutti.tasks.sweeps.spec.load import due_times, ramp_starts
+from tutti.tasks.sweeps.spec.suite import Budget
+
+STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
+WATCH_S = 0.5
+RETRY_WAIT_S = 2.0
+REFUSALS = frozenset((401, 403, 404))  # no key, no right, no such model: for somebody to mend
+REFUSED_AT_MOST = 8
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a sweep needs running."""
+
+    engine: Engine | Outside
+    gateway: GatewayClient
+    search_url: str | None
+    """None where the tasks have nothing to search."""
+    others: tuple[Engine | Outside, ...] = ()
+    """What serves the other models: judge, user, experts."""
+
+
+@dataclass
+class Progress:
+    """How far a cell is; handed to `on_progress` after every attempt."""
+
+    cell: Cell
+    total: int
+    done: int = 0
+    counted: int = 0
+    correct: int = 0
+    infra: int = 0
+    paused: bool = False
+    reason: str = ""
+    """Why no more samples are given out, once it is so."""
+
+
+async def run_cell(
+    plan: Plan,
+    cell: Cell,
+    services: Services,
+    catalog: Catalog,
+    run_id: str,
+    lease: Lease,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    spending: Spending | None = None,
+) -> Progress:
+    """Run what is missing of `cell` under the sweep's lease, and within what the run may spend.
+
+    Raises EngineFailed, GatewayFailed or StoreError, LeaseLost when another took the sweep over.
+
+    On any error what is finished is committed; the same call again does the rest.
+    """
+    finished = finished_samples(catalog, cell)
+    progress = Progress(cell, len(cell.samples), done=len(finished))
+    on_progress(progress)
+    _record_lost(plan, cell, catalog, lease)
+    missing = [sample for sample in cell.samples if sample.sample_id not in finished]
+    if not missing:
+        return progress
+    spending = spending or Spending(Budget())
+    session = _CellRun(
+        plan, cell, services, catalog, run_id, lease, progress, on_progress, spending
+    )
+    status, reason = "incomplete", None
+    try:
+        await session.run(missing)
+        status, reason = session.came_to()
+    finally:
+        with contextlib.suppress(LeaseLost):  # whoever has the sweep now says what the cell is
+            _set_status(catalog, cell, lease, status, reason)
+    return progress
+
+
+class _CellRun:
+    """One pass over the missing samples of one cell."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        cell: Cell,
+        services: Services,
+        catalog: Catalog,
+        run_id: str,
+        lease: Lease,
+        progress: Progress,
+        on_progress: Callable[[Progress], None],
+        spending: Spending,
+    ) -> None:
+        self.plan, self.cell, self.services = plan, cell, services
+        self.catalog, self.run_id, self.lease = catalog, run_id, lease
+        self.progress, self.on_progress, self.spending = progress, on_progress, spending
+        self.entry = Entry(cell, catalog, run_id, lease)
+        self.watches = watches_of(plan, cell, catalog)
+        self.running = self.refused = 0
+        self.key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id}
+
+    async def run(self, missing: list[Sample]) -> None:
+        """Sessions take samples in order until no more is given out."""
+        level = sandbox_level(self.plan)
+        _set_status(self.catalog, self.cell, self.lease, "running", sandbox=level)
+        cell, suite = self.cell, self.plan.suite
+        services, gateway = self.services, self.services.gateway
+        for engine in (services.engine, *services.others):
+            await asyncio.to_thread(engine.reset)  # no cell finds another's prefixes in the cache
+        await asyncio.to_thread(
+            gateway.begin_cell, cell.cell_id, cell.policy, suite.cap, cell.concurrency
+        )
+        search_url = suite.search_url or services.search_url
+        made = Attempts(self.plan, cell, gateway.url, search_url, self._step_ended)
+        async with made as self.attempts:
+            # An attempt is never there without its calls, so the gateway's rows go first.
+            before = self._flush_gateway
+            self.writer = BufferedWriter(self.catalog, lease=self.lease, before=before)
+            due_s = due_times(suite.load, cell.concurrency, len(cell.samples), cell.seed)
+            # Of a cell that is resumed only the rest is due, from now on, as far apart as before.
+            skipped = 0 if due_s is None else len(due_s) - len(missing)
+            left = None if due_s is None else [at - due_s[skipped] for at in due_s[skipped:]]
+            self.tap = Tap(missing, left)
+            if await asyncio.to_thread(is_paused, self.catalog, self.plan.sweep_id):
+                self._pause(True)
+            sessions = [
+                asyncio.create_task(self._session(start_s))
+                for start_s in ramp_starts(suite.load, cell.concurrency)
+            ]
+            guards = [asyncio.create_task(each) for each in self._guards()]
+            try:
+                await _all_or_first_failure(sessions, guards)
+            finally:
+                for task in [*sessions, *guards]:
+                    task.cancel()
+                await asyncio.gather(*sessions, *guards, return_exceptions=True)
+                await asyncio.to_thread(self.writer.close)
+        await asyncio.to_thread(gateway.end_cell)
+
+    def came_to(self) -> tuple[str, str | None]:
+        """The cell's status and its reason, once `run` has returned."""
+        if len(finished_samples(self.catalog, self.cell)) == self.progress.total:
+            return cat.FINISHED, None
+        reason = self.tap.reason or None
+        return (cat.ENDED_EARLY if self.tap.for_good else "incomplete"), reason
+
+    def _guards(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs beside the sessions: it raises when they cannot go on, or closes the tap."""
+        engines = (self.services.engine, *self.services.others)
+        guards: list[Coroutine[Any, Any, None]] = [engine.watch() for engine in engines]
+        guards += [self._watch_store(), self._watch_orders()]
+        guards.append(watch_client(self.key, lambda: self.running, self.writer.add))
+        return guards
+
+    async def _session(self, start_s: float) -> None:
+        await self.tap.until(start_s)
+        while (due := await self.tap.take()) is not None:
+            self.running += 1
+            try:
+                await self._sample(due)
+            finally:
+                self.running -= 1
+
+    async def _sample(self, due: Due) -> None:
+        for nth in range(self.plan.suite.max_attempts):
+            # Longer than the guards need to notice a dead engine, so that its death costs
+            # each session one attempt and not all of them.
+            await asyncio.sleep(nth * RETRY_WAIT_S)
+            done = await self._attempt(due)
+            if done.status != "infra_error" or self._is_refused(done):
+                break
+
+    def _is_refused(self, done: Trajectory) -> bool:
+        """Whether the endpoint says no, which asking again does not change.
+
+        Raises EngineFailed once it has said so to many, and nobody was answered.
+        """
+        if done.http_status not in REFUSALS:
+            return False
+        self.refused += 1
+        if self.refused >= REFUSED_AT_MOST and not self.progress.done:
+            raise EngineFailed(
+                f"every call was refused, {self.refused} of them: {done.error_type}\n"
+                "Mend the model's entry or its key, then run the same command again."
+            )
+        return True
+
+    async def _attempt(self, due: Due) -> Trajectory:
+        sample = due.sample
+        attempt, attempt_id = await self.entry.enter(sample)
+        trajectory, score = await self.attempts.make(sample, attempt_id)
+        due_at = due.at if attempt == 1 else None  # later ones are due when the last has failed
+        await self._keep(Finished(sample, attempt_id, attempt, trajectory, score, due_at))
+        self._count(sample, trajectory, score)
+        await self.attempts.release(sample, attempt_id)
+        return trajectory
+
+    def _count(self, sample: Sample, trajectory: Trajectory, score: Score | None) -> None:
+        progress = self.progress
+        aside_usd, self.attempts.aside_usd = self.attempts.aside_usd, 0.0
+        self.spending.add(trajectory.cost_usd + aside_usd)
+        if trajectory.status == "infra_error":
+            progress.infra += 1
+        else:
+            progress.done += 1
+            progress.counted += trajectory.status in COUNTED
+            progress.correct += score is not None and score.correct
+            if trajectory.status in COUNTED:
+                value = 0.0 if score is None else score.value
+                self._tell(lambda watch: watch.sample(sample.problem.task_id, sample.trial, value))
+        self._close_if(self.spending.spent())
+        self.on_progress(progress)
+
+    def _step_ended(self, seconds: float) -> None:
+        self._tell(lambda watch: watch.step(seconds))
+
+    def _tell(self, what: Callable[[Watch], None]) -> None:
+        for key, watch in self.watches:
+            what(watch)
+            if (verdict := watch.verdict()) is not None:
+                self._close_if(key + verdict, for_good=True)
+
+    def _close_if(self, reason: str | None, for_good: bool = False) -> None:
+        if reason is not None:
+            self.tap.close(reason, for_good)
+            self.progress.reason = self.tap.reason
+
+    async def _keep(self, done: Finished) -> None:
+        """Give the attempt to the writer; waits, on a thread, while the writer has no room."""
+        rows = attempt_rows(self.plan, self.cell, done, self.run_id)
+        ended = {done.attempt_id: done.trajectory.status}
+        if not self.writer.offer(rows, ended):
+            await asyncio.to_thread(self.writer.put, rows, ended=ended)
+
+    def _flush_gateway(self) -> None:
+        try:
+            self.services.gateway.flush()
+        except ServingError as error:
+            raise StoreError(f"calls could not be committed: {error}") from error
+
+    async def _watch_orders(self) -> None:
+        """Pause and go on as the catalog says; end when time is over."""
+        last, worked_s = time.monotonic(), 0.0
+        cell_s = self.plan.suite.cell_s
+        while True:
+            await asyncio.sleep(WATCH_S)
+            now = time.monotonic()
+            worked_s += 0.0 if self.progress.paused else now - last
+            last = now
+            if cell_s is not None and worked_s >= cell_s:
+                self._close_if(over_time(cell_s), for_good=True)
+            self._close_if(self.spending.spent())
+            try:
+                paused = await asyncio.to_thread(is_paused, self.catalog, self.plan.sweep_id)
+            except StoreError:
+                continue  # the writer says it when the store stays away
+            if paused != self.progress.paused:
+                self._pause(paused)
+
+    def _pause(self, paused: bool) -> None:
+        self.progress.paused = paused
+        if paused:
+            self.tap.pause()
+            row = {"engine_id": CLIENT, "at": cat.now(), "name": PAUSED, "value": 1.0}
+            self.writer.add("server_metrics", self.key | row)  # no window lies across a pause
+        else:
+            self.tap.resume()
+        self.on_progress(self.progress)
+
+    async def _watch_store(self) -> None:
+        while self.writer.failing_s < STORE_GRACE_S:
+            await asyncio.sleep(WATCH_S)
+        await asyncio.to_thread(self.writer.flush)  # raises why
+
+
+def _record_lost(plan: Plan, cell: Cell, catalog: Catalog, lease: Lease) -> None:
+    """Record attempts that an earlier process left running; by the lease it can end none itself."""
+    states = cat.attempt_states
+    lost = catalog.rows(
+        sa.select(states).where(states.c.cell_id == cell.cell_id, states.c.state == "running")
+    )
+    if not lost:
+        return
+
+    def complete(connection: sa.Connection) -> None:
+        end_attempts(connection, {row["attempt_id"]: "infra_error" for row in lost})
+
+    rows = {"attempts": [lost_attempt_row(plan, cell, row) for row in lost]}
+    commit(catalog, rows, complete, lease)
+
+
+def is_paused(catalog: Catalog, sweep_id: str) -> bool:
+    """Whether somebody has paused the sweep."""
+    sweeps = cat.sweeps.c
+    rows = catalog.rows(sa.select(sweeps.paused_at).where(sweeps.sweep_id == sweep_id))
+    return bool(rows) and rows[0]["paused_at"] is not None
+
+
+def _set_status(
+    catalog: Catalog,
+    cell: Cell,
+    lease: Lease,
+    status: str,
+    reason: str | None = None,
+    **more: str | None,
+) -> None:
+    """Under the lease. Raises LeaseLost, and changes nothing then."""
+    values: dict[str, Any] = {"status": status, "reason": reason, **more}
+    values["started_at" if status == "running" else "ended_at"] = cat.now()
+    with catalog.transaction() as connection:
+        check_lease(connection, lease)
+        connection.execute(
+            sa.update(cat.cells).where(cat.cells.c.cell_id == cell.cell_id).values(values)
+        )
+
+
+async def _all_or_first_failure(
+    sessions: list["asyncio.Task[None]"], guards: list["asyncio.Task[None]"]
+) -> None:
+    """Return when all sessions are done; raise the first error of a session or a guard."""
+    pending: set[asyncio.Task[None]] = {*sessions, *guards}
+    while not all(session.done() for session in sessions):
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    for session in sessions:
+        session.result()

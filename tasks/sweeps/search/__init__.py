@@ -1,0 +1,1 @@
+"""Search for the highest concurrency that meets objectives."""

@@ -1,0 +1,1 @@
+"""Suite files: what a sweep measures, how its load arrives and what it must reach."""

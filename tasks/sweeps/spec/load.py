@@ -1,0 +1,148 @@
+"""How a cell's sessions start: closed loop, ramp, or open loop (Poisson arrivals, a trace).
+
+In: a suite's `load`, a level, how many samples, a seed. Out: seconds from the cell's start at which
+each sample is due; none in a closed loop, where a session starts when the one before it has ended.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tutti.tasks.sweeps.errors import SuiteError
+
+CROWD = 8  # sessions at once in an open loop, as a multiple of the level; what waits beyond is late
+NEEDED = {"closed": None, "ramp": "over_s", "poisson": "session_s", "trace": "file"}
+
+
+class Load(BaseModel):
+    """How sessions start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    kind: Literal["closed", "ramp", "poisson", "trace"] = Field(
+        "closed",
+        description="closed: a session starts when one has ended; ramp: likewise, one more at a "
+        "time; poisson, trace: when they are due, whether or not others have ended",
+    )
+    over_s: float | None = Field(
+        None, gt=0, description="of a ramp: seconds until all sessions run"
+    )
+    session_s: float | None = Field(
+        None,
+        gt=0,
+        description="of poisson: at a level of c, c / session_s sessions start a second: about c "
+        "run at once if each takes so long",
+    )
+    file: Path | None = Field(
+        None, description='of a trace: a JSON list or JSON lines, each {"at": seconds} or a number'
+    )
+    speed: float = Field(1.0, gt=0, description="of a trace: how many times as fast")
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> "Load":
+        for kind, name in NEEDED.items():
+            if name is None:
+                continue
+            given = getattr(self, name) is not None
+            if given and kind != self.kind:
+                raise ValueError(f"`{name}` is for `kind: {kind}`, not {self.kind}")
+            if not given and kind == self.kind:
+                raise ValueError(f"`kind: {kind}` needs `{name}`")
+        if self.speed != 1 and self.kind != "trace":
+            raise ValueError(f"`speed` is for `kind: trace`, not {self.kind}")
+        return self
+
+    @property
+    def is_open(self) -> bool:
+        """Whether sessions start without waiting for others."""
+        return self.kind in ("poisson", "trace")
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What it is, for ids; of a trace what the file says, wherever it lies."""
+        content: dict[str, Any] = self.model_dump(exclude={"file"}, exclude_none=True)
+        return content if self.file is None else content | {"trace": read_trace(self.file)}
+
+
+def sessions_of(load: Load, level: int) -> int:
+    """Sessions at once, at most."""
+    return CROWD * level if load.is_open else level
+
+
+def ramp_starts(load: Load, level: int) -> list[float]:
+    """Seconds after which each session takes its first sample, shape (sessions,)."""
+    step = 0.0 if load.over_s is None else load.over_s / level
+    return [place * step for place in range(sessions_of(load, level))]
+
+
+def due_times(load: Load, level: int, samples: int, seed: int) -> Sequence[float] | None:
+    """Seconds at which each sample is due, shape (samples,), rising; None in a closed loop.
+
+    Raises SuiteError for a trace that is not one or has too few arrivals.
+    """
+    if load.kind == "poisson":
+        assert load.session_s is not None, "the validator saw to it"
+        draw, rate = Random(f"{seed}/{level}/arrivals"), level / load.session_s
+        return list(accumulate(draw.expovariate(rate) for _ in range(samples)))
+    if load.kind == "trace":
+        assert load.file is not None, "the validator saw to it"
+        arrivals = read_trace(load.file)
+        if len(arrivals) < samples:
+            raise SuiteError(
+                f"load.file: {load.file}: {len(arrivals)} arrivals for {samples} samples; give a "
+                "longer trace, or fewer samples (`limit`, `trials`)"
+            )
+        return [at / load.speed for at in arrivals[:samples]]
+    return None
+
+
+def read_trace(path: Path) -> list[float]:
+    """Arrivals in seconds from the first, rising. Raises SuiteError with file, line and value."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SuiteError(f"load.file: {path}: {error}") from error
+    found = []
+    for number, entry in _entries(path, text):
+        try:
+            found.append(_seconds(entry["at"] if isinstance(entry, dict) else entry))
+        except (ValueError, KeyError, TypeError):
+            raise _no_arrival(path, number, json.dumps(entry)) from None
+    if not found:
+        raise SuiteError(f"load.file: {path}: no arrivals")
+    found.sort()
+    return [at - found[0] for at in found]
+
+
+def _entries(path: Path, text: str) -> Iterator[tuple[int, Any]]:
+    """Of a JSON list, or of lines of JSON, each with its place from 1."""
+    if text.lstrip().startswith("["):
+        try:
+            yield from enumerate(json.loads(text), 1)
+        except (ValueError, RecursionError) as error:
+            raise SuiteError(f"load.file: {path}: {error}") from error
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except (ValueError, RecursionError):
+                raise _no_arrival(path, number, line) from None
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not math.isfinite(seconds):
+        raise ValueError("no time")
+    return seconds
+
+
+def _no_arrival(path: Path, number: int, entry: str) -> SuiteError:
+    said = f'entry {number}: {entry[:60]}: not {{"at": seconds}}'
+    return SuiteError(f"load.file: {path}: {said}")

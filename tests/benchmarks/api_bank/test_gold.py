@@ -1,0 +1,142 @@
+"""Gold answers score 1.0 with the scorers that their benchmarks name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.conftest import load, write_lines
+from tests.benchmarks.test_formats import lcb, write_bfcl, write_bird, write_flowbench
+from tutti.tasks.benchmarks import BENCHMARKS, BenchmarkError, Item, benchmark_named
+from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable, strongest_level
+from tutti.tasks.scoring import SCORERS, Attempted, Means
+
+
+def test_every_scorer_exists() -> None:
+    """The names in BENCHMARKS are scorers."""
+    assert {benchmark.scorer for benchmark in BENCHMARKS.values()} <= SCORERS.keys()
+
+
+async def value(name: str, item: Item) -> float:
+    """What the gold answer of `item` scores."""
+    benchmark = benchmark_named(name)
+    attempted = benchmark.gold_attempt(item)
+    return (await SCORERS[benchmark.scorer].score(item.target, attempted, Means())).value
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "count"),
+    [
+        ("gsm8k", "gsm8k", 1319),
+        ("api-bank-1", "api-bank", 389),
+        ("api-bank-2", "api-bank", 119),
+        ("tau2-airline", "tau2", 50),
+        ("tau2-banking", "tau2", 97),
+        ("tau2-mock", "tau2", 10),
+        ("tau2-retail", "tau2", 114),
+        ("tau2-telecom", "tau2", 20),
+    ],
+)
+async def test_gold_of_the_shared_data(data: Path, name: str, folder: str, count: int) -> None:
+    """Every gold answer of every item scores 1.0."""
+    values = [await value(name, item) for item in load(name, data / folder, [])]
+    assert values == [1.0] * count
+
+
+async def test_gold_of_the_formats(tmp_path: Path) -> None:
+    """The same for formats whose data are made up here."""
+    write_bird(tmp_path / "bird")
+    write_flowbench(tmp_path / "flow")
+    truth = [{"geo.find": {"at": [{"lat": [1, 2]}], "unit": ["km", ""]}}]
+    write_bfcl(tmp_path / "bfcl", "simple", truth)
+    write_lines(tmp_path / "aime.jsonl", [{"problem": "p", "answer": "016"}])
+    write_lines(
+        tmp_path / "pro.jsonl",
+        [
+            {
+                "question_id": 1,
+                "question": "q",
+                "options": ["a", "b"],
+                "answer": "B",
+                "category": "law",
+            }
+        ],
+    )
+    for name, path in (
+        ("bird", tmp_path / "bird"),
+        ("flowbench-text", tmp_path / "flow"),
+        ("bfcl", tmp_path / "bfcl"),
+        ("aime-25", tmp_path / "aime.jsonl"),
+        ("mmlu-pro", tmp_path / "pro.jsonl"),
+    ):
+        for item in load(name, path):
+            assert await value(name, item) == 1.0, (name, item.id)
+
+
+HUMANEVAL_ROW = {
+    "task_id": "HumanEval/0",
+    "prompt": 'import math\n\ndef root(n):\n    """Whole square root."""\n',
+    "canonical_solution": "    return math.isqrt(n)\n",
+    "test": "def check(candidate):\n    assert candidate(9) == 3\n    assert candidate(8) == 2\n",
+    "entry_point": "root",
+}
+MBPP_ROW = {
+    "task_id": 2,
+    "prompt": "Write a function to double.",
+    "code": "def double(n):\n    return 2 * n",
+    "test_imports": ["import math"],
+    "test_list": ["assert double(2) == 4", "assert double(math.inf) == math.inf"],
+}
+
+
+@pytest.fixture(scope="module")
+def means() -> Means:
+    """A sandbox, where this machine has one."""
+    try:
+        return Means(sandbox=Sandbox(strongest_level(), SandboxLimits(seconds=20.0)))
+    except SandboxUnavailable as unavailable:
+        pytest.skip(str(unavailable))
+
+
+@pytest.mark.parametrize(("name", "row"), [("humaneval", HUMANEVAL_ROW), ("mbpp", MBPP_ROW)])
+async def test_gold_code_passes_its_tests(
+    tmp_path: Path, means: Means, name: str, row: dict[str, Any]
+) -> None:
+    """The reference solution scores 1.0 in the sandbox, and one that is wrong 0.0."""
+    (item,) = load(name, write_lines(tmp_path / "rows.jsonl", [row]))
+    benchmark, scorer = benchmark_named(name), SCORERS["code"]
+    gold = benchmark.gold_attempt(item)
+    assert (await scorer.score(item.target, gold, means)).value == 1.0
+    wrong = "def root(n):\n    return 3\n\ndef double(n):\n    return 4\n"
+    assert (await scorer.score(item.target, Attempted(wrong, wrong), means)).value == 0.0
+
+
+async def test_contest_code_runs_on_every_case(tmp_path: Path, means: Means) -> None:
+    """LiveCodeBench's cases as the scorer takes them: a program that reads and prints."""
+    (item,) = load("livecodebench", write_lines(tmp_path / "test.jsonl", [lcb()]))
+    right, wrong = "print(2 * int(input()))", "print(1 + int(input()))"
+    scored = [
+        (await SCORERS["code"].score(item.target, Attempted(code, code), means)).value
+        for code in (right, wrong)
+    ]
+    assert scored == [1.0, 0.0], "the second program is right on the public case only"
+
+
+async def test_the_reference_s_empty_call_does_not_count(tmp_path: Path) -> None:
+    """FlowBench's own checker compares identical calls as different and counts a dialogue without
+    calls as one right call; here the gold call is right, and a call where none is due is wrong."""
+    write_flowbench(tmp_path)
+    call, reply = load("flowbench-text", tmp_path)
+    messages = benchmark_named("flowbench-text").gold_messages(call)
+    assert json.loads(messages[0]["tool_calls"][0]["function"]["arguments"]) == {"of": "tea"}
+    made = Attempted(None, "", messages)
+    wrong = await SCORERS["tool_calls"].score(reply.target, made, Means())
+    assert wrong.value == 0.0
+
+
+def test_benchmarks_without_a_gold_answer(data: Path) -> None:
+    """IFEval has none: asking for one is an error that says so."""
+    item = load("ifeval", data / "ifeval")[0]
+    with pytest.raises(BenchmarkError, match="ifeval comes without a gold answer"):
+        benchmark_named("ifeval").gold_messages(item)

@@ -1,0 +1,117 @@
+"""FlowBench's sessions, from rows made up in the published programs' format: the user, the APIs'
+listed and invented answers, and the calls that are scored."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.conftest import Scripted, load, write_lines
+from tutti.tasks.benchmarks import BadRow, BenchmarkError, Item, benchmark_named
+from tutti.tasks.benchmarks.flowbench.session import MAX_CALLS, MAX_MESSAGES, FlowSession
+from tutti.tasks.benchmarks.flowbench.turn import FORMS
+from tutti.tasks.scoring import SCORERS, Attempted, Means
+
+GOLD = (
+    'Action: find\nAction Input: {"what": {"kind": "tea"}}\n\nAction: buy\nAction Input: {"n": 2}'
+)
+LISTED = 'Action: find\nAction Input: {"what": {"kind": "tea"}}\nfunction: {"price": 3}\n'
+
+
+def row(**changed: Any) -> dict[str, Any]:
+    """A session as the published programs read it."""
+    function = {
+        "functions_with_response": [{"name": "buy", "response": {"properties": {"ok": {}}}}],
+        "function_prompt": LISTED,
+    }
+    return {
+        "apis": [
+            {"name": "find", "parameters": {"what": {"type": "object"}}},
+            {"name": "buy", "parameters": {"n": {"type": "integer"}}},
+        ],
+        "datetime": "2024-02-03 09:00",
+        "user_agent": {"first_turn_hint": "greet", "every_turn_hint": "a tea drinker"},
+        "function_agent": function,
+        "user_target": "two teas",
+        "gt_actions_string": GOLD,
+    } | changed
+
+
+def session(folder: Path, form: str = "text", **changed: Any) -> Item:
+    """One session's item."""
+    write_lines(folder / "shop.jsonl", [row(**changed)])
+    known = {each: f"as {each}" for each in FORMS}
+    (folder / "knowledge.json").write_text(json.dumps({"shop": known}))
+    (item,) = load(f"flowbench-{form}-session", folder)
+    return item
+
+
+async def value(item: Item, calls: list[tuple[str, dict[str, Any]]]) -> float:
+    """What an attempt that made these calls scores."""
+    made = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in calls]
+    messages = [{"role": "assistant", "content": None, "tool_calls": made}]
+    scorer = SCORERS["tool_calls"]
+    return (await scorer.score(item.target, Attempted(None, "", messages), Means())).value
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_session_in_each_form(tmp_path: Path, form: str) -> None:
+    """The workflow is in the prompt in the form asked for, the persona is the user's alone, and the
+    gold calls, whose arguments may be nested, are the target."""
+    item = session(tmp_path, form)
+    assert item.id == "shop/0" and f"as {form}" in item.fields["workflow"]
+    assert "2024-02-03 09:00" in item.fields["workflow"]
+    assert "tea drinker" not in json.dumps(dict(item.fields))
+    gold = benchmark_named(f"flowbench-{form}-session").gold_attempt(item)
+    assert (await SCORERS["tool_calls"].score(item.target, gold, Means())).correct
+    find, buy = ("find", {"what": {"kind": "tea"}}), ("buy", {"n": 2})
+    assert await value(item, [find, buy]) == await value(item, [buy, find]) == 1.0
+    assert await value(item, [find, buy, find]) == pytest.approx(2 / 3), "an extra call costs"
+    assert await value(item, [find]) == 0.5, "one call stands for one gold call only"
+
+
+async def test_listed_and_invented_answers(tmp_path: Path) -> None:
+    """A listed call has its listed answer, without a model; another is invented once, and then
+    stays; what is not JSON is no answer."""
+    model = Scripted("I want tea", '```json\n{"ok": true}\n```', "hm", "[DONE]")
+    world = FlowSession(session(tmp_path), model)
+    assert await world.begin() == "I want tea"
+    assert "tea drinker" in model.prompts[0][0]["content"]
+    listed = await world.use("find", '{"what": {"kind": "tea"}}')
+    assert listed.content == '{"price": 3}' and len(model.prompts) == 1
+    first, again = [await world.use("buy", '{"n": 2}') for _ in range(2)]
+    assert first.content == again.content == '{"ok": true}' and len(model.prompts) == 2
+    prompt = model.prompts[1][0]["content"]
+    assert '"properties": {"ok": {}}' in prompt and 'gave {"price": 3}' in prompt
+    broken = await world.use("buy", '{"n": 3}')
+    assert broken.status == "error" and "did not answer" in broken.content
+    assert not world.over() and await world.reply("it is done") is None and world.over()
+
+
+async def test_its_bounds(tmp_path: Path) -> None:
+    """It ends after so many calls, or messages; without a model it does not begin."""
+    item = session(tmp_path)
+    calling = FlowSession(item, Scripted())
+    for _ in range(MAX_CALLS):
+        assert not calling.over()
+        await calling.use("find", '{"what": {"kind": "tea"}}')
+    assert calling.over()
+    talking = FlowSession(item, Scripted(*["go on"] * MAX_MESSAGES))
+    said = 1
+    await talking.begin()
+    while await talking.reply("yes") is not None:
+        said += 2
+    assert said + 1 == MAX_MESSAGES
+    with pytest.raises(BenchmarkError, match="needs a model"):
+        FlowSession(item, None)
+
+
+async def test_a_session_without_calls(tmp_path: Path) -> None:
+    """The reference counts its empty text as one right call; here none is expected, and one that is
+    made is wrong. Broken input of a gold call is an error with its place."""
+    item = session(tmp_path, gt_actions_string="")
+    assert item.target["calls"] == [] and await value(item, []) == 1.0
+    assert await value(item, [("find", {})]) == 0.0
+    with pytest.raises(BadRow, match=r"shop\.jsonl:1: gt_actions_string: find"):
+        session(tmp_path, gt_actions_string='Action: find\nAction Input: {"a": }')

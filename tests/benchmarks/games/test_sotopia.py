@@ -1,0 +1,128 @@
+"""Sotopia without Redis: its files, what each side knows, a conversation, seven true ranges."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.conftest import Scripted, load, write_lines
+from tests.scoring.conftest import ToldJudge
+from tutti.tasks.benchmarks import BadRow, BenchmarkError, Item, SourceMissing, benchmark_named
+from tutti.tasks.benchmarks.games.sotopia import DIMENSIONS, MAX_WORDS, Conversation
+from tutti.tasks.benchmarks.user import BEGIN, DONE
+from tutti.tasks.scoring import SCORERS, Attempted, Means
+
+PEOPLE: list[dict[str, Any]] = [
+    {
+        "pk": name,
+        "first_name": name,
+        "last_name": "Doe",
+        "age": 40,
+        "occupation": f"{name} job",
+        "public_info": f"{name} cats",
+        "personality_and_values": f"{name} calm",
+        "secret": f"{name} hides",
+    }
+    for name in ("Ann", "Bob")
+]
+
+
+def written(folder: Path, standing: int = 0, **changed: Any) -> Path:
+    """One scene with two people, as Sotopia's programs write them."""
+    goals = ["Sell the lamp<extra_info>for 20 at least</extra_info>", "Buy the lamp"]
+    scene = {"pk": "e", "scenario": "A market.", "agent_goals": goals, "relationship": standing}
+    combination = {"pk": "c", "env_id": "e", "agent_ids": ["Ann", "Bob"]} | changed
+    write_lines(folder / "agent_profiles.jsonl", PEOPLE)
+    write_lines(folder / "environment_profiles.jsonl", [scene])
+    write_lines(folder / "env_agent_combo_storages.jsonl", [combination])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("standing", "known", "unknown"),
+    [
+        (0, [], ["Bob Doe", "Bob cats", "Bob calm", "Bob hides"]),
+        (1, ["Bob Doe"], ["Bob cats", "Bob calm", "Bob hides"]),
+        (2, ["Bob Doe", "Bob cats", "Bob job"], ["Bob calm", "Bob hides"]),
+        (3, ["Bob Doe", "Bob cats", "Bob calm"], ["Bob hides"]),
+        (5, ["Bob Doe", "Bob cats", "Bob calm"], ["Bob hides"]),
+    ],
+)
+def test_what_one_knows(
+    tmp_path: Path, standing: int, known: list[str], unknown: list[str]
+) -> None:
+    """By how they stand; never the other's secret or goal. The judge knows all."""
+    ann, bob = load("sotopia", written(tmp_path, standing))
+    part = ann.fields["part"]
+    assert all(text in part for text in ["Ann hides", "Sell the lamp for 20 at least", *known])
+    assert not any(text in part for text in ["Buy the lamp", *unknown])
+    assert ann.target["partner"] == bob.fields["part"] and "Buy the lamp" in bob.fields["part"]
+    asked = ann.target["question"]
+    assert asked.index("Ann hides") < asked.index("Bob hides")
+    assert (ann.id, bob.id) == ("c/0", "c/1")
+
+
+def seats(folder: Path) -> tuple[Item, Item]:
+    """Both items of one scene."""
+    first, second = load("sotopia", written(folder))
+    return first, second
+
+
+async def test_a_conversation(tmp_path: Path) -> None:
+    """Seat 0 begins, seat 1 is spoken to first; either may leave, and then it is over."""
+    first, second = seats(tmp_path)
+    model = Scripted("twenty?", DONE)
+    one = Conversation(first, model)
+    assert await one.begin() == BEGIN
+    assert await one.reply("a lamp?") == "twenty?"
+    assert model.prompts[0][0]["content"] == second.fields["part"]
+    assert await one.reply("thirty") is None and one.over()
+    two = Conversation(second, Scripted("a lamp?"))
+    assert await two.begin() == "a lamp?"
+    assert await two.reply(DONE) is None
+    assert (await two.use("leave", "{}")).error_type == "malformed_call"
+    with pytest.raises(BenchmarkError, match="needs a model"):
+        Conversation(first, None)
+
+
+async def test_it_does_not_go_on_for_ever(tmp_path: Path) -> None:
+    """So many messages of both together, whoever began."""
+    for item in seats(tmp_path):
+        world = Conversation(item, Scripted(*["well"] * MAX_WORDS))
+        said = 0 if await world.begin() == BEGIN else 1
+        while said < MAX_WORDS:
+            said += 1
+            if await world.reply("well") is None:
+                break
+            said += 1
+        assert said == MAX_WORDS
+
+
+async def test_seven_dimensions_in_their_ranges(tmp_path: Path) -> None:
+    """The best of all is 1.0 and the worst 0.0; the reference's plain mean of the best ratings
+    would be 5.71. A rating beyond its dimension's range is no vote."""
+    item, _ = seats(tmp_path)
+    spoken = [{"role": "assistant", "content": "hello"}]
+    attempted = Attempted(None, "hello", spoken)
+    for place, value in ((0, 0.0), (1, 1.0)):
+        says = [f"Verdict: {bounds[place]}" for bounds in DIMENSIONS.values()]
+        scorer = SCORERS[benchmark_named("sotopia").scorer]
+        score = await scorer.score(item.target, attempted, Means(judge=ToldJudge(says)))
+        assert (score.value, score.correct) == (value, bool(value))
+    best = [bounds[1] for bounds in DIMENSIONS.values()]
+    assert len(best) == 7 and round(sum(best) / 7, 2) == 5.71
+    names = [each["text"].partition(":")[0] for each in score.detail["criteria"]]
+    assert names == list(DIMENSIONS)
+
+
+def test_files_that_do_not_fit(tmp_path: Path) -> None:
+    """A combination of what is not there, a missing file, a standing that is none."""
+    with pytest.raises(BadRow, match="env_id: no such environment"):
+        load("sotopia", written(tmp_path / "a", env_id="x"))
+    with pytest.raises(BadRow, match="agent_ids: not two"):
+        load("sotopia", written(tmp_path / "b", agent_ids=["Ann", "Eve"]))
+    with pytest.raises(BadRow, match="relationship: 7 is not 0 to 5"):
+        load("sotopia", written(tmp_path / "c", standing=7))
+    (written(tmp_path / "d") / "agent_profiles.jsonl").unlink()
+    with pytest.raises(SourceMissing, match="agent_profiles"):
+        load("sotopia", tmp_path / "d")

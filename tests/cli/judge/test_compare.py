@@ -1,0 +1,96 @@
+"""`tutti compare` and `tutti gate`: what they print, keep, and end with."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tutti import storage
+from tutti.cli.main import app
+from tutti.storage import catalog as cat
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
+    """One sweep: the policy passthrough solves nothing, cap all, adaptive nearly as much."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    with storage.open_catalog() as catalog:
+        row = {"sweep_id": "sweep:1", "name": "night", "spec": "{}", "created_at": cat.now()}
+        catalog.upsert(cat.sweeps, row)
+        for place, (policy, right) in enumerate(
+            {"passthrough": 0, "cap": 12, "adaptive": 11}.items()
+        ):
+            shared: dict[str, Any] = {"sweep_id": "sweep:1", "cell_id": policy[0]}
+            shared |= {"benchmark": "stdlib", "model": "pocket", "policy": policy}
+            shared |= {"concurrency": 8, "repeat": 0}
+            plan = {"position": place, "task_set_id": "t", "index_id": "i", "samples": 12}
+            catalog.upsert(cat.cells, shared | plan | {"status": "finished"})
+            rows = [
+                shared
+                | {"attempt_id": f"{policy}{i}", "sample_id": f"{policy}{i}", "task_id": f"t{i}"}
+                | {"trial": 0, "attempt": 1, "status": "ok", "correct": i < right}
+                for i in range(12)
+            ]
+            storage.commit(catalog, {"attempts": rows})
+        yield catalog
+
+
+def tutti(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+
+
+def test_compare_cells_and_policies() -> None:
+    """0 for verdicts, 3 for an inconclusive one; the numbers are in JSON."""
+    done = tutti("compare", "p", "c", "--json")
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)["compared"]
+    told = (row["n"], row["difference"], row["test"], row["verdict"])
+    assert told == (12, 1.0, "sign test", "better") or told[2] == "exact McNemar"
+    shown = tutti("compare", "cap", "adaptive")
+    assert shown.exit_code == 3
+    for words in ("adaptive against cap", "policy cap -> adaptive", "inconclusive", "find a diff"):
+        assert words in shown.stdout
+    assert tutti("compare", "cap", "adaptive", "--margin", "0.9").exit_code == 0
+
+
+def test_compare_refuses_what_is_not_there() -> None:
+    """Exit code 2, with the sweeps that are."""
+    done = tutti("compare", "night", "day")
+    assert done.exit_code == 2 and "'day'" in done.stderr and "sweeps: night" in done.stderr
+    assert tutti("compare", "p", "c", "--metric", "beauty").exit_code == 2
+
+
+GATES: dict[str, Any] = {
+    "passed": "gates: [{at_least: 0.5, where: {policy: cap}}]",
+    "failed": "gates: [{at_least: 0.5, where: {policy: passthrough}}]",
+}
+
+
+@pytest.mark.parametrize(("status", "code"), [("passed", 0), ("failed", 3)])
+def test_gate_ends_with_what_it_found(tmp_path: Path, status: str, code: int) -> None:
+    """And keeps the verdict."""
+    file = tmp_path / "gates.yaml"
+    file.write_text(GATES[status])
+    shown = tutti("gate", str(file), "night")
+    assert shown.exit_code == code and status in shown.stdout, shown.output
+    done = tutti("gate", str(file), "night", "--json")
+    (outcome,) = json.loads(done.stdout)["gates"]
+    assert (done.exit_code, outcome["status"]) == (code, status)
+    (row,) = storage.query("select cell_b, reason from verdicts")
+    assert row["cell_b"] == outcome["cells_b"][0] and row["reason"].startswith(status)
+
+
+def test_gate_against_a_baseline(tmp_path: Path) -> None:
+    """By the file or the flag; a margin without one is bad usage."""
+    file = tmp_path / "gates.yaml"
+    file.write_text("gates: [{margin: 0.1}]")
+    assert tutti("gate", str(file), "cap", "--baseline", "passthrough").exit_code == 0
+    assert tutti("gate", str(file), "passthrough", "--baseline", "cap").exit_code == 3
+    without = tutti("gate", str(file), "cap")
+    assert without.exit_code == 2 and "--baseline" in without.stderr
+    file.write_text("baseline: passthrough\ngates: [{margin: 0.1}]")
+    assert tutti("gate", str(file), "cap").exit_code == 0

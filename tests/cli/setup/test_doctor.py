@@ -1,0 +1,358 @@
+"""`tutti doctor`: each probe tells what is there from what is not, in time and without secrets."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from rich.console import Console
+
+from tutti.cli.setup import doctor
+from tutti.cli.setup.doctor import Check, Finding, Place, Probe, as_json, examine, exit_code, render
+from tutti.tasks.project import PROJECT
+
+SECRET = "sk-never-shown-4711"
+
+
+def _place(folder: Path, models_python: Path = Path("absent"), quick: bool = False) -> Place:
+    return Place(folder / ".tutti", folder, models_python, quick)
+
+
+def _script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def _shown(checks: list[Check]) -> str:
+    screen = StringIO()
+    Console(file=screen, width=400).print(render(checks))
+    return screen.getvalue()
+
+
+@contextmanager
+def _server(status: int, body: bytes) -> Iterator[int]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/api/health" else 404)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Keep the test's output clean."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    # Its default poll of 0.5 s would be waited for at shutdown.
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _write_safetensors(path: Path, cut: int = 0) -> None:
+    header = json.dumps(
+        {
+            "__metadata__": {"format": "pt"},
+            "w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+        }
+    ).encode()
+    content = len(header).to_bytes(8, "little") + header + bytes(8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content[: len(content) - cut])
+
+
+def test_python_too_old_is_missing_and_a_newer_one_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version, status in (((3, 10, 9), "missing"), ((3, 11, 7), "ok"), ((3, 12, 0), "warning")):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "version_info", version)
+            found = doctor.look_python(_place(tmp_path))
+        assert found.status == status
+        assert bool(found.mend) == (status != "ok")
+
+
+def test_packages_that_import_are_told_from_those_that_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "PACKAGES", ("json", "no_such_package"))
+    found = doctor.look_packages(_place(tmp_path))
+    assert found.status == "missing" and found.mend == "make setup"
+    assert "no_such_package does not import (ModuleNotFoundError" in found.found
+    assert "json 2" in found.found
+    monkeypatch.setattr(doctor, "PACKAGES", ("json",))
+    assert doctor.look_packages(_place(tmp_path)).status == "ok"
+
+
+def test_absent_models_environment_is_missing_with_its_mend(tmp_path: Path) -> None:
+    found = doctor.look_models(_place(tmp_path, tmp_path / "absent" / "python"))
+    assert found.status == "missing"
+    assert "make setup" in found.mend and "TUTTI_MODELS_PYTHON" in found.mend
+
+
+def test_models_environment_that_does_not_import_vllm_says_why(tmp_path: Path) -> None:
+    python = _script(tmp_path / "python", "echo 'ImportError: libcuda.so.1' >&2; exit 1")
+    found = doctor.look_models(_place(tmp_path, python))
+    assert found.status == "missing" and "libcuda.so.1" in found.found
+
+
+def test_models_environment_that_works_shows_versions_and_cuda(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = json.dumps([{"vllm": "0.32.0", "torch": "2.13.0"}, {}, False])
+    python = _script(tmp_path / "python", f"echo 'a log line'; echo '{answer}'")
+    monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi there
+    found = doctor.look_models(_place(tmp_path, python))
+    assert found == Finding("ok", "vllm 0.32.0, torch 2.13.0, CUDA not available")
+    _script(tmp_path / "nvidia-smi", "exit 0")
+    assert doctor.look_models(_place(tmp_path, python)).status == "warning"
+
+
+def test_quick_does_not_import_vllm(tmp_path: Path) -> None:
+    python = _script(tmp_path / "python", f"touch {tmp_path / 'was_run'}")
+    found = doctor.look_models(_place(tmp_path, python, quick=True))
+    assert found.status == "ok" and "not tried" in found.found
+    assert not (tmp_path / "was_run").exists()
+
+
+def test_command_past_its_bound_is_killed_with_its_children(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    slow = _script(tmp_path / "slow", f"sleep 30 & echo $! > {child}; wait")
+    started_s = time.monotonic()
+    lines, failure = doctor._ask([str(slow)], 0.3)
+    assert time.monotonic() - started_s < 5
+    assert not lines and "no answer" in failure
+    stat = Path(f"/proc/{child.read_text().strip()}/stat")
+    # Dead at once; until its new parent reaps it, a zombie (Z) may be seen.
+    assert not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] in ("Z", "X")
+
+
+def test_no_gpu_is_a_warning_and_a_gpu_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert doctor.look_gpu(_place(tmp_path)).status == "warning"
+    _script(tmp_path / "nvidia-smi", "echo 'NVIDIA H200, 143771 MiB, 570.1'")
+    assert doctor.look_gpu(_place(tmp_path)) == Finding("ok", "NVIDIA H200, 143771 MiB, 570.1")
+    _script(tmp_path / "nvidia-smi", "echo 'Driver/library version mismatch'; exit 18")
+    broken = doctor.look_gpu(_place(tmp_path))
+    assert broken.status == "warning" and "mismatch" in broken.found
+
+
+def test_home_is_looked_at_but_not_made(tmp_path: Path) -> None:
+    place = _place(tmp_path)
+    assert doctor.look_home(place).status == "ok"
+    assert doctor.look_disk(place).status in ("ok", "missing")
+    assert not place.home.exists() and not list(tmp_path.iterdir())
+
+
+def test_home_under_a_file_is_missing_with_its_mend(tmp_path: Path) -> None:
+    (tmp_path / ".tutti").write_text("not a folder")
+    found = doctor.look_home(_place(tmp_path))
+    assert found.status == "missing" and found.mend == "TUTTI_HOME=/other/disk"
+
+
+def test_home_on_a_read_only_disk_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    found = doctor.look_home(_place(tmp_path))
+    assert found.status == "missing" and "Read-only file system" in found.found
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes where the permission bits forbid it")
+def test_home_without_write_permission_is_missing(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    found = doctor.look_home(_place(tmp_path))
+    tmp_path.chmod(0o755)
+    assert found.status == "missing" and "Permission denied" in found.found
+
+
+def test_small_machine_is_warned_of_and_a_full_disk_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "MIN_CORES", 10**6)
+    monkeypatch.setattr(doctor, "MIN_MEMORY_GB", 1e9)
+    monkeypatch.setattr(doctor, "MIN_DISK_GB", 1e9)
+    place = _place(tmp_path)
+    assert doctor.look_cores(place).status == doctor.look_memory(place).status == "warning"
+    assert doctor.look_disk(place).status == "missing"
+    assert doctor.look_disk(place).mend == "TUTTI_HOME=/other/disk"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (200, b"true", "ok"),
+        (200, b"<html>hello</html>", "warning"),
+        (503, b"true", "warning"),
+        (404, b"", "warning"),
+    ],
+)
+def test_prefect_is_told_from_another_server(
+    status: int, body: bytes, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _server(status, body) as port:
+        monkeypatch.setattr(doctor, "PREFECT_PORT", port)
+        found = doctor.look_port(_place(tmp_path))
+    assert found.status == expected
+    assert ("healthy Prefect server is at" in found.found) == (expected == "ok")
+    assert bool(found.mend) == (expected != "ok")
+
+
+def test_free_port_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with _server(200, b"") as port:
+        pass
+    monkeypatch.setattr(doctor, "PREFECT_PORT", port)
+    found = doctor.look_port(_place(tmp_path))
+    assert found.status == "ok" and "free" in found.found
+
+
+def test_sandbox_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = ModuleType("tutti.tasks.sandbox")
+    monkeypatch.setitem(sys.modules, "tutti.tasks.sandbox", sandbox)
+    for level, status in (("bubblewrap", "ok"), ("namespaces", "ok"), ("limits", "warning")):
+        monkeypatch.setattr(sandbox, "strongest_level", lambda level=level: level, raising=False)
+        found = doctor.look_sandbox(_place(tmp_path))
+        assert found.status == status and level in found.found
+    assert found.mend == "apt-get install bubblewrap"
+
+
+def test_sandbox_that_does_not_import_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tutti.tasks.sandbox", None)
+    found = doctor.look_sandbox(_place(tmp_path))
+    assert found.status == "missing" and found.mend
+
+
+def test_checkpoint_must_be_whole_and_have_a_card(tmp_path: Path) -> None:
+    place, weights = _place(tmp_path), tmp_path / "assets" / "pocket" / "model.safetensors"
+    assert "no such file" in doctor.look_checkpoint(place).found
+    _write_safetensors(weights)
+    assert "no card" in doctor.look_checkpoint(place).found
+    (weights.parent / "card.json").write_text("{}")
+    assert doctor.look_checkpoint(place).status == "ok"
+    _write_safetensors(weights, cut=3)
+    assert "where its header says" in doctor.look_checkpoint(place).found
+    weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 8\n")
+    pointer = doctor.look_checkpoint(place)
+    assert pointer.status == "missing" and pointer.mend == "git checkout -- assets/pocket"
+
+
+def test_registry_must_parse_and_name_a_model(tmp_path: Path) -> None:
+    place, path = _place(tmp_path), tmp_path / "deployments" / "models.yaml"
+    absent = doctor.look_registry(place)
+    assert absent.status == "missing" and absent.mend
+    path.parent.mkdir()
+    for text in ("", "models: {}", "- a list", "models: [", f"models: {{a: {SECRET}\n: ]"):
+        path.write_text(text)
+        found = doctor.look_registry(place)
+        assert found.status == "missing" and found.mend == f"edit {path}", text
+        assert SECRET not in found.found
+    path.write_text("models:\n  pocket: {provider: vllm}\n")
+    assert doctor.look_registry(place) == Finding("ok", "1 named: pocket")
+
+
+def test_no_keys_is_a_warning_and_an_empty_key_is_not_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in doctor.PROVIDER_KEYS:
+        monkeypatch.setenv(name, "")
+    assert doctor.look_keys(_place(tmp_path)).status == "warning"
+    monkeypatch.setenv("TAVILY_API_KEY", SECRET)
+    found = doctor.look_keys(_place(tmp_path))
+    assert found.status == "ok"
+    assert "TAVILY_API_KEY set" in found.found and "AZURE_OPENAI_API_KEY not set" in found.found
+
+
+def test_the_value_of_a_key_is_nowhere_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in doctor.PROVIDER_KEYS:
+        monkeypatch.setenv(name, SECRET)
+    monkeypatch.setattr(doctor, "PACKAGES", ("json",))
+    talkative = _script(tmp_path / "python", "env >&2; exit 1")  # tells all it was given
+    checks = examine(tmp_path / ".tutti", tmp_path, talkative)
+    assert [check.name for check in checks] == [probe.name for probe in doctor.PROBES]
+    assert SECRET not in _shown(checks) + json.dumps(as_json(checks)) + repr(checks)
+    environment = subprocess.run(["env"], capture_output=True, text=True).stdout
+    assert environment.count(SECRET) == len(doctor.PROVIDER_KEYS) > 0
+    assert SECRET not in "".join(doctor._ask(["env"], 5.0)[0])
+
+
+def test_stuck_and_crashing_probes_cost_only_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    def hang(place: Place) -> Finding:
+        released.wait(20)
+        return Finding("ok", "too late")
+
+    def crash(place: Place) -> Finding:
+        raise ValueError("odd machine")
+
+    probes = (
+        Probe("stuck", hang, bound_s=0.05),
+        Probe("crash", crash, required=False),
+        Probe("fine", lambda place: Finding("ok", "here")),
+    )
+    monkeypatch.setattr(doctor, "PROBES", probes)
+    stuck, crashed, fine = examine(tmp_path, tmp_path, tmp_path)
+    released.set()
+    assert stuck.status == "missing" and "no answer within 0.05 s" in stuck.found
+    assert crashed.status == "missing" and "ValueError: odd machine" in crashed.found
+    assert not crashed.required
+    assert fine == Check("fine", "ok", "here")
+
+
+def test_exit_code_counts_only_what_is_required() -> None:
+    fine, warned = Check("a", "ok", ""), Check("b", "warning", "")
+    optional, lacking = Check("c", "missing", "", required=False), Check("d", "missing", "")
+    assert exit_code([]) == exit_code([fine, warned, optional]) == 0
+    assert exit_code([fine, lacking]) == 1
+
+
+def test_report_for_people_and_for_programs() -> None:
+    checks = [
+        Check("disk", "missing", "0.1 GB free [/dev/sda]", "TUTTI_HOME=/other/disk"),
+        Check("models", "missing", "no Python", "make setup", required=False),
+    ]
+    shown = _shown(checks)
+    assert "[/dev/sda]" in shown and "TUTTI_HOME=/other/disk" in shown
+    assert "missing (optional)" in shown
+    assert as_json(checks)[0] == {
+        "name": "disk",
+        "status": "missing",
+        "found": "0.1 GB free [/dev/sda]",
+        "mend": "TUTTI_HOME=/other/disk",
+        "required": True,
+    }
+
+
+def test_importing_the_module_loads_nothing_heavy() -> None:
+    heavy = "{'rich', 'yaml', 'asyncio', 'http.client', 'prefect', 'duckdb'}"
+    code = f"import sys, tutti.cli.setup.doctor; print(sorted({heavy} & set(sys.modules)))"
+    project = PROJECT
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=project, check=True
+    )
+    assert done.stdout.strip() == "[]"

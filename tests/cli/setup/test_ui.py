@@ -1,0 +1,192 @@
+"""`make ui` without its server: prefect.yaml is sound, taken ports and dead children are told."""
+
+import importlib
+import re
+import socket
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from prefect import Flow
+
+from tutti.cli.failures import UsageError
+from tutti.cli.setup import deployments, ui
+from tutti.tasks.project import PROJECT
+
+TEXT = (PROJECT / "prefect.yaml").read_text()
+DEPLOYMENTS: dict[str, dict[str, Any]] = {d["name"]: d for d in yaml.safe_load(TEXT)["deployments"]}
+
+
+@pytest.fixture(autouse=True)
+def _own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(ui, "SIGNALS", ())  # pytest keeps its own handlers
+    monkeypatch.delenv("PREFECT_SERVER_API_PORT", raising=False)
+
+
+def _flow_of(deployment: dict[str, Any]) -> Flow[..., Any]:
+    file, name = deployment["entrypoint"].split(":")
+    module = importlib.import_module("tutti." + file.removesuffix(".py").replace("/", "."))
+    flow = getattr(module, name)
+    assert isinstance(flow, Flow)
+    return flow
+
+
+def test_nightly_is_registered_with_its_files_schedule_and_the_sweep_by_hand(
+    tmp_path: Path,
+) -> None:
+    """What is registered is prefect.yaml otherwise; a night file without a schedule has none."""
+    path, night = deployments.written(PROJECT, tmp_path / "a")
+    registered = {each["name"]: each for each in yaml.safe_load(path.read_text())["deployments"]}
+    assert registered["nightly"]["schedules"] == [
+        {"cron": night.schedule, "timezone": "UTC", "active": True}
+    ]
+    assert registered["eval-sweep"] == DEPLOYMENTS["eval-sweep"]
+    assert registered["eval-sweep"]["schedules"] == []
+    prefect = {"deployments": [{"name": "nightly", "parameters": {"suite_file": "smoke.yaml"}}]}
+    (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(prefect))
+    (tmp_path / "smoke.yaml").write_text("name: smoke")
+    path, _ = deployments.written(tmp_path, tmp_path / "b")
+    assert yaml.safe_load(path.read_text())["deployments"][0]["schedules"] == []
+
+
+class Server:
+    """Answers as Prefect's API about automations and blocks; notes what it was asked."""
+
+    def __init__(self, *there: str, refuses: bool = False) -> None:
+        self.there, self.refuses = list(there), refuses
+        self.made: list[Any] = []
+
+    def __call__(self, url: str, body: Any = None, method: str | None = None) -> Any:
+        if url.endswith("/automations/filter"):
+            return [{"id": each} for each in self.there]
+        if method == "DELETE":
+            self.there.remove(url.rsplit("/", 1)[1])
+            return ""
+        if "/block_types/" in url:
+            known = ("slug/slack-webhook/", "slug/webhook/")
+            there = any(each in url for each in known) and url.endswith("/name/team")
+            return {"id": "block-1"} if there else None
+        assert url.endswith("/automations/"), url
+        self.made.append(body)
+        return None if self.refuses else body
+
+
+def test_a_worse_night_has_an_automation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does nothing until a block is named; edited in the UI it stays as it is."""
+    monkeypatch.delenv(deployments.BLOCK, raising=False)
+    server = Server()
+    assert deployments.automate("http://h/api", server)
+    (made,) = server.made
+    assert made["trigger"]["expect"] == ["tutti.night.worse"]
+    assert made["actions"] == [{"type": "do-nothing"}]
+    server = Server("edited")
+    deployments.automate("http://h/api", server)
+    assert not server.made and server.there == ["edited"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "action"), [("slack-webhook", "send-notification"), ("webhook", "call-webhook")]
+)
+def test_a_block_is_notified_of_a_worse_night(
+    kind: str, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of what the automation did before; the block holds the secret, we its id."""
+    monkeypatch.setenv(deployments.BLOCK, f"{kind}/team")
+    server = Server("old")
+    deployments.automate("http://h/api", server)
+    ((did,),) = [each["actions"] for each in server.made]
+    assert (did["type"], did["block_document_id"], server.there) == (action, "block-1", [])
+
+
+def test_a_block_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(deployments.BLOCK, "slack-webhook/nobody")
+    with pytest.raises(UsageError, match="slack-webhook/nobody: the server has no such block"):
+        deployments.automate("http://h/api", Server())
+
+
+def test_a_server_that_takes_no_automation_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few times; `make ui` goes on without."""
+    monkeypatch.delenv(deployments.BLOCK, raising=False)
+    monkeypatch.setattr(deployments, "time", SimpleNamespace(sleep=lambda _: None))
+    server = Server(refuses=True)
+    assert not deployments.automate("http://h/api", server)
+    assert len(server.made) == deployments.TRIES
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_parameters_of_a_deployment_validate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(PROJECT)
+    parameters = _flow_of(DEPLOYMENTS[name]).validate_parameters(DEPLOYMENTS[name]["parameters"])
+    files = [value for value in parameters.values() if isinstance(value, Path)]
+    assert all(file.is_file() and not file.is_absolute() for file in files)
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_runs_of_a_deployment_queue_on_a_pool_that_has_a_worker(name: str) -> None:
+    assert DEPLOYMENTS[name]["work_pool"]["name"] in ui.POOLS
+    assert DEPLOYMENTS[name]["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
+
+
+def test_no_path_of_a_machine_is_in_prefect_yaml() -> None:
+    assert not re.findall(r"(?:^|[\s\"'=:])[/~][\w.]", TEXT)
+    assert re.findall(r"{{ \$(\w+) }}", TEXT) == ["TUTTI_PROJECT"]
+
+
+def test_flow_runs_find_project_store_and_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TUTTI_MODELS_PYTHON", raising=False)
+    environment = ui.child_environment(4300, tmp_path)
+    assert environment["TUTTI_PROJECT"] == environment["PYTHONPATH"] == str(PROJECT)
+    assert environment["TUTTI_HOME"] == str(tmp_path)
+    assert environment["PREFECT_API_URL"] == "http://127.0.0.1:4300/api"
+    assert "TUTTI_MODELS_PYTHON" not in environment
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUTTI_MODELS_PYTHON", "models/bin/python")
+    environment = ui.child_environment(4300, tmp_path)
+    assert environment["TUTTI_MODELS_PYTHON"] == str(tmp_path / "models" / "bin" / "python")
+
+
+@pytest.mark.parametrize("offset", [0, -1])  # the UI's own port, and the one after it
+def test_taken_port_is_one_message_and_starts_nothing(
+    offset: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert ui.main(["--port", str(port + offset)]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1 and "Traceback" not in told.err
+    assert f"port {port} is taken by another process" in told.err
+    assert f"PREFECT_SERVER_API_PORT={port + offset + 2} make ui" in told.err
+    assert not (tmp_path / "home").exists()
+
+
+def test_port_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("PREFECT_SERVER_API_PORT", str(port))
+        assert ui.main([]) == 1
+    assert f"port {port} is taken" in capsys.readouterr().err
+
+
+def test_dead_child_is_named_with_the_end_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "python"
+    broken.write_text(
+        f'#!/bin/sh\n[ "$1" = -I ] && exec {sys.executable} "$@"\necho no server\nexit 3\n'
+    )
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert ui.main(["--port", str(port)]) == 1
+    told = capsys.readouterr().err
+    assert "prefect exited with code 3" in told and "no server" in told

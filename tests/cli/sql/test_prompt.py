@@ -1,0 +1,433 @@
+"""`tutti sql` as a prompt: what it reads, offers, remembers, shows; and once in a real terminal."""
+
+import io
+import json
+import os
+import pty
+import select
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from tutti.cli.sql import prompt
+from tutti.cli.sql.commands import COMMANDS
+from tutti.cli.sql.completion import Names, SqlCompleter, is_complete, named_in, names_of
+from tutti.cli.sql.prompt import run_line, session, show, talk
+from tutti.cli.sql.rows import Look
+from tutti.cli.sql.shell import Shell
+from tutti.storage import Catalog, Home, commit, connect, open_catalog
+
+PROJECT = Path(__file__).resolve().parents[3]
+CTRL_C, CTRL_D, TAB = "\x03", "\x04", "\t"
+
+
+class Said(list[str]):
+    """Everything a shell showed and said."""
+
+    def show(self, pieces: Iterator[str]) -> bool:
+        self.append("".join(pieces))
+        return True
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with open_catalog(Home(tmp_path / "store")) as catalog:
+        commit(catalog, {"attempts": [{"attempt_id": f"attempt:{n}"} for n in range(3)]})
+        yield catalog
+
+
+@pytest.fixture
+def said() -> Said:
+    return Said()
+
+
+@pytest.fixture
+def shell(catalog: Catalog, said: Said) -> Iterator[Shell]:
+    shell = Shell(catalog, said.show, said.append, lambda: Look(100), timer=False)
+    yield shell
+    shell.connection.close()
+
+
+def typed(shell: Shell, keys: str) -> None:
+    """What a user types, until they leave."""
+    with create_pipe_input() as pipe:
+        pipe.send_text(keys)
+        talk(shell, session(shell, shell.catalog, pipe, DummyOutput()))
+
+
+# --- Enter ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "  ", ".help", "exit", "select 1;", "select 1 ; ", "select ';' ;", "select 1; -- done",
+     'select ";" from t;', "select $$ ; $$;", "/* ; */ select 1;", "select 'it''s';"],
+)  # fmt: skip
+def test_enter_runs(text: str) -> None:
+    assert is_complete(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["select 1", "select ';", "select 1 -- ;", "select 1 /* ;", 'select ";', "select $$ ;",
+     "select 'it''s;", "select 1; select"],
+)  # fmt: skip
+def test_enter_goes_on(text: str) -> None:
+    assert not is_complete(text)
+
+
+def test_a_statement_may_take_several_lines(shell: Shell, said: Said) -> None:
+    typed(shell, f"select count(*) as n\rfrom attempts\r;\r{CTRL_D}")
+    assert "│ 3 │" in said[0] and said[1] == "1 row"
+
+
+def test_ctrl_c_clears_the_line_and_leaving_has_many_names(shell: Shell, said: Said) -> None:
+    typed(shell, f"selec nonsense{CTRL_C}select 1 as a;\r.quit\r select 2;\r")
+    assert said.text.count("row") == 1
+    for leaving in ("exit\r", "quit;\r", "\\q;\r", CTRL_D):
+        shell.done = False
+        typed(shell, leaving)
+
+
+def test_what_was_run_is_remembered_in_the_store(shell: Shell) -> None:
+    typed(shell, f"select 1;\rselect\r2;\r{CTRL_D}")
+    history = FileHistory(shell.catalog.home.root / "sql_history")
+    assert list(history.load_history_strings()) == ["select\n2;", "select 1;"]
+
+
+def test_an_error_is_said_and_the_next_line_is_read(shell: Shell, said: Said) -> None:
+    typed(
+        shell, f"select nope from attempts;\rselec 1;\rselect $x;\r.nope\rselect 7 as a;\r{CTRL_D}"
+    )
+    assert 'column "nope" not found' in said[0] and "^" in said[0]
+    assert "syntax error" in said[1] and "no value for $x" in said[2] and ".help" in said[3]
+    assert "│ 7 │" in said[4]
+
+
+def test_a_fault_of_ours_is_not_hidden(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "run", lambda text: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run_line(shell, "select 1;")
+
+
+def test_an_interrupted_query_leaves_the_session_as_it_was(
+    shell: Shell, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(text: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shell, "run", interrupted)
+        run_line(shell, "select 1;")
+    run_line(shell, "select 5 as a;")
+    assert said[0] == "interrupted" and "│ 5 │" in said[1]
+
+
+# --- completion -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Names]:
+    """The names of an empty store."""
+    connection = connect(Home(tmp_path_factory.mktemp("empty")))
+    yield names_of(connection)
+    connection.close()
+
+
+def offered(names: Names, text: str) -> list[str]:
+    """What is offered at the `|`."""
+    before, _, after = text.partition("|")
+    arguments = {name: command.arguments for name, command in COMMANDS.items()}
+    completer = SqlCompleter(lambda: names, arguments)
+    document = Document(before + after, len(before))
+    return [each.text for each in completer.get_completions(document, CompleteEvent())]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("select * from att|", ["attempts"]),
+        ("select * from attempts, sco|", ["scores"]),
+        ("select pol|", ["policy"]),
+        ("select st| from attempts", ["status", "stop_reason", "started_at", "steps"]),
+        ("select * from attempts a join scores s on a.attempt_id = s.sc|", ["scorer"]),
+        ("select * from attempts where prompt_t|", ["prompt_tokens"]),
+        ("select * from window_summary('x', 0, 1) w where w.steps_|", ["steps_per_min"]),
+        ("with mine as (select 1) select * from mi|", ["mine"]),
+        ("select * from attempts gro|", ["group"]),
+        ("SELECT * FROM attempts GRO|", ["GROUP"]),
+        ("select 1; select * from task_|", ["task_sets"]),
+        ("select quantile_c|", ["quantile_cont("]),
+        ("select * from win|", ["windows", "window_summary("]),
+        (".sch|", [".schema"]),
+        (".schema sc|", ["scores"]),
+        (".format j|", ["json"]),
+    ],
+)
+def test_likely_things_come_first(names: Names, text: str, first: list[str]) -> None:
+    offers = offered(names, text)
+    for offer, wanted in zip(offers, first, strict=False):
+        assert offer.startswith(wanted), offers[:5]
+    assert len(offers) >= len(first)
+
+
+def test_columns_of_the_tables_named_come_before_keywords_and_functions(names: Names) -> None:
+    offers = offered(names, "select st| from tool_runs")
+    assert offers[:3] == ["step", "started_at", "status"] and "stddev(" in offers
+    assert "stop_reason" not in offers  # a column of attempts
+
+
+def test_a_name_is_offered_for_what_it_has_inside(names: Names) -> None:
+    assert offered(names, "select tokens| from attempts")[:3] == [
+        *("prompt_tokens", "cached_tokens", "completion_tokens"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["select 'att|", "select 1 -- att|", "select |", "select * from nothing where nothing.|"],
+)
+def test_nothing_is_offered_where_nothing_fits(names: Names, text: str) -> None:
+    assert offered(names, text) == []
+
+
+def test_what_views_are_made_of_is_nobodys_business() -> None:
+    connection = duckdb.connect()
+    connection.execute("create table a_schema(x int); create view a as select * from a_schema")
+    connection.execute("create table my_schema(x int)")
+    assert set(names_of(connection).tables) == {"a", "my_schema"}
+
+
+def test_tables_are_found_by_what_the_statement_calls_them(names: Names) -> None:
+    sql = (
+        "select 1 from attempts as a, calls c join scores on true where x in (select 1 from tasks)"
+    )
+    assert named_in(sql, names) == {
+        "a": "attempts", "c": "calls", "scores": "scores", "tasks": "tasks",
+    }  # fmt: skip
+
+
+# --- dot commands -----------------------------------------------------------------------------
+
+
+def test_help_names_every_command(shell: Shell, said: Said) -> None:
+    run_line(shell, ".help")
+    assert all(name in said.text for name in COMMANDS)
+
+
+def test_tables_and_their_rows(shell: Shell, said: Said) -> None:
+    run_line(shell, "create temp table mine as select 1 as a;")
+    run_line(shell, ".tables")
+    rows = {
+        line.split("│")[1].strip(): line.split("│")[2:4] for line in said[-1].splitlines()[3:-1]
+    }
+    assert [cell.strip() for cell in rows["attempts"]] == ["3", "1"]
+    assert [cell.strip() for cell in rows["mine"]] == ["1", ""]
+
+
+def test_schema_of_one_of_a_macro_and_of_all(shell: Shell, said: Said) -> None:
+    run_line(shell, ".schema scores")
+    assert "│ scorer_version │ varchar" in said[-1]
+    run_line(shell, ".schema steady_window")
+    assert "│ reason  │ varchar" in said[-1]
+    run_line(shell, ".schema")
+    assert "attempts\n    run_id varchar" in said[-1] and "scores\n" in said[-1]
+    run_line(shell, ".schema attemps")
+    assert "did you mean attempts?" in said[-1]
+    run_line(shell, ".macros")
+    assert "window_summary(cell, start_s, end_s)" in said.text
+
+
+def test_formats_and_the_next_results_file(shell: Shell, said: Said, tmp_path: Path) -> None:
+    run_line(shell, ".format json")
+    run_line(shell, "select 1 as a;")
+    assert json.loads(said[-2]) == [{"a": 1}]
+    out = tmp_path / "a.csv"
+    run_line(shell, f".out {out}")
+    run_line(shell, "selec 1;")  # an error leaves the file for the next one
+    run_line(shell, "set threads = 2;")  # and so does what gives no rows
+    run_line(shell, "select 2 as a;")
+    assert out.read_text() == "a\n2\n" and said[-1] == f"1 row to {out}"
+    run_line(shell, "select 3 as a;")
+    assert json.loads(said[-2]) == [{"a": 3}]
+    run_line(shell, ".format xml")
+    assert "there are table, csv, json, parquet" in said[-1]
+
+
+def test_parquet_needs_a_file(shell: Shell, said: Said, tmp_path: Path) -> None:
+    run_line(shell, ".format parquet")
+    run_line(shell, "select 1 as a;")
+    assert ".out FILE" in said[-1]
+    run_line(shell, f".out {tmp_path / 'a'}")
+    run_line(shell, "select $n as a from range(4);")
+    assert "no value for $n" in said[-1]
+    run_line(shell, ".param n=5")
+    run_line(shell, "select $n as a from range(4);")
+    assert said[-1] == f"4 rows to {tmp_path / 'a'}"
+    assert pq.read_table(tmp_path / "a").to_pydict() == {"a": [5] * 4}
+    run_line(shell, f".out {tmp_path / 'no' / 'a'}")
+    run_line(shell, "select 1 as a;")
+    assert "cannot write" in said[-1]
+
+
+def test_parameters_stay(shell: Shell, said: Said) -> None:
+    run_line(shell, ".param")
+    assert "no parameters" in said[-1]
+    run_line(shell, ".param who=attempt:1")
+    assert said[-1] == "$who = 'attempt:1'"
+    run_line(shell, "select count(*) as n from attempts where attempt_id = $who;")
+    assert "│ 1 │" in said[-2]
+    run_line(shell, "select 1 as a;")  # what does not name it does not mind
+    assert said[-1] == "1 row"
+
+
+def test_the_timer(shell: Shell, said: Said) -> None:
+    run_line(shell, ".timer on")
+    run_line(shell, "select 1;")
+    assert said[-1].startswith("1 row in 0.") and said[-1].endswith(" s")
+    run_line(shell, ".timer off")
+    run_line(shell, "select 1;")
+    assert said[-1] == "1 row"
+    run_line(shell, ".timer maybe")
+    assert "on or off" in said[-1]
+
+
+# --- newer rows -------------------------------------------------------------------------------
+
+
+def attempts(shell: Shell) -> int:
+    row = shell.connection.execute("select count(*) from attempts").fetchone()
+    return int(row[0]) if row else 0
+
+
+def test_what_is_stored_meanwhile_is_seen_by_the_next_statement(
+    shell: Shell, catalog: Catalog
+) -> None:
+    connection = shell.connection
+    run_line(shell, "select 1;")
+    assert shell.connection is connection  # nothing new: nothing is opened again
+    commit(catalog, {"attempts": [{"attempt_id": "attempt:new"}]})
+    run_line(shell, "select 1;")
+    assert attempts(shell) == 4 and "4 rows in 2 parts" in shell.summary
+    catalog.enter_artifact("index:1", {})
+    run_line(shell, "select 1;")
+    assert shell.connection.execute("select count(*) from artifacts").fetchone() == (1,)
+
+
+def test_a_session_with_tables_of_its_own_is_not_taken_away(
+    shell: Shell, catalog: Catalog, said: Said
+) -> None:
+    run_line(shell, "create temp table mine as select 1 as a;")
+    assert "mine" in shell.names.tables  # and is completed
+    commit(catalog, {"attempts": [{"attempt_id": "attempt:new"}]})
+    run_line(shell, "select * from mine;")
+    assert attempts(shell) == 3 and ".refresh" in prompt._toolbar(shell)
+    run_line(shell, ".refresh")
+    assert (
+        attempts(shell) == 4 and "are gone" in said[-1] and ".refresh" not in prompt._toolbar(shell)
+    )
+
+
+# --- paging -----------------------------------------------------------------------------------
+
+
+class Screen(io.StringIO):
+    """A terminal of ten lines, as standard output."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, pager: str) -> None:
+        super().__init__()
+        monkeypatch.setattr(sys, "stdout", self)
+        monkeypatch.setenv("LINES", "10")
+        monkeypatch.setenv("PAGER", pager)
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_longer_than_the_screen_goes_through_the_pager(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    paged = tmp_path / "paged"
+    screen = Screen(monkeypatch, f"tee {paged}")
+    assert show(iter(["short\n"] * 8))
+    assert screen.getvalue() == "short\n" * 8 and not paged.exists()
+    assert show(iter(["long\n"] * 9))
+    assert paged.read_text() == "long\n" * 9
+
+
+def test_leaving_the_pager_early_stops_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    Screen(monkeypatch, "true")
+    assert not show(f"{n}\n" for n in range(10_000_000))
+
+
+@pytest.mark.parametrize("pager", ["", "no-such-pager"])
+def test_without_a_pager_everything_is_printed(pager: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen(monkeypatch, pager)
+    assert show(iter(["x\n"] * 50)) and screen.getvalue() == "x\n" * 50
+
+
+# --- a real terminal --------------------------------------------------------------------------
+
+
+class Terminal:
+    """The prompt in a process of its own, at a real terminal."""
+
+    def __init__(self, home: Path) -> None:
+        environment = {
+            **os.environ, "TUTTI_HOME": str(home), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1",
+            "PYTHONPATH": str(PROJECT), "PAGER": "cat",
+        }  # fmt: skip
+        self.child, self.fd = pty.fork()
+        if self.child == 0:
+            command = [sys.executable, "-m", "tutti.cli.main", "sql"]
+            os.execvpe(command[0], command, environment)
+        self.seen = ""
+
+    def type(self, keys: str) -> None:
+        os.write(self.fd, keys.encode())
+
+    def until(self, words: str) -> None:
+        """Read what it shows up to `words`."""
+        while words not in self.seen:
+            ready, _, _ = select.select([self.fd], [], [], 20)
+            assert ready, f"waited for {words!r}, seen: {self.seen}"
+            self.seen += os.read(self.fd, 65536).decode(errors="replace")
+        self.seen = self.seen.partition(words)[2]
+
+
+@pytest.mark.timeout(100)
+def test_in_a_real_terminal(tmp_path: Path) -> None:
+    """A completion, a result, Ctrl-C in a query that would never end, and Ctrl-D."""
+    terminal = Terminal(tmp_path)
+    terminal.until("tutti>")
+    terminal.type("select count(*) from attem")
+    terminal.until("attempts")  # the list of completions
+    terminal.type(f"{TAB}\r;\r")  # Enter takes what is picked in the list
+    terminal.until("1 row in")
+    terminal.until("tutti>")
+    terminal.type("select count(*) from range(1000000000000);\r")
+    time.sleep(0.3)  # it must be running: nothing on the screen says so
+    terminal.type(CTRL_C)
+    terminal.until("interrupted")
+    terminal.until("tutti>")
+    terminal.type("select 1 + 1 as two;\r")
+    terminal.until("1 row in")
+    terminal.until("tutti>")
+    terminal.type(CTRL_D)
+    _, status = os.waitpid(terminal.child, 0)
+    os.close(terminal.fd)
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -1,0 +1,88 @@
+"""The verbs that keep a store in order: what they print, their exit codes, and the flow."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tutti import storage
+from tutti.cli.main import app
+from tutti.storage import catalog as cat
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
+    """A store of one sweep with two small commits."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    with storage.open_catalog() as catalog:
+        row = {"sweep_id": "sweep:1", "name": "nights", "spec": "{}", "created_at": cat.now()}
+        catalog.upsert(cat.sweeps, row)
+        for cell in ("a", "b"):
+            rows = [
+                {"attempt_id": f"{cell}{i}", "cell_id": cell, "task_id": f"t{i}", "trial": 0}
+                | {"sample_id": f"{cell}{i}", "attempt": 1, "status": "ok", "sweep_id": "sweep:1"}
+                | {"correct": cell == "b" or i == 0, "score": float(cell == "b" or i == 0)}
+                for i in range(12)
+            ]
+            storage.commit(catalog, {"attempts": rows})
+        yield catalog
+
+
+def tutti(*arguments: str) -> tuple[int, str]:
+    """Exit code and standard output of the command."""
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout
+
+
+def as_json(*arguments: str) -> Any:
+    """What the command prints as JSON; it must succeed."""
+    code, text = tutti(*arguments, "--json")
+    assert code == 0, text
+    return json.loads(text)
+
+
+def test_compact_says_what_it_merged() -> None:
+    """And that nothing is left to do, the second time."""
+    assert "2 parts became 1" in tutti("compact")[1]
+    assert as_json("compact", "--grace", "0") == {
+        "sources": 0,
+        "merged": 0,
+        "bytes_before": 0,
+        "bytes_after": 0,
+        "files_removed": 2,
+    }
+
+
+def test_verify_tells_by_its_exit_code(store: storage.Catalog) -> None:
+    """0 when all is well, 1 with the file's name when not, 0 once it is repaired."""
+    assert tutti("verify")[0] == 0
+    path = next(store.home.tables.rglob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:-1])
+    code, text = tutti("verify")
+    assert code == 1 and f"damaged: {path.relative_to(store.home.root)}: " in text
+    code, text = tutti("verify", "--repair")
+    assert code == 0 and "moved to quarantine/" in text
+    assert tutti("verify")[0] == 0
+
+
+def test_expire_shows_before_it_does() -> None:
+    """With --dry-run nothing goes; without an age or a name nothing is meant."""
+    (found,) = as_json("expire", "--sweep", "nights", "--dry-run")
+    assert (found["sweep_id"], found["rows"]) == ("sweep:1", 24)
+    assert "would go" in tutti("expire", "--older-than", "0", "--dry-run")[1]
+    assert tutti("expire")[0] == 2
+    assert tutti("expire", "--sweep", "days")[0] == 1
+    as_json("expire", "--sweep", "nights")
+    assert storage.query("select count(*) as n from attempts") == [{"n": 0}]
+
+
+async def test_the_maintenance_flow_runs_with_no_arguments() -> None:
+    """As a plain function; what it found is its result."""
+    from tutti.flows.maintenance import maintenance
+
+    done = await maintenance.fn()
+    assert done["compacted"]["merged"] == 1 and done["verified"]["findings"] == []

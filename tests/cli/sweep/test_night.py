@@ -1,0 +1,70 @@
+"""Nights from the command line: exit codes, JSON, accepting one by hand."""
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tutti import storage
+from tutti.cli.failures import UsageError
+from tutti.cli.main import app
+from tutti.cli.sweep.night import run_night
+from tutti.flows.nightly import nightly
+from tutti.tasks.nights import record as night_record
+from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.spec import Night
+
+NIGHT = Night("nightly", date(2026, 11, 21))
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
+    """One night that was worse."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    with storage.open_catalog() as catalog:
+        night_record.enter(catalog, Record(NIGHT, "worse", "full: less", None, True))
+        yield catalog
+
+
+def tutti(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+
+
+def test_a_night_is_accepted_by_hand(store: storage.Catalog) -> None:
+    """The reason is kept; without one, or of no such night, it is bad usage."""
+    done = tutti("gate", "--accept", NIGHT.label, "--why", "harder tasks", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {"night": NIGHT.label, "accepted": "by hand: harder tasks"}
+    assert night_record.records(store, "nightly")[NIGHT.date].accepted == "by hand: harder tasks"
+    for arguments, words in (
+        (("--accept", NIGHT.label), "--why"),
+        (("--accept", "friday", "--why", "x"), f"nights: {NIGHT.label}"),
+        ((), "name a file of gates and a sweep"),
+    ):
+        done = tutti("gate", *arguments)
+        assert done.exit_code == 2 and words in done.stderr, done.output
+
+
+@pytest.mark.parametrize(
+    ("verdict", "good"),
+    [("better", True), ("same", True), ("worse", False), ("inconclusive", False)],
+)
+def test_a_night_tells_by_its_verdict(
+    verdict: str, good: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON alone on standard output; exit code 3 is the caller's for what is not good."""
+
+    async def measured(path: Path, models: Path, night: date | None) -> dict[str, Any]:
+        print("a stage of the night")
+        return {"night": path.stem, "verdict": verdict}
+
+    monkeypatch.setattr(nightly, "fn", measured)
+    assert run_night(Path("n.yaml"), Path("models.yaml"), False, True) is good
+    assert json.loads(capsys.readouterr().out) == {"night": "n", "verdict": verdict}
+    with pytest.raises(UsageError, match="deployment nightly"):
+        run_night(Path("n.yaml"), Path("models.yaml"), True, False)

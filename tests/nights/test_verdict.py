@@ -1,0 +1,294 @@
+"""The verdict of a night: stages by their gates, the baseline, what ends a night early."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.sweeps.judge.test_compare import Store
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.tasks.nights import record as night_record
+from tutti.tasks.nights.page import night_dict, night_page
+from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.spec import Night, NightFile
+from tutti.tasks.nights.stages import NightBudget, measure_stages
+from tutti.tasks.nights.verdict import NO_BASELINE, StageResult, judge_night
+from tutti.tasks.serving import EngineFailed
+from tutti.tasks.serving.errors import RegistryError
+from tutti.tasks.sweeps.errors import SuiteError
+from tutti.tasks.sweeps.spec.suite import Budget, Suite
+
+FIRST = date(2026, 11, 1)
+SUITE = {"policies": ["cap"], "concurrency": [8]}
+# Of fewer than 60 tasks not even equal answers show a difference below 0.05.
+RIGHT, WRONG, MOST, FEWER = ([1.0] * n + [0.0] * (100 - n) for n in (100, 0, 80, 60))
+HALF = RIGHT[:50] + WRONG[:50]
+MARGIN, BOUND = {"margin": 0.05}, {"at_least": 0.5}
+Scores = Sequence[float] | Exception
+RUN = {"run_id": "run:1"}
+
+
+class Nights:
+    """Nights of one file, measured by adding cells of known scores."""
+
+    def __init__(self, store: Store, **stages: dict[str, Any]) -> None:
+        self.catalog, self.store = store.catalog, store
+        self.file = NightFile.model_validate({"stages": stages or {"full": {"suite": SUITE}}})
+        self.measured: list[str] = []
+        self.results: list[StageResult] = []
+        self.suites: list[Suite] = []
+
+    async def measure(self, day: int, budget: Budget | None = None, **scores: Scores) -> Record:
+        """The night of that day; `scores` of each stage, or what its engine fails with."""
+        night = Night(self.file.name, FIRST + timedelta(days=day))
+        night_record.begin(self.catalog, night)
+        last = night_record.last_accepted(self.catalog, night)
+        spent = NightBudget(budget or Budget(), self.catalog, "run:1")
+        self.measured = []
+
+        async def measure(suite: Suite) -> str:
+            stage = suite.name.removeprefix(f"{night.label}-") if len(scores) > 1 else "full"
+            self.measured.append(stage)
+            self.suites.append(suite)
+            given = scores[stage]
+            if isinstance(given, Exception):
+                raise given
+            sweep = self.store.sweep(suite.name)
+            self.store.cell(sweep, given)
+            return sweep
+
+        found = await measure_stages(self.file, night, last, self.catalog, spent, measure)
+        self.results = found
+        return night_record.enter(self.catalog, judge_night(night, found, last))
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Verdict and reason of the nights in the store, oldest first."""
+        sql = "select verdict, reason from verdicts where metric = 'night' order by reason"
+        return [tuple(row.values()) for row in storage.query(sql, self.catalog.home)]
+
+
+Make = Callable[..., Nights]
+
+
+@pytest.fixture
+def nights(catalog: storage.Catalog) -> Make:
+    """Nights of these stages."""
+    store = Store(catalog)
+    return lambda **stages: Nights(store, **stages)
+
+
+def stage(*gates: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """One of the file's."""
+    return {"suite": SUITE, "gates": list(gates), **more}
+
+
+async def test_the_first_night_is_inconclusive_and_accepted(nights: Make) -> None:
+    """Nothing to compare it with; its bounds passed, so that the next has something."""
+    found = nights(full=stage(MARGIN, BOUND))
+    record = await found.measure(0, full=RIGHT)
+    assert (record.verdict, record.baseline) == ("inconclusive", None)
+    assert NO_BASELINE in record.reason and "first whole night" in (record.accepted or "")
+    assert [each.status for each in found.results[0].outcomes] == ["inconclusive", "passed"]
+    record = await found.measure(1, full=RIGHT)
+    assert (record.verdict, record.baseline) == ("same", "nightly-2026-11-01")
+    assert record.accepted == "all gates passed"
+
+
+async def test_a_first_night_whose_bound_fails_is_no_baseline(nights: Make) -> None:
+    """Nor one whose bound is inconclusive."""
+    found = nights(full=stage(MARGIN, BOUND))
+    record = await found.measure(0, full=WRONG)
+    assert (record.verdict, record.accepted) == ("worse", None)
+    record = await found.measure(1, full=HALF)
+    assert (record.verdict, record.accepted) == ("inconclusive", None)
+    assert (await found.measure(2, full=RIGHT)).baseline is None
+
+
+async def test_the_baseline_is_the_last_accepted_night_not_the_one_before(nights: Make) -> None:
+    """A slow slide is not accepted night by night: each is judged by the last good one."""
+    found = nights()
+    assert (await found.measure(0, full=RIGHT)).accepted
+    for day, scores in ((1, FEWER), (2, MOST), (3, RIGHT)):
+        record = await found.measure(day, full=scores)
+        assert record.baseline == "nightly-2026-11-01"
+        assert (record.verdict == "same") == (day == 3) and bool(record.accepted) == (day == 3)
+    assert (await found.measure(4, full=RIGHT)).baseline == "nightly-2026-11-04"
+    assert [verdict for verdict, _ in found.rows()] == [
+        "inconclusive", "worse", "worse", "same", "same",
+    ]  # fmt: skip
+
+
+async def test_better_is_better_than_the_baseline_not_than_a_bound(nights: Make) -> None:
+    found = nights(full=stage({"margin": 0.2}, BOUND))
+    await found.measure(0, full=MOST)
+    assert (await found.measure(1, full=RIGHT)).verdict == "better"
+    assert (await found.measure(2, full=RIGHT)).verdict == "same"
+
+
+async def test_a_night_is_accepted_by_hand_with_a_reason(nights: Make) -> None:
+    """It stays accepted when it is judged again; unknown nights and no reason are refused."""
+    found = nights()
+    await found.measure(0, full=RIGHT)
+    assert (await found.measure(1, full=WRONG)).verdict == "worse"
+    label = "nightly-2026-11-02"
+    record = night_record.accept(found.catalog, label, "the tasks are harder now")
+    assert record.accepted == "by hand: the tasks are harder now" and record.verdict == "worse"
+    assert (await found.measure(1, full=WRONG)).accepted == record.accepted
+    assert (await found.measure(2, full=WRONG)).baseline == label
+    with pytest.raises(SuiteError, match="nights: nightly-2026-11-01, "):
+        night_record.accept(found.catalog, "nightly", "x")
+    with pytest.raises(SuiteError, match="--why"):
+        night_record.accept(found.catalog, label, " ")
+
+
+async def test_smoke_ends_the_night_where_it_fails(nights: Make) -> None:
+    """Others do where the file says so; what was not reached says nothing of anything."""
+    stages = {name: stage(BOUND) for name in ("smoke", "guard", "full")}
+    found = nights(**stages)
+    record = await found.measure(0, smoke=WRONG, guard=RIGHT, full=RIGHT)
+    assert found.measured == ["smoke"] and record.verdict == "worse" and record.whole
+    assert [each.status for each in found.results] == ["failed", "skipped", "skipped"]
+    assert found.results[2].reason == "not measured: smoke failed"
+    record = await found.measure(1, smoke=RIGHT, guard=WRONG, full=RIGHT)
+    assert found.measured == ["smoke", "guard", "full"] and record.verdict == "worse"
+    again = nights(**stages | {"guard": stage(BOUND, stops=True)})
+    await again.measure(2, smoke=RIGHT, guard=WRONG, full=RIGHT)
+    assert again.measured == ["smoke", "guard"]
+
+
+async def test_stages_have_sweeps_and_baselines_of_their_own(nights: Make) -> None:
+    """A stage that the accepted night lacks is inconclusive, until somebody accepts."""
+    found = nights(smoke=stage(BOUND), full=stage(MARGIN))
+    record = await found.measure(0, smoke=RIGHT, full=MOST)
+    assert record.accepted and list(record.sweeps) == ["smoke", "full"]
+    assert [suite.name for suite in found.suites] == [
+        "nightly-2026-11-01-smoke", "nightly-2026-11-01-full",
+    ]  # fmt: skip
+    assert (await found.measure(1, smoke=RIGHT, full=MOST)).verdict == "same"
+    more = nights(smoke=stage(BOUND), full=stage(MARGIN), extra=stage(MARGIN))
+    record = await more.measure(2, smoke=RIGHT, full=MOST, extra=MOST)
+    assert record.verdict == "inconclusive" and not record.accepted
+    assert "has no such stage" in record.reason
+
+
+async def test_a_suite_may_name_its_baseline(nights: Make) -> None:
+    """Then margins refer to it; one that is not there is a reason."""
+    suite = SUITE | {"baseline": "pinned"}
+    found = nights(full={"suite": suite, "gates": [MARGIN]})
+    record = await found.measure(0, full=RIGHT)
+    assert "baseline pinned is not in the store" in record.reason and not record.accepted
+    found.store.cell(found.store.sweep("pinned"), RIGHT)
+    record = await found.measure(1, full=RIGHT)
+    assert record.verdict == "same" and "pinned" in found.results[0].against
+
+
+async def test_an_engine_that_does_not_start_makes_the_night_inconclusive(nights: Make) -> None:
+    """Not worse; the night is not whole, and never a baseline."""
+    stages = {"smoke": stage(BOUND), "full": stage(MARGIN)}
+    found = nights(**stages)
+    await found.measure(0, smoke=RIGHT, full=RIGHT)
+    failed = EngineFailed("pocket did not answer in 600 s\nlog: …")
+    record = await found.measure(1, smoke=failed, full=RIGHT)
+    assert (record.verdict, record.accepted, record.whole) == ("inconclusive", None, False)
+    assert "EngineFailed: pocket did not answer in 600 s" in record.reason
+    assert "log" not in record.reason and found.measured == ["smoke"]
+    assert [each.status for each in found.results] == ["inconclusive"] * 2
+    again = await found.measure(0, smoke=failed, full=RIGHT)
+    assert again.accepted and again.whole  # what is whole is not undone by a later run
+    record = await found.measure(2, smoke=WRONG, full=failed)
+    assert record.verdict == "worse"  # what was measured was worse
+    with pytest.raises(RegistryError):  # for somebody to mend: no verdict at all
+        await found.measure(3, smoke=RegistryError("no such model"), full=RIGHT)
+    assert found.rows()[-1] == ("inconclusive", f"nightly-2026-11-04: {night_record.BEGUN}")
+
+
+async def test_a_budget_that_is_spent_ends_the_night(
+    nights: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stages get what is left; what is not reached, or not whole, is inconclusive."""
+    own = {"suite": SUITE | {"budget": {"minutes": 3, "usd": 9}}, "gates": [BOUND]}
+    found = nights(smoke=own, full=stage(BOUND))
+    record = await found.measure(0, Budget(minutes=60, usd=2), smoke=RIGHT, full=RIGHT)
+    assert record.verdict == "same"
+    given = [suite.budget for suite in found.suites]
+    assert (given[0].minutes, given[0].usd, given[1].usd) == (3, 2, 2)
+    assert given[1].minutes == pytest.approx(60, abs=1)
+    # Money counts by this run's attempts.
+    storage.commit(
+        found.catalog, {"attempts": [RUN | {"attempt_id": "x", "status": "ok", "cost_usd": 2.0}]}
+    )
+    record = await found.measure(1, Budget(usd=2), smoke=RIGHT, full=RIGHT)
+    assert found.measured == [] and record.verdict == "inconclusive" and not record.whole
+    assert "the budget of 2 USD is spent" in record.reason
+
+
+async def test_a_stage_that_lacks_samples_is_inconclusive(nights: Make) -> None:
+    """With what ended its cells; samples that infrastructure lost were tried."""
+    found = nights(full=stage(BOUND))
+    await found.measure(0, full=RIGHT)
+    sweep = found.store.sweep("nightly-2026-11-02")
+    cell = found.store.cell(sweep, RIGHT)
+    with found.catalog.transaction() as connection:
+        change = {"status": "incomplete", "reason": "the budget of 1 minutes is spent"}
+        connection.execute(sa.update(cat.cells).where(cat.cells.c.cell_id == cell).values(change))
+        for place in range(2):
+            sample = {"sample_id": f"s{place}", "cell_id": cell, "task_id": "t"}
+            connection.execute(sa.insert(cat.samples).values(sample | {"trial": 0, "position": 0}))
+    night = Night("nightly", FIRST + timedelta(days=1))
+
+    async def judged() -> Record:
+        async def measure(suite: Suite) -> str:
+            return sweep
+
+        spent = NightBudget(Budget(), found.catalog, "run:1")
+        results = await measure_stages(found.file, night, None, found.catalog, spent, measure)
+        return judge_night(night, results, None)
+
+    record = await judged()
+    assert (record.verdict, record.whole) == ("inconclusive", False)
+    assert "2 samples are not measured: the budget of 1 minutes is spent" in record.reason
+    for place, status in enumerate(("infra_error", "ok")):
+        row: dict[str, Any] = {"attempt_id": f"a{place}", "cell_id": cell, "task_id": "t"}
+        row |= {"sample_id": f"s{place}", "trial": 0, "attempt": 1, "run_id": "run:1"}
+        row |= {"state": "done", "status": status}
+        found.catalog.upsert(cat.attempt_states, row)
+    assert (await judged()).verdict == "same"
+    with found.catalog.transaction() as connection:
+        connection.execute(sa.delete(cat.cells).where(cat.cells.c.cell_id == cell))
+    assert "1 of 1 cells are not measured" in (await judged()).reason
+
+
+async def test_a_night_that_is_cut_off_is_inconclusive_in_the_store(nights: Make) -> None:
+    """From its beginning on; a night that is known keeps its verdict when it begins again."""
+    found = nights()
+    night = Night("nightly", FIRST)
+    night_record.begin(found.catalog, night)
+    assert found.rows() == [("inconclusive", f"{night.label}: {night_record.BEGUN}")]
+    known = night_record.records(found.catalog, "nightly")[FIRST]
+    assert not known.whole and known.accepted is None
+    await found.measure(0, full=RIGHT)
+    before = night_record.records(found.catalog, "nightly")
+    night_record.begin(found.catalog, night)
+    assert night_record.records(found.catalog, "nightly") == before
+    assert night_record.records(found.catalog, "another") == {}
+
+
+async def test_the_page_says_what_was_compared_with_what(nights: Make) -> None:
+    """Words, n, interval and p; the same in JSON."""
+    found = nights(full=stage(MARGIN, BOUND))
+    await found.measure(0, full=RIGHT)
+    record = await found.measure(1, full=MOST)
+    page = night_page(record, found.results, ["nightly-2026-11-01 was late"])
+    for words in (
+        "# nightly-2026-11-02: worse", "Compared with: nightly-2026-11-01",
+        "- **failed**: score no worse than the baseline by 0.05 (stdlib, pocket, cap, 8 at once)",
+        "p < 0.001, n = 100, **worse**",
+        "nightly-2026-11-01 was late.", "accepted: the first whole night",
+    ):  # fmt: skip
+        assert words in page, page
+    told = night_dict(record, found.results, [])
+    assert told["verdict"] == "worse" and told["baseline"] == "nightly-2026-11-01"
+    assert [gate["status"] for gate in told["stages"][0]["gates"]] == ["failed", "passed"]

@@ -1,0 +1,107 @@
+"""Programs that models write run behind walls or not at all, unless the operator says so.
+
+Found by an attack: where no walls worked they ran at level limits without a word, which under root
+is none: one read /etc/shadow and the keys in its parent's environment.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tutti.tasks.sandbox import NO_WALLS, NoSandbox, SandboxUnavailable, choice, level_for_models
+from tutti.tasks.sandbox.choice import AS_ROOT, _hide_environment
+
+
+@pytest.fixture
+def no_walls(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine where neither bubblewrap nor namespaces work, and a user who is not root."""
+    monkeypatch.delenv("TUTTI_SANDBOX", raising=False)
+    monkeypatch.setattr(choice, "strongest_level", lambda: "limits")
+    monkeypatch.setattr(choice, "checked_identity", lambda level: "same")
+    monkeypatch.setattr(choice, "_hide_environment", lambda: None)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    yield
+
+
+@pytest.mark.usefixtures("no_walls")
+def test_without_walls_it_is_an_error_that_says_what_to_do() -> None:
+    """Not a quiet step down."""
+    with pytest.raises(SandboxUnavailable, match="--unsafe-sandbox") as caught:
+        level_for_models()
+    assert str(caught.value) == NO_WALLS and "bubblewrap" in NO_WALLS
+
+
+@pytest.mark.usefixtures("no_walls")
+def test_the_operator_may_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a flag or a suite, or by the environment."""
+    assert level_for_models(unsafe=True) == "limits"
+    monkeypatch.setenv("TUTTI_SANDBOX", "limits")
+    assert level_for_models() == "limits"
+
+
+@pytest.mark.usefixtures("no_walls")
+def test_root_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root, without a user of its own, such a program would be held by nothing."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    for unsafe in (False, True):
+        with pytest.raises(SandboxUnavailable):
+            level_for_models(unsafe)
+    monkeypatch.setenv("TUTTI_SANDBOX", "limits")
+    with pytest.raises(SandboxUnavailable, match="as root"):
+        level_for_models()
+    monkeypatch.setattr(choice, "checked_identity", lambda level: "uid")
+    assert level_for_models() == "limits" and "as root" in AS_ROOT
+
+
+def test_a_flag_takes_no_walls_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where walls work they are used; a level that is not known is named."""
+    monkeypatch.delenv("TUTTI_SANDBOX", raising=False)
+    monkeypatch.setattr(choice, "strongest_level", lambda: "namespaces")
+    monkeypatch.setattr(choice, "checked_identity", lambda level: "uid")
+    assert level_for_models(unsafe=True) == "namespaces"
+    monkeypatch.setenv("TUTTI_SANDBOX", "none")
+    with pytest.raises(SandboxUnavailable, match="TUTTI_SANDBOX=none"):
+        level_for_models()
+
+
+async def test_what_stands_where_none_may_be_runs_nothing() -> None:
+    """A scorer or a tool that meets it hears why."""
+    for work in (NoSandbox("no walls").run("1"), NoSandbox("no walls").talk("1", "2")):
+        with pytest.raises(SandboxUnavailable, match="no walls"):
+            await work
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to become another user one must be root")
+def test_a_fenced_program_cannot_read_its_parents_environment() -> None:
+    """Of the same user: the parent closes it before the first program runs."""
+    program = (
+        "import ctypes, os, sys\n"
+        "if 'hide' in sys.argv: ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try: text = open(f'/proc/{os.getppid()}/environ').read()\n"
+        "    except OSError as error: text = type(error).__name__\n"
+        "    os.write(1, text.encode()); os._exit(0)\n"
+        "os.waitpid(pid, 0)"
+    )
+    base = [_others_python(), "-S", "-c", program]
+    as_other = {"user": 65534, "group": 65534, "env": {"A_KEY": "sk-1"}, "capture_output": True}
+    seen, hidden = (
+        subprocess.run([*base, *more], text=True, check=True, **as_other).stdout  # type: ignore[call-overload]
+        for more in ([], ["hide"])
+    )
+    assert "sk-1" in seen and hidden == "PermissionError"
+    source = _hide_environment.__wrapped__.__code__.co_names
+    assert "prctl" in source, "what the program above does is what the parent does"
+
+
+def _others_python() -> str:
+    """A Python that other users can start."""
+    for path in ("/usr/bin/python3", sys.executable):
+        found = subprocess.run([path, "-S", "-c", ""], user=65534, capture_output=True, check=False)
+        if found.returncode == 0:
+            return path
+    pytest.skip("no Python here that another user could start")

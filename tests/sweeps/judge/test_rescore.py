@@ -1,0 +1,57 @@
+"""Scoring again: from the store alone; old rows stay, flips are named."""
+
+import pytest
+
+from tests.sweeps.conftest import Sweep, plan_of
+from tests.sweeps.tasks_entered import enter_tasks
+from tutti.tasks.scoring import SCORERS, Attempted, Means, Score
+from tutti.tasks.sweeps.judge.rescore import rescore
+from tutti.tasks.sweeps.spec.suite import SuiteError
+
+
+class Lenient:
+    """Everything is right."""
+
+    name, version, needs = "lenient", "9", "pure"
+
+    async def score(self, target: object, attempted: Attempted, means: Means) -> Score:
+        """Right, with what the attempt said last."""
+        return Score(self.name, self.version, 1.0, True, attempted.text[:20])
+
+
+async def test_the_same_scorer_flips_nothing(sweep: Sweep) -> None:
+    """And adds a row for each attempt."""
+    plan = plan_of()
+    enter_tasks(sweep.catalog, plan)
+    await sweep.run(plan, sweep.enter(plan))
+    found = await rescore(plan.sweep_id, sweep.catalog)
+    assert (found.scored, found.flipped, found.failed) == (6, [], {})
+    assert sweep.sql("select count(*), count(distinct attempt_id) from scores") == [(12, 6)]
+
+
+async def test_what_flips_is_named_and_what_was_is_kept(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another version of a scorer."""
+    monkeypatch.setitem(SCORERS, "lenient", Lenient())
+    plan = plan_of()
+    enter_tasks(sweep.catalog, plan)
+    sweep.agent.odd["what is 1 + 1"] = ["so \\boxed{7}"]
+    await sweep.run(plan, sweep.enter(plan))
+    found = await rescore(plan.sweep_id, sweep.catalog, "lenient")
+    assert [(flip["answer"], flip["before"], flip["now"]) for flip in found.flipped] == [
+        ("7", False, True)
+    ]
+    rows = sweep.sql("select scorer, count(*), sum(correct::int) from scores group by 1 order by 1")
+    assert rows == [("exact", 6, 5), ("lenient", 6, 6)]
+
+
+async def test_an_unknown_scorer_is_refused_with_the_known(sweep: Sweep) -> None:
+    """Before anything is written."""
+    plan = plan_of()
+    enter_tasks(sweep.catalog, plan)
+    await sweep.run(plan, sweep.enter(plan))
+    for name in ("exakt", "judge"):
+        with pytest.raises(SuiteError, match="known: exact"):
+            await rescore(plan.sweep_id, sweep.catalog, name)
+    assert sweep.sql("select count(*) from scores") == [(6,)]

@@ -1,0 +1,96 @@
+"""What a sweep would do, from what is in the store: decisions, reasons, time, money."""
+
+import pytest
+
+from tests.sweeps.conftest import SUITE, Sweep, plan_of
+from tutti.tasks.scoring import SCORERS
+from tutti.tasks.scoring.exact import Exact
+from tutti.tasks.sweeps.plan.estimate import detectable_line, detectable_words, outlook_of
+
+GRID = SUITE.model_copy(update={"concurrency": (2, 4), "policies": ("passthrough", "cap")})
+
+
+async def test_before_the_first_run_nothing_is_known(sweep: Sweep) -> None:
+    """Every cell runs, and nobody knows for how long; the difference to be seen is told anyway."""
+    found = outlook_of(plan_of(GRID), sweep.catalog)
+    assert {(c.decision, c.reason, c.missing) for c in found.cells} == {("run", "was never run", 6)}
+    assert (found.seconds, found.cost_usd, found.accuracy) == (None, None, None)
+    assert found.detectable is not None and found.detectable > 0
+
+
+async def test_what_is_finished_is_reused_and_tells_of_the_rest(sweep: Sweep) -> None:
+    """By policy and concurrency where there is such a cell, else by the nearest."""
+    plan = plan_of(GRID)
+    cell = sweep.enter(plan)
+    await sweep.run(plan, cell)
+    found = outlook_of(plan, sweep.catalog)
+    first, *others = found.cells
+    assert (first.decision, first.missing) == ("reuse", 0)
+    assert {c.decision for c in others} == {"run"}
+    assert [c.basis for c in others] == ["1 past of other policies", "past at 2", "past at 2"]
+    (paid,) = sweep.sql("select sum(cost_usd) from attempts")[0]
+    assert found.cost_usd == pytest.approx(3 * paid)
+    assert found.seconds is not None and found.seconds > 0
+    assert found.accuracy == 1.0
+
+
+async def test_a_cell_that_was_broken_off_runs_the_rest(sweep: Sweep) -> None:
+    """Samples whose attempts all failed are missing, and so are new trials."""
+    plan = plan_of()
+    sweep.agent.odd = {"what is 0 + 1": [400] * 9}
+    await sweep.run(plan, sweep.enter(plan))
+    (cell,) = outlook_of(plan, sweep.catalog).cells
+    assert (cell.decision, cell.reason) == ("run", "5 of 6 samples are finished")
+    assert cell.missing == 1
+
+
+async def test_another_version_of_the_scorer_asks_for_a_new_score(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No inference: `tutti score` does it."""
+    plan = plan_of()
+    await sweep.run(plan, sweep.enter(plan))
+    newer = Exact()
+    newer.version = "next"
+    monkeypatch.setitem(SCORERS, newer.name, newer)
+    (cell,) = outlook_of(plan, sweep.catalog).cells
+    assert (cell.decision, cell.missing) == ("re-score", 0)
+    assert "next" in cell.reason and "tutti score" in cell.reason
+
+
+async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> None:
+    """The same figure as the outlook's, in words; nothing for a single set-up or task."""
+    plan = plan_of(GRID)
+    found = outlook_of(plan, sweep.catalog)
+    assert found.detectable is not None
+    line = detectable_line(plan, sweep.catalog)
+    assert line == detectable_words(None, found.detectable)
+    assert f"{100 * found.detectable:.1f} points" in line and "an assumed 50 %" in line
+    cell = sweep.enter(plan)
+    await sweep.run(plan, cell)
+    assert "accuracy 100% as before" in detectable_line(plan, sweep.catalog)
+    repeats = SUITE.model_copy(update={"repeats": 2})
+    assert detectable_line(plan_of(repeats), sweep.catalog) == "", "one set-up, measured twice"
+    assert detectable_line(plan_of(GRID, count=1), sweep.catalog) == ""
+
+
+async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> None:
+    """Also where all was right before: that leaves some spread to expect."""
+    plan = plan_of(GRID)
+    await sweep.run(plan, sweep.enter(plan))
+    trials = GRID.model_copy(update={"trials": 4})
+    plans = plan_of(trials, 12), plan_of(GRID, 12), plan
+    found = [outlook_of(each, sweep.catalog).detectable for each in plans]
+    assert [each or 0.0 for each in found] == sorted(each or 0.0 for each in found)
+    assert all(found)
+
+
+def test_too_few_tasks_are_said_to_be() -> None:
+    """A difference above 1 is none."""
+    assert detectable_words(0.5, 1.4) == "so few tasks would show no difference between two cells"
+    assert detectable_words(None, None) == ""
+
+
+async def test_an_outlook_is_short_when_it_is_shown(sweep: Sweep) -> None:
+    """asyncio.run makes the repr of what it returns: of 100,000 samples that takes seconds."""
+    assert len(repr(outlook_of(plan_of(GRID), sweep.catalog))) < 200

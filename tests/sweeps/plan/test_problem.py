@@ -1,0 +1,23 @@
+"""What a scorer sees of an attempt: what was made, and of a harness no more than is known."""
+
+from tutti.tasks.agents.command import Commanded
+from tutti.tasks.agents.loop import Trajectory
+from tutti.tasks.scoring import Score
+from tutti.tasks.sweeps.plan.problem import attempted
+
+SYSTEM, SAID = {"role": "system", "content": "s"}, {"role": "assistant", "content": "it is 7"}
+
+
+def test_the_prompt_is_not_the_attempts() -> None:
+    """Its calls would count as made."""
+    done = Trajectory(messages=[SYSTEM, SAID], answer="7")
+    seen = attempted(done, 1, {"reward": 1.0})
+    assert (seen.answer, seen.text, seen.messages) == ("7", "it is 7", [SAID])
+    assert seen.state == {"reward": 1.0} and seen.imported is None
+
+
+def test_a_harness_made_what_only_the_gateway_saw() -> None:
+    """Not a conversation without calls: that would be scored."""
+    own = Score("inspect/match", "1", 1.0, True)
+    seen = attempted(Commanded(answer="7", imported=own), 0)
+    assert seen.answer == "7" and seen.messages is None and seen.imported is own

@@ -1,0 +1,80 @@
+"""What a model's entry says has effect in a sweep: in requests, in calls read, in what is kept."""
+
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.serving.engine_double import completion
+from tests.sweeps.conftest import SUITE, Agent, Sweep, make_tasks
+from tutti.tasks.serving.registry import Model
+from tutti.tasks.sweeps.plan.plan import Plan, make_plan
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+
+ENTRY: dict[str, Any] = {
+    "provider": "openai",
+    "endpoint": "http://h/v1",
+    "context_tokens": 4096,
+    "dialect": "hermes",
+    "tools": False,
+    "thinking": False,
+    "max_tokens_field": "max_completion_tokens",
+    "request": {"top_p": 0.5, "temperature": None},
+}
+CALL = '<tool_call>{"name": "search", "arguments": {"query": "os"}}</tool_call>'
+
+
+def plan_with(**change: Any) -> Plan:
+    """A plan of one task for the model of an entry."""
+    ids = ("task_set:1", "index:1", "engine:1", "checkpoint:1")
+    problems = [problem_of_task(task) for task in make_tasks(1)]
+    return make_plan(SUITE, problems, *ids, "pocket", Model(**ENTRY | change))
+
+
+async def test_an_entry_decides_how_its_model_is_asked(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its fields go out, calls in its text are carried out, reasoning is kept and not sent back."""
+    bodies: list[dict[str, Any]] = []
+    said = [
+        completion(CALL, reasoning_content="I should look"),
+        completion("so \\boxed{1}", reasoning="now I know"),
+    ]
+
+    async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.Response:
+        bodies.append(body)
+        return web.json_response(said[len(bodies) - 1])
+
+    monkeypatch.setattr(Agent, "__call__", reply)
+    plan = plan_with()
+    await sweep.run(plan, sweep.enter(plan))
+    for body in bodies:
+        assert body["max_completion_tokens"] == SUITE.max_tokens and body["top_p"] == 0.5
+        assert body["reasoning_effort"] == "none"
+        assert not {"tools", "max_tokens", "temperature"} & body.keys()
+    assert '"name": "search"' in bodies[0]["messages"][0]["content"]
+    assert [message["role"] for message in bodies[1]["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
+    assert "I should look" not in json.dumps(bodies)
+    messages = "select role, reasoning, len(tool_calls) from messages order by position"
+    assert sweep.sql(messages) == [
+        ("system", None, 0),
+        ("user", None, 0),
+        ("assistant", "I should look", 1),
+        ("tool", None, 0),
+        ("assistant", "now I know", 0),
+    ]
+    assert sweep.sql("select status, correct from attempts") == [("ok", True)]
+
+
+@pytest.mark.parametrize("change", [{"thinking": True}, {"dialect": "json"}, {"tools": True}])
+def test_an_entry_that_asks_otherwise_is_another_cell(change: dict[str, Any]) -> None:
+    """Nothing measured with the old one is taken for the new one's."""
+    assert plan_with(**change).cells[0].cell_id != plan_with().cells[0].cell_id
+    same = plan_with(max_calls=3, prices={"prompt": 2.0})
+    assert same.cells[0].cell_id == plan_with().cells[0].cell_id

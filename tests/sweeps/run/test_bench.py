@@ -1,0 +1,97 @@
+"""A bench with more than one model: each is reached by its name behind one gateway."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from aiohttp.test_utils import TestServer
+
+from tests.serving.engine_double import EngineDouble
+from tutti import storage
+from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.serving import RegistryError
+from tutti.tasks.sweeps.plan.roles import roles_of
+from tutti.tasks.sweeps.run.bench import open_bench
+from tutti.tasks.sweeps.spec.suite import Suite
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
+    """The test's store, open."""
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
+        yield catalog
+
+
+def registry(tmp_path: Path, **models: dict[str, Any]) -> Path:
+    """A models.yaml of outside endpoints."""
+    common = {"provider": "openai", "context_tokens": 4096, "api_key_env": None}
+    file = tmp_path / "models.yaml"
+    file.write_text(yaml.safe_dump({"models": {n: common | m for n, m in models.items()}}))
+    return file
+
+
+async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storage.Catalog) -> None:
+    """Candidate and judge on endpoints of their own; a second name of the candidate shares its."""
+    first, second = EngineDouble(), EngineDouble()
+    async with (
+        TestServer(first.application()) as one,
+        TestServer(second.application()) as two,
+    ):
+        mine = {"endpoint": str(one.make_url("/v1")), "served_name": "big"}
+        models = registry(
+            tmp_path,
+            mine=mine,
+            again=mine | {"thinking": False},
+            grader={"endpoint": str(two.make_url("/v1")), "served_name": "small"},
+        )
+        others, log = ("again", "grader"), StageLog()
+        async with open_bench("mine", models, None, catalog, log, others=others) as bench:
+            services = await bench.services()
+            assert [engine.name for engine in services.others] == ["grader"]
+            assert bench.served["again"].engine_id == bench.engine.engine_id
+            async with aiohttp.ClientSession() as client:
+                for name in ("big", "small", "small"):
+                    body = {"model": name, "messages": [{"role": "user", "content": "hi"}]}
+                    url = f"{services.gateway.url}/v1/chat/completions"
+                    async with client.post(url, json=body) as answer:
+                        assert answer.status == 200
+        assert (len(first.requests), len(second.requests)) == (1, 2)
+        served = bench.served
+    rows = storage.query(
+        "select endpoint, count(*) as n from calls group by 1 order by n", catalog.home
+    )
+    assert rows == [
+        {"endpoint": served["mine"].engine_id, "n": 1},
+        {"endpoint": served["grader"].engine_id, "n": 2},
+    ]
+    suite = Suite(benchmark="simpleqa", judge="grader")
+    roles = roles_of(suite, served)
+    assert roles.judge is not None and roles.judge.name == "small"
+    asked = roles_of(suite.model_copy(update={"judge": "again"}), served)
+    assert asked.engine_ids == [bench.engine.engine_id] and asked.content != roles.content
+
+
+async def test_two_models_of_one_name_are_refused(tmp_path: Path, catalog: storage.Catalog) -> None:
+    """A call could not say which of them it means."""
+    models = registry(
+        tmp_path,
+        mine={"endpoint": "http://a:1/v1", "served_name": "big"},
+        grader={"endpoint": "http://b:1/v1", "served_name": "big"},
+    )
+    with pytest.raises(RegistryError, match=r"models\.grader and models\.mine are both called"):
+        async with open_bench("mine", models, None, catalog, StageLog(), others=("grader",)):
+            pass
+
+
+async def test_more_engines_are_for_models_that_tutti_serves(
+    tmp_path: Path, catalog: storage.Catalog
+) -> None:
+    """Of others' endpoint there is what there is; said before anything starts."""
+    models = registry(tmp_path, mine={"endpoint": "http://a:1/v1"})
+    with pytest.raises(RegistryError, match=r"models\.mine is served by others"):
+        async with open_bench("mine", models, None, catalog, StageLog(), engines=2):
+            pass

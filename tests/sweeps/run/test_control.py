@@ -1,0 +1,287 @@
+"""A cell under control: paused, out of budget or time, watched, in open loop."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from aiohttp import web
+
+from tests.serving.engine_double import completion
+from tests.sweeps.conftest import SUITE, Sweep, plan_of
+from tutti.storage import LeaseLost, StoreBusy, leases
+from tutti.storage import catalog as cat
+from tutti.tasks.serving import EngineFailed
+from tutti.tasks.sweeps.plan.plan import Plan, enter_plan
+from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.early_stop import missing_cells
+from tutti.tasks.sweeps.run.runner import Progress, run_cell
+from tutti.tasks.sweeps.spec.suite import Budget, Suite
+
+CELLS = "select status, reason from cells order by position"
+
+
+def plan_with(count: int = 6, **change: Any) -> Plan:
+    """A plan of the small suite with other keys."""
+    return plan_of(Suite.model_validate(SUITE.model_dump() | change), count)
+
+
+async def test_a_budget_ends_the_run_and_the_next_goes_on(sweep: Sweep) -> None:
+    """What runs is finished, nothing is lost, and the rest is there to run."""
+    plan = plan_with(12, concurrency=(2,))
+    cell = sweep.enter(plan)
+    lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
+    spending = Spending(Budget(usd=0.001))  # of 30 completion tokens at 10 USD a million: four
+    progress = await asyncio.wait_for(
+        run_cell(plan, cell, sweep.services, sweep.catalog, "run:0", lease, spending=spending), 20
+    )
+    assert 4 <= progress.done <= 5 < progress.total
+    assert progress.reason == spending.spent() == "the budget of 0.001 USD is spent (0.00)"
+    assert sweep.sql(CELLS) == [("incomplete", progress.reason)]
+    assert missing_cells(plan, sweep.catalog) == [cell]
+    again = await sweep.run(plan, cell)
+    assert again.done == 12 and sweep.sql(CELLS) == [("finished", None)]
+    assert sweep.sql("select count(*), count(distinct sample_id) from attempts") == [(12, 12)]
+
+
+def test_a_budget_of_time_is_spent_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that never goes back."""
+    now = [100.0]
+    monkeypatch.setattr("tutti.tasks.sweeps.run.budget.time.monotonic", lambda: now[0])
+    spending = Spending(Budget(minutes=2))
+    assert spending.spent() is None
+    now[0] += 120
+    assert spending.spent() == "the budget of 2 minutes is spent"
+
+
+async def test_a_paused_sweep_gives_out_nothing_until_it_goes_on(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Engine and gateway stay; what runs is finished."""
+    monkeypatch.setattr("tutti.tasks.sweeps.run.runner.WATCH_S", 0.02)
+    gate = asyncio.Event()
+    plan = plan_with(6, concurrency=(2,))
+    cell = sweep.enter(plan)
+    sweep.agent.odd = {f"what is {i} + 1": [gate] for i in range(6)}
+    seen: list[bool] = []
+    lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=60)
+
+    def show(state: Progress) -> None:
+        seen.append(state.paused)
+
+    running = asyncio.create_task(
+        run_cell(plan, cell, sweep.services, sweep.catalog, "run:0", lease, show)
+    )
+    while len(sweep.agent.asked) < 2:
+        await asyncio.sleep(0.01)
+    set_paused(sweep, cat.now())
+    while not (seen and seen[-1]):
+        await asyncio.sleep(0.01)
+    gate.set()
+    await asyncio.sleep(0.3)
+    assert len(sweep.agent.asked) == 2 and not running.done()
+    set_paused(sweep, None)
+    progress = await asyncio.wait_for(running, 20)
+    assert progress.done == 6 and seen[-1] is False
+
+
+def set_paused(sweep: Sweep, at: Any) -> None:
+    """As `tutti sweep pause` and `resume` do."""
+    with sweep.catalog.transaction() as connection:
+        connection.execute(sa.update(cat.sweeps).values(paused_at=at))
+
+
+async def test_a_cell_ends_when_its_time_is_over(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what it has by then; it is not run again, and the next plan without a limit goes on."""
+    monkeypatch.setattr("tutti.tasks.sweeps.run.runner.WATCH_S", 0.02)
+
+    async def slow(_: web.Request, body: dict[str, Any]) -> web.Response:
+        await asyncio.sleep(0.1)
+        return web.json_response(completion("\\boxed{1}"))
+
+    sweep.double.reply = slow
+    plan = plan_with(40, cell_s=0.5)
+    cell = sweep.enter(plan)
+    progress = await sweep.run(plan, cell)
+    assert 2 <= progress.done < 40
+    assert sweep.sql(CELLS) == [("ended_early", "its 0.5 s are over")]
+    assert missing_cells(plan, sweep.catalog) == []
+
+
+async def test_an_over_saturated_cell_ends_early_and_stays_so(sweep: Sweep) -> None:
+    """A result: not run again under that limit, but under a higher one."""
+
+    async def slow(_: web.Request, body: dict[str, Any]) -> web.Response:
+        await asyncio.sleep(0.02)
+        return web.json_response(completion("\\boxed{1}"))
+
+    sweep.double.reply = slow
+    limit = {"step_latency_p95": 0.001}
+    plan = plan_with(600, concurrency=(8,), saturation=limit)
+    cell = sweep.enter(plan)
+    progress = await sweep.run(plan, cell)
+    assert progress.done < 600
+    ((status, reason),) = sweep.sql(CELLS)
+    assert status == "ended_early" and reason.startswith("p95 limit 0.001 s: over-saturated: ")
+    assert missing_cells(plan, sweep.catalog) == []
+    higher = plan_with(600, concurrency=(8,), saturation={"step_latency_p95": 5.0})
+    assert higher.cells[0].cell_id == cell.cell_id
+    assert missing_cells(higher, sweep.catalog) == list(higher.cells)
+
+
+async def test_a_cell_ends_once_its_accuracy_is_decided(sweep: Sweep) -> None:
+    """Against the first policy's cell of its level; that one runs to its end."""
+    plan = plan_with(
+        200, concurrency=(8,), policies=("passthrough", "cap"), stop_when_sure={"margin": 0.01}
+    )
+    enter_plan(plan, sweep.catalog)
+    first, second = plan.cells
+    assert (await sweep.run(plan, first)).done == 200
+
+    async def wrong(_: web.Request, body: dict[str, Any]) -> web.Response:
+        return web.json_response(completion("\\boxed{-1}"))
+
+    sweep.double.reply = wrong
+    progress = await sweep.run(plan, second)
+    assert 3 <= progress.done < 60
+    (_, (status, reason)) = sweep.sql(CELLS)
+    assert status == "ended_early" and "accuracy is worse" in reason
+
+
+async def test_an_open_loop_starts_samples_when_they_are_due(sweep: Sweep) -> None:
+    """Whether or not others have ended; when each was due is in the store."""
+    gate = asyncio.Event()
+    plan = plan_with(6, concurrency=(2,), load={"kind": "poisson", "session_s": 0.2})
+    cell = sweep.enter(plan)
+    sweep.agent.odd = {f"what is {i} + 1": [gate] for i in range(6)}
+    lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=60)
+    running = asyncio.create_task(
+        run_cell(plan, cell, sweep.services, sweep.catalog, "run:0", lease)
+    )
+    while len(sweep.agent.asked) < 6:  # none has ended, and all have begun
+        await asyncio.sleep(0.01)
+    gate.set()
+    assert (await asyncio.wait_for(running, 20)).done == 6
+    late = "epoch(started_at) - epoch(due_at)"
+    found = sweep.sql(f"select count(due_at), min({late}) >= 0, max({late}) < 0.5 from attempts")
+    assert found == [(6, True, True)]
+
+
+async def test_how_late_the_client_was_is_in_the_store(sweep: Sweep) -> None:
+    """Once a second while a cell runs: lateness, CPU, sessions."""
+    gate = asyncio.Event()
+    plan = plan_with(2, concurrency=(2,))
+    sweep.agent.odd = {"what is 0 + 1": [gate], "what is 1 + 1": [gate]}
+    asyncio.get_running_loop().call_later(1.5, gate.set)
+    await sweep.run(plan, sweep.enter(plan))
+    rows = sweep.sql(
+        "select name, min(value), max(value) from server_metrics where engine_id = 'client' "
+        "group by all order by all"
+    )
+    names = [name for name, *_ in rows]
+    assert names == ["client:cpu_share", "client:loop_lag_seconds", "client:sessions"]
+    assert all(low >= 0 for _, low, _ in rows) and rows[2][2] == 2.0
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_an_endpoint_that_refuses_all_ends_the_run(sweep: Sweep, status: int) -> None:
+    """Nobody is asked three times what nobody may ask; the message says what to mend."""
+
+    async def refuse(_: web.Request, body: dict[str, Any]) -> web.Response:
+        sweep.agent.asked.append("refused")
+        return web.json_response({"error": "no such key"}, status=status)
+
+    sweep.double.reply = refuse
+    plan = plan_with(40, concurrency=(2,))
+    cell = sweep.enter(plan)
+    with pytest.raises(EngineFailed, match=f"every call was refused, 8 of them: HTTP {status}"):
+        await sweep.run(plan, cell)
+    assert len(sweep.agent.asked) <= 10
+    assert sweep.sql("select distinct status from attempts") == [("infra_error",)]
+    assert sweep.sql(CELLS) == [("incomplete", None)]
+
+
+async def test_one_refusal_does_not_end_a_run_that_is_answered(sweep: Sweep) -> None:
+    """It is no reason to ask the same again, nor to give the others up."""
+    plan = plan_with(6)
+    sweep.agent.odd = {"what is 1 + 1": [404]}
+    progress = await sweep.run(plan, sweep.enter(plan))
+    assert (progress.done, progress.infra) == (5, 1)
+
+
+async def test_a_pause_is_no_part_of_a_cells_time(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor of its window: it stands in the store where it began."""
+    monkeypatch.setattr("tutti.tasks.sweeps.run.runner.WATCH_S", 0.02)
+    plan = plan_with(6, cell_s=0.5)
+    cell = sweep.enter(plan)
+    set_paused(sweep, cat.now())
+    running = asyncio.create_task(sweep.run(plan, cell))
+    await asyncio.sleep(1.0)
+    assert sweep.agent.asked == []  # a sweep that is paused starts nothing
+    set_paused(sweep, None)
+    assert (await running).done == 6
+    paused = "select count(*) from server_metrics where name = 'client:paused'"
+    assert sweep.sql(paused) == [(1,)] and sweep.sql(CELLS) == [("finished", None)]
+
+
+async def test_who_lost_the_lease_says_nothing_of_the_cell(sweep: Sweep) -> None:
+    """A process that was thought dead and wakes up leaves the new holder's word."""
+    gate = asyncio.Event()
+    plan = plan_with(6)
+    cell = sweep.enter(plan)
+    sweep.agent.odd = {"what is 0 + 1": [gate]}
+    old = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
+    running = asyncio.create_task(run_cell(plan, cell, sweep.services, sweep.catalog, "run:0", old))
+    while not sweep.agent.asked:
+        await asyncio.sleep(0.01)
+    leases.acquire(sweep.catalog, plan.sweep_id, seconds=60)
+    with sweep.catalog.transaction() as connection:
+        connection.execute(sa.update(cat.cells).values(status="ended_early", reason="new"))
+    gate.set()
+    with pytest.raises(LeaseLost):
+        await asyncio.wait_for(running, 20)
+    assert sweep.sql(CELLS) == [("ended_early", "new")]
+
+
+async def test_one_failed_look_does_not_end_a_run(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalog that is locked for a moment is looked at again."""
+    looks: list[int] = []
+
+    def failing(*_: object) -> bool:
+        looks.append(1)
+        if len(looks) == 2:
+            raise StoreBusy("locked")
+        return False
+
+    monkeypatch.setattr("tutti.tasks.sweeps.run.runner.WATCH_S", 0.02)
+    monkeypatch.setattr("tutti.tasks.sweeps.run.runner.is_paused", failing)
+    gate = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.3, gate.set)
+    sweep.agent.odd = {"what is 0 + 1": [gate]}
+    plan = plan_with(2)
+    assert (await sweep.run(plan, sweep.enter(plan))).done == 2 and len(looks) > 2
+
+
+async def test_no_writer_is_left_where_an_engine_does_not_answer(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold the store open for the life of the process."""
+
+    def fails() -> None:
+        raise EngineFailed("busy")
+
+    monkeypatch.setattr(sweep.engine, "reset", fails)
+    before = threading.active_count()
+    plan = plan_with(2)
+    cell = sweep.enter(plan)
+    with pytest.raises(EngineFailed):
+        await sweep.run(plan, cell)
+    writers = [each for each in threading.enumerate() if each.name == "store writer"]
+    assert len(writers) <= 1 and threading.active_count() <= before + 1  # the gateway's

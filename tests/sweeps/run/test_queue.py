@@ -1,0 +1,109 @@
+"""Who gives out samples: once each, in order, when due; paused, closed."""
+
+import asyncio
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sweeps.conftest import make_tasks
+from tutti.tasks.sweeps.plan.plan import Sample
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.run.queue import Due, Tap
+
+PROBLEM = problem_of_task(make_tasks(1)[0])
+
+
+def samples(count: int) -> list[Sample]:
+    """So many, told apart by their trial."""
+    return [Sample(f"s{trial}", PROBLEM, trial) for trial in range(count)]
+
+
+async def all_of(tap: Tap, sessions: int) -> list[Due]:
+    """What so many sessions are given, in order."""
+    given: list[Due] = []
+
+    async def session() -> None:
+        while (due := await tap.take()) is not None:
+            given.append(due)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(session() for _ in range(sessions)))
+    return given
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 30), st.integers(1, 8), st.integers(0, 40))
+def test_each_sample_is_given_once_and_in_order(count: int, sessions: int, close_at: int) -> None:
+    """Whoever asks, also where it is closed on the way: then those before it, and no others."""
+
+    async def work() -> None:
+        tap = Tap(samples(count))
+        given: list[int] = []
+
+        async def session() -> None:
+            while (due := await tap.take()) is not None:
+                given.append(due.sample.trial)
+                assert due.at is None
+                if len(given) == close_at:
+                    tap.close("enough", for_good=True)
+                    tap.close("again")
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(session() for _ in range(sessions)))
+        expected = min(count, close_at) if close_at else count
+        assert given == list(range(expected))
+        if tap.closed:
+            assert (tap.reason, tap.for_good) == ("enough", True)
+
+    asyncio.run(work())
+
+
+async def test_samples_are_given_when_they_are_due() -> None:
+    """Not before; and what is late is given at once, with the time at which it was due."""
+    began = time.time()
+    tap = Tap(samples(3), [0.0, 0.15, 0.15])
+    due = await all_of(tap, 1)
+    assert time.time() - began == pytest.approx(0.15, abs=0.1)
+    meant = [each.at.timestamp() - began for each in due if each.at is not None]
+    assert meant == pytest.approx([0.0, 0.15, 0.15], abs=0.05)
+
+
+async def test_a_pause_moves_what_is_due() -> None:
+    """Nothing is given meanwhile, and nothing is late because of it."""
+    tap = Tap(samples(2), [0.0, 0.1])
+    first = await tap.take()
+    tap.pause()
+    tap.pause()
+    waiting = asyncio.create_task(tap.take())
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    tap.resume()
+    second = await asyncio.wait_for(waiting, 2)
+    assert first is not None and second is not None and first.at is not None
+    assert second.at is not None
+    assert (second.at - first.at).total_seconds() == pytest.approx(0.4, abs=0.1)
+
+
+async def test_closing_ends_those_who_wait() -> None:
+    """For a sample that is due in an hour, in a pause, for their turn in a ramp."""
+    for paused in (False, True):
+        tap = Tap(samples(2), [3600.0, 3600.0])
+        if paused:
+            tap.pause()
+        waiting = [asyncio.create_task(tap.take()) for _ in range(3)]
+        ramp = asyncio.create_task(tap.until(3600))
+        await asyncio.sleep(0.01)
+        tap.close("the budget is spent")
+        assert await asyncio.wait_for(asyncio.gather(*waiting), 3) == [None] * 3
+        await asyncio.wait_for(ramp, 3)
+        assert not tap.for_good
+
+
+async def test_who_waits_for_its_turn_in_a_ramp_ends_with_the_samples() -> None:
+    """Sessions that come too late have nothing to wait for."""
+    tap = Tap(samples(1))
+    late = asyncio.create_task(tap.until(3600))
+    await all_of(tap, 1)
+    await asyncio.wait_for(late, 3)

@@ -1,0 +1,227 @@
+"""Suites of several benchmarks and models: parts, one sweep, and what takes whose place."""
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from pydantic import ValidationError
+
+from tests.sweeps.conftest import Sweep, make_tasks, plan_of
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.tasks.serving import Model, RegistryError
+from tutti.tasks.sweeps.plan.plan import A_A, Plan, enter_plan, make_plan
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.run.engines import check_names
+from tutti.tasks.sweeps.spec.grid import parts, sweep_id_of
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
+
+GRID = Suite(name="g", models=("a", "b"), policies=("passthrough", "cap"), concurrency=(2,))
+
+
+def part_plan(whole: Suite, model: str, engine: str = "engine:1") -> Plan:
+    """The plan of the grid's part of a model."""
+    part = next(each for each in parts(whole) if each.model == model)
+    problems = [problem_of_task(task) for task in make_tasks(3)]
+    ids = ("task_set:1", "index:1", engine, "checkpoint:1", model)
+    return make_plan(part, problems, *ids, whole=whole, sweep_id=sweep_id_of(whole))
+
+
+def states(catalog: storage.Catalog) -> list[tuple[Any, ...]]:
+    """(model, policy, status) of every cell."""
+    rows = catalog.rows(sa.select(cat.cells))
+    return sorted((row["model"], row["policy"], row["status"]) for row in rows)
+
+
+def test_a_suite_of_one_is_its_own_part() -> None:
+    """And its sweep's id is its plan's own."""
+    suite = Suite()
+    assert parts(suite) == (suite,) and sweep_id_of(suite) is None
+
+
+def test_parts_are_measured_model_by_model() -> None:
+    """So that each engine is started once."""
+    suite = Suite(models=("a", "b"), benchmarks=("gsm8k", "stdlib"), limit=5)
+    found = [(part.model, part.benchmark, part.limit) for part in parts(suite)]
+    assert found == [
+        ("a", "gsm8k", 5), ("a", "stdlib", None), ("b", "gsm8k", 5), ("b", "stdlib", None),
+    ]  # fmt: skip
+
+
+def test_a_judge_is_for_the_benchmark_that_asks_one() -> None:
+    """And nobody's is an error, before anything starts."""
+    both = Suite(benchmarks=("gsm8k", "simpleqa"), judge="j")
+    assert [part.judge for part in parts(both)] == [None, "j"]
+    with pytest.raises(SuiteError, match="judge: none of gsm8k, ifeval has a use for it"):
+        parts(Suite(benchmarks=("gsm8k", "ifeval"), judge="j"))
+
+
+def test_a_model_may_be_added_later(catalog: storage.Catalog) -> None:
+    """Its cells join the sweep; those of the others are the same."""
+    first = part_plan(Suite.model_validate(GRID.model_dump() | {"models": ("a",)}), "a")
+    enter_plan(first, catalog)
+    again, added = part_plan(GRID, "a"), part_plan(GRID, "b")
+    for plan in (again, added):
+        enter_plan(plan, catalog)
+    assert first.sweep_id == again.sweep_id == added.sweep_id
+    assert [c.cell_id for c in first.cells] == [c.cell_id for c in again.cells]
+    assert [row[0] for row in states(catalog)] == ["a", "a", "b", "b"]
+
+
+def test_another_engine_takes_the_place_of_its_cells(catalog: storage.Catalog) -> None:
+    """Figures of two engines are never pooled as one; and the way back is open."""
+    old, new = part_plan(GRID, "a"), part_plan(GRID, "a", "engine:2")
+    other = part_plan(GRID, "b")
+    for plan in (old, other, new):
+        enter_plan(plan, catalog)
+    assert states(catalog) == [
+        ("a", "cap", "planned"), ("a", "cap", "superseded"),
+        ("a", "passthrough", "planned"), ("a", "passthrough", "superseded"),
+        ("b", "cap", "planned"), ("b", "passthrough", "planned"),
+    ]  # fmt: skip
+    enter_plan(old, catalog)
+    back = {row["cell_id"]: row["status"] for row in catalog.rows(sa.select(cat.cells))}
+    assert {back[cell.cell_id] for cell in old.cells} == {"incomplete"}
+    assert {back[cell.cell_id] for cell in new.cells} == {"superseded"}
+
+
+def test_another_cap_takes_the_place_of_the_cap(catalog: storage.Catalog) -> None:
+    """In one sweep a point has one set of figures: before, cells of two caps were pooled."""
+    suite = Suite(policies=("passthrough", "cap"), concurrency=(2,), cap=2)
+    first = plan_of(suite)
+    second = plan_of(suite.model_copy(update={"cap": 4}))
+    assert first.sweep_id == second.sweep_id
+    enter_plan(first, catalog)
+    enter_plan(second, catalog)
+    assert sorted(row[2] for row in states(catalog)) == ["planned", "planned", "superseded"]
+
+
+def test_an_a_a_cell_is_the_first_policys_again() -> None:
+    """The same tasks, order and seeds, once a level, under another id."""
+    suite = Suite(policies=("passthrough", "cap"), concurrency=(2, 4), repeats=2, a_a=True)
+    plan = plan_of(suite)
+    extra = [cell for cell in plan.cells if cell.repeat == A_A]
+    assert [(cell.policy, cell.concurrency) for cell in extra] == [
+        ("passthrough", 2), ("passthrough", 4),
+    ]  # fmt: skip
+    for cell in extra:
+        first = next(
+            c
+            for c in plan.cells
+            if (c.policy, c.concurrency, c.repeat) == ("passthrough", cell.concurrency, 0)
+        )
+        assert cell.seed == first.seed and cell.cell_id != first.cell_id
+        pairs = zip(cell.samples, first.samples, strict=True)
+        assert all(x.problem == y.problem and x.trial == y.trial for x, y in pairs)
+
+
+def test_without_new_keys_cells_are_as_they_were() -> None:
+    """What was measured before there were such keys is found again."""
+    plain = plan_of(Suite(concurrency=(2, 4)))
+    wordy = Suite.model_validate(
+        {
+            "concurrency": (2, 4),
+            "budget": {"minutes": 5},
+            "windows": {"all": (0, 9)},
+            "order": "random",
+        }
+    )
+    assert {c.cell_id for c in plain.cells} == {c.cell_id for c in plan_of(wordy).cells}
+    open_loop = plan_of(Suite.model_validate({"load": {"kind": "poisson", "session_s": 1}}))
+    assert not {c.cell_id for c in plan_of(Suite()).cells} & {c.cell_id for c in open_loop.cells}
+
+
+def test_samples_grow_with_the_level() -> None:
+    """So many for each session at least, by more trials of the same tasks."""
+    plan = plan_of(Suite(policies=("passthrough",), concurrency=(1, 2, 8), per_session=3))
+    assert [len(cell.samples) for cell in plan.cells] == [6, 6, 24]
+
+
+def test_a_random_order_is_drawn_by_the_seed() -> None:
+    """Each block has every policy once; the same suite has the same order."""
+    suite = Suite(
+        policies=("passthrough", "cap", "adaptive"),
+        concurrency=(2, 4, 8),
+        repeats=4,
+        order="random",
+    )
+    orders = [cell.policy for cell in plan_of(suite).cells]
+    blocks = [tuple(orders[start : start + 3]) for start in range(0, len(orders), 3)]
+    assert all(set(block) == set(suite.policies) for block in blocks)
+    assert len(set(blocks)) > 2 and orders == [cell.policy for cell in plan_of(suite).cells]
+
+
+def test_a_part_keeps_what_it_can_use() -> None:
+    """An agent of stdlib's own; a limit that no part has a use for is an error, not dropped."""
+    assert {part.agent for part in parts(Suite(models=("a", "b"), agent="pocket"))} == {"pocket"}
+    with pytest.raises(SuiteError, match="limit: none of stdlib has a use for it"):
+        parts(Suite(benchmarks=("stdlib",), limit=5))
+
+
+def test_a_benchmark_is_named_once() -> None:
+    """Two numbers of trials would take each other's place."""
+    with pytest.raises(ValidationError, match="names a benchmark twice"):
+        Suite(benchmarks=("gsm8k", "gsm8k:2"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cap": 4},
+        {"saturation": {"step_latency_p95": 2}},
+        {"stop_when_sure": {"margin": 0.1}},
+        {"max_attempts": 4},
+        {"cell_s": 5.0},
+        {"load": {"kind": "poisson", "session_s": 1}},
+        {"engines": 2},
+        {"budget": {"usd": 3}},
+        {"models": ("a", "b", "c")},
+    ],
+)
+def test_a_grid_stays_the_same_sweep(change: dict[str, Any]) -> None:
+    """What a cell's own id holds, or nothing does, is no part of the sweep's."""
+    assert sweep_id_of(Suite.model_validate(GRID.model_dump() | change)) == sweep_id_of(GRID)
+
+
+def test_models_of_one_name_are_refused() -> None:
+    """In one sweep their figures could not be told apart."""
+    entry = Model(provider="openai", endpoint="http://h/v1", context_tokens=4096, served_name="big")
+    with pytest.raises(RegistryError, match=r"models\.b and models\.a are both called 'big'"):
+        check_names({"a": entry, "b": entry})
+    check_names({"a": entry, "b": entry.model_copy(update={"served_name": "small"})})
+
+
+def test_an_unfinished_cell_is_unfinished_on_its_way_back(catalog: storage.Catalog) -> None:
+    """Its budget's reason does not make it one that ended early."""
+    suite = Suite(policies=("cap",), concurrency=(2,), cap=2)
+    first, second = plan_of(suite), plan_of(suite.model_copy(update={"cap": 4}))
+    enter_plan(first, catalog)
+    with catalog.transaction() as connection:
+        spent = {"status": "incomplete", "reason": "the budget is spent"}
+        connection.execute(sa.update(cat.cells).values(spent))
+    for plan in (second, first):
+        enter_plan(plan, catalog)
+    rows = {row["cell_id"]: row["status"] for row in catalog.rows(sa.select(cat.cells))}
+    assert rows[first.cells[0].cell_id] == "incomplete"
+
+
+def test_what_others_are_compared_with_comes_first() -> None:
+    """With `stop_when_sure`, in every block, whatever the order."""
+    for order in ("abba", "random"):
+        suite = Suite.model_validate(
+            {"policies": ("cap", "passthrough", "adaptive"), "concurrency": (2, 4, 8)}
+            | {"stop_when_sure": {}, "order": order, "repeats": 2}
+        )
+        orders = [cell.policy for cell in plan_of(suite).cells]
+        assert {orders[start] for start in range(0, len(orders), 3)} == {"cap"}
+
+
+async def test_a_finished_cell_is_finished_on_its_way_back(sweep: Sweep) -> None:
+    """Nothing of it is missing, so nothing of it is run again."""
+    suite = Suite(policies=("cap",), concurrency=(2,), cap=2)
+    first, second = plan_of(suite), plan_of(suite.model_copy(update={"cap": 4}))
+    await sweep.run(first, sweep.enter(first))
+    for plan in (second, first):
+        enter_plan(plan, sweep.catalog)
+    rows = {row["cell_id"]: row["status"] for row in sweep.catalog.rows(sa.select(cat.cells))}
+    assert rows[first.cells[0].cell_id] == "finished"

@@ -1,0 +1,109 @@
+"""How sessions start: due times of open loops, traces, ramps, and what is refused."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tutti.tasks.sweeps.spec.load import (
+    CROWD,
+    Load,
+    due_times,
+    ramp_starts,
+    read_trace,
+    sessions_of,
+)
+from tutti.tasks.sweeps.spec.suite import SuiteError
+
+
+def test_a_closed_loop_has_no_due_times() -> None:
+    """A session starts when the one before it has ended; all of them at once."""
+    assert due_times(Load(), 4, 100, seed=0) is None
+    assert ramp_starts(Load(), 4) == [0.0] * 4
+
+
+def test_a_ramp_starts_its_sessions_one_at_a_time() -> None:
+    """Evenly over its seconds."""
+    assert ramp_starts(Load(kind="ramp", over_s=8), 4) == [0, 2, 4, 6]
+
+
+def test_poisson_arrivals_are_of_the_level() -> None:
+    """Level / session_s a second on average, with the spread of a Poisson process, by the seed."""
+    load = Load(kind="poisson", session_s=2.0)
+    due = due_times(load, 8, 20_000, seed=1)
+    assert due is not None and list(due) == sorted(due)
+    gaps = [b - a for a, b in pairwise(due)]
+    mean = fmean(gaps)
+    assert mean == pytest.approx(2.0 / 8, rel=0.03)
+    assert fmean((gap - mean) ** 2 for gap in gaps) == pytest.approx(mean**2, rel=0.1)
+    assert due == due_times(load, 8, 20_000, seed=1) != due_times(load, 8, 20_000, seed=2)
+    assert sessions_of(load, 8) == CROWD * 8
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40), st.floats(0.1, 10), st.integers(1, 40))
+def test_a_trace_keeps_its_gaps(
+    tmp_path_factory: pytest.TempPathFactory, at: list[float], speed: float, count: int
+) -> None:
+    """Whatever its order and origin: the gaps, so many times as fast; too short is an error."""
+    path = tmp_path_factory.mktemp("trace") / "t.jsonl"
+    path.write_text("\n".join(json.dumps({"at": each}) for each in at))
+    load = Load(kind="trace", file=path, speed=speed)
+    if count > len(at):
+        with pytest.raises(SuiteError, match=f"{len(at)} arrivals for {count} samples"):
+            due_times(load, 2, count, seed=0)
+        return
+    found = due_times(load, 2, count, seed=0)
+    rising = sorted(at)
+    assert found == pytest.approx([(each - rising[0]) / speed for each in rising[:count]])
+
+
+@pytest.mark.parametrize("line", ['{"when": 3}', "soon", "[1]", '{"at": null}'])
+def test_a_bad_line_of_a_trace_is_named(tmp_path: Path, line: str) -> None:
+    """File, line and value."""
+    path = tmp_path / "t.jsonl"
+    path.write_text(f"1.5\n{line}\n")
+    with pytest.raises(SuiteError, match="entry 2") as failure:
+        read_trace(path)
+    assert str(path) in str(failure.value) and line in str(failure.value)
+
+
+def test_a_trace_may_be_a_list(tmp_path: Path) -> None:
+    """As `tutti sql --format json` writes it."""
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps([{"at": 12.5}, {"at": 10.0}]))
+    assert read_trace(path) == [0.0, 2.5]
+    path.write_text("[1, 2")
+    with pytest.raises(SuiteError, match=r"t\.json"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "poisson"},
+        {"kind": "ramp"},
+        {"kind": "trace"},
+        {"kind": "closed", "over_s": 3},
+        {"kind": "ramp", "over_s": 3, "session_s": 1},
+        {"kind": "poisson", "session_s": 1, "speed": 2},
+        {"kind": "ramp", "over_s": 0},
+    ],
+)
+def test_a_load_has_what_its_kind_needs_and_nothing_else(wrong: dict[str, object]) -> None:
+    """A key that would be ignored is a mistake."""
+    with pytest.raises(ValidationError):
+        Load.model_validate(wrong)
+
+
+def test_a_trace_is_known_by_what_it_says(tmp_path: Path) -> None:
+    """A copy elsewhere is the same load; another arrival is another."""
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    for path, text in zip(paths, ("0\n1", "5\n6", "0\n2"), strict=True):
+        path.write_text(text)
+    contents = [Load(kind="trace", file=path).content for path in paths]
+    assert contents[0] == contents[1] != contents[2]

@@ -30,8 +30,8 @@ from tutti.storage import Catalog, artifact_id, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.project import PROJECT
 from tutti.tasks.scoring import SCORERS
-from tutti.tasks.sweeps.plan.outlook import outlook
 from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, enter_plan, finished_samples, make_plan
+from tutti.tasks.sweeps.plan.preview import outlook
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.task_set import read_set
 from tutti.tasks.sweeps.run.early_stop import missing_cells

@@ -46,12 +46,12 @@ def exit_code_of(error: Exception) -> int | None:
     from pydantic import ValidationError
 
     from tutti.storage import StoreError
-    from tutti.tasks.agents.tools import ToolUnavailable
+    from tutti.tasks.agents import ToolUnavailable
     from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
     from tutti.tasks.sandbox import SandboxUnavailable
-    from tutti.tasks.serving.errors import PriceError, RegistryError, ServingError
-    from tutti.tasks.sweeps.spec.suite import SuiteError
-    from tutti.tasks.training.stage import TrainingFailed
+    from tutti.tasks.serving import PriceError, RegistryError, ServingError
+    from tutti.tasks.sweeps.spec import SuiteError
+    from tutti.tasks.training import TrainingFailed
 
     if isinstance(error, RegistryError | PriceError | SuiteError | UsageError | ValidationError):
         return BAD_USAGE

@@ -14,12 +14,11 @@ from rich.table import Table
 from tutti.cli.failures import UsageError
 from tutti.storage import Catalog, open_catalog, query
 from tutti.storage import catalog as cat
-from tutti.tasks.progress.stage import StageLog
-from tutti.tasks.retrieval.corpus import load_stdlib_corpus
-from tutti.tasks.retrieval.index import build_index, read_manifest
-from tutti.tasks.sweeps.plan.library import make_tasks, open_library
-from tutti.tasks.sweeps.run.bench import open_bench
-from tutti.tasks.synthesis.generate import TaskRequest
+from tutti.tasks.progress import StageLog
+from tutti.tasks.retrieval import build_index, load_stdlib_corpus, read_manifest
+from tutti.tasks.sweeps.plan import make_tasks, open_library
+from tutti.tasks.sweeps.run import open_bench
+from tutti.tasks.synthesis import TaskRequest
 
 
 def synthesize_tasks(

@@ -13,17 +13,14 @@ from prefect import flow
 
 from tutti.flows.demo_plan import NEW_FAMILY, TUNED, DemoParameters, closing_words, demo_suites
 from tutti.storage import Catalog, open_catalog
-from tutti.tasks.progress.display import StageProgress
-from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.progress import StageLog, StageProgress
 from tutti.tasks.project import MODELS
-from tutti.tasks.reporting.publish import publish_report
+from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import recorded_run
-from tutti.tasks.sweeps.plan.library import make_tasks, open_library
-from tutti.tasks.sweeps.plan.task_set import made_tasks
-from tutti.tasks.sweeps.run.bench import Bench, open_bench
-from tutti.tasks.sweeps.run.cells import Adapter, run_sweep
-from tutti.tasks.synthesis.generate import read_conversations
-from tutti.tasks.training.stage import finetune, write_training_set
+from tutti.tasks.sweeps.plan import made_tasks, make_tasks, open_library
+from tutti.tasks.sweeps.run import Adapter, Bench, open_bench, run_sweep
+from tutti.tasks.synthesis import read_conversations
+from tutti.tasks.training import finetune, write_training_set
 
 
 @flow(name="demo")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.tasks.progress.stage import StageLog
-from tutti.tasks.sweeps.spec.suite import Suite
-from tutti.tasks.synthesis.generate import POCKET_FAMILIES, TaskRequest
+from tutti.tasks.progress import StageLog
+from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.synthesis import POCKET_FAMILIES, TaskRequest
 
 NEW_FAMILY = "last_parameter"
 TUNED = "pocket-tuned"

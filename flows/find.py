@@ -18,20 +18,25 @@ from rich.table import Table
 
 from tutti.flows.sweep import DEFAULT_SUITE
 from tutti.storage import Catalog, connect, open_catalog
-from tutti.tasks.progress.stage import StageLog, in_flow_run
+from tutti.tasks.progress import StageLog, in_flow_run
 from tutti.tasks.project import MODELS
 from tutti.tasks.runs import recorded_run
-from tutti.tasks.sweeps.errors import SuiteError
-from tutti.tasks.sweeps.plan.library import library_of, task_set_of
-from tutti.tasks.sweeps.plan.roles import other_models
-from tutti.tasks.sweeps.plan.task_set import TaskSet
-from tutti.tasks.sweeps.run.bench import Bench, open_bench
-from tutti.tasks.sweeps.run.budget import Spending
-from tutti.tasks.sweeps.run.cells import run_sweep
-from tutti.tasks.sweeps.search.outcome import Found, content_of, find_highest, lines_of, table_of
-from tutti.tasks.sweeps.search.probe import never_run, probe_suite, read_probe
-from tutti.tasks.sweeps.search.search import Objectives, Probe
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.sweeps import SuiteError
+from tutti.tasks.sweeps.plan import TaskSet, library_of, other_models, task_set_of
+from tutti.tasks.sweeps.run import Bench, Spending, open_bench, run_sweep
+from tutti.tasks.sweeps.search import (
+    Found,
+    Objectives,
+    Probe,
+    content_of,
+    find_highest,
+    lines_of,
+    never_run,
+    probe_suite,
+    read_probe,
+    table_of,
+)
+from tutti.tasks.sweeps.spec import Suite
 
 DEFAULT_OBJECTIVES = Objectives()
 
@@ -64,15 +69,9 @@ async def find_concurrency(
         with recorded_run(catalog, "find-concurrency", parameters) as run_id:
             async with library_of((suite,), catalog, log) as library:
                 task_set = await task_set_of(suite, library, catalog, log)
-                others = other_models(suite)
+                others, engines = other_models(suite), suite.engines
                 async with open_bench(
-                    suite.model,
-                    models,
-                    library,
-                    catalog,
-                    log,
-                    others=others,
-                    engines=suite.engines,
+                    suite.model, models, library, catalog, log, None, others, engines
                 ) as bench:
                     spending = Spending(suite.budget)
                     levels = _Levels(suite, task_set, bench, catalog, run_id, log, spending)

@@ -10,8 +10,7 @@ from pydantic import BaseModel, Field
 
 from tutti.storage import open_catalog
 from tutti.storage.maintenance import compact, expire, verify
-from tutti.tasks.progress.display import StageProgress
-from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.progress import StageLog, StageProgress
 
 
 class MaintenanceParameters(BaseModel, frozen=True):

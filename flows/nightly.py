@@ -12,18 +12,28 @@ from prefect import flow
 
 from tutti.flows.sweep import measure
 from tutti.storage import Catalog, open_catalog
-from tutti.tasks.nights import record as night_record
-from tutti.tasks.nights.due import nights_due
-from tutti.tasks.nights.notify import ended, planned_for, tell
-from tutti.tasks.nights.page import night_dict
-from tutti.tasks.nights.spec import Night, NightFile, read_night
-from tutti.tasks.nights.stages import NightBudget, measure_stages
-from tutti.tasks.nights.verdict import judge_night
-from tutti.tasks.progress.stage import StageLog, in_flow_run
+from tutti.tasks.nights import (
+    Night,
+    NightBudget,
+    NightFile,
+    begin_night,
+    ended,
+    enter_night,
+    judge_night,
+    last_accepted_night,
+    measure_stages,
+    night_dict,
+    night_records,
+    nights_due,
+    planned_for,
+    read_night,
+    tell,
+)
+from tutti.tasks.progress import StageLog, in_flow_run
 from tutti.tasks.project import MODELS, SUITES
-from tutti.tasks.reporting.publish import publish_report
+from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import recorded_run
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.sweeps.spec import Suite
 
 
 @flow(name="nightly")
@@ -44,7 +54,7 @@ async def nightly(
     parameters: dict[str, Any] = {"suite_file": str(suite_file), "models": str(models)}
     parameters |= {"night": None if night is None else night.isoformat()}
     with open_catalog() as catalog, recorded_run(catalog, "nightly", parameters) as run_id:
-        known = night_record.records(catalog, file.name)
+        known = night_records(catalog, file.name)
         due = nights_due(file, known, planned_for(), datetime.now(UTC), night)
         budget = NightBudget(file.budget, catalog, run_id)
         for each in due.nights:
@@ -69,10 +79,10 @@ async def _measured(
 
     for note in notes:
         log.console.print(f"[yellow]{note}[/]", soft_wrap=True)
-    night_record.begin(catalog, night)
-    before = night_record.last_accepted(catalog, night)
+    begin_night(catalog, night)
+    before = last_accepted_night(catalog, night)
     results = await measure_stages(file, night, before, catalog, budget, run)
-    record = night_record.enter(catalog, judge_night(night, results, before))
+    record = enter_night(catalog, judge_night(night, results, before))
     if record.sweeps:
         await publish_report(list(record.sweeps.values()), f"Night {night.label}", catalog, log)
     await tell(record, results, notes, log)

@@ -9,20 +9,14 @@ from pathlib import Path
 from prefect import flow
 
 from tutti.storage import Catalog, open_catalog
-from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.progress import StageLog
 from tutti.tasks.project import MODELS
-from tutti.tasks.reporting.publish import publish_report
+from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import recorded_run
 from tutti.tasks.serving import pick_models
-from tutti.tasks.sweeps.plan.library import library_of, task_set_of
-from tutti.tasks.sweeps.plan.roles import other_models
-from tutti.tasks.sweeps.run.bench import open_bench
-from tutti.tasks.sweeps.run.budget import Spending
-from tutti.tasks.sweeps.run.cells import run_sweep
-from tutti.tasks.sweeps.run.engines import check_names
-from tutti.tasks.sweeps.run.windows import enter_windows
-from tutti.tasks.sweeps.spec.grid import parts
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.sweeps.plan import library_of, other_models, task_set_of
+from tutti.tasks.sweeps.run import Spending, check_names, enter_windows, open_bench, run_sweep
+from tutti.tasks.sweeps.spec import Suite, parts
 
 DEFAULT_SUITE = Suite(name="eval", concurrency=(2, 8))
 

@@ -13,19 +13,16 @@ from prefect import flow
 from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import Catalog, connect, open_catalog
-from tutti.tasks.progress.display import StageProgress
-from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.progress import StageLog, StageProgress
 from tutti.tasks.project import MODELS, PROJECT
 from tutti.tasks.reporting import FamilyScore, family_scores, family_table
 from tutti.tasks.runs import code_version, describe_machine, recorded_run
 from tutti.tasks.scoring.statistics import wilson
 from tutti.tasks.serving import RegistryError, pick_model
-from tutti.tasks.sweeps.plan.library import make_tasks, open_library
-from tutti.tasks.sweeps.plan.task_set import made_tasks
-from tutti.tasks.sweeps.run.bench import open_bench
-from tutti.tasks.sweeps.run.cells import run_sweep
-from tutti.tasks.sweeps.spec.suite import Suite
-from tutti.tasks.training.pocket.build import POCKET_TASKS, train_pocket
+from tutti.tasks.sweeps.plan import made_tasks, make_tasks, open_library
+from tutti.tasks.sweeps.run import open_bench, run_sweep
+from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.training.pocket import POCKET_TASKS, train_pocket
 
 POCKET = PROJECT / "assets" / "pocket"
 

@@ -5,74 +5,47 @@ Names are loaded when first used: ids alone need neither DuckDB nor SQLAlchemy, 
 environment, which has neither, uses them too.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.storage.buffered import BufferedWriter
-    from tutti.storage.catalog import Catalog, open_catalog
-    from tutti.storage.errors import (
-        CatalogMissing,
-        LeaseLost,
-        PartDamaged,
-        RowRefused,
-        StoreBusy,
-        StoreError,
-        StoreFull,
-    )
-    from tutti.storage.home import Home, current_home, home_at
-    from tutti.storage.leases import Holder, Lease, held, holder_of
-    from tutti.storage.lineage import artifact_id, content_hash
-    from tutti.storage.views import connect, query
-    from tutti.storage.writer import commit
+    from tutti.storage.batch import Row as Row
+    from tutti.storage.buffered import BufferedWriter as BufferedWriter
+    from tutti.storage.catalog import Catalog as Catalog
+    from tutti.storage.catalog import open_catalog as open_catalog
+    from tutti.storage.clock import aware as aware
+    from tutti.storage.clock import now as now
+    from tutti.storage.conversation import Conversation as Conversation
+    from tutti.storage.conversation import Message as Message
+    from tutti.storage.conversation import spans_of as spans_of
+    from tutti.storage.encode import storable as storable
+    from tutti.storage.errors import CatalogMissing as CatalogMissing
+    from tutti.storage.errors import LeaseLost as LeaseLost
+    from tutti.storage.errors import PartDamaged as PartDamaged
+    from tutti.storage.errors import RowRefused as RowRefused
+    from tutti.storage.errors import StoreBusy as StoreBusy
+    from tutti.storage.errors import StoreError as StoreError
+    from tutti.storage.errors import StoreFull as StoreFull
+    from tutti.storage.home import Home as Home
+    from tutti.storage.home import current_home as current_home
+    from tutti.storage.home import home_at as home_at
+    from tutti.storage.leases import Holder as Holder
+    from tutti.storage.leases import Lease as Lease
+    from tutti.storage.leases import check_lease as check_lease
+    from tutti.storage.leases import held as held
+    from tutti.storage.leases import holder_of as holder_of
+    from tutti.storage.leases import start_ticks as start_ticks
+    from tutti.storage.leases import this_host as this_host
+    from tutti.storage.lineage import artifact_id as artifact_id
+    from tutti.storage.lineage import content_hash as content_hash
+    from tutti.storage.lineage_graph import RENDERINGS as RENDERINGS
+    from tutti.storage.lineage_graph import Direction as Direction
+    from tutti.storage.lineage_graph import Graph as Graph
+    from tutti.storage.lineage_graph import walk as walk
+    from tutti.storage.views import connect as connect
+    from tutti.storage.views import query as query
+    from tutti.storage.writer import commit as commit
+    from tutti.storage.writer import end_attempts as end_attempts
 
-_HOMES = {
-    "buffered": ("BufferedWriter",),
-    "catalog": ("Catalog", "open_catalog"),
-    "errors": (
-        "CatalogMissing",
-        "LeaseLost",
-        "PartDamaged",
-        "RowRefused",
-        "StoreBusy",
-        "StoreError",
-        "StoreFull",
-    ),
-    "home": ("Home", "current_home", "home_at"),
-    "leases": ("Holder", "Lease", "held", "holder_of"),
-    "lineage": ("artifact_id", "content_hash"),
-    "views": ("connect", "query"),
-    "writer": ("commit",),
-}
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "BufferedWriter",
-    "Catalog",
-    "CatalogMissing",
-    "Holder",
-    "Home",
-    "Lease",
-    "LeaseLost",
-    "PartDamaged",
-    "RowRefused",
-    "StoreBusy",
-    "StoreError",
-    "StoreFull",
-    "artifact_id",
-    "commit",
-    "connect",
-    "content_hash",
-    "current_home",
-    "held",
-    "holder_of",
-    "home_at",
-    "open_catalog",
-    "query",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'storage' has no attribute {name!r}")
-    return getattr(import_module(f"tutti.storage.{_MODULE_OF[name]}"), name)
+__getattr__ = lazy(__name__, __file__)

@@ -15,6 +15,10 @@ PACKAGES = ("cli", "flows", "tasks", "storage", "bench")
 MAX_FILE_LINES = 400
 MAX_FLOW_LINES = 130  # a flow is a table of contents
 MAX_FUNCTION_LINES = 60
+KERNEL = ("tutti.tasks.config", "tutti.tasks.runs", "tutti.tasks.project", "tutti.face")
+"""Modules without a stage, which every stage may import."""
+STAGED = ("tutti.tasks.sweeps",)
+"""Stages whose folders are stages of their own to each other."""
 FORBIDDEN_IMPORTS = {
     "storage": ("tasks", "flows", "cli"),
     "tasks": ("flows", "cli"),
@@ -37,11 +41,11 @@ def offences(root: Path = ROOT) -> Iterator[Offence]:
         for path in sorted((root / package).rglob("*.py")):
             name = path.relative_to(root).as_posix()
             text = path.read_text()
-            for line, rule, what in _of_module(package, name, text):
+            for line, rule, what in _of_module(root, package, name, text):
                 yield name, line, rule, what
 
 
-def _of_module(package: str, name: str, text: str) -> Iterator[tuple[int, str, str]]:
+def _of_module(root: Path, package: str, name: str, text: str) -> Iterator[tuple[int, str, str]]:
     lines = len(text.splitlines())
     limit = MAX_FLOW_LINES if package == "flows" else MAX_FILE_LINES
     if lines > limit:
@@ -54,6 +58,7 @@ def _of_module(package: str, name: str, text: str) -> Iterator[tuple[int, str, s
             yield from _of_function(node)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             yield from _of_import(package, node)
+            yield from _past_the_face(root, name, node)
         elif isinstance(node, ast.ExceptHandler):
             yield from _of_handler(node)
 
@@ -72,6 +77,32 @@ def _of_import(package: str, node: ast.Import | ast.ImportFrom) -> Iterator[tupl
     for name in names:
         if name.removeprefix("tutti.").split(".")[0] in FORBIDDEN_IMPORTS[package]:
             yield node.lineno, "import direction", f"{package} must not import {name}"
+
+
+def stage_of(module: str) -> str:
+    """The stage that a module of ours belongs to: ``tutti.tasks.agents``, ``tutti.storage``."""
+    parts = module.split(".")
+    stage = ".".join(parts[:3] if parts[1:2] == ["tasks"] else parts[:2])
+    return ".".join(parts[:4]) if stage in STAGED else stage
+
+
+def _past_the_face(
+    root: Path, file: str, node: ast.Import | ast.ImportFrom
+) -> Iterator[tuple[int, str, str]]:
+    """Imports of another stage's insides: what is imported from must be a package."""
+    if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("tutti."):
+        return
+    module = node.module or ""
+    own = "tutti." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    inside = not (root / module.removeprefix("tutti.").replace(".", "/")).is_dir()
+    exempt = (
+        module in KERNEL
+        or module.startswith(own + ".")
+        or file.startswith("bench/")
+        or module.startswith("tutti.flows.")
+    )
+    if inside and not exempt and stage_of(module) != stage_of(own):
+        yield node.lineno, "face", f"{module} is another stage's: import from its package"
 
 
 def _of_handler(node: ast.ExceptHandler) -> Iterator[tuple[int, str, str]]:

@@ -12,7 +12,7 @@ from tutti.cli.failures import UsageError, guarded
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from tutti.tasks.sweeps.judge.compare import Compared, Side
+    from tutti.tasks.sweeps.judge import Compared, Side
 
 INCONCLUSIVE = 3  # the exit code
 
@@ -50,7 +50,7 @@ def compare(
 
     def work() -> bool:
         from tutti import storage
-        from tutti.tasks.sweeps.judge.compare import compare_sides, find_pair
+        from tutti.tasks.sweeps.judge import compare_sides, find_pair
 
         with storage.connect() as connection:
             sides = find_pair(connection, a, b)

@@ -11,7 +11,7 @@ from tutti.cli.failures import UsageError, guarded
 from tutti.cli.judge.compare import INCONCLUSIVE, interval, known, number
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.judge.gates import Outcome
+    from tutti.tasks.sweeps.judge import Outcome
 
 
 def register(app: typer.Typer) -> None:
@@ -45,8 +45,7 @@ def gate(
         if file is None or not sweep:
             raise UsageError("name a file of gates and a sweep; or a night: --accept NIGHT --why")
         from tutti import storage
-        from tutti.tasks.sweeps.judge.compare import find_pair
-        from tutti.tasks.sweeps.judge.gates import check_gates, enter_verdicts, read_gates
+        from tutti.tasks.sweeps.judge import check_gates, enter_verdicts, find_pair, read_gates
 
         asked = read_gates(file)
         with storage.open_catalog() as catalog:
@@ -72,10 +71,10 @@ def gate(
 
 def _accept(night: str, why: str, as_json: bool) -> None:
     from tutti.storage import open_catalog
-    from tutti.tasks.nights import record as night_record
+    from tutti.tasks.nights import accept_night
 
     with open_catalog() as catalog:
-        record = night_record.accept(catalog, night, why)
+        record = accept_night(catalog, night, why)
     if as_json:
         typer.echo(json.dumps({"night": night, "accepted": record.accepted}))
     else:

@@ -11,9 +11,8 @@ from tutti.cli.failures import guarded
 from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
-    from tutti.tasks.scoring.statistics.intervals import Interval
-    from tutti.tasks.sweeps.judge.labels import Labelled
-    from tutti.tasks.sweeps.judge.rescore import Rescored
+    from tutti.tasks.scoring.statistics import Interval
+    from tutti.tasks.sweeps.judge import Labelled, Rescored
 
 SHOWN = 20  # flips that are printed
 
@@ -58,7 +57,7 @@ def score(
             if labels is None or scorer is not None or judge is not None:
                 found = _rescored(sweep_id, catalog, scorer, judge, models, as_json)
             if labels is not None:
-                from tutti.tasks.sweeps.judge.labels import compare_labels
+                from tutti.tasks.sweeps.judge import compare_labels
 
                 compared = compare_labels(sweep_id, labels, catalog)
         typer.echo(_as_json(found, compared) if as_json else _as_text(found, compared))
@@ -72,7 +71,7 @@ def _rescored(
     from rich.console import Console
     from rich.progress import Progress
 
-    from tutti.tasks.sweeps.judge.score import score_sweep
+    from tutti.tasks.sweeps.judge import score_sweep
 
     with Progress(transient=True, disable=quiet, console=Console(stderr=True)) as shown:
         bar = shown.add_task("scoring")

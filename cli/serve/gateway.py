@@ -21,10 +21,7 @@ from tutti.tasks.project import MODELS
 if TYPE_CHECKING:
     from tutti.storage import Catalog
     from tutti.tasks.serving import Engine, Model
-    from tutti.tasks.serving.gateway.access import Access
-    from tutti.tasks.serving.gateway.app import Gateway
-    from tutti.tasks.serving.gateway.endpoint import EndpointConfig
-    from tutti.tasks.serving.gateway.settings import Settings
+    from tutti.tasks.serving.gateway import Access, EndpointConfig, Gateway, Settings
 
 PORT = 8300
 GUIDE = """\
@@ -170,7 +167,7 @@ def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen
     from pydantic import ValidationError
 
     from tutti.tasks.serving import pick_models
-    from tutti.tasks.serving.gateway.command import read_engines
+    from tutti.tasks.serving.gateway import read_engines
 
     if not urls and not names:
         raise UsageError("name what to stand before: --engine URL, or --model NAME")
@@ -197,7 +194,7 @@ def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen
 
 def _endpoint(name: str, model: "Model", url: str, identity: str) -> "EndpointConfig":
     """A registry's model as the gateway takes it. Raises ValidationError."""
-    from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+    from tutti.tasks.serving.gateway import EndpointConfig
 
     outside = model.checkpoint is None  # what tutti starts is served under the registry's name
     served = (model.served_name if outside else None) or name
@@ -213,8 +210,7 @@ def _settings(
     record_tokens: bool,
 ) -> "Settings":
     """Raises UsageError, PriceError."""
-    from tutti.tasks.serving.gateway.command import read_policy, read_prices
-    from tutti.tasks.serving.gateway.settings import Settings
+    from tutti.tasks.serving.gateway import Settings, read_policy, read_prices
 
     try:
         options = read_policy(policy, option, limit)
@@ -236,7 +232,7 @@ def _access(
     endpoints: Sequence["EndpointConfig"],
 ) -> "Access":
     """Tokens and keys from the environment. Raises UsageError."""
-    from tutti.tasks.serving.gateway.access import Access
+    from tutti.tasks.serving.gateway import Access
 
     try:
         access = Access.of_environment(budget_usd, hosts)
@@ -291,8 +287,7 @@ def _run(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
 
 async def _serve(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
     from tutti.tasks.serving import GatewayFailed
-    from tutti.tasks.serving.gateway.app import Gateway
-    from tutti.tasks.serving.gateway.command import serve
+    from tutti.tasks.serving.gateway import Gateway, serve
 
     journal = catalog.home.root / "gateway" / f"programs-{plan.port}.jsonl"
     made = Gateway(catalog, plan.settings, plan.access, journal)

@@ -18,7 +18,7 @@ from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
     from tutti.tasks.serving import Model
-    from tutti.tasks.serving.wire.whole import Answer
+    from tutti.tasks.serving.wire import Answer
 
 ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # its own routes want one named
 
@@ -104,7 +104,7 @@ async def _check(entry: Entry, model: "Model") -> Entry:
 
     from tutti.cli.failures import message_of
     from tutti.tasks.serving import RegistryError, checkpoint_id
-    from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
+    from tutti.tasks.serving.gateway import Endpoint, EndpointConfig, ProbeFailed
 
     if model.endpoint is None:
         try:

@@ -15,10 +15,13 @@ import typer
 from tutti.cli.failures import UsageError, guarded
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.simulation.calibrate import Calibration, Residual
-    from tutti.tasks.serving.simulation.plan import SimulationPlan
-    from tutti.tasks.serving.simulation.replay import Replay
-    from tutti.tasks.serving.simulation.simulate import Progress
+    from tutti.tasks.serving.simulation import (
+        Calibration,
+        Progress,
+        Replay,
+        Residual,
+        SimulationPlan,
+    )
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 COLUMNS = (
@@ -92,9 +95,7 @@ def _run_cell(
     save: Path | None,
     as_json: bool,
 ) -> None:
-    from tutti.tasks.serving.simulation.calibrate import read_calibration
-    from tutti.tasks.serving.simulation.recording import load_recording
-    from tutti.tasks.serving.simulation.replay import replay
+    from tutti.tasks.serving.simulation import load_recording, read_calibration, replay
 
     known = None if calibration is None else read_calibration(calibration)
     found = replay(load_recording(cell), policies, **sizes, calibration=known)
@@ -109,7 +110,7 @@ def _run_cell(
 def _run_plan(
     path: Path, policies: Sequence[str], sizes: dict[str, int | None], as_json: bool
 ) -> None:
-    from tutti.tasks.serving.simulation.plan import SimulationPlan, read_plan
+    from tutti.tasks.serving.simulation import SimulationPlan, read_plan
 
     given = {name: value for name, value in sizes.items() if value is not None}
     if policies:

@@ -14,7 +14,7 @@ import yaml
 
 from tutti.cli.failures import UsageError
 from tutti.tasks.config import read_document
-from tutti.tasks.nights.spec import NightFile, read_night
+from tutti.tasks.nights import NightFile, read_night
 
 NIGHTLY = "nightly"
 BLOCK = "TUTTI_NOTIFY_BLOCK"

@@ -236,7 +236,7 @@ def look_checkpoint(place: Place) -> Finding:
 def look_registry(place: Place) -> Finding:
     """The model registry parses and names a model."""
     from tutti.tasks.config import read_document
-    from tutti.tasks.serving.errors import RegistryError
+    from tutti.tasks.serving import RegistryError
 
     path = place.project / "deployments" / "models.yaml"
     try:

@@ -47,7 +47,7 @@ def prefect_server(catalog: Catalog) -> Iterator[str]:
     if given:
         yield given
         return
-    from tutti.tasks.serving.process import Child, answers, claim_port
+    from tutti.tasks.serving import Child, answers, claim_port
 
     port = claim_port(None)
     url = f"http://127.0.0.1:{port}/api"

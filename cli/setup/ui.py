@@ -27,7 +27,7 @@ from tutti.cli.setup.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
 from tutti.storage import Catalog, StoreError, open_catalog
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import Child, PortTaken, ServingError, claim_port
-from tutti.tasks.sweeps.errors import SuiteError
+from tutti.tasks.sweeps import SuiteError
 
 PORT = 4200  # the next one is the reports': a browser opens no file:// link on Prefect's pages
 POOLS = {"cpu": 1, "gpu": 1}  # flow runs at once: two sweeps would measure each other

@@ -20,8 +20,7 @@ from tutti.cli.store import summaries
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
-    from tutti.storage.exchange import Imported, Trial
-    from tutti.storage.exchange.load import Report
+    from tutti.storage.exchange import Imported, Report, Trial
 
 LISTED = 20  # problems on the terminal; --json gives as many as the loader keeps
 VIEW_PORT = 7575  # inspect view's own
@@ -67,7 +66,7 @@ def import_(
 
     def work() -> int:
         from tutti.storage import open_catalog
-        from tutti.storage.exchange.load import Report
+        from tutti.storage.exchange import Report
 
         jobs = _jobs(what)
         total = Report()
@@ -148,7 +147,7 @@ def view(
 
     def work() -> None:
         from tutti.storage import content_hash, open_catalog
-        from tutti.storage.exchange.inspect.read import require_inspect
+        from tutti.storage.exchange.inspect import require_inspect
         from tutti.tasks.serving import claim_port
 
         require_inspect()
@@ -183,8 +182,7 @@ def _jobs(what: list[str]) -> list[tuple[str, Path]]:
 
 
 def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "Report":
-    from tutti.storage.exchange import IMPORTERS
-    from tutti.storage.exchange.load import load
+    from tutti.storage.exchange import IMPORTERS, load
     from tutti.tasks.runs import code_version, describe_machine
 
     about = {"machine": json.dumps(describe_machine()), "code_version": code_version()}
@@ -218,7 +216,7 @@ def _with_progress(
 
 
 def _add(total: "Report", one: "Report") -> None:
-    from tutti.storage.exchange.load import LISTED_PROBLEMS
+    from tutti.storage.exchange import LISTED_PROBLEMS
 
     total.taken, total.there = total.taken + one.taken, total.there + one.there
     total.records += one.records
@@ -268,7 +266,7 @@ def _export(
     """The files written, and how many attempts are in them."""
     from tutti.storage import connect
     from tutti.storage.exchange import export as write
-    from tutti.storage.exchange.stored import stored_trials
+    from tutti.storage.exchange import stored_trials
 
     count = 0
 
@@ -337,8 +335,7 @@ def _clear(folder: Path) -> None:
 
 def _serve(catalog: "Catalog", folder: Path, host: str, port: int, words: str) -> None:
     """Run `inspect view` until a signal. Raises ServingError when it ends by itself."""
-    from tutti.tasks.serving import Child
-    from tutti.tasks.serving.process import answers
+    from tutti.tasks.serving import Child, answers
 
     command = [sys.executable, "-m", "inspect_ai", "view", "start", "--log-dir", str(folder)]
     # Its own files would go to the user's home; nothing is written outside of ours.

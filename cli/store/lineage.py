@@ -16,8 +16,7 @@ import typer
 from tutti.cli.failures import guarded
 
 if TYPE_CHECKING:
-    from tutti.storage import Catalog
-    from tutti.storage.lineage_graph import Direction, Graph
+    from tutti.storage import Catalog, Direction, Graph
 
 MAX_CANDIDATES = 10
 PICTURES = (".svg", ".png", ".pdf")
@@ -58,8 +57,7 @@ def lineage(
     """Show what an artifact was made from, and what was made from it."""
 
     def work() -> None:
-        from tutti.storage import open_catalog
-        from tutti.storage.lineage_graph import walk
+        from tutti.storage import open_catalog, walk
 
         direction: Direction = "both" if up == down else "up" if up else "down"
         with open_catalog() as catalog:
@@ -131,7 +129,7 @@ def _form(drawing: str | None, as_json: bool, out: Path | None) -> str:
 
 
 def _drawn(graph: "Graph", form: str) -> str:
-    from tutti.storage.lineage_graph import RENDERINGS
+    from tutti.storage import RENDERINGS
 
     if form == "json":
         return json.dumps(graph.as_json(), ensure_ascii=False) + "\n"

@@ -25,7 +25,7 @@ def write_summaries(
     """
     from tutti.storage import catalog as cat
     from tutti.storage import connect
-    from tutti.storage.exchange.thunderagent.summary import (
+    from tutti.storage.exchange.thunderagent import (
         Files,
         combined_summary,
         over,

@@ -51,8 +51,7 @@ def cancel(
 def _end(catalog: "Catalog", sweep_id: str, finish: bool) -> int:
     """Interrupt the sweep's process and wait until it has let go. Raises UsageError, StoreBusy."""
     from tutti.cli.sweep.paused import paused_at, set_paused
-    from tutti.storage import holder_of
-    from tutti.storage.clock import now
+    from tutti.storage import holder_of, now
 
     holder = holder_of(catalog, sweep_id)
     if holder is None:

@@ -10,7 +10,7 @@ from tutti.cli.flow import run_flow
 from tutti.cli.judge.compare import INCONCLUSIVE
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.spec.suite import Suite
+    from tutti.tasks.sweeps.spec import Suite
 
 
 def run_find(
@@ -23,7 +23,7 @@ def run_find(
     sweep does.
     """
     from tutti.flows.find import find_concurrency
-    from tutti.tasks.sweeps.search.search import Objectives
+    from tutti.tasks.sweeps.search import Objectives
 
     objectives = Objectives(**{name: value for name, value in asked.items() if value is not None})
     found = run_flow(find_concurrency, prefect, as_json, suite, objectives, models)

@@ -26,8 +26,7 @@ def pause(sweep: Sweep = "", as_json: AsJson = False) -> None:
     def work() -> None:
         from tutti.cli.local import find_sweep
         from tutti.cli.sweep.paused import paused_at, running, set_paused
-        from tutti.storage import holder_of, open_catalog
-        from tutti.storage.clock import now
+        from tutti.storage import holder_of, now, open_catalog
 
         with open_catalog() as catalog:
             found = find_sweep(catalog, sweep)

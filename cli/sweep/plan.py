@@ -12,7 +12,7 @@ from tutti.cli.sweep import suites
 from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.plan.estimate import Outlook
+    from tutti.tasks.sweeps.plan import Outlook
 
 
 def register(sweep_app: typer.Typer) -> None:
@@ -36,7 +36,7 @@ def plan(
     """Print what a sweep would reuse, score again or run, and an estimate; start nothing."""
 
     def work() -> None:
-        from tutti.tasks.sweeps.plan.outlook import outlook
+        from tutti.tasks.sweeps.plan import outlook
 
         chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
         chosen |= {"judge": judge, "user": user, "agent": agent}
@@ -81,7 +81,7 @@ def _show(found: "Outlook") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tutti.tasks.sweeps.plan.estimate import detectable_words
+    from tutti.tasks.sweeps.plan import detectable_words
 
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)

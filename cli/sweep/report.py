@@ -54,8 +54,8 @@ def _write(sweep: str, compare: tuple[str, str], out: Path | None, figures: bool
     from tutti.cli.failures import UsageError
     from tutti.cli.local import find_sweep
     from tutti.storage import open_catalog
-    from tutti.tasks.progress.stage import StageLog
-    from tutti.tasks.reporting.publish import publish_comparison, publish_report
+    from tutti.tasks.progress import StageLog
+    from tutti.tasks.reporting import publish_comparison, publish_report
 
     if sweep and any(compare):
         raise UsageError("give a sweep or --compare A B, not both")

@@ -14,7 +14,7 @@ from tutti.cli.sweep import suites
 from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.spec.suite import Suite
+    from tutti.tasks.sweeps.spec import Suite
 
 
 def register(sweep_app: typer.Typer) -> None:
@@ -84,7 +84,7 @@ def run(
 
 
 def _within(suite: "Suite", budget: dict[str, float]) -> "Suite":
-    from tutti.tasks.sweeps.spec.suite import with_fields
+    from tutti.tasks.sweeps.spec import with_fields
 
     return with_fields(suite, {"budget": suite.budget.model_dump() | budget} if budget else {})
 
@@ -107,8 +107,8 @@ def _night(path: Path, given: list[Any], night: datetime | None, how: _How) -> b
 
 def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: _How) -> bool:
     if how.dry_run:
-        from tutti.tasks.sweeps.plan.task_set import dry_run as shown
-        from tutti.tasks.sweeps.spec.grid import parts
+        from tutti.tasks.sweeps.plan import dry_run as shown
+        from tutti.tasks.sweeps.spec import parts
 
         for part in {each.benchmark: each for each in parts(wanted)}.values():
             typer.echo(shown(part))
@@ -121,7 +121,7 @@ def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: _How) -> bool:
 
 
 def _is_night(path: Path) -> bool:
-    from tutti.tasks.nights.spec import is_night
+    from tutti.tasks.nights import is_night
 
     return path.is_file() and is_night(path)
 
@@ -133,8 +133,8 @@ def _measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> boo
     from tutti.flows.sweep import eval_sweep
     from tutti.storage import catalog as cat
     from tutti.storage import open_catalog
-    from tutti.tasks.sweeps.plan.plan import A_A
-    from tutti.tasks.sweeps.spec.grid import parts
+    from tutti.tasks.sweeps.plan import A_A
+    from tutti.tasks.sweeps.spec import parts
 
     sweep_id = run_flow(eval_sweep, prefect, as_json, suite, models)
     cells = cat.cells.c

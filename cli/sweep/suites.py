@@ -11,7 +11,7 @@ from tutti.cli.failures import UsageError
 from tutti.tasks.project import SUITES
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.spec.suite import Suite
+    from tutti.tasks.sweeps.spec import Suite
 
 SuiteName = Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")]
 Source = Annotated[Path | None, typer.Option(help="the benchmark's data: a file or folder")]
@@ -46,7 +46,7 @@ Experts = Annotated[
 
 def suite_of(name: str, ids: str = "", experts: list[str] | None = None, **fields: Any) -> "Suite":
     """The suite `name` with the fields that are not None. Raises SuiteError, UsageError."""
-    from tutti.tasks.sweeps.spec.suite import read_suite, with_fields
+    from tutti.tasks.sweeps.spec import read_suite, with_fields
 
     fields["experts"] = None if experts is None else dict(map(_named, experts))
     fields["ids"] = tuple(each.strip() for each in ids.split(",")) if ids else None
@@ -59,7 +59,7 @@ def about(path: Path) -> Iterator[None]:
     from pydantic import ValidationError
 
     from tutti.tasks.benchmarks import BenchmarkError
-    from tutti.tasks.sweeps.spec.suite import SuiteError
+    from tutti.tasks.sweeps.spec import SuiteError
 
     try:
         yield

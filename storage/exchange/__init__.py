@@ -12,7 +12,9 @@ from fnmatch import fnmatch
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tutti.face import lazy
 from tutti.storage.errors import StoreError
 from tutti.storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
 
@@ -134,3 +136,12 @@ def export(format: str, trials: Iterator[Trial], folder: Path, force: bool = Fal
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror or error}") from error
     return targets
+
+
+if TYPE_CHECKING:
+    from tutti.storage.exchange.loader import LISTED_PROBLEMS as LISTED_PROBLEMS
+    from tutti.storage.exchange.loader import Report as Report
+    from tutti.storage.exchange.loader import load as load
+    from tutti.storage.exchange.stored import stored_trials as stored_trials
+
+__getattr__ = lazy(__name__, __file__)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.storage.clock import now
+from tutti.storage import now
 from tutti.tasks.agents.loop import Stop, Trajectory
 from tutti.tasks.scoring import Score
 

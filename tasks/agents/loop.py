@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from tutti.storage.clock import now
+from tutti.storage import now
 from tutti.tasks.agents.calls import Dialect, Read, read_calls
 from tutti.tasks.agents.context import Window
 from tutti.tasks.agents.ledger import Ledger

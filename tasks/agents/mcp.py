@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.storage.clock import now
+from tutti.storage import now
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from tutti.tasks.agents.described import as_text
 from tutti.tasks.agents.retry import CONNECTION, RETRY, Retry, asked_pause_s
 from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.serving import Answer, NoAnswer
-from tutti.tasks.synthesis.task import Oracle, Task, ToolUse
+from tutti.tasks.synthesis import Oracle, Task, ToolUse
 
 Message = dict[str, Any]
 TOO_LONG_STATUS = frozenset((400, 413, 422))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tutti.tasks.agents.loop import Agent
 from tutti.tasks.agents.model import Sampling
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving import Model
 
 
 def agent_of(model: Model, agent: Agent, max_tokens: int) -> Agent:

@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from tutti.storage.clock import now
+from tutti.storage import now
 from tutti.tasks.agents.retrieve import service_search
 from tutti.tasks.agents.tools import (
     REQUIRED_ARGUMENT,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from tutti.storage.clock import now
+from tutti.storage import now
 
 MALFORMED = "malformed_call"
 

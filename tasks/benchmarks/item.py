@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutti.storage.lineage import artifact_id
+from tutti.storage import artifact_id
 
 IMAGE = "image"
 """The field that holds an image's URL (``data:`` or ``https:``), which prompts carry as a part."""

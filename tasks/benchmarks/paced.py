@@ -14,15 +14,15 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tutti.storage.clock import now
-from tutti.tasks.agents.tools import ToolResult, refused
+from tutti.storage import now
+from tutti.tasks.agents import ToolResult, refused
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import World
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.agents import ChatModel
     from tutti.tasks.benchmarks.rows import Row
 
 DATA = Path(__file__).parent / "data" / "paced"

@@ -16,13 +16,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tutti.storage.lineage import artifact_id
+from tutti.storage import artifact_id
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.errors import BadPrompt
 from tutti.tasks.benchmarks.item import IMAGE, Item
 from tutti.tasks.benchmarks.rows import read_rows
 from tutti.tasks.config import read_document
-from tutti.tasks.retrieval.bm25 import WordIndex
+from tutti.tasks.retrieval import WordIndex
 
 FOLDER = Path(__file__).parent / "prompts"
 _PART = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}|[{}]")

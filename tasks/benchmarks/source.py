@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.storage.home import current_home
+from tutti.storage import current_home
 from tutti.tasks.benchmarks.errors import SourceMissing
 from tutti.tasks.benchmarks.rows import Row, read_rows
 

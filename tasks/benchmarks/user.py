@@ -7,12 +7,12 @@ device of its own), whose calls the agent never sees. It ends the conversation b
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents import ToolUnavailable
 from tutti.tasks.benchmarks.errors import BenchmarkError
 from tutti.tasks.benchmarks.world import Act, CallRefused, carry_out
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.agents import ChatModel
 
 DONE = "[DONE]"
 BEGIN = "(The conversation begins. Say the first thing.)"

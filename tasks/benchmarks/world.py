@@ -7,11 +7,11 @@ holds all that the attempt changes, and ends with it.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tutti.storage.clock import now
-from tutti.tasks.agents.tools import ToolResult, Tools, arguments_of, refused
+from tutti.storage import now
+from tutti.tasks.agents import ToolResult, Tools, arguments_of, refused
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.agents import ChatModel
     from tutti.tasks.benchmarks.item import Item
 
 

@@ -1,1 +1,27 @@
 """Night files: sweeps on a schedule, their verdicts, and who is notified."""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.nights.cron import check_cron as check_cron
+    from tutti.tasks.nights.due import nights_due as nights_due
+    from tutti.tasks.nights.notify import ended as ended
+    from tutti.tasks.nights.notify import planned_for as planned_for
+    from tutti.tasks.nights.notify import tell as tell
+    from tutti.tasks.nights.page import night_dict as night_dict
+    from tutti.tasks.nights.record import accept_night as accept_night
+    from tutti.tasks.nights.record import begin_night as begin_night
+    from tutti.tasks.nights.record import enter_night as enter_night
+    from tutti.tasks.nights.record import last_accepted_night as last_accepted_night
+    from tutti.tasks.nights.record import night_records as night_records
+    from tutti.tasks.nights.spec import Night as Night
+    from tutti.tasks.nights.spec import NightFile as NightFile
+    from tutti.tasks.nights.spec import is_night as is_night
+    from tutti.tasks.nights.spec import read_night as read_night
+    from tutti.tasks.nights.stages import NightBudget as NightBudget
+    from tutti.tasks.nights.stages import measure_stages as measure_stages
+    from tutti.tasks.nights.verdict import judge_night as judge_night
+
+__getattr__ = lazy(__name__, __file__)

@@ -13,7 +13,7 @@ from tutti.tasks.nights.page import night_page
 from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.verdict import StageResult
 from tutti.tasks.nights.webhook import post_webhook
-from tutti.tasks.progress.stage import StageLog, in_flow_run
+from tutti.tasks.progress import StageLog, in_flow_run
 
 EVENT = "tutti.night."
 """With the verdict: `tutti.night.worse`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.verdict import StageResult
-from tutti.tasks.sweeps.judge.gates import Outcome
+from tutti.tasks.sweeps.judge import Outcome
 
 
 def night_page(record: Record, results: Sequence[StageResult], notes: Sequence[str] = ()) -> str:

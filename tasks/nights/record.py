@@ -13,12 +13,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog, content_hash
+from tutti.storage import Catalog, aware, content_hash
 from tutti.storage import catalog as cat
-from tutti.storage.clock import aware
 from tutti.tasks.nights.spec import Night
-from tutti.tasks.scoring.statistics.verdicts import Word
-from tutti.tasks.sweeps.errors import SuiteError
+from tutti.tasks.scoring.statistics import Word
+from tutti.tasks.sweeps import SuiteError
 
 METRIC = "night"
 BY_HAND = "by hand: "
@@ -44,19 +43,19 @@ class Record:
     """When this was written."""
 
 
-def begin(catalog: Catalog, night: Night) -> None:
+def begin_night(catalog: Catalog, night: Night) -> None:
     """Enter a night before its first sample; one that is known keeps its row."""
     with catalog.transaction() as connection:
         cat.insert_if_absent(connection, cat.verdicts, _row(Record(night)))
 
 
-def enter(catalog: Catalog, record: Record) -> Record:
+def enter_night(catalog: Catalog, record: Record) -> Record:
     """Keep what a night came to; returns what is kept.
 
     What was accepted by hand stays accepted, and a whole night keeps its verdict where a later run
     of it could not look at all of it again.
     """
-    known = records(catalog, record.night.name).get(record.night.date)
+    known = night_records(catalog, record.night.name).get(record.night.date)
     if known is not None and known.whole and not record.whole:
         return known
     if known is not None and (known.accepted or "").startswith(BY_HAND):
@@ -65,7 +64,7 @@ def enter(catalog: Catalog, record: Record) -> Record:
     return record
 
 
-def accept(catalog: Catalog, label: str, why: str) -> Record:
+def accept_night(catalog: Catalog, label: str, why: str) -> Record:
     """Make a night a baseline by hand. Raises SuiteError for an unknown night or an empty `why`."""
     known = {each.night.label: each for each in _all(catalog)}
     if label not in known:
@@ -78,15 +77,15 @@ def accept(catalog: Catalog, label: str, why: str) -> Record:
     return record
 
 
-def records(catalog: Catalog, name: str) -> dict[date, Record]:
+def night_records(catalog: Catalog, name: str) -> dict[date, Record]:
     """What is known of the nights of a file, oldest first."""
     found = [each for each in _all(catalog) if each.night.name == name]
     return {each.night.date: each for each in sorted(found, key=lambda each: each.night.date)}
 
 
-def last_accepted(catalog: Catalog, night: Night) -> Record | None:
+def last_accepted_night(catalog: Catalog, night: Night) -> Record | None:
     """What `night` is compared with: the latest accepted one of an earlier date."""
-    found = records(catalog, night.name).items()
+    found = night_records(catalog, night.name).items()
     fit = [each for day, each in found if day < night.date and each.accepted is not None]
     return fit[-1] if fit else None
 

@@ -9,15 +9,15 @@ import time
 from collections.abc import Awaitable, Callable
 
 from tutti.storage import Catalog, query
-from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents import ToolUnavailable
 from tutti.tasks.benchmarks import SourceMissing
 from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night, NightFile
 from tutti.tasks.nights.verdict import StageResult, judge_stage
-from tutti.tasks.retrieval.errors import RetrievalError
-from tutti.tasks.serving.errors import PriceError, RegistryError, ServingError
-from tutti.tasks.sweeps.run.budget import Spending
-from tutti.tasks.sweeps.spec.suite import Budget, Suite
+from tutti.tasks.retrieval import RetrievalError
+from tutti.tasks.serving import PriceError, RegistryError, ServingError
+from tutti.tasks.sweeps.run import Spending
+from tutti.tasks.sweeps.spec import Budget, Suite
 
 Measure = Callable[[Suite], Awaitable[str]]
 """Measures what is missing of a suite; gives the sweep's id."""

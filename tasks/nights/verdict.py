@@ -15,12 +15,9 @@ from tutti.storage import Catalog, connect
 from tutti.storage import catalog as cat
 from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night
-from tutti.tasks.scoring.statistics.verdicts import Word
-from tutti.tasks.sweeps.judge.compare import Side, find_side
-from tutti.tasks.sweeps.judge.gates import Outcome, check_gates, enter_verdicts, unjudged
-from tutti.tasks.sweeps.spec.gate_file import Gate
-from tutti.tasks.sweeps.spec.grid import parts
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.scoring.statistics import Word
+from tutti.tasks.sweeps.judge import Outcome, Side, check_gates, enter_verdicts, find_side, unjudged
+from tutti.tasks.sweeps.spec import Gate, Suite, parts
 
 NO_BASELINE = "no earlier night was accepted"
 COMPLETE = (cat.FINISHED, cat.ENDED_EARLY, cat.SUPERSEDED)

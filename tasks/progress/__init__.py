@@ -1,1 +1,13 @@
 """The progress of a run: its stages in the terminal and in Prefect."""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.progress.display import StageProgress as StageProgress
+    from tutti.tasks.progress.stage import StageLog as StageLog
+    from tutti.tasks.progress.stage import in_flow_run as in_flow_run
+    from tutti.tasks.progress.sweep import SweepProgress as SweepProgress
+
+__getattr__ = lazy(__name__, __file__)

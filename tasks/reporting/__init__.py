@@ -3,36 +3,38 @@
 Quick to import: matplotlib, scipy and rich load when something is drawn, computed or printed.
 """
 
-from tutti.tasks.reporting.compared import build_comparison
-from tutti.tasks.reporting.console import terminal_summary
-from tutti.tasks.reporting.efficiency import Efficiency
-from tutti.tasks.reporting.families import FamilyScore, family_scores
-from tutti.tasks.reporting.noise import Noise
-from tutti.tasks.reporting.page import Report, build_report
-from tutti.tasks.reporting.summary import CellSummary, LoadPoint, summarise
-from tutti.tasks.reporting.terminal import (
-    comparison_tables,
-    failure_table,
-    family_table,
-    markdown_table,
-    terminal_table,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CellSummary",
-    "Efficiency",
-    "FamilyScore",
-    "LoadPoint",
-    "Noise",
-    "Report",
-    "build_comparison",
-    "build_report",
-    "comparison_tables",
-    "failure_table",
-    "family_scores",
-    "family_table",
-    "markdown_table",
-    "summarise",
-    "terminal_summary",
-    "terminal_table",
-]
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.reporting.compared import build_comparison as build_comparison
+    from tutti.tasks.reporting.console import terminal_summary as terminal_summary
+    from tutti.tasks.reporting.efficiency import Efficiency as Efficiency
+    from tutti.tasks.reporting.families import FamilyScore as FamilyScore
+    from tutti.tasks.reporting.families import family_scores as family_scores
+    from tutti.tasks.reporting.intervals import ratio as ratio
+    from tutti.tasks.reporting.intervals import t_interval as t_interval
+    from tutti.tasks.reporting.noise import Noise as Noise
+    from tutti.tasks.reporting.numbers import ABSENT as ABSENT
+    from tutti.tasks.reporting.numbers import rate as rate
+    from tutti.tasks.reporting.numbers import rate_range as rate_range
+    from tutti.tasks.reporting.numbers import seconds as seconds
+    from tutti.tasks.reporting.numbers import seconds_range as seconds_range
+    from tutti.tasks.reporting.numbers import share as share
+    from tutti.tasks.reporting.numbers import share_range as share_range
+    from tutti.tasks.reporting.page import Report as Report
+    from tutti.tasks.reporting.page import build_report as build_report
+    from tutti.tasks.reporting.publish import publish_comparison as publish_comparison
+    from tutti.tasks.reporting.publish import publish_report as publish_report
+    from tutti.tasks.reporting.summary import CellSummary as CellSummary
+    from tutti.tasks.reporting.summary import LoadPoint as LoadPoint
+    from tutti.tasks.reporting.summary import load_points as load_points
+    from tutti.tasks.reporting.summary import summarise as summarise
+    from tutti.tasks.reporting.terminal import comparison_tables as comparison_tables
+    from tutti.tasks.reporting.terminal import failure_table as failure_table
+    from tutti.tasks.reporting.terminal import family_table as family_table
+    from tutti.tasks.reporting.terminal import markdown_table as markdown_table
+    from tutti.tasks.reporting.terminal import terminal_table as terminal_table
+
+__getattr__ = lazy(__name__, __file__)

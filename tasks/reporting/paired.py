@@ -29,7 +29,7 @@ from tutti.tasks.scoring.statistics import (
     judge,
     simultaneous_confidence,
 )
-from tutti.tasks.sweeps.judge.compare import MOST_LOST
+from tutti.tasks.sweeps.judge import MOST_LOST
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -10,8 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tutti.storage import Catalog, connect
-from tutti.tasks.progress.display import StageProgress
-from tutti.tasks.progress.stage import StageLog, in_flow_run
+from tutti.tasks.progress import StageLog, StageProgress, in_flow_run
 from tutti.tasks.reporting import (
     Report,
     build_comparison,

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
-from tutti.storage.lineage import artifact_id
+from tutti.storage import artifact_id
 from tutti.tasks.project import PROJECT
 
 # Modules that open a browser, print on import, need a display, or are test suites.

@@ -1,5 +1,8 @@
 """Scorers: what an answer is worth. Adding one: a file with a `Scorer`, a line in `SCORERS`."""
 
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
 from tutti.tasks.scoring.choice import Choice
 from tutti.tasks.scoring.code import Code
 from tutti.tasks.scoring.exact import EXACT, Exact, score_exact
@@ -50,3 +53,13 @@ __all__ = [
     "same",
     "score_exact",
 ]
+
+if TYPE_CHECKING:
+    from tutti.tasks.scoring.judge_agreement import Agreement as Agreement
+    from tutti.tasks.scoring.judge_agreement import agreement as agreement
+    from tutti.tasks.scoring.score import Asks as Asks
+    from tutti.tasks.scoring.votes import fenced as fenced
+    from tutti.tasks.scoring.votes import read_verdict as read_verdict
+    from tutti.tasks.scoring.votes import verdict_line as verdict_line
+
+__getattr__ = lazy(__name__, __file__)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.tasks.agents.prompts import BOXED_START, last_boxed
+from tutti.tasks.agents import BOXED_START, last_boxed
 from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
 from tutti.tasks.scoring.target import needed
 

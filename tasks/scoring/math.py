@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from tutti.tasks.agents.prompts import last_boxed
+from tutti.tasks.agents import last_boxed
 from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
 from tutti.tasks.scoring.target import texts
 from tutti.tasks.scoring.workers import WorkerDied, WorkerLate, WorkerPool

@@ -59,10 +59,7 @@ async def ask(
 
     `material`: the part of the prompt that others wrote, see `read_verdict`.
     """
-    from tutti.tasks.agents.model import (  # its HTTP client takes 0.1 s
-        ContextExceeded,
-        ModelCallFailed,
-    )
+    from tutti.tasks.agents import ContextExceeded, ModelCallFailed
 
     async def one(seed: int) -> Vote:
         try:

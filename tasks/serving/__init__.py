@@ -1,55 +1,39 @@
 """Serving: the model registry, engines, the gateway, and the processes they run in."""
 
-from tutti.tasks.serving.engine import Engine, EngineAddress, models_python
-from tutti.tasks.serving.errors import (
-    EngineFailed,
-    GatewayFailed,
-    ModelsEnvironmentMissing,
-    PortTaken,
-    RegistryError,
-    ServingError,
-)
-from tutti.tasks.serving.outside import Outside, engine_of
-from tutti.tasks.serving.process import Child, claim_port, reap_stale
-from tutti.tasks.serving.registry import (
-    Model,
-    checkpoint_id,
-    pick_model,
-    pick_models,
-    read_registry,
-)
-from tutti.tasks.serving.services import GatewayClient, open_gateway, retrieval_service
-from tutti.tasks.serving.wire.client import Origin
-from tutti.tasks.serving.wire.messages import Headers
-from tutti.tasks.serving.wire.whole import Answer, NoAnswer, Whole, ask
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Answer",
-    "Child",
-    "Engine",
-    "EngineAddress",
-    "EngineFailed",
-    "GatewayClient",
-    "GatewayFailed",
-    "Headers",
-    "Model",
-    "ModelsEnvironmentMissing",
-    "NoAnswer",
-    "Origin",
-    "Outside",
-    "PortTaken",
-    "RegistryError",
-    "ServingError",
-    "Whole",
-    "ask",
-    "checkpoint_id",
-    "claim_port",
-    "engine_of",
-    "models_python",
-    "open_gateway",
-    "pick_model",
-    "pick_models",
-    "read_registry",
-    "reap_stale",
-    "retrieval_service",
-]
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.serving.engine import Engine as Engine
+    from tutti.tasks.serving.engine import EngineAddress as EngineAddress
+    from tutti.tasks.serving.engine import models_python as models_python
+    from tutti.tasks.serving.errors import EngineFailed as EngineFailed
+    from tutti.tasks.serving.errors import GatewayFailed as GatewayFailed
+    from tutti.tasks.serving.errors import ModelsEnvironmentMissing as ModelsEnvironmentMissing
+    from tutti.tasks.serving.errors import PortTaken as PortTaken
+    from tutti.tasks.serving.errors import PriceError as PriceError
+    from tutti.tasks.serving.errors import RegistryError as RegistryError
+    from tutti.tasks.serving.errors import ServingError as ServingError
+    from tutti.tasks.serving.outside import Outside as Outside
+    from tutti.tasks.serving.outside import engine_of as engine_of
+    from tutti.tasks.serving.process import Child as Child
+    from tutti.tasks.serving.process import answers as answers
+    from tutti.tasks.serving.process import claim_port as claim_port
+    from tutti.tasks.serving.process import reap_stale as reap_stale
+    from tutti.tasks.serving.registry import Model as Model
+    from tutti.tasks.serving.registry import checkpoint_id as checkpoint_id
+    from tutti.tasks.serving.registry import pick_model as pick_model
+    from tutti.tasks.serving.registry import pick_models as pick_models
+    from tutti.tasks.serving.registry import read_registry as read_registry
+    from tutti.tasks.serving.services import GatewayClient as GatewayClient
+    from tutti.tasks.serving.services import open_gateway as open_gateway
+    from tutti.tasks.serving.services import retrieval_service as retrieval_service
+    from tutti.tasks.serving.wire.client import Origin as Origin
+    from tutti.tasks.serving.wire.messages import Headers as Headers
+    from tutti.tasks.serving.wire.whole import Answer as Answer
+    from tutti.tasks.serving.wire.whole import NoAnswer as NoAnswer
+    from tutti.tasks.serving.wire.whole import Whole as Whole
+    from tutti.tasks.serving.wire.whole import ask as ask
+
+__getattr__ = lazy(__name__, __file__)

@@ -22,9 +22,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog
+from tutti.storage import Catalog, start_ticks, this_host
 from tutti.storage import catalog as cat
-from tutti.storage.leases import start_ticks, this_host
 from tutti.tasks.serving.errors import PortTaken, ServingError
 from tutti.tasks.serving.supervise import GRACE_S
 

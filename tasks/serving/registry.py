@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from tutti.storage import content_hash
-from tutti.tasks.agents.calls import Dialect
+from tutti.tasks.agents import Dialect
 from tutti.tasks.config import PASSWORD, read_document
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.serving.providers import NEWER, PROVIDERS

@@ -1,1 +1,18 @@
 """Task synthesis: families propose, duplicates go, gates decide; see `generate`."""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.synthesis.generate import POCKET_FAMILIES as POCKET_FAMILIES
+    from tutti.tasks.synthesis.generate import TaskRequest as TaskRequest
+    from tutti.tasks.synthesis.generate import find_made as find_made
+    from tutti.tasks.synthesis.generate import read_conversations as read_conversations
+    from tutti.tasks.synthesis.generate import read_tasks as read_tasks
+    from tutti.tasks.synthesis.generate import synthesize as synthesize
+    from tutti.tasks.synthesis.task import Oracle as Oracle
+    from tutti.tasks.synthesis.task import Task as Task
+    from tutti.tasks.synthesis.task import ToolUse as ToolUse
+
+__getattr__ = lazy(__name__, __file__)

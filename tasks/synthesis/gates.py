@@ -7,11 +7,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tutti.tasks.agents.loop import Limits, Trajectory, run_attempt
-from tutti.tasks.agents.model import NoOpModel, OracleModel
-from tutti.tasks.agents.prompts import boxed, opening
-from tutti.tasks.agents.toolbox import Toolbox
-from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents import (
+    Limits,
+    NoOpModel,
+    OracleModel,
+    Toolbox,
+    ToolUnavailable,
+    Trajectory,
+    boxed,
+    opening,
+    run_attempt,
+)
 from tutti.tasks.scoring import score_exact
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.task import Task

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import Catalog, artifact_id, commit, content_hash, query
 from tutti.storage import catalog as cat
-from tutti.tasks.agents.toolbox import Toolbox
-from tutti.tasks.retrieval.corpus import Document, corpus_id
+from tutti.tasks.agents import Toolbox
+from tutti.tasks.retrieval import Document, corpus_id
 from tutti.tasks.sandbox import Sandbox, strongest_level
 from tutti.tasks.synthesis.dedup import duplicate_reasons
 from tutti.tasks.synthesis.families import FAMILIES

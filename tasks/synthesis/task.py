@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, Protocol
 
-from tutti.storage.lineage import artifact_id
-from tutti.tasks.retrieval.corpus import Document
+from tutti.storage import artifact_id
+from tutti.tasks.retrieval import Document
 
 Slots = dict[str, str]
 

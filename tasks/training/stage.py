@@ -16,9 +16,7 @@ from typing import Any
 from tutti.storage import Catalog, artifact_id, commit
 from tutti.storage import catalog as cat
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.engine import models_python
-from tutti.tasks.serving.errors import ServingError
-from tutti.tasks.serving.process import Child
+from tutti.tasks.serving import Child, ServingError, models_python
 
 POLL_S = 0.5
 
@@ -68,7 +66,7 @@ def finetune(
 ) -> tuple[str, Path]:
     """Train a LoRA adapter on `base`; returns (adapter id, folder). Made before: reused.
 
-    `settings` are flags of `tutti.tasks.training.finetune`. Raises TrainingFailed, StoreError.
+    `settings` are flags of `tutti.tasks.training.lora`. Raises TrainingFailed, StoreError.
     """
     training_set_id, file = training_set
     adapter_id = artifact_id("adapter", settings, [base_id, training_set_id])
@@ -79,7 +77,7 @@ def finetune(
     arguments = ["--base", str(base), "--conversations", str(file)]
     for name, value in settings.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
-    reports = run_job("tutti.tasks.training.finetune", arguments, folder, catalog, on_report)
+    reports = run_job("tutti.tasks.training.lora", arguments, folder, catalog, on_report)
     _record_steps(catalog, run_id, adapter_id, reports)
     card = {"base": base_id, "training_set": training_set_id, "settings": settings}
     catalog.enter_artifact(adapter_id, card, [base_id, training_set_id], folder)

@@ -10,9 +10,16 @@ import sqlalchemy as sa
 from tests.sweeps.judge.test_compare import Store
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.nights import record as night_record
 from tutti.tasks.nights.page import night_dict, night_page
-from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.record import (
+    BEGUN,
+    Record,
+    accept_night,
+    begin_night,
+    enter_night,
+    last_accepted_night,
+    night_records,
+)
 from tutti.tasks.nights.spec import Night, NightFile
 from tutti.tasks.nights.stages import NightBudget, measure_stages
 from tutti.tasks.nights.verdict import NO_BASELINE, StageResult, judge_night
@@ -44,8 +51,8 @@ class Nights:
     async def measure(self, day: int, budget: Budget | None = None, **scores: Scores) -> Record:
         """The night of that day; `scores` of each stage, or what its engine fails with."""
         night = Night(self.file.name, FIRST + timedelta(days=day))
-        night_record.begin(self.catalog, night)
-        last = night_record.last_accepted(self.catalog, night)
+        begin_night(self.catalog, night)
+        last = last_accepted_night(self.catalog, night)
         spent = NightBudget(budget or Budget(), self.catalog, "run:1")
         self.measured = []
 
@@ -62,7 +69,7 @@ class Nights:
 
         found = await measure_stages(self.file, night, last, self.catalog, spent, measure)
         self.results = found
-        return night_record.enter(self.catalog, judge_night(night, found, last))
+        return enter_night(self.catalog, judge_night(night, found, last))
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Verdict and reason of the nights in the store, oldest first."""
@@ -134,14 +141,14 @@ async def test_a_night_is_accepted_by_hand_with_a_reason(nights: Make) -> None:
     await found.measure(0, full=RIGHT)
     assert (await found.measure(1, full=WRONG)).verdict == "worse"
     label = "nightly-2026-11-02"
-    record = night_record.accept(found.catalog, label, "the tasks are harder now")
+    record = accept_night(found.catalog, label, "the tasks are harder now")
     assert record.accepted == "by hand: the tasks are harder now" and record.verdict == "worse"
     assert (await found.measure(1, full=WRONG)).accepted == record.accepted
     assert (await found.measure(2, full=WRONG)).baseline == label
     with pytest.raises(SuiteError, match="nights: nightly-2026-11-01, "):
-        night_record.accept(found.catalog, "nightly", "x")
+        accept_night(found.catalog, "nightly", "x")
     with pytest.raises(SuiteError, match="--why"):
-        night_record.accept(found.catalog, label, " ")
+        accept_night(found.catalog, label, " ")
 
 
 async def test_smoke_ends_the_night_where_it_fails(nights: Make) -> None:
@@ -202,7 +209,7 @@ async def test_an_engine_that_does_not_start_makes_the_night_inconclusive(nights
     assert record.verdict == "worse"  # what was measured was worse
     with pytest.raises(RegistryError):  # for somebody to mend: no verdict at all
         await found.measure(3, smoke=RegistryError("no such model"), full=RIGHT)
-    assert found.rows()[-1] == ("inconclusive", f"nightly-2026-11-04: {night_record.BEGUN}")
+    assert found.rows()[-1] == ("inconclusive", f"nightly-2026-11-04: {BEGUN}")
 
 
 async def test_a_budget_that_is_spent_ends_the_night(
@@ -265,15 +272,15 @@ async def test_a_night_that_is_cut_off_is_inconclusive_in_the_store(nights: Make
     """From its beginning on; a night that is known keeps its verdict when it begins again."""
     found = nights()
     night = Night("nightly", FIRST)
-    night_record.begin(found.catalog, night)
-    assert found.rows() == [("inconclusive", f"{night.label}: {night_record.BEGUN}")]
-    known = night_record.records(found.catalog, "nightly")[FIRST]
+    begin_night(found.catalog, night)
+    assert found.rows() == [("inconclusive", f"{night.label}: {BEGUN}")]
+    known = night_records(found.catalog, "nightly")[FIRST]
     assert not known.whole and known.accepted is None
     await found.measure(0, full=RIGHT)
-    before = night_record.records(found.catalog, "nightly")
-    night_record.begin(found.catalog, night)
-    assert night_record.records(found.catalog, "nightly") == before
-    assert night_record.records(found.catalog, "another") == {}
+    before = night_records(found.catalog, "nightly")
+    begin_night(found.catalog, night)
+    assert night_records(found.catalog, "nightly") == before
+    assert night_records(found.catalog, "another") == {}
 
 
 async def test_the_page_says_what_was_compared_with_what(nights: Make) -> None:

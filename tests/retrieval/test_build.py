@@ -144,7 +144,9 @@ def test_the_commands_of_the_docs_run(
 ) -> None:
     """The build command builds; every flag that docs/retrieval.md names is one."""
     page = (PROJECT / "docs" / "retrieval.md").read_text().replace("\\\n", " ")
-    lines = [line for line in page.splitlines() if line.startswith(".venv/bin/python -m tasks.")]
+    lines = [
+        line for line in page.splitlines() if line.startswith(".venv/bin/python -m tutti.tasks.")
+    ]
     assert len(lines) == 4
     for module, its_main in (("build", main), ("service", service.main)):
         monkeypatch.setattr(sys, "argv", [module, "--help"])

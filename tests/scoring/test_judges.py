@@ -9,8 +9,8 @@ import pytest
 from tests.scoring.conftest import ToldJudge
 from tutti.tasks.agents.model import ModelCallFailed
 from tutti.tasks.scoring import Attempted, Means, Score, Scorer, ScorerFailed
-from tutti.tasks.scoring.agreement import agreement
 from tutti.tasks.scoring.judge import LABELS, Judge
+from tutti.tasks.scoring.judge_agreement import agreement
 from tutti.tasks.scoring.pairwise import Pairwise
 from tutti.tasks.scoring.rubric import Rubric
 from tutti.tasks.scoring.votes import fenced, read_verdict

@@ -30,7 +30,7 @@ wait
 OWNER = """
 import sys, time
 from pathlib import Path
-import storage
+from tutti import storage
 from tutti.tasks.serving.process import Child
 with storage.open_catalog(storage.Home(Path(sys.argv[1]))) as catalog:
     child = Child("family", ["sh", "-c", sys.argv[2], sys.argv[3]], {}, catalog)

@@ -14,7 +14,7 @@ from tutti import storage
 WORKER = """
 import sys
 from pathlib import Path
-import storage
+from tutti import storage
 catalog = storage.open_catalog(storage.Home(Path(sys.argv[1])))
 writer = storage.BufferedWriter(catalog, commit_s=60)
 writer.add("calls", {"call_id": "c"})

@@ -26,7 +26,7 @@ from tests.storage.reference_run import (
     write_run,
 )
 from tutti import storage
-from tutti.storage.exchange.load import load
+from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.thunderagent.read import read
 from tutti.storage.exchange.thunderagent.summary import (
     Files,

@@ -21,7 +21,7 @@ from tutti.storage import catalog as cat
 WORKER = """
 import sys
 from pathlib import Path
-import storage
+from tutti import storage
 root, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 with storage.open_catalog(storage.Home(root)) as catalog:
     print("ready", flush=True)
@@ -31,8 +31,8 @@ with storage.open_catalog(storage.Home(root)) as catalog:
                 "messages": [{"attempt_id": f"{name}-{i}", "position": p} for p in range(2)]}
         state = {"attempt_id": f"{name}-{i}", "cell_id": "c", "sample_id": f"{name}-{i}",
                  "task_id": "t", "trial": 0, "attempt": 1, "run_id": "r", "state": "done"}
-        storage.commit(catalog, rows, lambda connection: tutti.storage.catalog.upsert(
-            connection, tutti.storage.catalog.attempt_states, state))
+        storage.commit(catalog, rows, lambda connection: storage.catalog.upsert(
+            connection, storage.catalog.attempt_states, state))
         print(i, flush=True)
 """
 

@@ -1,1 +1,14 @@
 """ThunderAgent's and ToolOrchestra's logs in, and ThunderAgent's summaries out."""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.storage.exchange.thunderagent.summary import Files as Files
+    from tutti.storage.exchange.thunderagent.summary import combined_summary as combined_summary
+    from tutti.storage.exchange.thunderagent.summary import over as over
+    from tutti.storage.exchange.thunderagent.summary import steps_summary as steps_summary
+    from tutti.storage.exchange.thunderagent.summary import window_summary as window_summary
+
+__getattr__ = lazy(__name__, __file__)

@@ -23,7 +23,7 @@ from tutti.storage import artifact_id
 from tutti.tasks.config import Document, read_document
 from tutti.tasks.project import DEPLOYMENTS
 from tutti.tasks.sandbox import SandboxLimits
-from tutti.tasks.serving.metering.prices import Usd
+from tutti.tasks.serving.metering import Usd
 
 AGENTS = DEPLOYMENTS / "agents"
 MOST_PARENTS = 8  # files that extend one another; more is a circle

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from tutti.storage.clock import now
+from tutti.storage import now
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.loop import Agent
 from tutti.tasks.agents.model import ContextExceeded

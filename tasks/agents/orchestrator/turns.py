@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tutti.storage.clock import now
+from tutti.storage import now
 from tutti.tasks.agents.calls import Dialect, read_calls
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.model import ChatModel, ContextExceeded, Reply

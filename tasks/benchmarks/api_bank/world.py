@@ -14,15 +14,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.agents import ToolResult
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, spaced
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.world import CallRefused, carry_out
-from tutti.tasks.retrieval.bm25 import WordIndex
+from tutti.tasks.retrieval import WordIndex
 from tutti.tasks.scoring import same
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.agents import ChatModel
 
 TOKEN = "GetUserToken"
 NOT_RECORDED = "not_recorded"

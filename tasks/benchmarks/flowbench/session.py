@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.agents import ToolResult
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of
 from tutti.tasks.benchmarks.errors import BenchmarkError
 from tutti.tasks.benchmarks.flowbench.turn import FORMS, described, workflow_of
@@ -31,7 +31,7 @@ from tutti.tasks.benchmarks.world import CallRefused, carry_out
 from tutti.tasks.scoring import same
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.agents import ChatModel
 
 MAX_CALLS = 10  # of a session, and MAX_MESSAGES of both sides: the reference's limits
 MAX_MESSAGES = 40

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.agents.tools import ToolResult, refused
+from tutti.tasks.agents import ToolResult, refused
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import SourceMissing
 from tutti.tasks.benchmarks.item import Item
@@ -26,7 +26,7 @@ from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.user import BEGIN, DONE, SimulatedUser
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.agents import ChatModel
 
 AGENTS, ENVIRONMENTS = "agent_profiles.jsonl", "environment_profiles.jsonl"
 COMBINATIONS = "env_agent_combo_storages.jsonl"

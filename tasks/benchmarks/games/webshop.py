@@ -23,7 +23,7 @@ from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import CallRefused, World
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.agents import ChatModel
 
 PACKAGE = "web_agent_site.envs"
 INSTALL = "install WebShop from its repository, with its products and search index"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.agents import ToolResult
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Task, read_domain
 from tutti.tasks.benchmarks.tau2.world import Session, ToolRefused, Toolset
@@ -18,7 +18,7 @@ from tutti.tasks.benchmarks.user import DONE, SimulatedUser
 from tutti.tasks.benchmarks.world import CallRefused, World, carry_out
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.model import ChatModel
+    from tutti.tasks.agents import ChatModel
 
 _PART = (
     "You are a customer who talks to a service agent. Your situation is below; it is all that you"

@@ -13,7 +13,7 @@ from typing import Any
 
 from tutti.tasks.benchmarks.errors import BadRow, SourceMissing
 from tutti.tasks.benchmarks.rows import Row, as_row, read_json
-from tutti.tasks.retrieval.bm25 import WordIndex
+from tutti.tasks.retrieval import WordIndex
 
 TASKS = ("tasks.json", "tasks_small.json")
 POLICIES = ("policy.md", "main_policy.md")

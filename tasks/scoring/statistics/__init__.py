@@ -4,6 +4,9 @@ Pure functions on plain numbers; the same input, and the same seed where one is 
 same result. Each formula's source is in its docstring. docs/statistics.md says which is used when.
 """
 
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
 from tutti.tasks.scoring.statistics.batches import BatchInterval, Goodput, batch_interval, goodput
 from tutti.tasks.scoring.statistics.bootstrap import bootstrap_mean
 from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
@@ -55,3 +58,8 @@ __all__ = [
     "spread",
     "wilson",
 ]
+
+if TYPE_CHECKING:
+    from tutti.tasks.scoring.statistics.verdicts import Word as Word
+
+__getattr__ = lazy(__name__, __file__)

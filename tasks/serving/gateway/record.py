@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from tutti.storage import catalog as cat
-from tutti.storage.conversation import spans_of
+from tutti.storage import spans_of
 from tutti.tasks.serving.gateway.request import Asked
 from tutti.tasks.serving.gateway.transcripts import Rows, Transcripts, read_answer
 from tutti.tasks.serving.gateway.usage import Told

@@ -9,8 +9,7 @@ import asyncio
 import threading
 from collections import deque
 
-from tutti.storage import BufferedWriter
-from tutti.storage.batch import Row
+from tutti.storage import BufferedWriter, Row
 from tutti.tasks.serving.gateway.record import Record
 from tutti.tasks.serving.gateway.transcripts import Transcripts, began_before
 

@@ -9,8 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tutti.storage import Home, query
-from tutti.storage.conversation import Conversation, Message
+from tutti.storage import Conversation, Home, Message, query
 
 MAX_PROGRAMS = 10_000  # beyond it the one that was silent longest is forgotten; its next prompt
 # is stored again, whole

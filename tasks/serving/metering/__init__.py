@@ -1,5 +1,8 @@
 """Metering: what engines and GPUs say of themselves, and what calls cost."""
 
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
 from tutti.tasks.serving.metering.exposition import Page, parse_metrics, read_page
 from tutti.tasks.serving.metering.gpu import GpuSampler
 from tutti.tasks.serving.metering.prices import (
@@ -35,3 +38,8 @@ __all__ = [
     "read_page",
     "read_price_book",
 ]
+
+if TYPE_CHECKING:
+    from tutti.tasks.serving.metering.prices import Usd as Usd
+
+__getattr__ = lazy(__name__, __file__)

@@ -3,6 +3,9 @@
 `simulate(workload, sessions, [SMALL], make_policy("cap", {"limit": 16}), seed)` is an `Outcome`.
 """
 
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
 from tutti.tasks.serving.simulation.engine_model import EngineModel
 from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.outcome import Outcome
@@ -19,3 +22,16 @@ __all__ = [
     "Workload",
     "simulate",
 ]
+
+if TYPE_CHECKING:
+    from tutti.tasks.serving.simulation.calibrate import Calibration as Calibration
+    from tutti.tasks.serving.simulation.calibrate import Residual as Residual
+    from tutti.tasks.serving.simulation.calibrate import read_calibration as read_calibration
+    from tutti.tasks.serving.simulation.plan import SimulationPlan as SimulationPlan
+    from tutti.tasks.serving.simulation.plan import read_plan as read_plan
+    from tutti.tasks.serving.simulation.recording import load_recording as load_recording
+    from tutti.tasks.serving.simulation.replay_calls import Replay as Replay
+    from tutti.tasks.serving.simulation.replay_calls import replay as replay
+    from tutti.tasks.serving.simulation.simulate import Progress as Progress
+
+__getattr__ = lazy(__name__, __file__)

@@ -4,3 +4,12 @@ client of the agents' calls.
 An order of magnitude less CPU a request than the frameworks' (see docs/gateway.md): no task, no
 future and no header object for a call that is passed on. Nothing here knows of models or programs.
 """
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.serving.wire.whole import Answer as Answer
+
+__getattr__ = lazy(__name__, __file__)

@@ -1,1 +1,26 @@
 """Judge stored sweeps: comparisons, gates, labels, and scoring again."""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.sweeps.judge.compare import MOST_LOST as MOST_LOST
+    from tutti.tasks.sweeps.judge.compare import Compared as Compared
+    from tutti.tasks.sweeps.judge.compare import Side as Side
+    from tutti.tasks.sweeps.judge.compare import compare_sides as compare_sides
+    from tutti.tasks.sweeps.judge.compare import find_pair as find_pair
+    from tutti.tasks.sweeps.judge.compare import find_side as find_side
+    from tutti.tasks.sweeps.judge.compare import sampled as sampled
+    from tutti.tasks.sweeps.judge.gates import FIGURES as FIGURES
+    from tutti.tasks.sweeps.judge.gates import Outcome as Outcome
+    from tutti.tasks.sweeps.judge.gates import check_gates as check_gates
+    from tutti.tasks.sweeps.judge.gates import enter_verdicts as enter_verdicts
+    from tutti.tasks.sweeps.judge.gates import read_gates as read_gates
+    from tutti.tasks.sweeps.judge.gates import unjudged as unjudged
+    from tutti.tasks.sweeps.judge.labels import Labelled as Labelled
+    from tutti.tasks.sweeps.judge.labels import compare_labels as compare_labels
+    from tutti.tasks.sweeps.judge.rescore import Rescored as Rescored
+    from tutti.tasks.sweeps.judge.score import score_sweep as score_sweep
+
+__getattr__ = lazy(__name__, __file__)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tutti.storage import catalog as cat
 from tutti.tasks.scoring.statistics import (
+    CONFIDENCE,
     Comparison,
     Finding,
     Interval,
@@ -24,7 +25,6 @@ from tutti.tasks.scoring.statistics import (
     ratio_of_sums,
     simultaneous_confidence,
 )
-from tutti.tasks.scoring.statistics.intervals import CONFIDENCE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

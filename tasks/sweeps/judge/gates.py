@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tutti.storage import Catalog, content_hash
 from tutti.storage import catalog as cat
-from tutti.tasks.reporting.intervals import ratio
-from tutti.tasks.reporting.summary import LoadPoint, load_points, summarise
+from tutti.tasks.reporting import LoadPoint, load_points, ratio, summarise
 from tutti.tasks.scoring.statistics import (
     Interval,
     bootstrap_mean,
@@ -22,7 +21,7 @@ from tutti.tasks.scoring.statistics import (
     spread,
     wilson,
 )
-from tutti.tasks.sweeps.errors import GateError
+from tutti.tasks.sweeps import GateError
 from tutti.tasks.sweeps.judge.compare import (
     METRICS,
     MOST_LOST,
@@ -34,7 +33,7 @@ from tutti.tasks.sweeps.judge.compare import (
     sampled,
     set_ups,
 )
-from tutti.tasks.sweeps.spec.gate_file import Gate, GateFile, read_gates
+from tutti.tasks.sweeps.spec import Gate, GateFile, read_gates
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import Catalog, query
-from tutti.tasks.scoring.agreement import Agreement, agreement
-from tutti.tasks.sweeps.spec.suite import SuiteError
+from tutti.tasks.scoring import Agreement, agreement
+from tutti.tasks.sweeps.spec import SuiteError
 
 KEYS = ("attempt_id", "task_id")
 NEWEST = """

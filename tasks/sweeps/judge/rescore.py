@@ -14,10 +14,9 @@ from typing import Any
 
 from tutti.storage import Catalog, commit, query
 from tutti.tasks.sandbox import Sandbox, level_for_models
-from tutti.tasks.scoring import EXACT, SCORERS, Attempted, Means, Score, ScorerFailed
-from tutti.tasks.scoring.score import Asks
-from tutti.tasks.sweeps.run.records import score_columns
-from tutti.tasks.sweeps.spec.suite import SuiteError
+from tutti.tasks.scoring import EXACT, SCORERS, Asks, Attempted, Means, Score, ScorerFailed
+from tutti.tasks.sweeps.run import score_columns
+from tutti.tasks.sweeps.spec import SuiteError
 
 AT_ONCE = 8  # attempts being scored
 ROWS = 2_000  # scores of one commit

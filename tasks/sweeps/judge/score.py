@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tutti.storage import Catalog
-from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.progress import StageLog
 from tutti.tasks.project import MODELS
 from tutti.tasks.sweeps.judge.rescore import Rescored, rescore
-from tutti.tasks.sweeps.plan.roles import open_judge
-from tutti.tasks.sweeps.run.bench import open_bench
+from tutti.tasks.sweeps.plan import open_judge
+from tutti.tasks.sweeps.run import open_bench
 
 
 async def score_sweep(

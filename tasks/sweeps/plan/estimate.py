@@ -18,7 +18,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
 from tutti.tasks.sweeps.plan.plan import IDS_AT_ONCE, Cell, Plan, finished_counts
-from tutti.tasks.sweeps.run.early_stop import missing_cells
+from tutti.tasks.sweeps.run import missing_cells
 
 Decision = Literal["reuse", "re-score", "run"]
 PAST = """

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import Catalog
-from tutti.tasks.progress.display import StageProgress
-from tutti.tasks.progress.stage import StageLog
-from tutti.tasks.retrieval.corpus import load_stdlib_corpus
-from tutti.tasks.retrieval.index import build_index, read_manifest
+from tutti.tasks.progress import StageLog, StageProgress
+from tutti.tasks.retrieval import build_index, load_stdlib_corpus, read_manifest
 from tutti.tasks.serving import reap_stale, retrieval_service
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_items, made_tasks
-from tutti.tasks.sweeps.spec.suite import STDLIB, Suite
-from tutti.tasks.synthesis.generate import TaskRequest, synthesize
+from tutti.tasks.sweeps.spec import STDLIB, Suite
+from tutti.tasks.synthesis import TaskRequest, synthesize
 
 
 @dataclass(frozen=True)

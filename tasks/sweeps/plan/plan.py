@@ -14,8 +14,7 @@ from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles, check_agent
 from tutti.tasks.sweeps.plan.superseded import supersede
-from tutti.tasks.sweeps.spec.load import due_times
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.sweeps.spec import Suite, due_times
 
 IDS_AT_ONCE = 500  # bound variables of one statement
 NAMED = ("working_s", "command_s", "python")  # part of a cell where they are not the default

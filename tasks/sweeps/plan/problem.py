@@ -9,15 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tutti.tasks.agents.command import Commanded
-from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.loop import Agent, Trajectory
-from tutti.tasks.agents.model import ChatModel
-from tutti.tasks.agents.prompts import opening
-from tutti.tasks.benchmarks import Benchmark, Item, Prompt
-from tutti.tasks.benchmarks.world import World
+from tutti.tasks.agents import Agent, ChatModel, Commanded, Message, Trajectory, opening
+from tutti.tasks.benchmarks import Benchmark, Item, Prompt, World
 from tutti.tasks.scoring import EXACT, Attempted
-from tutti.tasks.synthesis.task import Task
+from tutti.tasks.synthesis import Task
 
 
 @dataclass(frozen=True)

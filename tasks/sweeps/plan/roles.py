@@ -10,15 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutti.tasks.agents.calls import Dialect
-from tutti.tasks.agents.client import Client
-from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.model import ChatModel, GatewayModel, Reply
+from tutti.tasks.agents import ChatModel, Client, Dialect, GatewayModel, Message, Reply, sampling_of
 from tutti.tasks.agents.orchestrator import AgentFile, AgentFileError, Expert, Experts, read_agent
-from tutti.tasks.agents.registered import sampling_of
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan.problem import Problem
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
+from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 JUDGE, USER, EXPERT = "judge", "user", "expert"
 WARM = 1.0

@@ -25,8 +25,8 @@ from tutti.tasks.benchmarks import (
 )
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.plan.problem import Problem, problem_of_item, problem_of_task
-from tutti.tasks.sweeps.spec.suite import STDLIB, Suite, SuiteError
-from tutti.tasks.synthesis.generate import read_tasks
+from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError
+from tutti.tasks.synthesis import read_tasks
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,35 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tutti.tasks.agents.client import Client
-from tutti.tasks.agents.command import Command, run_command
-from tutti.tasks.agents.loop import Agent, Limits, Partner, Trajectory, run_attempt
-from tutti.tasks.agents.mcp import Server, open_mcp
-from tutti.tasks.agents.model import ChatModel, GatewayModel, Message, ModelCallFailed, Sampling
+from tutti.tasks.agents import (
+    Agent,
+    ChatModel,
+    Client,
+    Command,
+    GatewayModel,
+    Limits,
+    Message,
+    ModelCallFailed,
+    Offered,
+    Partner,
+    Sampling,
+    Server,
+    Toolbox,
+    Tools,
+    Trajectory,
+    agent_of,
+    open_http,
+    open_mcp,
+    run_attempt,
+    run_command,
+    sampling_of,
+    service_search,
+)
 from tutti.tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
-from tutti.tasks.agents.registered import agent_of, sampling_of
-from tutti.tasks.agents.retrieve import open_http, service_search
-from tutti.tasks.agents.toolbox import Toolbox
-from tutti.tasks.agents.tools import Offered, Tools
 from tutti.tasks.sandbox import NO_WALLS, NoSandbox, Runs, Sandbox, SandboxSessions
 from tutti.tasks.scoring import SCORERS, Means, Score, ScorerFailed
-from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample
-from tutti.tasks.sweeps.plan.problem import Problem, attempted
-from tutti.tasks.sweeps.plan.roles import Cast
-from tutti.tasks.sweeps.plan.sandboxed import sandbox_level
-from tutti.tasks.sweeps.spec.load import sessions_of
+from tutti.tasks.sweeps.plan import Cast, Cell, Plan, Problem, Sample, attempted, sandbox_level
+from tutti.tasks.sweeps.spec import sessions_of
 
 SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
 COUNTED = ("ok", "limit", "model_error")

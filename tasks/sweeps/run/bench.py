@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from tutti.storage import Catalog
-from tutti.tasks.progress.display import StageProgress
-from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.progress import StageLog, StageProgress
 from tutti.tasks.serving import Model, checkpoint_id, claim_port, open_gateway, pick_models
-from tutti.tasks.sweeps.plan.library import Library
+from tutti.tasks.sweeps.plan import Library
 from tutti.tasks.sweeps.run.engines import engines_of, replicas_of
 from tutti.tasks.sweeps.run.runner import Services
 

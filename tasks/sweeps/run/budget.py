@@ -7,7 +7,7 @@ what is in flight.
 
 import time
 
-from tutti.tasks.sweeps.spec.suite import Budget
+from tutti.tasks.sweeps.spec import Budget
 
 
 class Spending:

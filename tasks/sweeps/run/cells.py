@@ -5,21 +5,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import Catalog, Lease, held
-from tutti.tasks.progress.display import StageProgress
-from tutti.tasks.progress.stage import StageLog
-from tutti.tasks.progress.sweep import SweepProgress
-from tutti.tasks.sweeps.plan.estimate import detectable_line
-from tutti.tasks.sweeps.plan.plan import A_A, Cell, Plan, enter_plan, make_plan
-from tutti.tasks.sweeps.plan.roles import roles_of
-from tutti.tasks.sweeps.plan.sandboxed import sandbox_alarm
-from tutti.tasks.sweeps.plan.task_set import TaskSet
+from tutti.tasks.progress import StageLog, StageProgress, SweepProgress
+from tutti.tasks.sweeps.plan import (
+    A_A,
+    Cell,
+    Plan,
+    TaskSet,
+    detectable_line,
+    enter_plan,
+    make_plan,
+    roles_of,
+    sandbox_alarm,
+)
 from tutti.tasks.sweeps.run.bench import Bench
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.early_stop import missing_cells
 from tutti.tasks.sweeps.run.runner import Progress, Services, run_cell
-from tutti.tasks.sweeps.spec.grid import sweep_id_of
-from tutti.tasks.sweeps.spec.suite import STDLIB, Suite
-from tutti.tasks.training.serve_adapter import load_adapter
+from tutti.tasks.sweeps.spec import STDLIB, Suite, sweep_id_of
+from tutti.tasks.training import load_adapter
 
 SHOW_S = 0.2
 

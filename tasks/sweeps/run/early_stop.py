@@ -12,11 +12,11 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog, query
 from tutti.storage import catalog as cat
-from tutti.tasks.sweeps.plan.plan import Cell, Plan, finished_counts
+from tutti.tasks.sweeps.plan import Cell, Plan, finished_counts
 from tutti.tasks.sweeps.run.accuracy_stop import Deciding
 from tutti.tasks.sweeps.run.latency_stop import Saturation
 from tutti.tasks.sweeps.run.queue import Watch
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.sweeps.spec import Suite
 
 SCORES = """
 select task_id, trial, coalesce(if(isfinite(score), score, null), correct::double, 0) as score

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tutti.storage import Catalog
 from tutti.tasks.serving import Engine, Model, Outside, RegistryError, engine_of
-from tutti.tasks.sweeps.plan.roles import Served
+from tutti.tasks.sweeps.plan import Served
 
 
 def replicas_of(engine: Engine | Outside, count: int, catalog: Catalog) -> list[Engine]:

@@ -7,10 +7,9 @@ import asyncio
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog, Lease, artifact_id
+from tutti.storage import Catalog, Lease, artifact_id, check_lease
 from tutti.storage import catalog as cat
-from tutti.storage.leases import check_lease
-from tutti.tasks.sweeps.plan.plan import Cell, Sample
+from tutti.tasks.sweeps.plan import Cell, Sample
 
 IDS_AT_ONCE = 500  # bound variables of one statement
 Waiting = tuple[Sample, "asyncio.Future[tuple[int, str]]"]

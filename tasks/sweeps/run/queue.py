@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from tutti.tasks.sweeps.plan.plan import Sample
+from tutti.tasks.sweeps.plan import Sample
 
 LOOK_S = 0.5  # who waits for a sample to be due looks that often whether it is paused
 

@@ -7,11 +7,10 @@ from typing import Any
 import orjson
 
 from tutti.storage import catalog as cat
-from tutti.storage.encode import storable
-from tutti.tasks.agents.command import Commanded
-from tutti.tasks.agents.loop import Trajectory
+from tutti.storage import storable
+from tutti.tasks.agents import Commanded, Trajectory
 from tutti.tasks.scoring import Score
-from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample
+from tutti.tasks.sweeps.plan import Cell, Plan, Sample
 
 Rows = dict[str, list[dict[str, Any]]]
 

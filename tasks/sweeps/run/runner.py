@@ -15,18 +15,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tutti.storage import BufferedWriter, Catalog, Lease, LeaseLost, StoreError, commit
+from tutti.storage import (
+    BufferedWriter,
+    Catalog,
+    Lease,
+    LeaseLost,
+    StoreError,
+    check_lease,
+    commit,
+    end_attempts,
+)
 from tutti.storage import catalog as cat
-from tutti.storage.leases import check_lease
-from tutti.storage.writer import end_attempts
-from tutti.tasks.agents.loop import Trajectory
+from tutti.tasks.agents import Trajectory
 from tutti.tasks.scoring import Score
-from tutti.tasks.serving.engine import Engine
-from tutti.tasks.serving.errors import EngineFailed, ServingError
-from tutti.tasks.serving.outside import Outside
-from tutti.tasks.serving.services import GatewayClient
-from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, finished_samples
-from tutti.tasks.sweeps.plan.sandboxed import sandbox_level
+from tutti.tasks.serving import Engine, EngineFailed, GatewayClient, Outside, ServingError
+from tutti.tasks.sweeps.plan import Cell, Plan, Sample, finished_samples, sandbox_level
 from tutti.tasks.sweeps.run.attempt import COUNTED, Attempts
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.early_stop import over_time, watches_of
@@ -34,8 +37,7 @@ from tutti.tasks.sweeps.run.entry import Entry
 from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
 from tutti.tasks.sweeps.run.queue import Due, Tap, Watch
 from tutti.tasks.sweeps.run.records import Finished, attempt_rows, lost_attempt_row
-from tutti.tasks.sweeps.spec.load import due_times, ramp_starts
-from tutti.tasks.sweeps.spec.suite import Budget
+from tutti.tasks.sweeps.spec import Budget, due_times, ramp_starts
 
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
 WATCH_S = 0.5

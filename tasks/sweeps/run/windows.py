@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.sweeps.spec import Suite
 
 OF_SUITE = "the suite's"
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.tasks.reporting.numbers import (
+from tutti.tasks.reporting import (
     ABSENT,
     rate,
     rate_range,

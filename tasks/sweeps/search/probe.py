@@ -12,14 +12,12 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.reporting.intervals import t_interval
-from tutti.tasks.reporting.summary import CellSummary, summarise
+from tutti.tasks.reporting import CellSummary, summarise, t_interval
 from tutti.tasks.scoring.statistics import Interval
-from tutti.tasks.sweeps.judge.compare import sampled
-from tutti.tasks.sweeps.judge.gates import FIGURES
-from tutti.tasks.sweeps.run.latency_stop import limit_said
+from tutti.tasks.sweeps.judge import FIGURES, sampled
+from tutti.tasks.sweeps.run import limit_said
 from tutti.tasks.sweeps.search.search import Figure, Probe
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.sweeps.spec import Suite
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tutti.tasks.config import read_document
-from tutti.tasks.sweeps.errors import GateError
+from tutti.tasks.sweeps import GateError
 
 GateMetric = Literal[
     "score",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tutti.tasks.sweeps.errors import SuiteError
+from tutti.tasks.sweeps import SuiteError
 
 CROWD = 8  # sessions at once in an open loop, as a multiple of the level; what waits beyond is late
 NEEDED = {"closed": None, "ramp": "over_s", "poisson": "session_s", "trace": "file"}

@@ -1,5 +1,8 @@
 """The task families: one file and one line each. A family proposes questions and solves them."""
 
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
 from tutti.tasks.synthesis.families.arithmetic import Arithmetic
 from tutti.tasks.synthesis.families.count_sum import CountSum
 from tutti.tasks.synthesis.families.default import DefaultValue
@@ -21,3 +24,8 @@ FAMILIES: dict[str, Family] = {
         LastParameter(),
     )
 }
+
+if TYPE_CHECKING:
+    from tutti.tasks.synthesis.families.expression import QUESTIONS as QUESTIONS
+
+__getattr__ = lazy(__name__, __file__)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from tutti.tasks.retrieval.corpus import Document
+from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.parameter import MAX_PARAMETERS
 from tutti.tasks.synthesis.task import Oracle, Slots, Task, entry_lines, search_for
 

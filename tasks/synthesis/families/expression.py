@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from tutti.tasks.retrieval.corpus import Document
+from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.task import Oracle, Slots, Task, run_python
 
 # Modules whose functions have no side effects, need no files and end at once on small arguments.

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from tutti.tasks.retrieval.corpus import Document
+from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.task import Oracle, Slots, Task, entry_lines, labelled, search_for
 
 QUESTIONS = (

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog, content_hash
-from tutti.tasks.retrieval.corpus import load_stdlib_corpus
-from tutti.tasks.synthesis.generate import POCKET_FAMILIES, TaskRequest, read_conversations
+from tutti.tasks.retrieval import load_stdlib_corpus
+from tutti.tasks.synthesis import POCKET_FAMILIES, TaskRequest, read_conversations
 from tutti.tasks.training.stage import Report, run_job, write_jsonl
 
 POCKET_TASKS = TaskRequest(

@@ -15,11 +15,11 @@ from random import Random
 from string import ascii_lowercase
 from typing import Any
 
-from tutti.tasks.agents.prompts import SYSTEM_PROMPT, boxed
-from tutti.tasks.retrieval.corpus import Document, Parameter
+from tutti.tasks.agents import SYSTEM_PROMPT, boxed
+from tutti.tasks.retrieval import Document, Parameter
+from tutti.tasks.synthesis import Task, ToolUse
 from tutti.tasks.synthesis.families import FAMILIES
-from tutti.tasks.synthesis.families.expression import QUESTIONS as EXPRESSION_QUESTIONS
-from tutti.tasks.synthesis.task import Task, ToolUse
+from tutti.tasks.synthesis.families import QUESTIONS as EXPRESSION_QUESTIONS
 
 WORLD_DOCUMENTS = 60
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -14,7 +14,7 @@ from tutti.storage import catalog as cat
 
 HOLD = """
 import sys, time
-import storage
+from tutti import storage
 with storage.open_catalog() as catalog, storage.held(catalog, "sweep:1"):
     print("held", flush=True)
     time.sleep(60)

@@ -14,8 +14,7 @@ from tutti.cli.failures import UsageError
 from tutti.cli.main import app
 from tutti.cli.sweep.night import run_night
 from tutti.flows.nightly import nightly
-from tutti.tasks.nights import record as night_record
-from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.record import Record, enter_night, night_records
 from tutti.tasks.nights.spec import Night
 
 NIGHT = Night("nightly", date(2026, 11, 21))
@@ -27,7 +26,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.C
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     with storage.open_catalog() as catalog:
-        night_record.enter(catalog, Record(NIGHT, "worse", "full: less", None, True))
+        enter_night(catalog, Record(NIGHT, "worse", "full: less", None, True))
         yield catalog
 
 
@@ -40,7 +39,7 @@ def test_a_night_is_accepted_by_hand(store: storage.Catalog) -> None:
     done = tutti("gate", "--accept", NIGHT.label, "--why", "harder tasks", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"night": NIGHT.label, "accepted": "by hand: harder tasks"}
-    assert night_record.records(store, "nightly")[NIGHT.date].accepted == "by hand: harder tasks"
+    assert night_records(store, "nightly")[NIGHT.date].accepted == "by hand: harder tasks"
     for arguments, words in (
         (("--accept", NIGHT.label), "--why"),
         (("--accept", "friday", "--why", "x"), f"nights: {NIGHT.label}"),

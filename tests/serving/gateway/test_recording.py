@@ -22,7 +22,7 @@ PANDAS = """
 import sys
 from tutti.tasks.serving.gateway.__main__ import WithoutPandas
 sys.meta_path.insert(0, WithoutPandas)
-import storage
+from tutti import storage
 from tutti.storage.encode import to_arrow
 to_arrow("calls", [{"call_id": "c", "latency_s": 0.5, "prompt_spans": [{"first": 0, "last": 1}]}])
 print("pandas" in sys.modules)

@@ -17,7 +17,7 @@ from tutti.tasks.serving.simulation.calibrate import calibrate, read_calibration
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.presets import SMALL, SMALL_WORK
 from tutti.tasks.serving.simulation.recording import RecordedCall, Recording, load_recording
-from tutti.tasks.serving.simulation.replay import replay
+from tutti.tasks.serving.simulation.replay_calls import replay
 from tutti.tasks.serving.simulation.workload import constant, uniform
 
 WORK = replace(SMALL_WORK, programs=24, turns=constant(6), tool_s=uniform(0.02, 0.1))

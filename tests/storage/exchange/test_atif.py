@@ -22,7 +22,7 @@ from tests.storage.exchange.test_load import counts, trial, trials
 from tutti import storage
 from tutti.storage.exchange.atif.read import read
 from tutti.storage.exchange.atif.write import write
-from tutti.storage.exchange.load import load
+from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.stored import stored_trials
 from tutti.storage.exchange.trial import Trial
 

@@ -20,7 +20,7 @@ from tutti.storage.exchange.inspect import read as inspect_import
 from tutti.storage.exchange.inspect.read import read
 from tutti.storage.exchange.inspect.values import number_of
 from tutti.storage.exchange.inspect.write import write
-from tutti.storage.exchange.load import load
+from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.stored import stored_trials
 from tutti.storage.exchange.trial import Row, Trial
 

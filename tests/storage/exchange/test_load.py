@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tutti import storage
-from tutti.storage.exchange.load import LISTED_PROBLEMS, Report, load
+from tutti.storage.exchange.loader import LISTED_PROBLEMS, Report, load
 from tutti.storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
 from tutti.storage.schemas import TABLES
 
@@ -22,8 +22,8 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WORKER = """
 import sys, time
 from pathlib import Path
-import storage
-from tutti.storage.exchange.load import load
+from tutti import storage
+from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.trial import Cell, Trial
 def source():
     for n in range(60):

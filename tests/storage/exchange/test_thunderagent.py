@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tutti import storage
-from tutti.storage.exchange.load import load
+from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.thunderagent.read import read
 from tutti.storage.exchange.trial import Problem, Recording, Trial
 

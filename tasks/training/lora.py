@@ -2,7 +2,7 @@
 
 In: ``--base`` (checkpoint folder), ``--conversations`` (JSONL). Out: a PEFT adapter in ``--out``
 that vLLM loads at run time, and ``training.json``. Prints one JSON line for every report.
-Run: ``python -m tutti.tasks.training.finetune --help``.
+Run: ``python -m tutti.tasks.training.lora --help``.
 """
 
 import argparse

@@ -3,17 +3,15 @@
 from pathlib import Path
 
 from tutti.storage import Catalog, open_catalog
-from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.plan.estimate import Outlook, outlook_of
 from tutti.tasks.sweeps.plan.plan import make_plan
 from tutti.tasks.sweeps.plan.roles import other_models, roles_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet, made_tasks, read_set
-from tutti.tasks.sweeps.run.bench import open_bench
-from tutti.tasks.sweeps.run.engines import check_names
-from tutti.tasks.sweeps.spec.grid import parts, sweep_id_of
-from tutti.tasks.sweeps.spec.suite import STDLIB, Suite, SuiteError
-from tutti.tasks.synthesis.generate import find_made
+from tutti.tasks.sweeps.run import check_names, open_bench
+from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, parts, sweep_id_of
+from tutti.tasks.synthesis import find_made
 
 
 async def outlook(suite: Suite, models: Path) -> tuple[Outlook, ...]:

@@ -95,12 +95,8 @@ def _past_the_face(
     module = node.module or ""
     own = "tutti." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     inside = not (root / module.removeprefix("tutti.").replace(".", "/")).is_dir()
-    exempt = (
-        module in KERNEL
-        or module.startswith(own + ".")
-        or file.startswith("bench/")
-        or module.startswith("tutti.flows.")
-    )
+    open_to_all = (own + ".", "tutti.flows.")
+    exempt = module in KERNEL or file.startswith("bench/") or module.startswith(open_to_all)
     if inside and not exempt and stage_of(module) != stage_of(own):
         yield node.lineno, "face", f"{module} is another stage's: import from its package"
 

@@ -6,7 +6,6 @@ attempts takes to find what is missing. What a user types is timed from process 
 """
 
 import argparse
-import asyncio
 import contextlib
 import json
 import os
@@ -15,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,12 @@ from tutti.storage import Catalog, artifact_id, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.project import PROJECT
 from tutti.tasks.scoring import SCORERS
-from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, enter_plan, finished_samples, make_plan
+from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.finished import finished_samples
+from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, plan_of
 from tutti.tasks.sweeps.plan.preview import outlook
 from tutti.tasks.sweeps.plan.problem import Problem
-from tutti.tasks.sweeps.plan.task_set import read_set
+from tutti.tasks.sweeps.plan.task_set import TaskSet, read_set
 from tutti.tasks.sweeps.run.early_stop import missing_cells
 from tutti.tasks.sweeps.spec.suite import read_suite
 
@@ -182,7 +183,7 @@ def planned(shop: Workshop, file: Path) -> tuple[Plan, Sequence[Problem]]:
     """The plan that the verbs make of a suite file, and the problems it is made of."""
     suite = read_suite(file)
     with _environment(TUTTI_HOME=str(shop.home.root)):
-        (found,) = asyncio.run(outlook(suite, shop.models))
+        (found,) = outlook(suite, shop.models)
     return found.plan, read_set(suite).problems
 
 
@@ -200,8 +201,8 @@ def _environment(**values: str) -> Iterator[None]:
 
 def again(plan: Plan, problems: Sequence[Problem]) -> Plan:
     """The same plan, made anew: every id is computed."""
-    ids = (plan.task_set_id, plan.index_id, plan.engine_id, plan.model_id, plan.served_name)
-    made = make_plan(plan.suite, problems, *ids, model=plan.model, roles=plan.roles)
+    task_set = TaskSet(plan.set_up.task_set.task_set_id, tuple(problems))
+    made = plan_of(plan.suite, replace(plan.set_up, task_set=task_set))
     assert made.sweep_id == plan.sweep_id, "the same inputs give the same plan"
     return made
 
@@ -227,8 +228,12 @@ def finish(plan: Plan, cell: Cell, samples: Sequence[Sample], catalog: Catalog) 
         "cell_id": cell.cell_id,
         "policy": cell.policy,
     }
-    point |= {"concurrency": cell.concurrency, "repeat": cell.repeat, "model": plan.served_name}
-    point |= {"benchmark": plan.suite.benchmark_name, "engine_id": plan.engine_id}
+    point |= {
+        "concurrency": cell.concurrency,
+        "repeat": cell.repeat,
+        "model": plan.set_up.served_name,
+    }
+    point |= {"benchmark": plan.suite.benchmark_name, "engine_id": plan.set_up.engine_id}
     attempts = [
         point
         | {name: value for name, value in state.items() if name != "state"}

@@ -16,6 +16,7 @@ from tutti.storage import Catalog, open_catalog, query
 from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageLog
 from tutti.tasks.retrieval import build_index, load_stdlib_corpus, read_manifest
+from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.plan import make_tasks, open_library
 from tutti.tasks.sweeps.run import open_bench
 from tutti.tasks.synthesis import TaskRequest
@@ -63,7 +64,8 @@ def serve_model(name: str, models: Path, port: int | None, as_json: bool) -> Non
     async def work(catalog: Catalog) -> None:
         log = StageLog()
         async with open_library(catalog, log) as library:
-            async with open_bench(name, models, library, catalog, log, port) as bench:
+            entries = pick_models(models, (name,))
+            async with open_bench(entries, library, catalog, log, port) as bench:
                 services = await bench.services()
                 url = services.gateway.url
                 where = {"model": name, "url": f"{url}/v1", "search": library.search_url}

@@ -12,13 +12,13 @@ from pathlib import Path
 from prefect import flow
 
 from tutti.flows.demo_plan import NEW_FAMILY, TUNED, DemoParameters, closing_words, demo_suites
-from tutti.storage import Catalog, open_catalog
-from tutti.tasks.progress import StageLog, StageProgress
+from tutti.tasks.progress import StageProgress
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
-from tutti.tasks.runs import recorded_run
-from tutti.tasks.sweeps.plan import made_tasks, make_tasks, open_library
-from tutti.tasks.sweeps.run import Adapter, Bench, open_bench, run_sweep
+from tutti.tasks.runs import Run, open_run
+from tutti.tasks.serving import checkpoint_id, pick_models
+from tutti.tasks.sweeps.plan import made_tasks, make_tasks, open_library, plan_of
+from tutti.tasks.sweeps.run import Adapter, Bench, open_bench, run_plan
 from tutti.tasks.synthesis import read_conversations
 from tutti.tasks.training import finetune, write_training_set
 
@@ -33,57 +33,53 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
 
     Returns the load sweep's id.
     """
-    log = StageLog()
     started = time.monotonic()
     load, lesson = demo_suites(parameters)
-    with open_catalog() as catalog:
-        with recorded_run(catalog, "demo", parameters.model_dump(mode="json")) as run_id:
-            async with open_library(catalog, log) as library:
-                load_id = await make_tasks(load.tasks, library, catalog, log)
-                lesson_id = await make_tasks(lesson.tasks, library, catalog, log, "lesson tasks")
-                load_set, lessons = (made_tasks(each, catalog) for each in (load_id, lesson_id))
-                async with open_bench(load.model, models, library, catalog, log) as bench:
-                    sweep = await run_sweep(load, load_set, bench, catalog, run_id, log)
-                    before = await run_sweep(lesson, lessons, bench, catalog, run_id, log)
-                    tuned = await _teach(lesson_id, bench, parameters, catalog, run_id, log)
-                    after = await run_sweep(
-                        lesson, lessons, bench, catalog, run_id, log, adapter=tuned
-                    )
-            sweeps = [sweep.sweep_id, before.sweep_id, after.sweep_id]
-            notes = {"new family": NEW_FAMILY, "adapter": tuned.adapter_id}
-            await publish_report(sweeps, "The tutti demo", catalog, log, notes)
-            log.console.print(closing_words(log, time.monotonic() - started), soft_wrap=True)
+    with open_run("demo", parameters.model_dump(mode="json")) as run:
+        catalog, log = run.catalog, run.log
+        async with open_library(catalog, log) as library:
+            load_id = await make_tasks(load.tasks, library, catalog, log)
+            lesson_id = await make_tasks(lesson.tasks, library, catalog, log, "lesson tasks")
+            load_set, lessons = (made_tasks(each, catalog) for each in (load_id, lesson_id))
+            async with open_bench(
+                pick_models(models, (load.model,)), library, catalog, log
+            ) as bench:
+                sweep = plan_of(load, bench.set_up(load, load_set))
+                await run_plan(sweep, bench, run)
+                before = plan_of(lesson, bench.set_up(lesson, lessons))
+                await run_plan(before, bench, run)
+                tuned = await _teach(lesson_id, bench, parameters, run)
+                after = plan_of(lesson, bench.set_up(lesson, lessons, tuned))
+                await run_plan(after, bench, run, adapter=tuned)
+        sweeps = [sweep.sweep_id, before.sweep_id, after.sweep_id]
+        notes = {"new family": NEW_FAMILY, "adapter": tuned.adapter_id}
+        await publish_report(sweeps, "The tutti demo", catalog, log, notes)
+        log.console.print(closing_words(log, time.monotonic() - started), soft_wrap=True)
     return sweep.sweep_id
 
 
-async def _teach(
-    lesson_set: str,
-    bench: Bench,
-    parameters: DemoParameters,
-    catalog: Catalog,
-    run_id: str,
-    log: StageLog,
-) -> Adapter:
+async def _teach(lesson_set: str, bench: Bench, parameters: DemoParameters, run: Run) -> Adapter:
     async def work(progress: StageProgress) -> Adapter:
         def show(row: dict[str, float]) -> None:
             if "step" in row:
                 note = f"loss {row['loss']:.2f}, token accuracy {row['token_accuracy']:.0%}"
                 progress.show(row["seconds"], parameters.train_seconds, note)
 
-        conversations = read_conversations(catalog, lesson_set, "train")
-        training_set = write_training_set(conversations, [lesson_set], catalog)
-        assert bench.model.checkpoint is not None, "a bench's model has weights"
+        conversations = read_conversations(run.catalog, lesson_set, "train")
+        training_set = write_training_set(conversations, [lesson_set], run.catalog)
+        checkpoint = bench.serving.model.checkpoint
+        assert checkpoint is not None, "the demo's model has weights"
         settings = {"seconds": parameters.train_seconds, "seed": parameters.seed}
         adapter_id, folder = await asyncio.to_thread(
             finetune,
-            bench.model.checkpoint,
-            bench.model_id,
+            checkpoint,
+            checkpoint_id(bench.serving.model),
             training_set,
             settings,
-            catalog,
-            run_id,
+            run.catalog,
+            run.run_id,
             show,
         )
         return Adapter(TUNED, adapter_id, folder)
 
-    return await log.run("training", work)
+    return await run.log.run("training", work)

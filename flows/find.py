@@ -17,13 +17,14 @@ from rich.console import Console
 from rich.table import Table
 
 from tutti.flows.sweep import DEFAULT_SUITE
-from tutti.storage import Catalog, connect, open_catalog
-from tutti.tasks.progress import StageLog, in_flow_run
+from tutti.storage import connect
+from tutti.tasks.progress import in_flow_run
 from tutti.tasks.project import MODELS
-from tutti.tasks.runs import recorded_run
+from tutti.tasks.runs import Run, open_run
+from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps import SuiteError
-from tutti.tasks.sweeps.plan import TaskSet, library_of, other_models, task_set_of
-from tutti.tasks.sweeps.run import Bench, Spending, open_bench, run_sweep
+from tutti.tasks.sweeps.plan import TaskSet, library_of, other_models, plan_of, task_set_of
+from tutti.tasks.sweeps.run import Bench, Spending, open_bench, run_plan
 from tutti.tasks.sweeps.search import (
     Found,
     Objectives,
@@ -61,24 +62,21 @@ async def find_concurrency(
         raise SuiteError(
             "benchmarks, models: a search is of one of each; give `benchmark`, `model`"
         )
-    log = StageLog()
     lowest = objectives.lowest or min(*suite.concurrency, objectives.highest)
-    with open_catalog() as catalog:
-        parameters = {"suite": suite.model_dump(mode="json"), "models": str(models)}
-        parameters |= {"objectives": objectives.model_dump(mode="json")}
-        with recorded_run(catalog, "find-concurrency", parameters) as run_id:
-            async with library_of((suite,), catalog, log) as library:
-                task_set = await task_set_of(suite, library, catalog, log)
-                others, engines = other_models(suite), suite.engines
-                async with open_bench(
-                    suite.model, models, library, catalog, log, None, others, engines
-                ) as bench:
-                    spending = Spending(suite.budget)
-                    levels = _Levels(suite, task_set, bench, catalog, run_id, log, spending)
-                    found = [
-                        await find_highest(policy, lowest, objectives, levels.measure)
-                        for policy in suite.policies
-                    ]
+    parameters = {"suite": suite.model_dump(mode="json"), "models": str(models)}
+    parameters |= {"objectives": objectives.model_dump(mode="json")}
+    entries = pick_models(models, (suite.model, *other_models(suite)))
+    with open_run("find-concurrency", parameters) as run:
+        async with library_of((suite,), run.catalog, run.log) as library:
+            task_set = await task_set_of(suite, library, run.catalog, run.log)
+            async with open_bench(
+                entries, library, run.catalog, run.log, engines=suite.engines
+            ) as bench:
+                levels = _Levels(suite, task_set, bench, run, Spending(suite.budget))
+                found = [
+                    await find_highest(label, lowest, objectives, levels.measure)
+                    for label in suite.each_policy
+                ]
     await _show(suite.name, found)
     return {"sweep": suite.name, "policies": [content_of(each) for each in found]}
 
@@ -90,23 +88,21 @@ class _Levels:
     suite: Suite
     task_set: TaskSet
     bench: Bench
-    catalog: Catalog
-    run_id: str
-    log: StageLog
+    run: Run
     spending: Spending
 
     async def measure(self, policy: str, level: int, repeats: int, limit_s: float) -> Probe | str:
         """What a level's cells came to; or why they are not complete."""
         probe = probe_suite(self.suite, policy, level, repeats, limit_s)
-        where = (self.task_set, self.bench, self.catalog, self.run_id, self.log)
-        plan = await run_sweep(probe, *where, whole=self.suite, spending=self.spending)
+        plan = plan_of(probe, self.bench.set_up(probe, self.task_set), whole=self.suite)
+        await run_plan(plan, self.bench, self.run, self.spending)
         cells = [cell.cell_id for cell in plan.cells]
-        if left := never_run(self.catalog, cells):
+        if left := never_run(self.run.catalog, cells):
             return f"{left} samples are left; the same command goes on"
         return await asyncio.to_thread(self._read, plan.sweep_id, level, cells)
 
     def _read(self, sweep_id: str, level: int, cells: Sequence[str]) -> Probe:
-        with connect(self.catalog.home) as store:
+        with connect(self.run.catalog.home) as store:
             return read_probe(store, sweep_id, level, cells)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from prefect import flow
 
 from tutti.flows.sweep import measure
-from tutti.storage import Catalog, open_catalog
 from tutti.tasks.nights import (
     Night,
     NightBudget,
@@ -29,10 +28,10 @@ from tutti.tasks.nights import (
     read_night,
     tell,
 )
-from tutti.tasks.progress import StageLog, in_flow_run
+from tutti.tasks.progress import in_flow_run
 from tutti.tasks.project import MODELS, SUITES
 from tutti.tasks.reporting import publish_report
-from tutti.tasks.runs import recorded_run
+from tutti.tasks.runs import Run, open_run
 from tutti.tasks.sweeps.spec import Suite
 
 
@@ -50,15 +49,15 @@ async def nightly(
     Returns what the night came to, as `tutti.tasks.nights.page.night_dict`; of a flow run the
     state that it ends in. Raises SuiteError and RegistryError where a file is wrong.
     """
-    file, log = read_night(suite_file), StageLog()
+    file = read_night(suite_file)
     parameters: dict[str, Any] = {"suite_file": str(suite_file), "models": str(models)}
     parameters |= {"night": None if night is None else night.isoformat()}
-    with open_catalog() as catalog, recorded_run(catalog, "nightly", parameters) as run_id:
-        known = night_records(catalog, file.name)
+    with open_run("nightly", parameters) as run:
+        known = night_records(run.catalog, file.name)
         due = nights_due(file, known, planned_for(), datetime.now(UTC), night)
-        budget = NightBudget(file.budget, catalog, run_id)
+        budget = NightBudget(file.budget, run.catalog, run.run_id)
         for each in due.nights:
-            last = await _measured(file, each, models, budget, due.notes, catalog, run_id, log)
+            last = await _measured(file, each, models, budget, due.notes, run)
     return ended(last) if in_flow_run() else last
 
 
@@ -68,20 +67,19 @@ async def _measured(
     models: Path,
     budget: NightBudget,
     notes: Sequence[str],
-    catalog: Catalog,
-    run_id: str,
-    log: StageLog,
+    run: Run,
 ) -> dict[str, Any]:
-    """One night from its first sample to whoever is told of it."""
+    """One night from its first sample to its notifications."""
+    catalog, log = run.catalog, run.log
 
-    async def run(suite: Suite) -> str:
-        return await measure(suite, models, catalog, run_id, log, publish=False)
+    async def measured(suite: Suite) -> str:
+        return await measure(suite, models, run, publish=False)
 
     for note in notes:
         log.console.print(f"[yellow]{note}[/]", soft_wrap=True)
     begin_night(catalog, night)
     before = last_accepted_night(catalog, night)
-    results = await measure_stages(file, night, before, catalog, budget, run)
+    results = await measure_stages(file, night, before, catalog, budget, measured)
     record = enter_night(catalog, judge_night(night, results, before))
     if record.sweeps:
         await publish_report(list(record.sweeps.values()), f"Night {night.label}", catalog, log)

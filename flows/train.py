@@ -16,11 +16,11 @@ from tutti.storage import Catalog, connect, open_catalog
 from tutti.tasks.progress import StageLog, StageProgress
 from tutti.tasks.project import MODELS, PROJECT
 from tutti.tasks.reporting import FamilyScore, family_scores, family_table
-from tutti.tasks.runs import code_version, describe_machine, recorded_run
+from tutti.tasks.runs import Run, code_version, describe_machine, recorded_run
 from tutti.tasks.scoring.statistics import wilson
-from tutti.tasks.serving import RegistryError, pick_model
-from tutti.tasks.sweeps.plan import made_tasks, make_tasks, open_library
-from tutti.tasks.sweeps.run import open_bench, run_sweep
+from tutti.tasks.serving import RegistryError, pick_model, pick_models
+from tutti.tasks.sweeps.plan import made_tasks, make_tasks, open_library, plan_of
+from tutti.tasks.sweeps.run import open_bench, run_plan
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.training.pocket import POCKET_TASKS, train_pocket
 
@@ -71,9 +71,10 @@ async def train(
                     policies=("passthrough",),
                     concurrency=(8,),
                 )
-                async with open_bench("pocket", models, library, catalog, log) as bench:
-                    held_out = made_tasks(task_set, catalog)
-                    plan = await run_sweep(suite, held_out, bench, catalog, run_id, log)
+                entries = pick_models(models, ("pocket",))
+                async with open_bench(entries, library, catalog, log) as bench:
+                    plan = plan_of(suite, bench.set_up(suite, made_tasks(task_set, catalog)))
+                    await run_plan(plan, bench, Run(catalog, run_id, log))
             card = card | _measured(plan.sweep_id, catalog, log)
             (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
     return card

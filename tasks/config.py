@@ -89,7 +89,9 @@ def _fault(error: Mapping[str, Any], lines: Mapping[Place, int]) -> str:
     said: str = error["msg"].removeprefix("Value error, ")
     if not error["loc"] and error["type"] == "value_error":
         return said  # of several fields, which it names itself
-    place = ".".join(map(str, error["loc"])) or "file"
+    # A union's tags, which pydantic puts among the places, are in no file.
+    named = [str(part) for part in error["loc"] if not str(part).startswith("<")]
+    place = ".".join(named) or "file"
     line = _line(error["loc"], lines)
     return f"{f'line {line}: ' if line else ''}{place}: {said} (given: {_shown(error)})"
 

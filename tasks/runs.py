@@ -7,11 +7,13 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import Catalog
+from tutti.storage import Catalog, open_catalog
 from tutti.storage import catalog as cat
+from tutti.tasks.progress import StageLog
 from tutti.tasks.project import PROJECT
 
 
@@ -33,6 +35,22 @@ def code_version() -> str:
     command = ["git", "-C", str(PROJECT), "describe", "--always", "--dirty=+changes"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10)
     return done.stdout.strip() if done.returncode == 0 else "unknown"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a flow: where it records, under which id, and who shows how far it is."""
+
+    catalog: Catalog
+    run_id: str
+    log: StageLog
+
+
+@contextmanager
+def open_run(flow: str, parameters: dict[str, Any]) -> Iterator[Run]:
+    """A recorded run on this user's store, with its progress shown. Raises StoreError."""
+    with open_catalog() as catalog, recorded_run(catalog, flow, parameters) as run_id:
+        yield Run(catalog, run_id, StageLog())
 
 
 @contextmanager

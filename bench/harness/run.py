@@ -35,9 +35,14 @@ from tutti.tasks.serving.outside import Outside
 from tutti.tasks.serving.process import Child, answers, claim_port
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.services import open_gateway
-from tutti.tasks.sweeps.plan.plan import enter_plan, make_plan
+from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.problem import Problem
-from tutti.tasks.sweeps.run.runner import Services, run_cell
+from tutti.tasks.sweeps.plan.set_up import SetUp
+from tutti.tasks.sweeps.plan.task_set import TaskSet
+from tutti.tasks.sweeps.run.bench import Services
+from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.runner import Execution, run_cell
 from tutti.tasks.sweeps.spec.suite import Suite
 
 START_S = 30.0
@@ -105,8 +110,9 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
     suite = Suite(
         name="harness", benchmark="gsm8k", policies=("passthrough",), concurrency=(sessions,)
     )
-    ids = ("task_set:bench", "index:bench", served.engine_id, "checkpoint:bench")
-    plan = make_plan(suite, problems(count, tools), *ids, "mock")
+    task_set = TaskSet("task_set:bench", tuple(problems(count, tools)))
+    ids = (served.engine_id, "checkpoint:bench", "mock", "index:bench")
+    plan = plan_of(suite, SetUp(task_set, *ids))
     enter_plan(plan, catalog)
     with open_gateway(served.address, model, catalog) as client:
         services = Services(served, client, url)
@@ -116,7 +122,9 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
             if row["role"] == "gateway"
         )  # fmt: skip
         planned_mb, before, began = _rss_mb(), _cpu(owner), time.perf_counter()
-        done = asyncio.run(run_cell(plan, plan.cells[0], services, catalog, "run:bench", lease))
+        spending = Spending(suite.budget)
+        execution = Execution(plan, services, catalog, "run:bench", lease, spending)
+        done = asyncio.run(run_cell(execution, plan.cells[0]))
         seconds, spent = time.perf_counter() - began, _cpu(owner) - before
     assert done.correct == count, f"{done.correct} of {count} samples were right"
     held = {row["what"]: row["held"] / sessions for row in storage.query(HELD, catalog.home)}

@@ -1,6 +1,5 @@
 """`tutti sweep plan`: what a suite would reuse, score again or run, how long and how dear."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +40,7 @@ def plan(
         chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
         chosen |= {"judge": judge, "user": user, "agent": agent}
         with suites.about(suites.path_of(suite)):
-            found = asyncio.run(outlook(suites.suite_of(suite, ids, expert, **chosen), models))
+            found = outlook(suites.suite_of(suite, ids, expert, **chosen), models)
         if as_json:
             each = [_content(part) for part in found]
             typer.echo(json.dumps(each[0] if len(each) == 1 else {"parts": each}))

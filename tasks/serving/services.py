@@ -29,9 +29,12 @@ class GatewayClient:
         """`token` is its admin's."""
         self.url, self._token = url, token
 
-    def begin_cell(self, cell_id: str, policy: str, limit: int, concurrency: int) -> None:
+    def begin_cell(
+        self, cell_id: str, policy: str, options: Mapping[str, Any], concurrency: int
+    ) -> None:
         """Reset the policy and start sampling for `cell_id`; its calls carry its concurrency."""
-        order = {"cell_id": cell_id, "policy": policy, "limit": limit, "concurrency": concurrency}
+        order: dict[str, Any] = {"cell_id": cell_id, "policy": policy, "options": dict(options)}
+        order["concurrency"] = concurrency
         order["pool"] = ""  # the measured model's; a judge's calls are nobody's to hold
         self._order("PUT", "/cell", order)
 

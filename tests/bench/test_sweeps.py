@@ -8,9 +8,11 @@ import sqlalchemy as sa
 
 from bench import sweeps
 from tests.conftest import NewCatalog
+from tests.sweeps.conftest import set_up_of
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.sweeps.plan.plan import enter_plan, make_plan
+from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.spec.suite import Suite
 
@@ -33,7 +35,7 @@ def test_the_one_missing_sample_is_found_in_few_questions(
         counts = []
         for levels in ((2, 4), (2, 4, 6, 8, 10, 12)):
             suite = SUITE.model_copy(update={"concurrency": levels, "name": f"done-{len(levels)}"})
-            plan = make_plan(suite, problems, *IDS)
+            plan = plan_of(suite, set_up_of(problems))
             last = plan.cells[-1].samples[-1]
             enter_plan(plan, catalog)
             for cell in plan.cells:

@@ -4,7 +4,7 @@ The engine is two of the gateway's: of the model `pocket`, and, dearer, of `othe
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,17 @@ from tutti.tasks.serving import EngineFailed, GatewayClient
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.registry import Prices
-from tutti.tasks.sweeps.plan.plan import Cell, Plan, enter_plan, make_plan
-from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.plan import Cell, Plan
+from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
+from tutti.tasks.sweeps.plan.problem import Problem, problem_of_task
+from tutti.tasks.sweeps.plan.set_up import SetUp
+from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.run import runner
-from tutti.tasks.sweeps.run.runner import Progress, Services, run_cell
+from tutti.tasks.sweeps.run.bench import Services
+from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
+from tutti.tasks.sweeps.spec import Budget
 from tutti.tasks.sweeps.spec.suite import Suite
 from tutti.tasks.synthesis.task import Task
 
@@ -37,10 +44,15 @@ def make_tasks(count: int) -> list[Task]:
     ]
 
 
+def set_up_of(problems: Sequence[Problem], index_id: str | None = "index:1", **more: Any) -> SetUp:
+    """A set-up of made-up parents; `more` are fields of `SetUp`."""
+    given = {"engine_id": "engine:1", "model_id": "checkpoint:1", "served_name": "pocket"} | more
+    return SetUp(TaskSet("task_set:1", tuple(problems)), index_id=index_id, **given)
+
+
 def plan_of(suite: Suite = SUITE, count: int = 6) -> Plan:
     """A plan over made-up parents."""
-    ids = ("task_set:1", "index:1", "engine:1", "checkpoint:1")
-    return make_plan(suite, [problem_of_task(t) for t in make_tasks(count)], *ids, "pocket")
+    return make_plan(suite, set_up_of([problem_of_task(t) for t in make_tasks(count)]))
 
 
 class WatchedEngine:
@@ -121,8 +133,15 @@ class Sweep:
         # Each run comes after the one before it, as a process after a dead one.
         lease = lease or leases.acquire(self.catalog, plan.sweep_id, seconds=0)
         return await asyncio.wait_for(
-            run_cell(plan, cell, self.services, self.catalog, run_id, lease), timeout=20
+            run_cell(self.execution(plan, lease, run_id), cell), timeout=20
         )
+
+    def execution(
+        self, plan: Plan, lease: storage.Lease, run_id: str = "run:0", usd: float | None = None
+    ) -> Execution:
+        """A run of `plan`, which may spend `usd`."""
+        spending = Spending(Budget(usd=usd))
+        return Execution(plan, self.services, self.catalog, run_id, lease, spending)
 
     def sql(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows as tuples."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageLog
 from tutti.tasks.project import MODELS
+from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.judge.rescore import Rescored, rescore
 from tutti.tasks.sweeps.plan import open_judge
 from tutti.tasks.sweeps.run import open_bench
@@ -29,7 +30,7 @@ async def score_sweep(
     """
     if judge is None:
         return await rescore(sweep_id, catalog, scorer, on_progress)
-    async with open_bench(judge, models, None, catalog, StageLog()) as bench:
+    async with open_bench(pick_models(models, (judge,)), None, catalog, StageLog()) as bench:
         gateway = (await bench.services()).gateway
-        async with open_judge(gateway.url, bench.served[judge]) as judge_of:
+        async with open_judge(gateway.url, bench.serving.served[judge]) as judge_of:
             return await rescore(sweep_id, catalog, scorer, on_progress, judge_of, gateway.flush)

@@ -17,7 +17,8 @@ from tutti.storage import Catalog, query
 from tutti.storage import catalog as cat
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
-from tutti.tasks.sweeps.plan.plan import IDS_AT_ONCE, Cell, Plan, finished_counts
+from tutti.tasks.sweeps.plan.finished import IDS_AT_ONCE, finished_counts
+from tutti.tasks.sweeps.plan.plan import Cell, Plan
 from tutti.tasks.sweeps.run import missing_cells
 
 Decision = Literal["reuse", "re-score", "run"]
@@ -86,7 +87,7 @@ class Outlook:
 
 def outlook_of(plan: Plan, catalog: Catalog) -> Outlook:
     """See the module."""
-    of = {"benchmark": plan.suite.benchmark_name, "model": plan.served_name}
+    of = {"benchmark": plan.suite.benchmark_name, "model": plan.set_up.served_name}
     past = query(PAST, catalog.home, of)
     stale = _stale(plan, catalog)
     begun = _begun(plan, catalog)
@@ -110,7 +111,7 @@ def detectable_line(plan: Plan, catalog: Catalog) -> str:
     models = () if plan.whole is None else plan.whole.models
     if len({(cell.policy, cell.concurrency) for cell in plan.cells}) < 2 and len(models) < 2:
         return ""
-    of = {"benchmark": plan.suite.benchmark_name, "model": plan.served_name}
+    of = {"benchmark": plan.suite.benchmark_name, "model": plan.set_up.served_name}
     accuracy = _accuracy(query(PAST, catalog.home, of))
     return detectable_words(accuracy, _detectable(plan, accuracy))
 

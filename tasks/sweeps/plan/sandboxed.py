@@ -13,7 +13,7 @@ def runs_programs(plan: Plan) -> bool:
     problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
     tools = plan.suite.command is None and any(each.searches for each in problems.values())
     scored = any(SCORERS[name].needs == "sandbox" for name in {p.scorer for p in problems.values()})
-    return tools or scored or plan.roles.agent is not None
+    return tools or scored or plan.set_up.roles.agent is not None
 
 
 def sandbox_level(plan: Plan) -> str | None:

@@ -25,7 +25,7 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
     found = connection.execute(
         sa.select(cells.cell_id, cells.status, cells.reason, *map(_column, POINT))
         .where(cells.sweep_id == plan.sweep_id)
-        .where(cells.benchmark == plan.suite.benchmark_name, cells.model == plan.served_name)
+        .where(cells.benchmark == plan.suite.benchmark_name, cells.model == plan.set_up.served_name)
     ).mappings()
     points = {(cell.policy, cell.concurrency, cell.repeat) for cell in plan.cells}
     named = {cell.cell_id for cell in plan.cells}

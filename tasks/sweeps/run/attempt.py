@@ -91,7 +91,7 @@ class Attempts:
                 assert level is not None, "it runs programs, so it has a level"
                 kept = SandboxSessions(level, most=most, idle_s=idle_s)
                 sessions = await stack.enter_async_context(kept)
-            file = self.plan.roles.agent
+            file = self.plan.set_up.roles.agent
             self._sandbox: Runs = NoSandbox(NO_WALLS) if level is None else Sandbox(level)
             self._experts_sandbox = self._sandbox
             if level is not None and file is not None:
@@ -108,13 +108,13 @@ class Attempts:
 
         A scorer that fails makes it a `scorer_error`. What it did is in the gateway's records.
         """
-        cast = Cast(self._client, self.cell.cell_id, attempt_id, self.plan.roles)
+        cast = Cast(self._client, self.cell.cell_id, attempt_id, self.plan.set_up.roles)
         model = self._model(sample, attempt_id)
         if self.plan.suite.command is not None:
             made = Made(await self._run_command(sample, attempt_id, model))
         elif sample.problem.world is not None:
             made = await self._in_world(sample, model, cast)
-        elif self.plan.roles.agent is not None:
+        elif self.plan.set_up.roles.agent is not None:
             made = await self._orchestrated(sample, model, cast)
         else:
             made = await self._alone(sample, attempt_id, model)
@@ -129,16 +129,16 @@ class Attempts:
             await self._model(sample, attempt_id).release()
 
     def _model(self, sample: Sample, attempt_id: str) -> GatewayModel:
-        suite, entry = self.plan.suite, self.plan.model
+        suite, entry = self.plan.suite, self.plan.set_up.model
         asked = (suite.temperature, suite.max_tokens, self._seed(sample))
         sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
-        file = self.plan.roles.agent
+        file = self.plan.set_up.roles.agent
         if (
             file is not None and sample.problem.world is None
         ):  # in a dialogue it must be free to speak
             more = {**sampling.more, **file.request}
             sampling = replace(sampling, more=more)
-        cell_id, name = self.cell.cell_id, self.plan.served_name
+        cell_id, name = self.cell.cell_id, self.plan.set_up.served_name
         return GatewayModel(self._client, name, attempt_id, cell_id, sampling)
 
     def _seed(self, sample: Sample) -> int:
@@ -161,9 +161,9 @@ class Attempts:
 
     async def _orchestrated(self, sample: Sample, model: GatewayModel, cast: Cast) -> Made:
         """A question, which experts answer that the model picks."""
-        assert self.plan.roles.agent is not None, "asked for by the suite"
+        assert self.plan.set_up.roles.agent is not None, "asked for by the suite"
         problem, seed = sample.problem, self._seed(sample)
-        file = drawn(self.plan.roles.agent, seed, problem.task_id)
+        file = drawn(self.plan.set_up.roles.agent, seed, problem.task_id)
         search = service_search(self._http, self._search_url or "")
         own, sandbox = self._agent(problem), self._experts_sandbox
         asking = Orchestrator(file, problem.messages, own, cast.experts(seed), search, sandbox)
@@ -179,8 +179,8 @@ class Attempts:
         world = problem.world(user)
         asked: ChatModel = model
         tools: Tools = world
-        if self.plan.roles.agent is not None:
-            file = drawn(self.plan.roles.agent, seed, problem.task_id)
+        if self.plan.set_up.roles.agent is not None:
+            file = drawn(self.plan.set_up.roles.agent, seed, problem.task_id)
             turns = ExpertTurns(file, model, world, cast.experts(seed), agent.dialect, cast.dialect)
             asked = tools = turns
         try:
@@ -192,7 +192,7 @@ class Attempts:
             await world.close()
 
     def _agent(self, problem: Problem) -> Agent:
-        entry = self.plan.model
+        entry = self.plan.set_up.model
         if entry is None:
             return problem.agent
         return agent_of(entry, problem.agent, self.plan.suite.max_tokens)
@@ -215,7 +215,7 @@ class Attempts:
         task["messages"] = problem.messages
         task |= {"tools": problem.offered, "max_tokens": suite.max_tokens}
         task |= {"temperature": suite.temperature}
-        command, name = Command(suite.command, suite.command_s), self.plan.served_name
+        command, name = Command(suite.command, suite.command_s), self.plan.set_up.served_name
         seed = self._seed(sample)
         done = await run_command(command, task, self._url, name, attempt_id, seed)
         try:

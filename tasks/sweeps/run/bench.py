@@ -6,15 +6,26 @@ gateway; what serves two of them is started once.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageLog, StageProgress
-from tutti.tasks.serving import Model, checkpoint_id, claim_port, open_gateway, pick_models
-from tutti.tasks.sweeps.plan import Library
-from tutti.tasks.sweeps.run.engines import engines_of, replicas_of
-from tutti.tasks.sweeps.run.runner import Services
+from tutti.tasks.serving import Engine, GatewayClient, Model, Outside, claim_port, open_gateway
+from tutti.tasks.sweeps.plan import Adapter, Library, Serving, SetUp, TaskSet, serving_of
+from tutti.tasks.sweeps.spec import STDLIB, Suite
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a sweep needs running."""
+
+    engine: Engine | Outside
+    gateway: GatewayClient
+    search_url: str | None
+    """None where the tasks have nothing to search."""
+    others: tuple[Engine | Outside, ...] = ()
+    """Replicas of the measured engine, and what serves judge, user and experts."""
 
 
 class Bench:
@@ -25,42 +36,47 @@ class Bench:
 
     def __init__(
         self,
-        models: Mapping[str, Model],
+        serving: Serving,
         library: Library | None,
         catalog: Catalog,
         log: StageLog,
         port: int | None,
-        engines: int = 1,
     ) -> None:
-        """`models`: of the registry by their names; the first is the one that is measured, by so
-        many `engines`."""
-        self.model, self.library = next(iter(models.values())), library
-        self.model_id = checkpoint_id(self.model)
-        (self.engine, *self._others), self.served = engines_of(models, catalog)
-        self._replicas = replicas_of(self.engine, engines, catalog)
+        self.serving, self.library = serving, library
         if port is not None:
             claim_port(port)  # a taken port is better said now than after the engine's start
         self._catalog, self._log, self._port = catalog, log, port
         self._open = contextlib.ExitStack()
         self._services: Services | None = None
 
+    def set_up(self, suite: Suite, task_set: TaskSet, adapter: Adapter | None = None) -> SetUp:
+        """What the cells of `suite` are measured with here."""
+        searched = self.library if suite.benchmark == STDLIB else None
+        index_id = None if searched is None else searched.index_id
+        return self.serving.set_up(suite, task_set, index_id, adapter)
+
     async def services(self) -> Services:
         """Engine, gateway and library, running. Raises what `open_bench` says."""
         if self._services is None:
+            serving = self.serving
             await self._log.run("engine", self._start)
-            address, others = self.engine.address, tuple(self._others)
-            replicas = [replica.address.url for replica in self._replicas]
+            replicas = [replica.address.url for replica in serving.replicas]
             before = open_gateway(
-                address, self.model, self._catalog, self._port, others, replicas=replicas
+                serving.engine.address,
+                serving.model,
+                self._catalog,
+                self._port,
+                serving.others,
+                replicas=replicas,
             )
             client = await asyncio.to_thread(self._open.enter_context, before)
             search_url = None if self.library is None else self.library.search_url
-            also = (*self._replicas, *others)
-            self._services = Services(self.engine, client, search_url, also)
+            also = (*serving.replicas, *serving.others)
+            self._services = Services(serving.engine, client, search_url, also)
         return self._services
 
     async def _start(self, _: StageProgress) -> None:
-        for engine in (self.engine, *self._replicas, *self._others):
+        for engine in self.serving.every:
             self._open.callback(engine.stop)
             await asyncio.to_thread(engine.start)
 
@@ -71,23 +87,20 @@ class Bench:
 
 @contextlib.asynccontextmanager
 async def open_bench(
-    model_name: str,
-    models: Path,
+    models: Mapping[str, Model],
     library: Library | None,
     catalog: Catalog,
     log: StageLog,
     port: int | None = None,
-    others: Sequence[str] = (),
     engines: int = 1,
 ) -> AsyncIterator[Bench]:
-    """A registry's model, ready to be measured; what it started is ended with the block.
+    """A registry's models, the first ready to be measured; what it started ends with the block.
 
-    `port` is the gateway's (any free one if None); `others` are models served beside it; `engines`
-    how many of the model's own share the load. Raises RegistryError here, and when the services
-    start EngineFailed, ModelsEnvironmentMissing, PortTaken or GatewayFailed.
+    `port` is the gateway's (any free one if None), `engines` how many engines of the measured model
+    share its load. Raises RegistryError here, and when the services start EngineFailed,
+    ModelsEnvironmentMissing, PortTaken or GatewayFailed.
     """
-    entries = pick_models(models, (model_name, *others))
-    bench = Bench(entries, library, catalog, log, port, engines)
+    bench = Bench(serving_of(models, catalog, engines), library, catalog, log, port)
     try:
         yield bench
     finally:

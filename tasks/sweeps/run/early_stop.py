@@ -69,7 +69,7 @@ def _keys(suite: Suite) -> Mapping[str, str]:
     if suite.saturation is not None:
         keys["saturation"] = f"p95 limit {suite.saturation.step_latency_p95:g} s: "
     if suite.stop_when_sure is not None:
-        margin, first = suite.stop_when_sure.margin, suite.policies[0]
+        margin, first = suite.stop_when_sure.margin, suite.first_policy
         keys["stop_when_sure"] = f"margin {margin:g} to {first}: "
     if suite.cell_s is not None:
         keys["cell_s"] = over_time(suite.cell_s)
@@ -87,7 +87,7 @@ def _reference(plan: Plan, cell: Cell, catalog: Catalog) -> Mapping[str, float]:
     first: Sequence[Cell] = [
         each
         for each in plan.cells
-        if each.policy == plan.suite.policies[0] and (each.concurrency, each.repeat) == own
+        if each.policy == plan.suite.first_policy and (each.concurrency, each.repeat) == own
     ]
     if not first or first[0].cell_id == cell.cell_id:
         return {}

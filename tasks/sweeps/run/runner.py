@@ -28,16 +28,17 @@ from tutti.storage import (
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import Trajectory
 from tutti.tasks.scoring import Score
-from tutti.tasks.serving import Engine, EngineFailed, GatewayClient, Outside, ServingError
+from tutti.tasks.serving import EngineFailed, ServingError
 from tutti.tasks.sweeps.plan import Cell, Plan, Sample, finished_samples, sandbox_level
 from tutti.tasks.sweeps.run.attempt import COUNTED, Attempts
+from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.early_stop import over_time, watches_of
 from tutti.tasks.sweeps.run.entry import Entry
 from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
 from tutti.tasks.sweeps.run.queue import Due, Tap, Watch
 from tutti.tasks.sweeps.run.records import Finished, attempt_rows, lost_attempt_row
-from tutti.tasks.sweeps.spec import Budget, due_times, ramp_starts
+from tutti.tasks.sweeps.spec import due_times, ramp_starts
 
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
 WATCH_S = 0.5
@@ -47,15 +48,17 @@ REFUSED_AT_MOST = 8
 
 
 @dataclass(frozen=True)
-class Services:
-    """What a sweep needs running."""
+class Execution:
+    """One run of a plan: what its cells share."""
 
-    engine: Engine | Outside
-    gateway: GatewayClient
-    search_url: str | None
-    """None where the tasks have nothing to search."""
-    others: tuple[Engine | Outside, ...] = ()
-    """What serves the other models: judge, user, experts."""
+    plan: Plan
+    services: Services
+    catalog: Catalog
+    run_id: str
+    lease: Lease
+    """Of the sweep: who has lost it commits nothing."""
+    spending: Spending
+    """What the run has spent so far, of its budget."""
 
 
 @dataclass
@@ -74,14 +77,9 @@ class Progress:
 
 
 async def run_cell(
-    plan: Plan,
+    execution: Execution,
     cell: Cell,
-    services: Services,
-    catalog: Catalog,
-    run_id: str,
-    lease: Lease,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    spending: Spending | None = None,
 ) -> Progress:
     """Run what is missing of `cell` under the sweep's lease, and within what the run may spend.
 
@@ -89,6 +87,7 @@ async def run_cell(
 
     On any error what is finished is committed; the same call again does the rest.
     """
+    plan, catalog, lease = execution.plan, execution.catalog, execution.lease
     finished = finished_samples(catalog, cell)
     progress = Progress(cell, len(cell.samples), done=len(finished))
     on_progress(progress)
@@ -96,10 +95,7 @@ async def run_cell(
     missing = [sample for sample in cell.samples if sample.sample_id not in finished]
     if not missing:
         return progress
-    spending = spending or Spending(Budget())
-    session = _CellRun(
-        plan, cell, services, catalog, run_id, lease, progress, on_progress, spending
-    )
+    session = _CellRun(execution, cell, progress, on_progress)
     status, reason = "incomplete", None
     try:
         await session.run(missing)
@@ -115,23 +111,22 @@ class _CellRun:
 
     def __init__(
         self,
-        plan: Plan,
+        execution: Execution,
         cell: Cell,
-        services: Services,
-        catalog: Catalog,
-        run_id: str,
-        lease: Lease,
         progress: Progress,
         on_progress: Callable[[Progress], None],
-        spending: Spending,
     ) -> None:
-        self.plan, self.cell, self.services = plan, cell, services
-        self.catalog, self.run_id, self.lease = catalog, run_id, lease
-        self.progress, self.on_progress, self.spending = progress, on_progress, spending
-        self.entry = Entry(cell, catalog, run_id, lease)
-        self.watches = watches_of(plan, cell, catalog)
+        self.plan, self.cell, self.services = execution.plan, cell, execution.services
+        self.catalog, self.run_id, self.lease = (
+            execution.catalog,
+            execution.run_id,
+            execution.lease,
+        )
+        self.progress, self.on_progress, self.spending = progress, on_progress, execution.spending
+        self.entry = Entry(cell, self.catalog, self.run_id, self.lease)
+        self.watches = watches_of(self.plan, cell, self.catalog)
         self.running = self.refused = 0
-        self.key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id}
+        self.key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id}
 
     async def run(self, missing: list[Sample]) -> None:
         """Sessions take samples in order until no more is given out."""
@@ -142,7 +137,11 @@ class _CellRun:
         for engine in (services.engine, *services.others):
             await asyncio.to_thread(engine.reset)  # no cell finds another's prefixes in the cache
         await asyncio.to_thread(
-            gateway.begin_cell, cell.cell_id, cell.policy, suite.cap, cell.concurrency
+            gateway.begin_cell,
+            cell.cell_id,
+            cell.scheduling.name,
+            cell.scheduling.options,
+            cell.concurrency,
         )
         search_url = suite.search_url or services.search_url
         made = Attempts(self.plan, cell, gateway.url, search_url, self._step_ended)

@@ -9,10 +9,20 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.gate_file import GateFile as GateFile
     from tutti.tasks.sweeps.spec.gate_file import read_gates as read_gates
     from tutti.tasks.sweeps.spec.grid import parts as parts
-    from tutti.tasks.sweeps.spec.grid import sweep_id_of as sweep_id_of
     from tutti.tasks.sweeps.spec.load import due_times as due_times
     from tutti.tasks.sweeps.spec.load import ramp_starts as ramp_starts
     from tutti.tasks.sweeps.spec.load import sessions_of as sessions_of
+    from tutti.tasks.sweeps.spec.marks import AXIS as AXIS
+    from tutti.tasks.sweeps.spec.marks import CELL as CELL
+    from tutti.tasks.sweeps.spec.marks import MODELS as MODELS
+    from tutti.tasks.sweeps.spec.marks import RUN as RUN
+    from tutti.tasks.sweeps.spec.marks import SWEEP as SWEEP
+    from tutti.tasks.sweeps.spec.marks import TASKS as TASKS
+    from tutti.tasks.sweeps.spec.marks import Belongs as Belongs
+    from tutti.tasks.sweeps.spec.marks import Mark as Mark
+    from tutti.tasks.sweeps.spec.marks import marks_of as marks_of
+    from tutti.tasks.sweeps.spec.marks import set_fields as set_fields
+    from tutti.tasks.sweeps.spec.policy import Policy as Policy
     from tutti.tasks.sweeps.spec.suite import STDLIB as STDLIB
     from tutti.tasks.sweeps.spec.suite import Budget as Budget
     from tutti.tasks.sweeps.spec.suite import Suite as Suite

@@ -1,21 +1,15 @@
 """Suites with several benchmarks or models: one sweep, measured part by part.
 
-In: a suite. Out: a part for each model and benchmark, and the id that all of them share. A part's
+In: a suite. Out: a part for each model and benchmark. A part's
 cells are as those of a suite of its own; engines are started once for a model.
 """
 
 from typing import Any
 
-from tutti.storage import artifact_id
 from tutti.tasks.benchmarks import benchmark_named, parse_asked
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.spec.suite import STDLIB, Suite, SuiteError
 
-AXES = {"benchmarks", "models", "policies", "concurrency", "repeats"}
-OF_A_RUN = {"budget", "gates", "baseline", "schedule", "windows", "order", "a_a", "name"}
-OF_A_RUN |= {"unsafe_sandbox"}
-OF_A_CELL = {"cap", "engines", "load", "cell_s", "saturation", "stop_when_sure"}
-OF_A_CELL |= {"max_attempts", "per_session"}
 PUBLIC = ("source", "split", "limit", "ids", "where", "prompt", "command", "mcp")
 
 
@@ -34,20 +28,6 @@ def parts(suite: Suite) -> tuple[Suite, ...]:
         if getattr(suite, name) is not None and all(getattr(each, name) is None for each in found):
             raise SuiteError(f"{name}: none of {', '.join(benchmarks)} has a use for it")
     return found
-
-
-def sweep_id_of(suite: Suite) -> str | None:
-    """The id that a grid's parts share; None where the one part's own plan says it.
-
-    It is of the name and the settings, not of the axes: a model that is added later, or an engine
-    that is newer, belongs to the same sweep. Cells that are no longer in its plan are superseded.
-    """
-    if not suite.is_grid:
-        return None
-    settings = suite.model_dump(
-        mode="json", exclude=AXES | OF_A_RUN | OF_A_CELL, exclude_defaults=True
-    )
-    return artifact_id("sweep", {"grid": suite.name, "settings": settings})
 
 
 def _part(suite: Suite, model: str, benchmark: str) -> Suite:

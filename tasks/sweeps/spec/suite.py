@@ -4,7 +4,7 @@ the command line's flags."""
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -14,14 +14,11 @@ from tutti.tasks.nights import check_cron
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.spec.gate_file import Gate
 from tutti.tasks.sweeps.spec.load import Load
+from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS
+from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
 from tutti.tasks.synthesis import TaskRequest
 
 STDLIB = "stdlib"
-PolicyName = Literal[
-    "passthrough", "cap", "adaptive", "thunderagent", "continuum", "least_attained_service"
-]
-
-
 __all__ = [
     "STDLIB",
     "Budget",
@@ -64,97 +61,133 @@ class Suite(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    name: str = Field("demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name")
-    benchmark: str = Field(
+    name: Annotated[str, SWEEP] = Field(
+        "demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name"
+    )
+    benchmark: Annotated[str, SWEEP] = Field(
         STDLIB, description="stdlib, or a public benchmark: gsm8k, aime-25:16, name@revision"
     )
-    benchmarks: tuple[str, ...] = Field(
+    benchmarks: Annotated[tuple[str, ...], AXIS] = Field(
         (), description="several in place of `benchmark`; `source` has a folder for each"
     )
-    tasks: TaskRequest = Field(
+    tasks: Annotated[TaskRequest, TASKS] = Field(
         default_factory=lambda: TaskRequest(),
         description="of stdlib: the task set; its test split is run",
     )
-    source: Path | None = Field(
+    source: Annotated[Path | None, TASKS] = Field(
         None, description="of a public benchmark: its data's file or folder, instead of the hub"
     )
-    split: str | None = Field(None, description="of a public benchmark: other than its own")
-    limit: int | None = Field(None, ge=1, description="of a public benchmark: the first so many")
-    ids: tuple[str, ...] | None = Field(None, description="of a public benchmark: these items")
-    where: str | None = Field(None, description="SQL over the items' attributes: subject = 'x'")
-    prompt: str | None = Field(None, description="a prompt of tutti's, or a .yaml file")
-    model: str = Field("pocket", description="a model of models.yaml")
-    models: tuple[str, ...] = Field(
+    split: Annotated[str | None, TASKS] = Field(
+        None, description="of a public benchmark: other than its own"
+    )
+    limit: Annotated[int | None, TASKS] = Field(
+        None, ge=1, description="of a public benchmark: the first so many"
+    )
+    ids: Annotated[tuple[str, ...] | None, TASKS] = Field(
+        None, description="of a public benchmark: these items"
+    )
+    where: Annotated[str | None, TASKS] = Field(
+        None, description="SQL over the items' attributes: subject = 'x'"
+    )
+    prompt: Annotated[str | None, TASKS] = Field(
+        None, description="a prompt of tutti's, or a .yaml file"
+    )
+    model: Annotated[str, MODELS] = Field("pocket", description="a model of models.yaml")
+    models: Annotated[tuple[str, ...], AXIS] = Field(
         (), description="several in place of `model`, one after another"
     )
-    judge: str | None = Field(None, description="a model of models.yaml that scores answers")
-    user: str | None = Field(None, description="a model of models.yaml that plays the user")
-    agent: str | None = Field(
+    judge: Annotated[str | None, MODELS] = Field(
+        None, description="a model of models.yaml that scores answers"
+    )
+    user: Annotated[str | None, MODELS] = Field(
+        None, description="a model of models.yaml that plays the user"
+    )
+    agent: Annotated[str | None, MODELS] = Field(
         None, description="an orchestrator of deployments/agents, or a .yaml file; else one model"
     )
-    experts: dict[str, str] = Field(
+    experts: Annotated[dict[str, str], MODELS] = Field(
         {}, description="other models for those that the agent's file names: name to name"
     )
-    search_url: str | None = Field(
+    search_url: Annotated[str | None, SWEEP] = Field(
         None, description="of a public benchmark: a retrieval service that `agent` searches"
     )
-    policies: tuple[PolicyName, ...] = Field(
+    policies: Annotated[tuple[GivenPolicy, ...], AXIS] = Field(
         ("passthrough", "cap"), description="the gateway's scheduling rules to compare"
     )
-    concurrency: tuple[int, ...] = Field(
+    concurrency: Annotated[tuple[int, ...], AXIS] = Field(
         (2, 8, 16), description="sessions at once, one cell for each"
     )
-    engines: int = Field(1, ge=1, description="of the model, behind one gateway")
-    cap: int = Field(8, ge=1, description="programs at once under the policy `cap`")
-    order: Literal["abba", "random"] = Field(
+    engines: Annotated[int, CELL] = Field(1, ge=1, description="of the model, behind one gateway")
+    cap: Annotated[int, CELL] = Field(
+        8, ge=1, description="programs at once under the policy `cap`"
+    )
+    order: Annotated[Literal["abba", "random"], RUN] = Field(
         "abba", description="of the policies at a level: there and back, or drawn anew each time"
     )
-    load: Load = Field(Load(), description="how sessions start")
-    repeats: int = Field(1, ge=1, description="times each cell is run, with other seeds")
-    a_a: bool = Field(
+    load: Annotated[Load, CELL] = Field(Load(), description="how sessions start")
+    repeats: Annotated[int, AXIS] = Field(
+        1, ge=1, description="times each cell is run, with other seeds"
+    )
+    a_a: Annotated[bool, AXIS] = Field(
         False, description="measure the first policy of a level once more: the noise of the machine"
     )
-    trials: int = Field(1, ge=1, description="samples of each task in a cell")
-    per_session: int = Field(
+    trials: Annotated[int, SWEEP] = Field(1, ge=1, description="samples of each task in a cell")
+    per_session: Annotated[int, CELL] = Field(
         0, ge=0, description="at least so many samples for each session; trials are added"
     )
-    cell_s: float | None = Field(None, gt=0, description="a cell ends after so long, seconds")
-    saturation: Saturation | None = Field(None, description="a cell that is over-saturated ends")
-    stop_when_sure: Sure | None = Field(
+    cell_s: Annotated[float | None, CELL] = Field(
+        None, gt=0, description="a cell ends after so long, seconds"
+    )
+    saturation: Annotated[Saturation | None, RUN] = Field(
+        None, description="a cell that is over-saturated ends"
+    )
+    stop_when_sure: Annotated[Sure | None, RUN] = Field(
         None, description="a cell whose accuracy is decided, against the first of its level, ends"
     )
-    budget: Budget = Field(Budget(), description="the run ends when it is spent; another goes on")
-    windows: dict[str, tuple[float, float]] = Field(
+    budget: Annotated[Budget, RUN] = Field(
+        Budget(), description="the run ends when it is spent; another goes on"
+    )
+    windows: Annotated[dict[str, tuple[float, float]], RUN] = Field(
         {}, description="named windows of each cell, [start, end) in seconds, for SQL"
     )
-    gates: tuple[Gate, ...] = Field((), description="what it must reach: `tutti gate`, nightly")
-    baseline: str | None = Field(None, description="a sweep that the gates' margins refer to")
-    schedule: str | None = Field(None, description="cron of the deployment nightly, in UTC")
-    temperature: float = Field(0.0, ge=0.0, description="0 is greedy")
-    max_tokens: int = Field(96, ge=1, description="most tokens of one reply")
-    max_turns: int = Field(8, ge=1, description="most calls of one attempt")
-    working_s: float = Field(
+    gates: Annotated[tuple[Gate, ...], RUN] = Field(
+        (), description="what it must reach: `tutti gate`, nightly"
+    )
+    baseline: Annotated[str | None, RUN] = Field(
+        None, description="a sweep that the gates' margins refer to"
+    )
+    schedule: Annotated[str | None, RUN] = Field(
+        None, description="cron of the deployment nightly, in UTC"
+    )
+    temperature: Annotated[float, SWEEP] = Field(0.0, ge=0.0, description="0 is greedy")
+    max_tokens: Annotated[int, SWEEP] = Field(96, ge=1, description="most tokens of one reply")
+    max_turns: Annotated[int, SWEEP] = Field(8, ge=1, description="most calls of one attempt")
+    working_s: Annotated[float, SWEEP] = Field(
         120.0, gt=0, description="longest an attempt may work, seconds; what others take is not"
     )
-    attempt_usd: float | None = Field(
+    attempt_usd: Annotated[float | None, SWEEP] = Field(
         None, gt=0, description="most that one attempt's calls and tools may cost"
     )
-    command: str | None = Field(
+    command: Annotated[str | None, SWEEP] = Field(
         None, description="of a public benchmark: a harness to run for each sample, as a shell line"
     )
-    mcp: str | None = Field(
+    mcp: Annotated[str | None, SWEEP] = Field(
         None, description="of a public benchmark: an MCP server (URL or shell line) as its tools"
     )
-    python: Literal["once", "session"] = Field(
+    python: Annotated[Literal["once", "session"], SWEEP] = Field(
         "once", description="of stdlib: whether the tool python keeps an attempt's variables"
     )
-    command_s: float = Field(600.0, gt=0, description="longest that `command` may take, seconds")
-    unsafe_sandbox: bool = Field(
+    command_s: Annotated[float, SWEEP] = Field(
+        600.0, gt=0, description="longest that `command` may take, seconds"
+    )
+    unsafe_sandbox: Annotated[bool, RUN] = Field(
         False,
         description="run programs that models write without walls where this machine has none: "
         "they can read what you can",
     )
-    max_attempts: int = Field(3, ge=1, description="attempts at a sample that infra errors void")
+    max_attempts: Annotated[int, RUN] = Field(
+        3, ge=1, description="attempts at a sample that infra errors void"
+    )
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "Suite":
@@ -193,6 +226,8 @@ class Suite(BaseModel):
         for name, (start, end) in self.windows.items():
             if not 0 <= start < end:
                 raise ValueError(f"windows.{name}: [{start:g}, {end:g}) is no window")
+        if len(self.each_policy) < len(self.policies):
+            raise ValueError("policies: names a policy twice with the same options")
         if self.a_a and self.load.is_open:
             raise ValueError("`a_a` is for closed loops")
         return self
@@ -201,6 +236,24 @@ class Suite(BaseModel):
     def is_grid(self) -> bool:
         """Whether it has several benchmarks or models (`tutti.tasks.sweeps.spec.grid`)."""
         return bool(self.benchmarks or self.models)
+
+    @property
+    def each_policy(self) -> dict[str, Policy]:
+        """The policies with their options, by what tables call them. `cap` without a limit of its
+        own takes the suite's."""
+        every = [each if isinstance(each, Policy) else Policy(name=each) for each in self.policies]
+        every = [
+            each.model_copy(update={"limit": self.cap})
+            if each.name == CAP and not each.options
+            else each
+            for each in every
+        ]
+        return dict(zip(labels_of(every), every, strict=True))
+
+    @property
+    def first_policy(self) -> str:
+        """What tables call the first policy, to which a level's others are compared."""
+        return next(iter(self.each_policy))
 
     @property
     def benchmark_name(self) -> str:
@@ -255,10 +308,10 @@ class Suite(BaseModel):
 
     @field_validator("concurrency", "policies")
     @classmethod
-    def _an_axis(cls, values: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    def _an_axis(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if not values or any(isinstance(value, int) and value < 1 for value in values):
             raise ValueError("needs at least one value, numbers 1 or more")
-        if len(set(values)) < len(values):
+        if any(value in values[:place] for place, value in enumerate(values)):
             raise ValueError("names a value twice")
         return values
 

@@ -10,7 +10,8 @@ from tests.sweeps.conftest import plan_of
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.nights.spec import is_night, read_night
-from tutti.tasks.sweeps.plan.plan import enter_plan, finished_counts
+from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.finished import finished_counts
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
 
 SUITES = Path(__file__).resolve().parents[3] / "deployments" / "suites"

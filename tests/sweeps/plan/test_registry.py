@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import SUITE, Agent, Sweep, make_tasks
+from tests.sweeps.conftest import SUITE, Agent, Sweep, make_tasks, set_up_of
 from tutti.tasks.serving.registry import Model
-from tutti.tasks.sweeps.plan.plan import Plan, make_plan
+from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 
 ENTRY: dict[str, Any] = {
@@ -27,9 +27,8 @@ CALL = '<tool_call>{"name": "search", "arguments": {"query": "os"}}</tool_call>'
 
 def plan_with(**change: Any) -> Plan:
     """A plan of one task for the model of an entry."""
-    ids = ("task_set:1", "index:1", "engine:1", "checkpoint:1")
     problems = [problem_of_task(task) for task in make_tasks(1)]
-    return make_plan(SUITE, problems, *ids, "pocket", Model(**ENTRY | change))
+    return plan_of(SUITE, set_up_of(problems, model=Model(**ENTRY | change)))
 
 
 async def test_an_entry_decides_how_its_model_is_asked(

@@ -8,12 +8,13 @@ import pytest
 from aiohttp import web
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import SUITE, Agent, Sweep, make_tasks
+from tests.sweeps.conftest import SUITE, Agent, Sweep, make_tasks, set_up_of
 from tutti import storage
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.judge.labels import compare_labels
 from tutti.tasks.sweeps.judge.rescore import rescore
-from tutti.tasks.sweeps.plan.plan import Plan, make_plan
+from tutti.tasks.sweeps.plan.plan import Plan
+from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.roles import (
     NO_ROLES,
@@ -23,6 +24,7 @@ from tutti.tasks.sweeps.plan.roles import (
     other_models,
     roles_of,
 )
+from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import check_roles, enter_items
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
@@ -91,9 +93,8 @@ def dialogue(tmp_path: Path) -> Suite:
 def plan_of(suite: Suite, catalog: storage.Catalog, **served: Served) -> Plan:
     """Its plan; every other model of it is served as `other` is, where nothing else is said."""
     entered = enter_items(suite, catalog)
-    ids = (entered.task_set_id, None, "engine:1", "checkpoint:1", "pocket")
     roles = roles_of(suite, {name: OTHER for name in other_models(suite)} | served)
-    return make_plan(suite, entered.problems, *ids, roles=roles)
+    return make_plan(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket", roles=roles))
 
 
 def says(monkeypatch: pytest.MonkeyPatch, judge: dict[str, str] | int) -> None:
@@ -306,10 +307,8 @@ async def test_experts_answer_for_an_orchestrator(
     monkeypatch.setattr(Agent, "__call__", reply)
     suite = SUITE.model_copy(update={"agent": "pocket", "experts": {"pocket": "other"}})
     assert other_models(suite) == ["other"]
-    ids = ("task_set:1", "index:1", "engine:1", "checkpoint:1")
     problems = [problem_of_task(task) for task in make_tasks(1)]
-    roles = roles_of(suite, {"other": OTHER})
-    plan = make_plan(suite, problems, *ids, "pocket", roles=roles)
+    plan = make_plan(suite, set_up_of(problems, roles=roles_of(suite, {"other": OTHER})))
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct) == (1, 1)
     roles_called = sweep.sql("select role, endpoint, step from calls order by sent_at")
@@ -326,7 +325,7 @@ def test_other_models_are_other_cells(catalog: storage.Catalog, facts: Suite) ->
     other = plan_of(facts, catalog, other=Served("other", "engine:3", OTHER.model))
     assert one.cells[0].cell_id == same.cells[0].cell_id
     assert {one.cells[0].cell_id, one.sweep_id}.isdisjoint({other.cells[0].cell_id, other.sweep_id})
-    assert one.parents[-1] == "engine:2" and other.parents[-1] == "engine:3"
+    assert one.set_up.parents[-1] == "engine:2" and other.set_up.parents[-1] == "engine:3"
     assert NO_ROLES.content == {} and NO_ROLES.engine_ids == []
     assert Roles(judge=OTHER).content != Roles(user=OTHER).content
     thinking = OTHER.model.model_copy(update={"thinking": True})

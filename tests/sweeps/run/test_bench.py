@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.tasks.progress.stage import StageLog
-from tutti.tasks.serving import RegistryError
+from tutti.tasks.serving import RegistryError, pick_models
 from tutti.tasks.sweeps.plan.roles import roles_of
 from tutti.tasks.sweeps.run.bench import open_bench
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -48,11 +48,11 @@ async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storag
             again=mine | {"thinking": False},
             grader={"endpoint": str(two.make_url("/v1")), "served_name": "small"},
         )
-        others, log = ("again", "grader"), StageLog()
-        async with open_bench("mine", models, None, catalog, log, others=others) as bench:
+        entries = pick_models(models, ("mine", "again", "grader"))
+        async with open_bench(entries, None, catalog, StageLog()) as bench:
             services = await bench.services()
             assert [engine.name for engine in services.others] == ["grader"]
-            assert bench.served["again"].engine_id == bench.engine.engine_id
+            assert bench.serving.served["again"].engine_id == bench.serving.engine.engine_id
             async with aiohttp.ClientSession() as client:
                 for name in ("big", "small", "small"):
                     body = {"model": name, "messages": [{"role": "user", "content": "hi"}]}
@@ -60,7 +60,7 @@ async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storag
                     async with client.post(url, json=body) as answer:
                         assert answer.status == 200
         assert (len(first.requests), len(second.requests)) == (1, 2)
-        served = bench.served
+        served = bench.serving.served
     rows = storage.query(
         "select endpoint, count(*) as n from calls group by 1 order by n", catalog.home
     )
@@ -72,7 +72,7 @@ async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storag
     roles = roles_of(suite, served)
     assert roles.judge is not None and roles.judge.name == "small"
     asked = roles_of(suite.model_copy(update={"judge": "again"}), served)
-    assert asked.engine_ids == [bench.engine.engine_id] and asked.content != roles.content
+    assert asked.engine_ids == [bench.serving.engine.engine_id] and asked.content != roles.content
 
 
 async def test_two_models_of_one_name_are_refused(tmp_path: Path, catalog: storage.Catalog) -> None:
@@ -83,7 +83,7 @@ async def test_two_models_of_one_name_are_refused(tmp_path: Path, catalog: stora
         grader={"endpoint": "http://b:1/v1", "served_name": "big"},
     )
     with pytest.raises(RegistryError, match=r"models\.grader and models\.mine are both called"):
-        async with open_bench("mine", models, None, catalog, StageLog(), others=("grader",)):
+        async with open_bench(pick_models(models, ("mine", "grader")), None, catalog, StageLog()):
             pass
 
 
@@ -93,5 +93,6 @@ async def test_more_engines_are_for_models_that_tutti_serves(
     """Of others' endpoint there is what there is; said before anything starts."""
     models = registry(tmp_path, mine={"endpoint": "http://a:1/v1"})
     with pytest.raises(RegistryError, match=r"models\.mine is served by others"):
-        async with open_bench("mine", models, None, catalog, StageLog(), engines=2):
+        entries = pick_models(models, ("mine",))
+        async with open_bench(entries, None, catalog, StageLog(), engines=2):
             pass

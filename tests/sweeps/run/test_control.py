@@ -13,7 +13,8 @@ from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti.storage import LeaseLost, StoreBusy, leases
 from tutti.storage import catalog as cat
 from tutti.tasks.serving import EngineFailed
-from tutti.tasks.sweeps.plan.plan import Plan, enter_plan
+from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.early_stop import missing_cells
 from tutti.tasks.sweeps.run.runner import Progress, run_cell
@@ -32,12 +33,12 @@ async def test_a_budget_ends_the_run_and_the_next_goes_on(sweep: Sweep) -> None:
     plan = plan_with(12, concurrency=(2,))
     cell = sweep.enter(plan)
     lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
-    spending = Spending(Budget(usd=0.001))  # of 30 completion tokens at 10 USD a million: four
-    progress = await asyncio.wait_for(
-        run_cell(plan, cell, sweep.services, sweep.catalog, "run:0", lease, spending=spending), 20
-    )
+    # 30 completion tokens at 10 USD a million: four
+    execution = sweep.execution(plan, lease, usd=0.001)
+    progress = await asyncio.wait_for(run_cell(execution, cell), 20)
     assert 4 <= progress.done <= 5 < progress.total
-    assert progress.reason == spending.spent() == "the budget of 0.001 USD is spent (0.00)"
+    assert progress.reason == execution.spending.spent()
+    assert progress.reason == "the budget of 0.001 USD is spent (0.00)"
     assert sweep.sql(CELLS) == [("incomplete", progress.reason)]
     assert missing_cells(plan, sweep.catalog) == [cell]
     again = await sweep.run(plan, cell)
@@ -70,9 +71,7 @@ async def test_a_paused_sweep_gives_out_nothing_until_it_goes_on(
     def show(state: Progress) -> None:
         seen.append(state.paused)
 
-    running = asyncio.create_task(
-        run_cell(plan, cell, sweep.services, sweep.catalog, "run:0", lease, show)
-    )
+    running = asyncio.create_task(run_cell(sweep.execution(plan, lease), cell, show))
     while len(sweep.agent.asked) < 2:
         await asyncio.sleep(0.01)
     set_paused(sweep, cat.now())
@@ -158,9 +157,7 @@ async def test_an_open_loop_starts_samples_when_they_are_due(sweep: Sweep) -> No
     cell = sweep.enter(plan)
     sweep.agent.odd = {f"what is {i} + 1": [gate] for i in range(6)}
     lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=60)
-    running = asyncio.create_task(
-        run_cell(plan, cell, sweep.services, sweep.catalog, "run:0", lease)
-    )
+    running = asyncio.create_task(run_cell(sweep.execution(plan, lease), cell))
     while len(sweep.agent.asked) < 6:  # none has ended, and all have begun
         await asyncio.sleep(0.01)
     gate.set()
@@ -236,7 +233,7 @@ async def test_who_lost_the_lease_says_nothing_of_the_cell(sweep: Sweep) -> None
     cell = sweep.enter(plan)
     sweep.agent.odd = {"what is 0 + 1": [gate]}
     old = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
-    running = asyncio.create_task(run_cell(plan, cell, sweep.services, sweep.catalog, "run:0", old))
+    running = asyncio.create_task(run_cell(sweep.execution(plan, old), cell))
     while not sweep.agent.asked:
         await asyncio.sleep(0.01)
     leases.acquire(sweep.catalog, plan.sweep_id, seconds=60)

@@ -6,14 +6,17 @@ import pytest
 import sqlalchemy as sa
 from pydantic import ValidationError
 
-from tests.sweeps.conftest import Sweep, make_tasks, plan_of
+from tests.sweeps.conftest import Sweep, make_tasks, plan_of, set_up_of
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.serving import Model, RegistryError
-from tutti.tasks.sweeps.plan.plan import A_A, Plan, enter_plan, make_plan
+from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.identity import grid_id_of
+from tutti.tasks.sweeps.plan.plan import A_A, Plan
+from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.problem import problem_of_task
-from tutti.tasks.sweeps.run.engines import check_names
-from tutti.tasks.sweeps.spec.grid import parts, sweep_id_of
+from tutti.tasks.sweeps.plan.serving import check_names
+from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 GRID = Suite(name="g", models=("a", "b"), policies=("passthrough", "cap"), concurrency=(2,))
@@ -23,8 +26,7 @@ def part_plan(whole: Suite, model: str, engine: str = "engine:1") -> Plan:
     """The plan of the grid's part of a model."""
     part = next(each for each in parts(whole) if each.model == model)
     problems = [problem_of_task(task) for task in make_tasks(3)]
-    ids = ("task_set:1", "index:1", engine, "checkpoint:1", model)
-    return make_plan(part, problems, *ids, whole=whole, sweep_id=sweep_id_of(whole))
+    return make_plan(part, set_up_of(problems, engine_id=engine, served_name=model), whole)
 
 
 def states(catalog: storage.Catalog) -> list[tuple[Any, ...]]:
@@ -36,7 +38,7 @@ def states(catalog: storage.Catalog) -> list[tuple[Any, ...]]:
 def test_a_suite_of_one_is_its_own_part() -> None:
     """And its sweep's id is its plan's own."""
     suite = Suite()
-    assert parts(suite) == (suite,) and sweep_id_of(suite) is None
+    assert parts(suite) == (suite,) and grid_id_of(suite) is None
 
 
 def test_parts_are_measured_model_by_model() -> None:
@@ -180,7 +182,7 @@ def test_a_benchmark_is_named_once() -> None:
 )
 def test_a_grid_stays_the_same_sweep(change: dict[str, Any]) -> None:
     """What a cell's own id holds, or nothing does, is no part of the sweep's."""
-    assert sweep_id_of(Suite.model_validate(GRID.model_dump() | change)) == sweep_id_of(GRID)
+    assert grid_id_of(Suite.model_validate(GRID.model_dump() | change)) == grid_id_of(GRID)
 
 
 def test_models_of_one_name_are_refused() -> None:

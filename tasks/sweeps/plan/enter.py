@@ -1,0 +1,118 @@
+"""Enter a plan in the catalog: its sweep, cells, samples and artifacts, all or nothing."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from tutti.storage import Catalog
+from tutti.storage import catalog as cat
+from tutti.tasks.sweeps.plan.finished import IDS_AT_ONCE, is_finished
+from tutti.tasks.sweeps.plan.plan import Cell, Plan
+from tutti.tasks.sweeps.plan.superseded import supersede
+
+
+def enter_plan(plan: Plan, catalog: Catalog) -> None:
+    """Enter the sweep and its cells, all or nothing; those already there keep their state."""
+    with catalog.transaction() as connection:
+        spec = (plan.whole or plan.suite).model_dump_json()
+        sweep = {"sweep_id": plan.sweep_id, "name": plan.suite.name, "created_at": cat.now()}
+        # First: another process that enters the same sweep waits here, and then knows its cells.
+        cat.upsert(connection, cat.sweeps, sweep | {"spec": spec})
+        ids = [cell.cell_id for cell in plan.cells]
+        known = _known(connection, cat.cells.c.cell_id, ids)
+        new = [each for each in enumerate(plan.cells) if each[1].cell_id not in known]
+        _insert(connection, cat.cells, [_row(plan, cell, position) for position, cell in new])
+        _insert(connection, cat.samples, [row for _, cell in new for row in _sample_rows(cell)])
+        supersede(plan, connection)
+        _complete_finished(plan, connection)
+        _enter_artifacts(plan, connection)
+
+
+def _complete_finished(plan: Plan, connection: sa.Connection) -> None:
+    """Cells whose run was killed between its last commit and saying so: nobody runs them again."""
+    cells, states = cat.cells.c, cat.attempt_states.c
+    finished = sa.select(sa.func.count(sa.distinct(states.sample_id)))
+    finished = finished.where(states.cell_id == cells.cell_id, is_finished())
+    ended = sa.func.coalesce(cells.ended_at, cat.now())
+    connection.execute(
+        sa.update(cat.cells)
+        .where(cells.sweep_id == plan.sweep_id, cells.status.in_(("running", "incomplete")))
+        .where(cells.samples <= finished.scalar_subquery())
+        .values(status=cat.FINISHED, ended_at=ended)
+    )
+
+
+def _enter_artifacts(plan: Plan, connection: sa.Connection) -> None:
+    """The cells, and the sweep made of them, with what each comes from; as `enter_artifact` does
+    one by one."""
+    made: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for cell in plan.cells:
+        detail = {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
+        made[cell.cell_id] = (detail, plan.set_up.parents)
+    made[plan.sweep_id] = ({"name": plan.suite.name}, list(made))
+    known = _known(connection, cat.artifacts.c.artifact_id, list(made))
+    new = {each: given for each, given in made.items() if each not in known}
+    rows = [
+        {
+            "artifact_id": each,
+            "kind": each.split(":", 1)[0],
+            "detail": json.dumps(detail, sort_keys=True),
+            "created_at": cat.now(),
+        }
+        for each, (detail, _) in new.items()
+    ]
+    of = cat.artifact_parents.c
+    entered = sa.select(of.artifact_id, of.parent_id).where(of.artifact_id == plan.sweep_id)
+    pairs = {(each, parent) for each, (_, parents) in new.items() for parent in parents}
+    pairs |= {(plan.sweep_id, cell.cell_id) for cell in plan.cells}
+    pairs -= {(row[0], row[1]) for row in connection.execute(entered)}
+    _insert(connection, cat.artifacts, rows)
+    links = [{"artifact_id": each, "parent_id": parent} for each, parent in sorted(pairs)]
+    _insert(connection, cat.artifact_parents, links)
+
+
+def _known(connection: sa.Connection, column: "sa.Column[str]", ids: Sequence[str]) -> set[str]:
+    """Those of `ids` that `column` holds."""
+    found: set[str] = set()
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        query = sa.select(column).where(column.in_(ids[start : start + IDS_AT_ONCE]))
+        found |= set(connection.execute(query).scalars())
+    return found
+
+
+def _insert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(sa.insert(table), rows)
+
+
+def _sample_rows(cell: Cell) -> list[dict[str, Any]]:
+    return [
+        {
+            "sample_id": sample.sample_id,
+            "cell_id": cell.cell_id,
+            "task_id": sample.problem.task_id,
+            "trial": sample.trial,
+            "position": position,
+        }
+        for position, sample in enumerate(cell.samples)
+    ]
+
+
+def _row(plan: Plan, cell: Cell, position: int) -> dict[str, Any]:
+    return {
+        "cell_id": cell.cell_id,
+        "sweep_id": plan.sweep_id,
+        "benchmark": plan.suite.benchmark_name,
+        "model": plan.set_up.served_name,
+        "policy": cell.policy,
+        "concurrency": cell.concurrency,
+        "repeat": cell.repeat,
+        "position": position,
+        "task_set_id": plan.set_up.task_set.task_set_id,
+        "index_id": plan.set_up.index_id or "",
+        "engine_id": plan.set_up.engine_id,
+        "samples": len(cell.samples),
+        "status": "planned",
+    }

@@ -1,0 +1,85 @@
+"""The ids of sweeps, cells and samples: hashes of all that decides an answer, a score or a time.
+
+In: a suite, its set-up, and the marks of the suite's fields (`tasks.sweeps.spec.marks`). A field
+that is left at its default adds nothing, so what was measured before the field existed is found
+again.
+"""
+
+from typing import Any
+
+from tutti.storage import artifact_id
+from tutti.tasks.sweeps.plan.set_up import SetUp
+from tutti.tasks.sweeps.spec import CELL, MODELS, SWEEP, TASKS, Policy, Suite, marks_of, set_fields
+
+LOOP_VERSION = "4"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
+ALWAYS = {"temperature": "temperature", "max_tokens": "max_tokens", "max_turns": "turns"}
+"""Fields that stand in every id, by their keys there; others only where they are set."""
+DERIVED = frozenset(("name", "benchmark", "trials"))
+"""Fields whose value in an id is not their own: see `sweep_content`."""
+OF_A_POINT = frozenset(("cap", "per_session"))
+"""Cell fields that act through a policy's limit and through the number of trials."""
+
+
+def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
+    """What all cells of a sweep share that decides an answer or its score."""
+    content: dict[str, Any] = {key: getattr(suite, name) for name, key in ALWAYS.items()}
+    content |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
+    content |= {
+        name: value
+        for name, value in set_fields(suite, SWEEP)
+        if name not in ALWAYS and name not in DERIVED
+    }
+    if set_up.model is not None and set_up.model.asked:
+        content["asked"] = set_up.model.asked
+    content |= set_up.roles.content
+    tasks = [problem.task_id for problem in set_up.task_set.problems]
+    return content | {"loop": LOOP_VERSION, "model": set_up.served_name, "tasks": tasks}
+
+
+def sweep_id_of(suite: Suite, set_up: SetUp) -> str:
+    """The id of a sweep of one benchmark and one model.
+
+    The axes are not in it: a level or a repeat that is added later adds cells to the same sweep.
+    """
+    content = sweep_content(suite, set_up) | {"sweep": suite.name}
+    return artifact_id("sweep", content, set_up.parents)
+
+
+def grid_id_of(suite: Suite) -> str | None:
+    """The id that the parts of a grid share; None for a suite of one benchmark and one model.
+
+    It is of the name and the settings, not of the axes: a model that is added later, or an engine
+    that is newer, belongs to the same sweep. Cells that are no longer in its plan are superseded.
+    """
+    if not suite.is_grid:
+        return None
+    kept = {name for name, mark in marks_of(Suite).items() if mark in (SWEEP, TASKS, MODELS)}
+    settings = suite.model_dump(mode="json", include=kept - {"name"}, exclude_defaults=True)
+    return artifact_id("sweep", {"grid": suite.name, "settings": settings})
+
+
+class CellIds:
+    """Makes the ids of one sweep's cells."""
+
+    def __init__(self, suite: Suite, set_up: SetUp, grid_id: str | None) -> None:
+        """`grid_id` is that of the grid that the suite is a part of."""
+        self._suite, self._parents = suite, set_up.parents
+        # A grid's cells are no other sweep's.
+        self._content = sweep_content(suite, set_up) | {"sweep": grid_id or suite.name}
+        self._settings = {
+            name: value.content if name == "load" else value
+            for name, value in set_fields(suite, CELL)
+            if name not in OF_A_POINT
+        }
+
+    def of(self, policy: Policy, concurrency: int, repeat: int, trials: int) -> str:
+        """The id of one point of the grid."""
+        point = policy.content | {"concurrency": concurrency, "repeat": repeat}
+        if trials != self._suite.samples_of_each:
+            point["trials"] = trials
+        return artifact_id("cell", self._content | point | self._settings, self._parents)
+
+
+def sample_id_of(cell_id: str, task_id: str, trial: int) -> str:
+    """The id of one task at one trial of a cell."""
+    return artifact_id("sample", [cell_id, task_id, trial])

@@ -1,0 +1,81 @@
+"""A policy of a suite with options of its own.
+
+In a suite file: ``policies: [passthrough, adaptive, {name: cap, limit: 8}]``.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_serializer,
+    model_validator,
+)
+
+from tutti.tasks.serving.scheduling import make_policy
+
+CAP = "cap"
+PolicyName = Literal[
+    "passthrough", "cap", "adaptive", "thunderagent", "continuum", "least_attained_service"
+]
+
+
+class Policy(BaseModel):
+    """A scheduling policy and its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: PolicyName = Field(description="other keys are the policy's own options")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its options by name; empty where its defaults hold."""
+        return dict(self.__pydantic_extra__ or {})
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What it adds to a cell's id. The limit of `cap` stands there as ``cap``, as it did before
+        policies had options."""
+        options = self.options
+        own: dict[str, Any] = {"policy": self.name}
+        if self.name == CAP:
+            own["cap"] = options.pop("limit")
+        return own | ({"options": options} if options else {})
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> "Policy":
+        if self.options:
+            make_policy(self.name, self.options)  # ValueError names the wrong option
+        return self
+
+    @model_serializer
+    def _as_given(self) -> dict[str, Any]:
+        return {"name": self.name, **self.options}
+
+
+def _form(given: Any) -> str:
+    """How a policy is written. Error messages leave out parts in angle brackets."""
+    return "<name>" if isinstance(given, str) else "<options>"
+
+
+GivenPolicy = Annotated[
+    Annotated[PolicyName, Tag("<name>")] | Annotated[Policy, Tag("<options>")], Discriminator(_form)
+]
+"""A policy as a suite writes it."""
+
+
+def labels_of(policies: Sequence[Policy]) -> list[str]:
+    """What each is called in tables: its name, with its options where the name is not enough."""
+    times = Counter(policy.name for policy in policies)
+    return [
+        policy.name if times[policy.name] == 1 else _with_options(policy) for policy in policies
+    ]
+
+
+def _with_options(policy: Policy) -> str:
+    return "-".join([policy.name, *(f"{key}-{value}" for key, value in policy.options.items())])

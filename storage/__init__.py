@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tutti.storage.conversation import Message as Message
     from tutti.storage.conversation import spans_of as spans_of
     from tutti.storage.encode import storable as storable
+    from tutti.storage.error_types import MOST_MESSAGE as MOST_MESSAGE
+    from tutti.storage.error_types import ErrorType as ErrorType
+    from tutti.storage.error_types import http_error as http_error
     from tutti.storage.errors import CatalogMissing as CatalogMissing
     from tutti.storage.errors import LeaseLost as LeaseLost
     from tutti.storage.errors import PartDamaged as PartDamaged

@@ -3,13 +3,15 @@
 Version 1 is the first release's. Version 2 adds `sweep_id` (the partition) and `cell_id` where they
 were absent, `concurrency` and `policy` of a call, and the prompts of calls (`prompt_spans`).
 Version 3 adds `due_at` of an attempt.
+Version 4 adds `error_message` of an attempt, whose `error_type` held the message until then
+(`storage.error_types`), and `reason_code` of a gateway's event.
 Columns are only ever added, so parts of every version are read together: what a part lacks is null.
 
 Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
 Arrow, which takes longer to load than a reader takes to answer.
 """
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 TEXT, INT, REAL, FLAG, AT = "varchar", "bigint", "double", "boolean", "timestamptz"
 TOKEN_IDS, LOGPROBS = "integer[]", "float[]"
@@ -35,6 +37,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         status=TEXT,
         stop_reason=TEXT,
         error_type=TEXT,
+        error_message=TEXT,
         due_at=AT,
         started_at=AT,
         ended_at=AT,
@@ -127,6 +130,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         cell_id=TEXT,
         program_id=TEXT,
         event=TEXT,
+        reason_code=TEXT,
         reason=TEXT,
         tokens=INT,
         booked=INT,

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
 from tutti.storage.columns import AT, COLUMNS, INT, PARTITION, REAL, SCHEMA_VERSION, TEXT
+from tutti.storage.error_types import MESSAGES_UNTIL, READ_BEFORE
 from tutti.storage.errors import StoreError
 from tutti.storage.files import RemoteFiles, files_of
 from tutti.storage.home import Home, current_home
@@ -125,19 +126,20 @@ def _register(
 def _create_view(connection: duckdb.DuckDBPyConnection, name: str, parts: Parts) -> None:
     """Parts of one version share their columns, so only one of them is opened here."""
     selects = []
-    for (_, partitioned), urls in sorted(parts.items(), reverse=True):
+    for (version, partitioned), urls in sorted(parts.items(), reverse=True):
         files = ", ".join("'" + url.replace("'", "''") + "'" for url in sorted(urls))
         hive = "hive_partitioning = false"
         if partitioned:
             hive = f"hive_partitioning = true, hive_types = {{'{PARTITION}': varchar}}"
-        selects.append(f"from read_parquet([{files}], {hive})")
+        read = READ_BEFORE if name == "attempts" and version <= MESSAGES_UNTIL else "*"
+        selects.append(f"select {read} from read_parquet([{files}], {hive})")
     if {version for version, _ in parts} != {SCHEMA_VERSION}:
         # An empty table of today's columns gives them to a view whose parts lack them.
         typed = ", ".join(f'"{column}" {kind}' for column, kind in COLUMNS[name].items())
         connection.execute(f"create table {name}_schema ({typed})")
-        selects.insert(0, f"from {name}_schema")
+        selects.insert(0, f"select * from {name}_schema")
     columns = ", ".join(f'"{column}"' for column in COLUMNS[name])
-    union = " union all by name ".join(f"select * {select}" for select in selects)
+    union = " union all by name ".join(selects)
     connection.execute(f"create view {name} as select {columns} from ({union})")
 
 

@@ -15,8 +15,11 @@ from tutti.storage.catalog.store import (
 )
 from tutti.storage.catalog.tables import (
     ENDED_EARLY,
+    ENDING_REASONS,
     FINISHED,
+    REASON_PRECISION,
     SUPERSEDED,
+    CellReason,
     artifact_parents,
     artifacts,
     attempt_states,
@@ -36,9 +39,12 @@ from tutti.storage.clock import at, now
 __all__ = [
     "BUSY_TIMEOUT_S",
     "ENDED_EARLY",
+    "ENDING_REASONS",
     "FINISHED",
+    "REASON_PRECISION",
     "SUPERSEDED",
     "Catalog",
+    "CellReason",
     "artifact_parents",
     "artifacts",
     "at",

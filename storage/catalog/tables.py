@@ -1,6 +1,7 @@
 """The catalog's tables. `migrations/` brings an older catalog to this form."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
@@ -74,6 +75,34 @@ sweeps = sa.Table(
 FINISHED, ENDED_EARLY, SUPERSEDED = "finished", "ended_early", "superseded"
 """Statuses of cells that are over: measured whole; cut short for a reason, which is a result; or
 measured otherwise since."""
+
+
+class CellReason(StrEnum):
+    """Why a cell is not measured whole: `cells.reason_code`. `reason_value` is the number meant."""
+
+    LATENCY_LIMIT = "latency_limit"
+    """Its 95th percentile of step latency is surely above `reason_value` seconds."""
+    ACCURACY_DECIDED = "accuracy_decided"
+    """Its accuracy against the policy `reason_reference` is decided, with the margin
+    `reason_value`."""
+    TIME_LIMIT = "time_limit"
+    """It was worked at for `reason_value` seconds."""
+    BUDGET_MINUTES = "budget_minutes"
+    """The run's time, `reason_value` minutes, was spent; the next run goes on."""
+    BUDGET_USD = "budget_usd"
+    """The run's money, `reason_value` USD, was spent; the next run goes on."""
+    EXPIRED = "expired"
+    """Its rows were removed by `tutti gc`."""
+    OTHER = "other"
+    """A reason from before revision 0005 that is none of these; `reason` has its text."""
+
+
+ENDING_REASONS = frozenset(
+    (CellReason.LATENCY_LIMIT, CellReason.ACCURACY_DECIDED, CellReason.TIME_LIMIT)
+)
+"""Reasons that end a cell for good: its status is then ENDED_EARLY."""
+REASON_PRECISION = 1e-5
+"""Relative. Values of reasons from before revision 0005 were read from text of six digits."""
 cells = sa.Table(
     "cells",
     metadata,
@@ -94,6 +123,9 @@ cells = sa.Table(
     _time("started_at"),
     _time("ended_at"),
     _text("sandbox"),
+    _text("reason_code"),  # a CellReason; null: measured whole, or not ended yet
+    sa.Column("reason_value", sa.Float),
+    _text("reason_reference"),  # the policy that an accuracy is decided against
 )
 samples = sa.Table(
     "samples",

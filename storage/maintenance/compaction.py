@@ -14,11 +14,13 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
 from tutti.storage.columns import SCHEMA_VERSION, SORTED_BY
+from tutti.storage.error_types import KIND_PATTERN, MESSAGES_UNTIL, ErrorType
 from tutti.storage.errors import PartDamaged, StoreError
 from tutti.storage.files import files_of
 from tutti.storage.home import Home
@@ -167,12 +169,17 @@ def _loads(
 
 
 def read_part(home: Home, part: Part) -> pa.Table:
-    """A part's rows in today's schema, columns it lacks being null. Raises PartDamaged."""
+    """A part's rows in today's schema, columns it lacks being null. Raises PartDamaged.
+
+    A message in the `error_type` of older attempts becomes their `error_message`.
+    """
     with cat.store_boundary(home):
         data, problem = read_whole(home, part)
         if problem:
             raise PartDamaged(f"{files_of(home).url(part['path'])}: {problem}; {MEND}")
         table = pq.read_table(io.BytesIO(data), partitioning=None)
+    if part["table_name"] == "attempts" and part["schema_version"] <= MESSAGES_UNTIL:
+        table = _split_messages(table)
     schema = TABLES[part["table_name"]]
     columns = [
         table[field.name].cast(field.type)
@@ -181,6 +188,17 @@ def read_part(home: Home, part: Part) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _split_messages(table: pa.Table) -> pa.Table:
+    """As `READ_BEFORE` selects."""
+    texts = table["error_type"].cast(pa.string())
+    known = pc.fill_null(pc.match_substring_regex(texts, KIND_PATTERN), True)
+    kinds = pc.if_else(known, texts, str(ErrorType.OTHER))
+    messages = pc.if_else(known, pa.scalar(None, pa.string()), texts)
+    place = table.column_names.index("error_type")
+    table = table.set_column(place, "error_type", kinds)
+    return table.append_column("error_message", messages)
 
 
 def _count(report: Compacted, sources: list[Part], entered: list[Part]) -> None:

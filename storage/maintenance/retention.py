@@ -84,8 +84,9 @@ def _remove(connection: sa.Connection, sweep_id: str) -> None:
     cells = sa.select(cat.cells.c.cell_id).where(mine)
     for table in (cat.attempt_states, cat.samples, cat.windows):
         connection.execute(sa.delete(table).where(table.c.cell_id.in_(cells)))
-    reason = f"let go on {at:%Y-%m-%d}"
-    connection.execute(sa.update(cat.cells).where(mine).values(status="expired", reason=reason))
+    why = {"reason": f"let go on {at:%Y-%m-%d}", "reason_code": str(cat.CellReason.EXPIRED)}
+    why |= dict.fromkeys(("reason_value", "reason_reference"))
+    connection.execute(sa.update(cat.cells).where(mine).values(status="expired", **why))
 
 
 def _sweeps(catalog: cat.Catalog) -> list[Expired]:

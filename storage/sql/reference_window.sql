@@ -109,11 +109,11 @@ usage_figures as (
     from usage, bounds where usable and ended_at between begins and ends
 ),
 trial_marks as (
-    select "at" from gateway_events where cell_id = cell and reason = 'trial_complete'
+    select "at" from gateway_events where cell_id = cell and coalesce(reason_code, reason) = 'trial_complete'
     union all
     select ended_at from attempts
     where cell_id = cell and ended_at is not null and status != 'cancelled' and not exists
-        (from gateway_events where cell_id = cell and reason = 'trial_complete')
+        (from gateway_events where cell_id = cell and coalesce(reason_code, reason) = 'trial_complete')
 ),
 trial_figures as (
     select count(*) as marker_lines_parsed,
@@ -123,11 +123,11 @@ trial_figures as (
     from trial_marks, bounds
 ),
 step_marks as (
-    select "at" from gateway_events where cell_id = cell and reason = 'step_complete'
+    select "at" from gateway_events where cell_id = cell and coalesce(reason_code, reason) = 'step_complete'
     union all
     select max(ended_at) from tool_runs
     where cell_id = cell and ended_at is not null and not exists
-        (from gateway_events where cell_id = cell and reason = 'step_complete')
+        (from gateway_events where cell_id = cell and coalesce(reason_code, reason) = 'step_complete')
     group by attempt_id, step
 ),
 step_figures as (

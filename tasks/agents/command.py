@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import now
+from tutti.storage import MOST_MESSAGE, ErrorType, now
 from tutti.tasks.agents.loop import Stop, Trajectory
 from tutti.tasks.scoring import Score
 
@@ -83,8 +83,9 @@ async def run_command(
     if code is None:
         trajectory.status, trajectory.stop_reason = "limit", Stop.TIME
     elif code:
-        trajectory.status, trajectory.stop_reason = "infra_error", f"exit code {code}"
-        trajectory.error_type = (err or out).strip()[-200:]
+        trajectory.stop_reason = f"exit code {code}"
+        said = (err or out).strip()[-MOST_MESSAGE:]  # what matters is printed last
+        trajectory.fail("infra_error", ErrorType.COMMAND_FAILED, said)
     else:
         _take_result(trajectory, out)
     return trajectory
@@ -171,8 +172,8 @@ def _take_result(trajectory: Commanded, out: str) -> None:
     try:
         trajectory.imported = _score(result)
     except ValueError as error:
-        trajectory.status, trajectory.stop_reason = "scorer_error", Stop.ANSWERED
-        trajectory.error_type = f"the harness's {error}"[:200]
+        trajectory.stop_reason = Stop.ANSWERED
+        trajectory.fail("scorer_error", ErrorType.INVALID_SCORE, f"the harness's {error}")
         return
     # What an agent leaves in its environment can be scored without a word of answer.
     found = trajectory.answer is not None or trajectory.imported is not None

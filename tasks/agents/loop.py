@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from tutti.storage import now
+from tutti.storage import MOST_MESSAGE, ErrorType, now
 from tutti.tasks.agents.calls import Dialect, Read, read_calls
 from tutti.tasks.agents.context import Window
 from tutti.tasks.agents.ledger import Ledger
@@ -115,6 +115,8 @@ class Trajectory:
     status: str = "cancelled"
     stop_reason: str = ""
     error_type: str | None = None
+    """What kind of error ended it: an `ErrorType`, or `http_<status>`."""
+    error_message: str | None = None
     http_status: int | None = None
     """Of the call that ended it as an infra_error."""
     answer: str | None = None
@@ -129,6 +131,11 @@ class Trajectory:
     started_at: datetime = field(default_factory=now)
     ended_at: datetime = field(default_factory=now)
     seconds: float = 0.0
+
+    def fail(self, status: str, error_type: str, message: str) -> None:
+        """It ends with this status for an error of this kind."""
+        self.status, self.error_type = status, error_type
+        self.error_message = message[:MOST_MESSAGE]
 
     @property
     def text(self) -> str:
@@ -156,14 +163,14 @@ async def run_attempt(
     try:
         await attempt.run()
     except ContextExceeded as error:
-        trajectory.status, trajectory.stop_reason = "limit", Stop.CONTEXT
-        trajectory.error_type = str(error)[:200]
+        trajectory.stop_reason = Stop.CONTEXT
+        trajectory.fail("limit", ErrorType.CONTEXT_EXCEEDED, str(error))
     except ModelCallFailed as error:
-        trajectory.status, trajectory.stop_reason = "infra_error", Stop.MODEL_CALL_FAILED
-        trajectory.error_type, trajectory.http_status = str(error)[:200], error.status
+        trajectory.stop_reason, trajectory.http_status = Stop.MODEL_CALL_FAILED, error.status
+        trajectory.fail("infra_error", error.error_type, str(error))
     except ToolUnavailable as error:
-        trajectory.status, trajectory.stop_reason = "infra_error", Stop.TOOL_UNAVAILABLE
-        trajectory.error_type = str(error)[:200]
+        trajectory.stop_reason = Stop.TOOL_UNAVAILABLE
+        trajectory.fail("infra_error", ErrorType.TOOL_UNAVAILABLE, str(error))
     trajectory.ended_at = now()
     trajectory.seconds = time.monotonic() - attempt.started
     return trajectory
@@ -247,7 +254,9 @@ class _Attempt:
         try:
             return await saying
         except ContextExceeded as error:
-            raise ModelCallFailed(f"the partner's context is full: {error}") from error
+            kind = ErrorType.PARTNER_CONTEXT_EXCEEDED
+            text = f"the partner's context is full: {error}"
+            raise ModelCallFailed(text, error_type=kind) from error
         finally:
             self.trajectory.partner_s += time.monotonic() - began
 
@@ -333,7 +342,9 @@ class _Attempt:
                 for place, f in enumerate(functions)
             )
         except ContextExceeded as error:  # of a model that the tool asked: no limit of the agent's
-            raise ModelCallFailed(f"the context of a tool's model is full: {error}") from error
+            kind = ErrorType.TOOL_CONTEXT_EXCEEDED
+            text = f"the context of a tool's model is full: {error}"
+            raise ModelCallFailed(text, error_type=kind) from error
         for call, function, result in zip(calls, functions, results, strict=True):
             run = (done.steps, function["name"], function["arguments"], result)
             done.tool_runs.append(run)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from tutti.storage import ErrorType, http_error
 from tutti.tasks.agents.calls import Dialect
 from tutti.tasks.agents.client import COMPLETIONS, Client
 from tutti.tasks.agents.context import spans
@@ -36,9 +37,23 @@ ELSEWHERE = b"999999-999999"  # a prompt that is no part of the attempt's own co
 class ModelCallFailed(RuntimeError):
     """The call got no usable answer for a reason that is not the model's: server, network, disk."""
 
-    def __init__(self, message: str, status: int = 200, pause_s: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int = 200,
+        pause_s: float | None = None,
+        error_type: str | None = None,
+    ) -> None:
+        """`error_type`: the kind, where the status does not say it."""
         super().__init__(message)
         self.status, self.pause_s = status, pause_s
+        self.error_type = error_type or _kind_of(status)
+
+
+def _kind_of(status: int) -> str:
+    if status == CONNECTION:
+        return ErrorType.CONNECTION
+    return ErrorType.INVALID_REPLY if status == 200 else http_error(status)
 
 
 class ContextExceeded(RuntimeError):
@@ -194,8 +209,10 @@ class GatewayModel:
         body = orjson.dumps({"program_id": self._program})
         try:
             answer = orjson.loads((await self._client.post(RELEASE, [], body)).body)
-        except (NoAnswer, orjson.JSONDecodeError) as error:
-            raise ModelCallFailed(f"{type(error).__name__}: {error}") from error
+        except NoAnswer as error:
+            raise ModelCallFailed(f"NoAnswer: {error}", CONNECTION) from error
+        except orjson.JSONDecodeError as error:
+            raise ModelCallFailed(f"JSONDecodeError: {error}") from error
         spent: dict[str, float] = answer.get("spent") or {}
         return spent
 

@@ -39,7 +39,8 @@ class NightBudget:
         """The reason, once it is spent."""
         (row,) = query(SPENT_USD, self._catalog.home, {"run_id": self._run_id})
         self._spending.usd = float(row["usd"])
-        return self._spending.spent()
+        reason = self._spending.spent()
+        return None if reason is None else reason.text
 
     def limit(self, suite: Suite) -> Suite:
         """The suite with what is left, where its own budget is not smaller."""

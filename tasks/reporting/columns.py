@@ -130,10 +130,12 @@ FAMILIES: Mapping[str, Callable[[FamilyScore], str]] = {
     "accuracy": lambda s: share(s.accuracy),
     "95 %": lambda s: share_range(s.low, s.high),
 }
+MESSAGE_CHARACTERS = 120
 FAILURES: Mapping[str, Callable[[Failure], str]] = {
     "status": lambda f: f.status,
     "stop reason": lambda f: f.stop_reason,
     "error": lambda f: f.error,
+    "latest message": lambda f: (f.message or "")[:MESSAGE_CHARACTERS],
     "n": lambda f: count(f.n),
     "cells": lambda f: count(f.cells),
 }

@@ -27,7 +27,8 @@ with failed as (
     from attempts where list_contains($sweeps, sweep_id)
         and (status != 'ok' or coalesce(not correct, false))
 )
-select status, coalesce(stop_reason, '') as stop_reason, error, count(*) as n,
+select status, coalesce(stop_reason, '') as stop_reason, error,
+       arg_max(error_message, coalesce(epoch_us(ended_at), 0)) as message, count(*) as n,
        count(distinct cell_id) as cells,
        arg_max(attempt_id, coalesce(epoch_us(ended_at), 0), {EXAMPLES}) as examples
 from failed group by status, coalesce(stop_reason, ''), error
@@ -60,7 +61,8 @@ from (
 where nth <= {first} or nth > n - {last} order by attempt_id, position
 """
 SHOWN_SQL = """
-select attempt_id, task_id, trial, model, policy, concurrency, status, stop_reason, error_type
+select attempt_id, task_id, trial, model, policy, concurrency, status, stop_reason, error_type,
+       error_message
 from attempts where list_contains($ids, attempt_id)
 """
 
@@ -73,6 +75,8 @@ class Failure:
     stop_reason: str
     error: str
     """`error_type`; WRONG for an attempt that ended well with a wrong answer."""
+    message: str | None
+    """`error_message` of the latest of them that has one."""
     n: int
     cells: int
     """How many cells they are in."""
@@ -114,7 +118,7 @@ def failures(focused: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> list[Fa
     if rest:
         words = f"{len(rest)} rarer kinds"
         cells = max(row["cells"] for row in rest)
-        kept.append(Failure("", "", words, sum(row["n"] for row in rest), cells, ()))
+        kept.append(Failure("", "", words, None, sum(row["n"] for row in rest), cells, ()))
     return kept
 
 

@@ -13,6 +13,7 @@ from tutti.tasks.reporting.drawing import THEME, Plot, variable
 from tutti.tasks.reporting.failures import MESSAGE_CHARACTERS, Failure, Transcript
 
 VERDICTS = frozenset({"better", "worse", "same", "inconclusive"})
+ENDED_BY = ("status", "stop_reason", "error_type", "error_message")
 TOOL_CHARACTERS = 600  # of one tool call's arguments
 
 
@@ -149,14 +150,14 @@ def _cell(name: str, text: str) -> str:
 
 
 def _kind(name: str) -> str:
-    if name in ("window rule", "error", "why"):
+    if name in ("window rule", "error", "latest message", "why"):
         return ' class="words long"'
     return ' class="words"' if name in WORDS else ""
 
 
 def _transcript(nth: int, shown: Transcript) -> str:
     a = shown.attempt
-    ended = " · ".join(str(a[key]) for key in ("status", "stop_reason", "error_type") if a[key])
+    ended = " · ".join(str(a[key]) for key in ENDED_BY if a[key])
     who = f"task {a['task_id']}, {a['policy']} at {a['concurrency']}: {ended}"
     said, before = [], 0
     for message in shown.messages:

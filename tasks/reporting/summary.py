@@ -88,6 +88,10 @@ class CellSummary:
     """Behind which walls its programs ran; None where that is not known."""
     reason: str | None
     """Why the cell ended as it did, where that is no matter of course."""
+    reason_code: str | None
+    """The reason as a `CellReason`."""
+    reason_value: float | None
+    """The limit, margin or budget that the reason means."""
     task_set_id: str
     index_id: str
     engine_id: str | None
@@ -180,6 +184,8 @@ OF_CELL = (
     *(
         "sandbox",
         "reason",
+        "reason_code",
+        "reason_value",
         "task_set_id",
         "index_id",
         "engine_id",

@@ -58,7 +58,7 @@ async def _judge(task: Task, toolbox: Toolbox) -> Gated:
     oracle = OracleModel(task, FAMILIES[task.family].solve(task.slots), boxed("ANSWER"))
     solved = await run_attempt(opening(task.question), oracle, toolbox, limits)
     if solved.status == "infra_error":
-        raise ToolUnavailable(solved.error_type or "a tool failed")
+        raise ToolUnavailable(solved.error_message or "a tool failed")
     if not score_exact(solved.answer, task.answer).correct:
         reason = f"oracle answered {solved.answer!r}"
         if solved.answer is None:

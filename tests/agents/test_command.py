@@ -88,7 +88,8 @@ def test_a_score_that_is_none_is_no_wrong_answer(field: str, said: dict[str, Any
     trajectory = result(json.dumps({"answer": "42"} | said))
     assert (trajectory.status, trajectory.answer) == ("scorer_error", "42")
     assert trajectory.imported is None
-    assert trajectory.error_type is not None and f"harness's {field} is" in trajectory.error_type
+    assert trajectory.error_type == "invalid_score"
+    assert f"harness's {field} is" in str(trajectory.error_message)
 
 
 def test_files_are_named_as_seen_from_where_tutti_runs(
@@ -119,7 +120,8 @@ def test_a_failure_is_an_infra_error_with_its_last_words() -> None:
     """Nobody's wrong answer."""
     trajectory = play('import sys; sys.exit("no such model")')
     assert (trajectory.status, trajectory.stop_reason) == ("infra_error", "exit code 1")
-    assert trajectory.error_type == "no such model"
+    assert trajectory.error_type == "command_failed"
+    assert trajectory.error_message == "no such model"
 
 
 def test_what_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def test_every_attempt_that_was_not_right_is_counted_once(failed: list[Failure])
     assert counted == {
         ("limit", "max_turns", ""): (4, 2),
         ("model_error", "no_valid_call", "<BadArguments>"): (2, 2),
-        ("infra_error", "model_call_failed", "HTTP 503"): (2, 2),
-        ("scorer_error", "answered", "JudgeSilent"): (2, 2),
+        ("infra_error", "model_call_failed", "http_503"): (2, 2),
+        ("scorer_error", "answered", "scorer_failed"): (2, 2),
         ("cancelled", "cancelled", ""): (2, 2),
         ("ok", "answered", WRONG): (8, 2),
     }

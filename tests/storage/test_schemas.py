@@ -8,7 +8,9 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
+from tutti.storage.catalog.revisions import bring_up_to_date
 from tutti.storage.columns import PARTITIONED, SCHEMA_VERSION, SORTED_BY
+from tutti.storage.maintenance import compact
 from tutti.storage.schemas import TABLES
 
 STORES = Path(__file__).parent / "stores"
@@ -61,6 +63,63 @@ def test_an_older_catalog_becomes_what_a_new_one_is(version: int, tmp_path: Path
     for home in (opened(version, tmp_path), storage.Home(tmp_path / "new")):
         with storage.open_catalog(home) as catalog, catalog.engine.connect() as connection:
             assert compare_metadata(MigrationContext.configure(connection), cat.metadata) == []
+
+
+OLD_REASONS = {
+    "p95 limit 0.3 s: over-saturated: 60 of 120 steps took longer than 0.3 s (5 % would be "
+    "allowed)": ("latency_limit", 0.3, None),
+    "margin 0.05 to passthrough: decided after 9 of 20 tasks: accuracy is worse (difference "
+    "-0.300 to -0.100)": ("accuracy_decided", 0.05, "passthrough"),
+    "its 90 s are over": ("time_limit", 90.0, None),
+    "the budget of 2.5 minutes is spent": ("budget_minutes", 2.5, None),
+    "the budget of 1e-05 USD is spent (0.00)": ("budget_usd", 1e-05, None),
+    "let go on 2026-01-02": ("expired", None, None),
+    "somebody's own words": ("other", None, None),
+}
+
+
+CODES = ("reason_code", "reason_value", "reason_reference")
+
+
+def test_reasons_of_older_cells_become_codes(catalog: storage.Catalog) -> None:
+    """From revision 0004; a cell without a reason gets no code, and no text is changed."""
+    cell = {"benchmark": "b", "model": "m", "policy": "cap", "concurrency": 1, "repeat": 0}
+    cell |= {"position": 0, "task_set_id": "t", "index_id": "i", "samples": 1, "sweep_id": "s"}
+    names = [column.name for column in cat.cells.c if column.name not in CODES]
+    old = sa.table("cells", *(sa.column(name) for name in names))
+    with catalog.transaction() as connection:
+        for name in CODES:
+            connection.execute(sa.text(f"alter table cells drop column {name}"))
+        connection.execute(sa.text("update alembic_version set version_num = '0004'"))
+        for text in [*OLD_REASONS, None]:
+            row = cell | {"cell_id": str(text), "status": "ended_early", "reason": text}
+            connection.execute(sa.insert(old).values(row))
+        bring_up_to_date(connection)
+    rows = catalog.rows(sa.select(cat.cells))
+    found = {row["reason"]: tuple(row[name] for name in CODES) for row in rows}
+    assert found == OLD_REASONS | {None: (None, None, None)}
+
+
+def test_messages_of_older_attempts_are_of_kind_other(tmp_path: Path) -> None:
+    """What is one word stays the kind; compacted, it is what the view showed before."""
+    home = opened(3, tmp_path)
+    (cell,) = storage.query("select reason_code, reason_value from cells", home)
+    assert cell == {"reason_code": "latency_limit", "reason_value": 2.5}
+    kinds = "select error_type, count(*) as n from attempts group by all order by all nulls last"
+    rows = "select * from attempts order by attempt_id"
+    before = storage.query(rows, home)
+    counts = [("context", 1), ("other", 2), (None, 3)]
+    assert [(row["error_type"], row["n"]) for row in storage.query(kinds, home)] == counts
+    messages = {row["error_message"] for row in before}
+    text = 'HTTP 503: {"error": "no engine"}'
+    assert messages == {text, "the process that ran it ended", None}
+    with storage.open_catalog(home) as catalog:
+        new = {"attempt_id": "new", "error_type": "http_503", "error_message": "HTTP 503"}
+        storage.commit(catalog, {"attempts": [new]})
+        assert len(storage.query(rows, home)) == 7
+        compact(catalog)
+    after = storage.query(rows, home)
+    assert [row for row in after if row["attempt_id"] != "new"] == before
 
 
 def test_a_catalog_from_the_future_is_refused(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def _ended(result: Fields) -> Row:
         return row | {"status": "ok", "stop_reason": "ended"}
     kind = fault.text("exception_type") or "unknown"
     row |= {"status": STATUS_OF.get(kind, "infra_error"), "stop_reason": kind}
-    return row | compact(error_type=fault.text("exception_message"))
+    return row | compact(error_type=kind, error_message=fault.text("exception_message"))
 
 
 def _reward(result: Fields, trial: Trial) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
+from tutti.storage.error_types import foreign_error
 from tutti.storage.errors import StoreError
 from tutti.storage.exchange.inspect.values import (
     content_of,
@@ -200,7 +201,7 @@ class _Sample:
         origins = ours.get("attempt_ids") or []
         for place, retry in enumerate(retries):
             outcome = {"status": "infra_error", "stop_reason": "retried"}
-            outcome["error_type"] = retry.message
+            outcome |= foreign_error(retry.message)
             trial = self._trial(place + 1, outcome, retry.events or [])
             trial.origin = origins[place] if place < len(origins) else ""
             yield trial
@@ -262,7 +263,7 @@ class _Sample:
         if sample.error is not None:
             cancelled = sample.error.message.startswith("CancelledError")
             row["status"] = "cancelled" if cancelled else "infra_error"
-            row |= {"stop_reason": "error", "error_type": sample.error.message}
+            row |= {"stop_reason": "error"} | foreign_error(sample.error.message)
         return row
 
 

@@ -24,8 +24,8 @@ CALL_FIELDS = (
 )
 """Columns of a call that Inspect has no field for, or none of the same meaning."""
 OUTCOME_FIELDS = (
-    *("status", "stop_reason", "error_type", "answer", "score", "correct", "held_s", "working_s"),
-    *("cost_usd", "steps", "calls", "tool_calls"),
+    *("status", "stop_reason", "error_type", "error_message", "answer", "score", "correct"),
+    *("held_s", "working_s", "cost_usd", "steps", "calls", "tool_calls"),
 )
 
 
@@ -112,7 +112,8 @@ def _seconds(outcome: Row) -> float | None:
 
 def _fault(trial: Trial) -> str:
     outcome = trial.outcome
-    return str(outcome.get("error_type") or outcome.get("stop_reason") or outcome.get("status"))
+    names = ("error_message", "error_type", "stop_reason", "status")
+    return str(next((outcome[name] for name in names if outcome.get(name)), None))
 
 
 def _error(trial: Trial) -> Any:

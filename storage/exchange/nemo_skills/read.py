@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tutti.storage.error_types import foreign_error
 from tutti.storage.exchange.chat import link_calls, message_rows, tool_runs
 from tutti.storage.exchange.fields import Fields, compact, detail_text, take
 from tutti.storage.exchange.jsonl import records
@@ -220,16 +221,19 @@ def _outcome(fields: Fields, trial: Trial) -> Row:
     status = "limit" if error == CONTEXT_ERROR or last in CUT_SHORT else "ok"
     if error and error != CONTEXT_ERROR:
         status = "infra_error"
-    return {"status": status} | compact(
-        stop_reason=error or last,
-        error_type=error,
-        started_at=fields.epoch("generation_start_time"),
-        ended_at=fields.epoch("generation_end_time"),
-        working_s=fields.amount("generation_time"),
-        tool_calls=fields.count("num_tool_calls"),
-        prompt_tokens=fields.count("num_input_tokens"),
-        completion_tokens=fields.count("num_generated_tokens"),
-        answer=_answer(fields),
+    return (
+        {"status": status}
+        | foreign_error(error)
+        | compact(
+            stop_reason=error or last,
+            started_at=fields.epoch("generation_start_time"),
+            ended_at=fields.epoch("generation_end_time"),
+            working_s=fields.amount("generation_time"),
+            tool_calls=fields.count("num_tool_calls"),
+            prompt_tokens=fields.count("num_input_tokens"),
+            completion_tokens=fields.count("num_generated_tokens"),
+            answer=_answer(fields),
+        )
     )
 
 

@@ -217,6 +217,7 @@ def _outcome(fields: Fields) -> Row:
     return {"status": status} | compact(
         stop_reason=reason,
         error_type=info.text("error_type"),
+        error_message=info.text("error"),
         started_at=fields.time("start_time"),
         ended_at=fields.time("end_time"),
         working_s=fields.amount("duration"),

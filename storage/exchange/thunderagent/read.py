@@ -50,8 +50,8 @@ TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 MAX_TOKENS = 2**53  # beyond it a float in JSON is no count any more
 QUARTER_S = 15 * 60  # time zones differ by quarters of an hour
 TRIAL_MARK, STEP_MARK = "HLE_TRIAL_COMPLETE", "type=step_complete"
-TRIAL = {"event": "release", "reason": "trial_complete"}
-STEP = {"event": "finish", "reason": "step_complete"}
+TRIAL = {"event": "release", "reason_code": "trial_complete", "reason": "trial_complete"}
+STEP = {"event": "finish", "reason_code": "step_complete", "reason": "step_complete"}
 UNIX = re.compile(r"\bts_unix=(\d+(?:\.\d+)?)\b")
 ISO = re.compile(r"\bts_iso=(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})")
 STAMP = re.compile(r"(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})")

@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tutti.storage.error_types import foreign_error
 from tutti.storage.exchange.chat import (
     last_said,
     link_calls,
@@ -161,14 +162,17 @@ def _outcome(fields: Fields) -> Row:
         working = old / 1000
         ended = ended or (started and started + timedelta(seconds=min(working, 1e9)))
     usage = fields.inner("token_usage")
-    return {"status": status} | compact(
-        stop_reason=stop,
-        error_type=error,
-        started_at=started,
-        ended_at=ended,
-        working_s=working,
-        prompt_tokens=usage.count("input_tokens"),
-        completion_tokens=usage.count("output_tokens"),
+    return (
+        {"status": status}
+        | foreign_error(error)
+        | compact(
+            stop_reason=stop,
+            started_at=started,
+            ended_at=ended,
+            working_s=working,
+            prompt_tokens=usage.count("input_tokens"),
+            completion_tokens=usage.count("output_tokens"),
+        )
     )
 
 

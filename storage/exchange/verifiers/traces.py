@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tutti.storage.conversation import spans_of
+from tutti.storage.error_types import foreign_error
 from tutti.storage.exchange.chat import last_said, message_row, params, sampled, tool_runs
 from tutti.storage.exchange.fields import Fields, Refused, compact, detail_text
 from tutti.storage.exchange.trial import Cell, Row, Trial
@@ -112,7 +113,7 @@ def _without_trace(fields: Fields, episode: _Episode) -> Trial:
     trial = _numbered(cell, _task_id(fields), episode, fields)
     error = _last_error(fields)
     status = "infra_error" if error or not fields.flag("is_timeout") else "limit"
-    trial.outcome = {"status": status} | compact(error_type=error)
+    trial.outcome = {"status": status} | foreign_error(error)
     return trial
 
 
@@ -255,12 +256,17 @@ def _outcome(trace: Fields) -> Row:
     timing = trace.inner("timing")
     agent = timing.inner("agent" if "agent" in timing else "generation")
     began, ended = agent.epoch("start"), agent.epoch("end")
-    return {"status": _status(trace, stop, error)} | compact(
-        stop_reason=stop,
-        error_type=error,
-        started_at=timing.epoch("start") or began,
-        ended_at=timing.inner("scoring").epoch("end") or ended,
-        working_s=(ended - began).total_seconds() if began and ended and ended >= began else None,
+    return (
+        {"status": _status(trace, stop, error)}
+        | foreign_error(error)
+        | compact(
+            stop_reason=stop,
+            started_at=timing.epoch("start") or began,
+            ended_at=timing.inner("scoring").epoch("end") or ended,
+            working_s=(ended - began).total_seconds()
+            if began and ended and ended >= began
+            else None,
+        )
     )
 
 

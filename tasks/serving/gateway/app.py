@@ -33,7 +33,7 @@ from tutti.tasks.serving.gateway.targets import Targets
 from tutti.tasks.serving.gateway.transcripts import Transcripts
 from tutti.tasks.serving.gateway.unscheduled import forward, measure
 from tutti.tasks.serving.metering.prices import PriceList
-from tutti.tasks.serving.scheduling import CROWDED_OUT, LEASE_ENDED, Call, Limits
+from tutti.tasks.serving.scheduling import Call, Limits, Reason, ReasonCode, reasons
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.server import Server
 
@@ -112,7 +112,8 @@ class Gateway:
         self.server.closing = True
         for passage in list(self.passages.values()):
             if passage.state is State.HELD:
-                passage.refuse(503, "the gateway is stopping; try again", [(b"Retry-After", b"2")])
+                wait, text = [(b"Retry-After", b"2")], "the gateway is stopping; try again"
+                passage.refuse(503, text, wait, ReasonCode.STOPPING)
         await self.server.close(grace_s)
         for task in self._tasks:
             task.cancel()
@@ -198,7 +199,7 @@ class Gateway:
         if call.engine is None and passage.state is State.HELD:
             self._held(pool, passage)
         for name in pool.scheduler.crowded_out():
-            self.release(pool, name, CROWDED_OUT)
+            self.release(pool, name, reasons.CROWDED_OUT)
 
     def _held(self, pool: Pool, passage: Passage) -> None:
         call = passage.call
@@ -245,8 +246,8 @@ class Gateway:
     def note_admitted(self, passage: Passage) -> None:
         """A call was let in."""
         if self.settings.all_events and passage.call is not None:
-            policy = passage.scheduler.policy.name
-            self.events.note("admit", passage.call.program, passage.call, policy)
+            reason = Reason(ReasonCode.ADMITTED, passage.scheduler.policy.name)
+            self.events.note("admit", passage.call.program, passage.call, reason)
 
     def ended(self, passage: Passage) -> None:
         """A call is over: record it, and release a program that was one call."""
@@ -266,14 +267,15 @@ class Gateway:
     def _policy_failed(self, error: Exception, calls: list[Call]) -> None:
         """A policy's fault: calls that it may never admit are told so; the others go on."""
         self.report(error)
-        self.events.trouble(f"the policy failed: {error!r}")
+        self.events.trouble(Reason(ReasonCode.POLICY_FAILED, f"the policy failed: {error!r}"))
         asyncio.get_running_loop().call_soon(self._refuse_calls, calls)
 
     def _refuse_calls(self, calls: list[Call]) -> None:
         for call in calls:
             passage = self.passages.get(call.call_id)
             if passage is not None and passage.state is State.HELD:
-                passage.refuse(500, "the scheduling policy failed; the gateway's log says how")
+                text = "the scheduling policy failed; the gateway's log says how"
+                passage.refuse(500, text, code=ReasonCode.POLICY_FAILED)
 
     def _account(self, passage: Passage) -> None:
         record, told = passage.record, passage.record.told
@@ -300,14 +302,15 @@ class Gateway:
         elif self.journal is not None:
             self.journal.note(pool.name, program)
 
-    def release(self, pool: Any, program_id: str, reason: str = "release") -> bool:
+    def release(self, pool: Any, program_id: str, reason: Reason = reasons.RELEASED) -> bool:
         """A program is over: what it still waits for is refused, what runs may end."""
         scheduler = pool.scheduler
         program = scheduler.ledger.programs.get(program_id)
         if program is None:
             return False
         for call in list(program.waiting.values()):
-            self.passages[call.call_id].refuse(409, f"the program {program_id!r} was released")
+            text = f"the program {program_id!r} was released"
+            self.passages[call.call_id].refuse(409, text, code=ReasonCode.RELEASED)
         if program.running:
             self._releasing.add((pool.name, program_id))
             return True
@@ -351,7 +354,7 @@ class Gateway:
             for endpoint in pool.endpoints.values():
                 self.pools.refresh(pool, endpoint)
             for name in pool.scheduler.expired(now):
-                self.release(pool, name, LEASE_ENDED)
+                self.release(pool, name, reasons.LEASE_ENDED)
             if pool.scheduler.policy.tick_s is None:
                 self.send_admitted(pool, pool.scheduler.tick(now))
             self.set_wake(pool)
@@ -393,4 +396,4 @@ class Gateway:
             self.recorder.add("server_metrics", row)
 
     def _trouble(self, endpoint: Endpoint, reason: str) -> None:
-        self.events.trouble(f"{endpoint.name}: {reason}")
+        self.events.trouble(Reason(ReasonCode.ENGINE_FAILED, f"{endpoint.name}: {reason}"))

@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tutti.tasks.serving.gateway.passage import Passage, State
+from tutti.tasks.serving.scheduling import ReasonCode
 
 if TYPE_CHECKING:
     from tutti.tasks.serving.gateway.app import Gateway
@@ -38,6 +39,7 @@ def check(passage: Passage, gateway: "Gateway", now: float) -> None:
                 503,
                 f"held for {settings.hold_s:.0f} s without room; try again",
                 [(b"Retry-After", b"5")],
+                ReasonCode.HELD_TOO_LONG,
             )
         elif (
             passage.asked.stream

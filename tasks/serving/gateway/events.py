@@ -6,7 +6,7 @@ from typing import Any
 from tutti.storage import BufferedWriter
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.pools import Pools
-from tutti.tasks.serving.scheduling import Call, Program
+from tutti.tasks.serving.scheduling import Call, Program, Reason
 
 DECISION_EVENTS = frozenset(
     ("hold", "pause", "resume", "release", "expire", "reject", "disconnect")
@@ -25,7 +25,7 @@ class EventLog:
         self.all_events = False
         """Also what `calls` says already."""
 
-    def note(self, event: str, program: Program, call: Call | None, reason: str) -> None:
+    def note(self, event: str, program: Program, call: Call | None, reason: Reason) -> None:
         """A decision about a program, or about a call of its."""
         self._count(f"event_{event}")
         if event not in DECISION_EVENTS and not self.all_events:
@@ -40,10 +40,11 @@ class EventLog:
                 row["capacity"] = engine.capacity_tokens
         self._add(program.program_id, event, reason, row)
 
-    def trouble(self, reason: str) -> None:
+    def trouble(self, reason: Reason) -> None:
         """Something that is of no program: an engine that fails, a policy."""
-        self._add("", "reject", reason[:MAX_REASON], {})
+        self._add("", "reject", reason, {})
 
-    def _add(self, program: str, event: str, reason: str, more: dict[str, Any]) -> None:
+    def _add(self, program: str, event: str, reason: Reason, more: dict[str, Any]) -> None:
         row = {"at": cat.now(), "cell_id": self._cell(), "program_id": program}
-        self._recorder.add("gateway_events", row | {"event": event, "reason": reason} | more)
+        row |= {"event": event, "reason_code": reason.code, "reason": reason.text[:MAX_REASON]}
+        self._recorder.add("gateway_events", row | more)

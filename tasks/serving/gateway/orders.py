@@ -22,7 +22,7 @@ from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.passage import State
 from tutti.tasks.serving.gateway.routes import BadRequest
 from tutti.tasks.serving.gateway.screen import Order, Routes, answer
-from tutti.tasks.serving.scheduling import make_policy
+from tutti.tasks.serving.scheduling import ReasonCode, make_policy
 from tutti.tasks.serving.wire.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class Orders:
             ) from None
         for passage in list(gateway.passages.values()):
             if passage.state is State.HELD:  # of an abandoned cell; nobody would ever let it in
-                passage.refuse(503, "another cell has begun", [(b"Retry-After", b"1")])
+                wait = [(b"Retry-After", b"1")]
+                passage.refuse(503, "another cell has begun", wait, ReasonCode.CELL_CHANGED)
         for pool in gateway.pools.by_name.values():
             if order.get("pool") in (None, pool.name):
                 pool.begin(name, options, gateway.events.note)

@@ -14,11 +14,12 @@ from tutti.tasks.serving.gateway.record import Record
 from tutti.tasks.serving.gateway.request import Asked, ask_for_usage, with_fields
 from tutti.tasks.serving.gateway.screen import JSON, refusal
 from tutti.tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong
-from tutti.tasks.serving.scheduling import Call, Scheduler
+from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, Reason, ReasonCode, Scheduler
 from tutti.tasks.serving.wire.client import Request
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
 
+FAILED = ReasonCode.ENGINE_FAILED
 MAX_TRIES = 3
 MAX_BUFFERED = 64 * 2**20
 TOKEN_FIELDS = {"return_token_ids": True, "logprobs": True}  # vLLM's words
@@ -108,7 +109,9 @@ class Passage:
         self.exchange.send(b": %b\n\n" % text.encode())
         self.commented = now
 
-    def refuse(self, status: int, message: str, headers: Headers | None = None) -> None:
+    def refuse(
+        self, status: int, message: str, headers: Headers | None = None, code: ReasonCode = FAILED
+    ) -> None:
         """End the call with an error of the gateway's own."""
         if self.state is State.OVER:
             return
@@ -123,7 +126,7 @@ class Passage:
             exchange.respond(status, [JSON, *(headers or [])], refusal(status, message))
         if self._request is not None:
             self._request.cancel()
-        self._close(message)
+        self._close(Reason(code, message))
 
     def gone(self) -> None:
         """The client went away: the hold, or the request to the engine, is cancelled."""
@@ -137,7 +140,7 @@ class Passage:
             self.owner.report(error)
         if self._request is not None:
             self._request.cancel()
-        self._close("client went away")
+        self._close(CLIENT_GONE)
 
     def fail(self, error: Exception) -> None:
         """A fault of ours: it ends this call, with 500, and touches no other."""
@@ -156,7 +159,7 @@ class Passage:
         except Exception as another:
             self.owner.report(another)
             self.exchange.abort()
-        self._close(f"the gateway failed: {error!r}"[:200])
+        self._close(Reason(ReasonCode.GATEWAY_FAILED, f"the gateway failed: {error!r}"))
 
     # Sent
 
@@ -278,7 +281,7 @@ class Passage:
         if self.state is State.STREAMING:
             self.record.http_status = 502
             self.exchange.abort()
-            self._close(f"the engine failed in mid-stream: {reason}")
+            self._close(Reason(ReasonCode.ENGINE_FAILED, reason))
         elif not self._elsewhere(reason):
             self.refuse(502, f"the engine did not answer: {reason}", [(b"Retry-After", b"1")])
 
@@ -332,7 +335,7 @@ class Passage:
             self.exchange.end()
         else:
             self.exchange.respond(status, headers, body)
-        self._close(f"HTTP {status}")
+        self._close(Reason(ReasonCode.ANSWERED, f"HTTP {status}"))
 
     def _wait_its_turn(self, endpoint: Endpoint) -> bool:
         """429: the endpoint pauses for as long as it asks, and the call waits with the others."""
@@ -354,7 +357,7 @@ class Passage:
         self._stream.read_usage(record.told)
         record.status = "infra_error" if record.told.failed else "ok"
         self.exchange.end()
-        self._close("answered")
+        self._close(Reason(ReasonCode.ANSWERED, "answered"))
 
     def _progress(self) -> None:
         call = self.call
@@ -374,7 +377,7 @@ class Passage:
         headers.append((b"X-Tutti-Held-S", b"%.6f" % (self.record.held_s or 0.0)))
         return headers
 
-    def _close(self, reason: str) -> None:
+    def _close(self, reason: Reason) -> None:
         """The call is over, for the ledger and for the record."""
         self.state = State.OVER
         self.exchange.on_gone = self.exchange.on_writable = None

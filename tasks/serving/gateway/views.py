@@ -137,7 +137,7 @@ def state(gateway: "Gateway") -> dict[str, Any]:
             "call": call.call_id,
             "held_s": now - call.arrived,
             "tokens": call.need_tokens,
-            "reason": pool.scheduler.policy.reason(call),
+            "reason": pool.scheduler.policy.reason(call).text,
         }
         for pool in gateway.pools.by_name.values()
         for call in list(pool.scheduler.ledger.waiting.values())[:SHOWN]

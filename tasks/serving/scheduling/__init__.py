@@ -13,7 +13,15 @@ from tutti.tasks.serving.scheduling.continuum import Continuum
 from tutti.tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
 from tutti.tasks.serving.scheduling.policy import Policy
 from tutti.tasks.serving.scheduling.rate import Rate
-from tutti.tasks.serving.scheduling.scheduler import CROWDED_OUT, LEASE_ENDED, Limits, Scheduler
+from tutti.tasks.serving.scheduling.reasons import (
+    CLIENT_GONE,
+    CROWDED_OUT,
+    LEASE_ENDED,
+    RELEASED,
+    Reason,
+    ReasonCode,
+)
+from tutti.tasks.serving.scheduling.scheduler import Limits, Scheduler
 from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent
 
 POLICIES: dict[str, Callable[..., Policy]] = {
@@ -41,9 +49,11 @@ def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
 
 
 __all__ = [
+    "CLIENT_GONE",
     "CROWDED_OUT",
     "LEASE_ENDED",
     "POLICIES",
+    "RELEASED",
     "Adaptive",
     "Call",
     "Cap",
@@ -55,6 +65,8 @@ __all__ = [
     "Policy",
     "Program",
     "Rate",
+    "Reason",
+    "ReasonCode",
     "Sample",
     "Scheduler",
     "ThunderAgent",

@@ -22,11 +22,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
 
+from tutti.tasks.serving.scheduling import reasons
 from tutti.tasks.serving.scheduling.account import Account, Place
 from tutti.tasks.serving.scheduling.breakeven import SURE, MissPrice, seconds_to_keep
 from tutti.tasks.serving.scheduling.forecast import Forecast, Quantiles
 from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program, Sample
 from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loaded
+from tutti.tasks.serving.scheduling.reasons import Reason, ReasonCode
 
 LOOK_AHEAD = 16  # waiting calls tried for a place that the first does not fit in
 ENGINES_TRIED = 3  # of those with the most room
@@ -140,7 +142,7 @@ class Adaptive(Policy):
         place.account.hold(place, self._tokens(call.program, None))
         self._rest(call.program)
         if self._overdue(now) and call.program.program_id in place.account.idle:
-            self.log("pause", call.program, None, "others have waited for too long")
+            self.log("pause", call.program, None, reasons.OTHERS_WAITED)
             self._leave(place, now)
         self._shed(place.account, now)
 
@@ -153,13 +155,14 @@ class Adaptive(Policy):
         capacity = account.engine.capacity_tokens
         while capacity and account.over() and account.idle:
             newest = max(account.idle.values(), key=lambda place: place.since)
-            self.log("pause", newest.program, None, "contexts have outgrown the cache")
+            self.log("pause", newest.program, None, reasons.OUTGROWN)
             self._leave(newest, now)
 
-    def gone(self, program: Program, now: float, reason: str) -> None:
+    def gone(self, program: Program, now: float, reason: Reason) -> None:
         """Its place is free, and its length known."""
         self._blocked = False
-        if reason == "release" or self._parted.pop(program.program_id, None) is not None:
+        released = reason.code is ReasonCode.RELEASED
+        if released or self._parted.pop(program.program_id, None) is not None:
             self.forecast.program_ended(program.calls_done)
         if (place := self._place(program)) is not None:
             self._leave(place, now)
@@ -265,7 +268,8 @@ class Adaptive(Policy):
             assert since is not None
             if since + self.keep_s > now:
                 return False
-            self.log("pause", place.program, None, f"idle for more than {self.keep_s:.3f} s")
+            text = f"idle for more than {self.keep_s:.3f} s"
+            self.log("pause", place.program, None, Reason(ReasonCode.IDLE, text))
             self._leave(place, now)
             self._parted[place.program.program_id] = place.program
             if account.fits(profile):
@@ -284,13 +288,15 @@ class Adaptive(Policy):
         account: Account = engine.note
         return account.held_tokens
 
-    def reason(self, call: Call) -> str:
+    def reason(self, call: Call) -> Reason:
         """What is free where most is, against what the call needs."""
         engines = self.ledger.open_engines()
         if not engines:
-            return "no engine accepts calls"
+            return reasons.NO_ENGINE
         room = max(engine.note.room() for engine in engines)
-        return f"needs {call.need_tokens} tokens and room to grow; {max(room, 0):.0f} are free"
+        free = f"{max(room, 0):.0f} are free"
+        text = f"needs {call.need_tokens} tokens and room to grow; {free}"
+        return Reason(ReasonCode.NO_ROOM, text)
 
     def _place(self, program: Program) -> Place | None:
         note = program.note

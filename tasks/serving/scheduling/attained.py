@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy
 from tutti.tasks.serving.scheduling.ranked import Ranked
+from tutti.tasks.serving.scheduling.reasons import NO_ENGINE, Reason, ReasonCode
 from tutti.tasks.serving.scheduling.room import roomiest, running_tokens
 
 
@@ -95,11 +96,12 @@ class LeastAttainedService(Policy):
         """Running calls, in whole blocks."""
         return running_tokens(engine)
 
-    def reason(self, call: Call) -> str:
+    def reason(self, call: Call) -> Reason:
         """Its level, and how many wait with it."""
         if not self.ledger.open_engines():
-            return "no engine accepts calls"
-        return f"level {self._queue.rank(call)[0]:.0f}, {len(self._queue)} wait"
+            return NO_ENGINE
+        text = f"level {self._queue.rank(call)[0]:.0f}, {len(self._queue)} wait"
+        return Reason(ReasonCode.QUEUED, text)
 
     def level(self, program: Program) -> int:
         """0 for the least served."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from tutti.tasks.serving.scheduling.ledger import Call, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loaded
+from tutti.tasks.serving.scheduling.reasons import Reason, ReasonCode
 
 
 class Cap(Policy):
@@ -41,7 +42,7 @@ class Cap(Policy):
             if not program.calls_done and not program.running:
                 self.inside.discard(program.program_id)
 
-    def gone(self, program: Program, now: float, reason: str) -> None:
+    def gone(self, program: Program, now: float, reason: Reason) -> None:
         """Its place is free."""
         self.inside.discard(program.program_id)
         self._queue.pop(program.program_id, None)
@@ -59,6 +60,7 @@ class Cap(Policy):
             del self._ready[call_id]
             yield call, engine
 
-    def reason(self, call: Call) -> str:
+    def reason(self, call: Call) -> Reason:
         """How many have a place."""
-        return f"cap: {len(self.inside)} of {self.limit} places taken, {len(self._queue)} wait"
+        text = f"cap: {len(self.inside)} of {self.limit} places taken, {len(self._queue)} wait"
+        return Reason(ReasonCode.NO_PLACE, text)

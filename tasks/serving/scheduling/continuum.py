@@ -33,6 +33,7 @@ from functools import partial
 from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy
 from tutti.tasks.serving.scheduling.ranked import Ranked
+from tutti.tasks.serving.scheduling.reasons import NO_ENGINE, Reason, ReasonCode
 from tutti.tasks.serving.scheduling.room import roomiest, running_tokens
 from tutti.tasks.serving.scheduling.toolgaps import ToolGaps
 
@@ -116,7 +117,7 @@ class Continuum(Policy):
             program.note = _Gap(now, program.tool)
             self._pin(program, engine, now)
 
-    def gone(self, program: Program, now: float, reason: str) -> None:
+    def gone(self, program: Program, now: float, reason: Reason) -> None:
         """Nothing of it is pinned."""
         self._unpin(program)
         program.note = None
@@ -162,11 +163,12 @@ class Continuum(Policy):
         """Running calls and pins."""
         return running_tokens(engine) + sum(pin.tokens for pin in self._pins_on(engine))
 
-    def reason(self, call: Call) -> str:
+    def reason(self, call: Call) -> Reason:
         """Its place in the queue."""
         if not self.ledger.open_engines():
-            return "no engine accepts calls"
-        return f"{len(self._queue)} wait, {len(self.pins)} programs are pinned"
+            return NO_ENGINE
+        text = f"{len(self._queue)} wait, {len(self.pins)} programs are pinned"
+        return Reason(ReasonCode.QUEUED, text)
 
     def _engines(self, call: Call) -> list[Engine]:
         """Where it may go."""

@@ -8,12 +8,13 @@ a file with a class, a line in `POLICIES` of this package.
 from collections.abc import Callable, Iterable
 
 from tutti.tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample
+from tutti.tasks.serving.scheduling.reasons import NO_ENGINE, Reason, ReasonCode
 
 Admission = tuple[Call, Engine]
-Log = Callable[[str, Program, "Call | None", str], None]
+Log = Callable[[str, Program, "Call | None", Reason], None]
 
 
-def no_log(event: str, program: Program, call: Call | None, reason: str) -> None:
+def no_log(event: str, program: Program, call: Call | None, reason: Reason) -> None:
     """Keeps no events."""
 
 
@@ -57,7 +58,7 @@ class Policy:
     def finished(self, call: Call, now: float) -> None:
         """A call ended; `call.usage` is None when it failed or was cut."""
 
-    def gone(self, program: Program, now: float, reason: str) -> None:
+    def gone(self, program: Program, now: float, reason: Reason) -> None:
         """A program was released or its lease ended; it has no call any more."""
 
     def observed(self, engine: Engine, sample: Sample, now: float) -> None:
@@ -87,9 +88,9 @@ class Policy:
         """KV tokens taken by this policy's account: what running calls will hold at their end."""
         return sum(call.need_tokens for call in engine.running.values())
 
-    def reason(self, call: Call) -> str:
+    def reason(self, call: Call) -> Reason:
         """Why a waiting call is held."""
-        return "no engine accepts calls" if not self.ledger.open_engines() else self.name
+        return Reason(ReasonCode.QUEUED, self.name) if self.ledger.open_engines() else NO_ENGINE
 
 
 def least_loaded(ledger: Ledger, program: Program) -> Engine | None:

@@ -11,6 +11,13 @@ from typing import Any
 from tutti.tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
 from tutti.tasks.serving.scheduling.policy import Log, Policy, no_log
 from tutti.tasks.serving.scheduling.rate import Rate
+from tutti.tasks.serving.scheduling.reasons import (
+    LEASE_ENDED,
+    RELEASED,
+    WITHDRAWN,
+    Reason,
+    ReasonCode,
+)
 
 IDLE_LEASE_S = 1800.0
 """A program that neither calls nor releases for this long is over. Policies free its place long
@@ -19,8 +26,6 @@ before; the lease only bounds memory."""
 MAX_PROGRAMS = 20_000
 """Then those that are idle longest are over: each takes a kilobyte, and a look now and then."""
 
-LEASE_ENDED = "idle lease ended"
-CROWDED_OUT = "too many programs"
 AT_ONCE = 8  # calls admitted by one event: thousands at a time would stall all others
 
 
@@ -132,7 +137,7 @@ class Scheduler:
             self._tell(self._log_hold, call)
         return call, admitted
 
-    def withdraw(self, call: Call, now: float, reason: str) -> list[Call]:
+    def withdraw(self, call: Call, now: float, reason: Reason) -> list[Call]:
         """A held call gives up. Its program goes on with what other calls it has."""
         if self.ledger.waiting.pop(call.call_id, None) is None:
             return []
@@ -143,7 +148,8 @@ class Scheduler:
         self._tell(self.policy.withdrawn, call, now)
         if not program.running and not program.waiting and program.idle_since is None:
             self.ledger.rest(program, now)
-        self._tell(self.log, _why_withdrawn(reason), program, call, reason)
+        event = WITHDRAWN.get(reason.code, "reject")
+        self._tell(self.log, event, program, call, reason)
         return self._admit(now)
 
     def first_token(self, call: Call, now: float) -> None:
@@ -218,7 +224,7 @@ class Scheduler:
         self._tell(self.policy.arrived, call, now)
         return self._admit(now)
 
-    def release(self, program_id: str, now: float, reason: str = "release") -> list[Call]:
+    def release(self, program_id: str, now: float, reason: Reason = RELEASED) -> list[Call]:
         """A program is over; its calls are the caller's to end (`withdraw`, `finish`) first."""
         program = self.ledger.programs.get(program_id)
         if program is None:
@@ -227,7 +233,7 @@ class Scheduler:
         del self.ledger.programs[program_id]
         self.ledger.idle.pop(program_id, None)
         self._tell(self.policy.gone, program, now, reason)
-        event = "release" if reason == "release" else "expire"
+        event = "release" if reason.code is ReasonCode.RELEASED else "expire"
         self._tell(self.log, event, program, None, reason)
         return self._admit(now)
 
@@ -273,12 +279,13 @@ class Scheduler:
     def _rates(self) -> list[Rate]:
         return [engine.rate for engine in self.ledger.engines.values() if engine.rate is not None]
 
-    def _over_rate(self) -> str | None:
+    def _over_rate(self) -> Reason | None:
         """Why a call waits whom only the rates of the endpoints hold."""
         engines = [engine for engine in self.ledger.engines.values() if engine.accepting]
         if any(engine.rate is None or engine.rate.open for engine in engines):
             return None
-        return "; ".join(f"{engine.engine_id} takes {engine.rate}" for engine in engines) or None
+        text = "; ".join(f"{engine.engine_id} takes {engine.rate}" for engine in engines)
+        return Reason(ReasonCode.RATE_LIMIT, text) if text else None
 
     def _admit(self, now: float, cause: Call | None = None) -> list[Call]:
         self.more = False
@@ -327,9 +334,3 @@ class Scheduler:
         except Exception as error:  # whatever a policy's fault is, the ledger stays right
             calls = [each for each in event if isinstance(each, Call)]
             self.on_fault(error, [call for call in calls if call.call_id in self.ledger.waiting])
-
-
-def _why_withdrawn(reason: str) -> str:
-    if reason.startswith("held"):
-        return "expire"
-    return "disconnect" if reason == "client went away" else "reject"

@@ -28,6 +28,7 @@ from typing import Any
 
 from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy
+from tutti.tasks.serving.scheduling.reasons import HAS_WAITED, Reason, ReasonCode
 from tutti.tasks.serving.scheduling.thunderagent_book import Book, Rules, State, rank
 
 ON_TIME = 0.9  # a `ticked` that comes sooner than this share of the interval is not the clock's
@@ -63,7 +64,7 @@ class ThunderAgent(Policy):
         elif program.program_id not in self._paused:
             engine = self._room_for_new(state)
             if engine is None:
-                self._pause(state, "no room for a new program")
+                self._pause(state, Reason(ReasonCode.NO_ROOM, "no room for a new program"))
             else:
                 self._activate(state, engine)
 
@@ -106,7 +107,7 @@ class ThunderAgent(Policy):
         if call.usage is not None or not self.rules.lost_usage:
             self._answered(state, call, now)
 
-    def gone(self, program: Program, now: float, reason: str) -> None:
+    def gone(self, program: Program, now: float, reason: Reason) -> None:
         """Out of every book."""
         self._forget(program)
 
@@ -131,18 +132,20 @@ class ThunderAgent(Policy):
                 yield call, engine
             elif not engine.accepting and not call.program.running:
                 del self._ready[call.call_id]
-                self._pause(state, f"{engine.engine_id} accepts no calls")
+                text = f"{engine.engine_id} accepts no calls"
+                self._pause(state, Reason(ReasonCode.NO_ENGINE, text))
 
     def booked_tokens(self, engine: Engine) -> int:
         """The engine's book."""
         return self._book(engine).used()
 
-    def reason(self, call: Call) -> str:
+    def reason(self, call: Call) -> Reason:
         """Paused, or its engine is full or away."""
         state: State = call.program.note
         if state.engine is None:
-            return f"paused with {state.tokens} tokens, {len(self._paused)} programs are"
-        return f"{state.engine.engine_id} takes no more calls"
+            text = f"paused with {state.tokens} tokens, {len(self._paused)} programs are"
+            return Reason(ReasonCode.PAUSED, text)
+        return Reason(ReasonCode.ENGINE_FULL, f"{state.engine.engine_id} takes no more calls")
 
     def _book(self, engine: Engine) -> Book:
         if not isinstance(engine.note, Book):
@@ -170,7 +173,7 @@ class ThunderAgent(Policy):
         state.engine = engine
         self._ready |= program.waiting
 
-    def _pause(self, state: State, reason: str) -> None:
+    def _pause(self, state: State, reason: Reason) -> None:
         name = state.program.program_id
         if state.engine is not None:
             del self._book(state.engine).states[name]
@@ -190,7 +193,7 @@ class ThunderAgent(Policy):
         state.reasoning, state.acting_since = False, now
         if state.marked and state.engine is not None:
             state.marked = False
-            self._pause(state, "it was marked")
+            self._pause(state, Reason(ReasonCode.MARKED, "it was marked"))
 
     def _forget(self, program: Program) -> None:
         state: State | None = program.note
@@ -211,7 +214,7 @@ class ThunderAgent(Policy):
                 origin = state.origin if state.origin in engines else None
                 fewest = min(engines, key=lambda engine: len(self._book(engine).states))
                 self._activate(state, origin or fewest)
-                self.log("resume", state.program, first, "it has waited for too long")
+                self.log("resume", state.program, first, HAS_WAITED)
 
     def _resume(self, now: float) -> None:
         buffer, decayed_at = self.rules.buffer_tokens, now if self.rules.decay else None
@@ -231,7 +234,8 @@ class ThunderAgent(Policy):
             if room[book] <= buffer:
                 del room[book]
             self._activate(state, book.engine)
-            self.log("resume", state.program, None, f"it fits on {book.engine.engine_id}")
+            text = f"it fits on {book.engine.engine_id}"
+            self.log("resume", state.program, None, Reason(ReasonCode.FITS, text))
 
     def _chosen(self, room: float, largest: float) -> list[State]:
         """Paused programs in order that fit in `room`; an empty engine of `largest` fits any."""
@@ -262,4 +266,5 @@ class ThunderAgent(Policy):
                 over -= 0 if rules.over_marking else share
             else:
                 over -= share
-                self._pause(state, f"{engine.engine_id} is over its capacity")
+                text = f"{engine.engine_id} is over its capacity"
+                self._pause(state, Reason(ReasonCode.OVER_CAPACITY, text))

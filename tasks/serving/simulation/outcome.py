@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 NEAR = 1e-9
-Event = tuple[float, str, str, str, str]
-"""(at, event, program, call, reason), named as in `gateway_events`."""
+Event = tuple[float, str, str, str, str, str]
+"""(at, event, program, call, reason_code, reason), named as in `gateway_events`."""
 
 
 @dataclass(slots=True)

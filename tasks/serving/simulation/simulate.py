@@ -13,11 +13,13 @@ from math import inf
 from typing import Any
 
 from tutti.tasks.serving.scheduling import (
+    CLIENT_GONE,
     Call,
     Engine,
     Limits,
     Policy,
     Program,
+    Reason,
     Sample,
     Scheduler,
     Usage,
@@ -327,7 +329,7 @@ class Simulation:
             return
         del self.by_call[call.call_id]
         if request is None:
-            admitted = self.scheduler.withdraw(call, now, "client went away")
+            admitted = self.scheduler.withdraw(call, now, CLIENT_GONE)
         else:
             assert call.engine is not None, f"{call.call_id} runs nowhere"
             index = self.index_of[call.engine.engine_id]
@@ -385,7 +387,7 @@ class Simulation:
         totals = {name: sum(getattr(sim, name) for sim in self.sims) for name in names}
         return summarise(self.book, self.policy.name, len(self.sims), totals, window, self.events)
 
-    def _log(self, event: str, program: Program, call: Call | None, reason: str) -> None:
+    def _log(self, event: str, program: Program, call: Call | None, reason: Reason) -> None:
         name = call.call_id if call is not None else ""
-        row: Event = (self.now, event, program.program_id, name, reason)
+        row: Event = (self.now, event, program.program_id, name, reason.code, reason.text)
         self.book.events.append(row)

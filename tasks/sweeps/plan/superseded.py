@@ -23,7 +23,7 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
     that it names again their state back. Within the caller's transaction."""
     cells = cat.cells.c
     found = connection.execute(
-        sa.select(cells.cell_id, cells.status, cells.reason, *map(_column, POINT))
+        sa.select(cells.cell_id, cells.status, cells.reason_code, *map(_column, POINT))
         .where(cells.sweep_id == plan.sweep_id)
         .where(cells.benchmark == plan.suite.benchmark_name, cells.model == plan.set_up.served_name)
     ).mappings()
@@ -34,21 +34,15 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
         point = (row["policy"], row["concurrency"], row["repeat"])
         if row["cell_id"] in named and row["status"] == cat.SUPERSEDED:
             # One that lacks nothing is finished: `enter_plan` says so of all of them at once.
-            _set(connection, [row["cell_id"]], cat.ENDED_EARLY if row["reason"] else "incomplete")
+            ended = row["reason_code"] in cat.ENDING_REASONS
+            _set(connection, [row["cell_id"]], cat.ENDED_EARLY if ended else "incomplete")
         elif row["cell_id"] not in named and point in points and row["status"] != cat.SUPERSEDED:
             old.append(row["cell_id"])
-            if row["status"] != cat.ENDED_EARLY:  # which is what a reason means on the way back
-                _forget_reason(connection, row["cell_id"])
     _set(connection, old, cat.SUPERSEDED)
 
 
 def _column(name: str) -> "sa.Column[str]":
     return cat.cells.c[name]
-
-
-def _forget_reason(connection: sa.Connection, cell_id: str) -> None:
-    which = cat.cells.c.cell_id == cell_id
-    connection.execute(sa.update(cat.cells).where(which).values(reason=None))
 
 
 def _set(connection: sa.Connection, ids: Sequence[str], status: str) -> None:

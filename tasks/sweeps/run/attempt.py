@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tutti.storage import ErrorType
 from tutti.tasks.agents import (
     Agent,
     ChatModel,
@@ -221,7 +222,7 @@ class Attempts:
         try:
             spent = await model.release()
         except ModelCallFailed as error:
-            done.status, done.error_type = "infra_error", str(error)[:200]
+            done.fail("infra_error", error.error_type, str(error))
             return done
         done.steps = int(spent.get("calls", 0))
         done.prompt_tokens = int(spent.get("prompt_tokens", 0))
@@ -240,6 +241,6 @@ class Attempts:
         try:
             return await scorer.score(problem.target, said, means)
         except ScorerFailed as error:
-            trajectory.status = "scorer_error"
-            trajectory.error_type = f"{scorer.name}: {error}"[:200]
+            text = f"{scorer.name}: {error}"
+            trajectory.fail("scorer_error", ErrorType.SCORER_FAILED, text)
             return None

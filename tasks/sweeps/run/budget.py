@@ -7,6 +7,8 @@ what is in flight.
 
 import time
 
+from tutti.storage.catalog import CellReason
+from tutti.tasks.sweeps.run.reasons import EndReason
 from tutti.tasks.sweeps.spec import Budget
 
 
@@ -22,12 +24,14 @@ class Spending:
         """An attempt has ended that cost so much."""
         self.usd += usd
 
-    def spent(self) -> str | None:
+    def spent(self) -> EndReason | None:
         """The reason, once the budget is spent."""
         minutes, usd = self.budget.minutes, self.budget.usd
         taken = (time.monotonic() - self._began) / 60
         if minutes is not None and taken >= minutes:
-            return f"the budget of {minutes:g} minutes is spent"
+            text = f"the budget of {minutes:g} minutes is spent"
+            return EndReason(CellReason.BUDGET_MINUTES, text, minutes)
         if usd is not None and self.usd >= usd:
-            return f"the budget of {usd:g} USD is spent ({self.usd:.2f})"
+            text = f"the budget of {usd:g} USD is spent ({self.usd:.2f})"
+            return EndReason(CellReason.BUDGET_USD, text, usd)
         return None

@@ -53,7 +53,8 @@ async def run_plan(
         )
         for cell in missing:
             if (why := spending.spent()) is not None:
-                log.console.print(f"[yellow]{suite.name}: {why}; the same command goes on later[/]")
+                line = f"{suite.name}: {why.text}; the same command goes on later"
+                log.console.print(f"[yellow]{line}[/]")
                 break
             services = await bench.services()
             execution = Execution(plan, services, catalog, run.run_id, lease, spending)

@@ -7,15 +7,18 @@ as long as the suite asks for the same again.
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 import sqlalchemy as sa
 
 from tutti.storage import Catalog, query
 from tutti.storage import catalog as cat
+from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan import Cell, Plan, finished_counts
 from tutti.tasks.sweeps.run.accuracy_stop import Deciding
 from tutti.tasks.sweeps.run.latency_stop import Saturation
 from tutti.tasks.sweeps.run.queue import Watch
+from tutti.tasks.sweeps.run.reasons import EndReason, asked_reasons
 from tutti.tasks.sweeps.spec import Suite
 
 SCORES = """
@@ -25,30 +28,29 @@ order by ended_at, attempt_id
 """
 
 
-def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[str, Watch]]:
-    """Who watches `cell`, each with what its verdicts are kept under (`is_over`)."""
+def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason, Watch]]:
+    """Who watches `cell`, each with the reason that its verdict completes."""
     suite = plan.suite
-    found: list[tuple[str, Watch]] = []
-    keys = _keys(suite)
+    found: list[tuple[EndReason, Watch]] = []
+    asked = asked_reasons(suite)
     if suite.saturation is not None:
         # Of an open loop about as many run at once as its level says.
         limit = suite.saturation.step_latency_p95
-        found.append((keys["saturation"], Saturation(limit, cell.concurrency)))
+        found.append((asked[CellReason.LATENCY_LIMIT], Saturation(limit, cell.concurrency)))
     if suite.stop_when_sure is not None and (reference := _reference(plan, cell, catalog)):
         planned = [sample.problem.task_id for sample in cell.samples]
         watch = Deciding(reference, planned, suite.stop_when_sure.margin)
         for row in query(SCORES, catalog.home, {"cell": cell.cell_id}):
             watch.sample(row["task_id"], row["trial"], row["score"])
-        found.append((keys["stop_when_sure"], watch))
+        found.append((asked[CellReason.ACCURACY_DECIDED], watch))
     return found
 
 
 def missing_cells(plan: Plan, catalog: Catalog) -> list[Cell]:
     """The plan's cells that have samples to run, in order."""
     finished = finished_counts(catalog, plan.cells)
-    columns = (cat.cells.c.cell_id, cat.cells.c.status, cat.cells.c.reason)
-    rows = catalog.rows(sa.select(*columns).where(cat.cells.c.sweep_id == plan.sweep_id))
-    over = {row["cell_id"] for row in rows if is_over(plan.suite, row["status"], row["reason"])}
+    rows = catalog.rows(sa.select(cat.cells).where(cat.cells.c.sweep_id == plan.sweep_id))
+    over = {row["cell_id"] for row in rows if is_over(plan.suite, row)}
     return [
         cell
         for cell in plan.cells
@@ -56,29 +58,12 @@ def missing_cells(plan: Plan, catalog: Catalog) -> list[Cell]:
     ]
 
 
-def is_over(suite: Suite, status: str, reason: str | None) -> bool:
-    """Whether a cell that ended early stays so: the suite still asks what ended it."""
-    if status != cat.ENDED_EARLY or reason is None:
+def is_over(suite: Suite, row: Mapping[str, Any]) -> bool:
+    """Whether a cell (`row` of `cells`) that ended early stays so: the suite still asks for what
+    ended it."""
+    if row["status"] != cat.ENDED_EARLY:
         return False
-    return reason.startswith(tuple(_keys(suite).values()))
-
-
-def _keys(suite: Suite) -> Mapping[str, str]:
-    """What a verdict's reason begins with."""
-    keys = {}
-    if suite.saturation is not None:
-        keys["saturation"] = f"p95 limit {suite.saturation.step_latency_p95:g} s: "
-    if suite.stop_when_sure is not None:
-        margin, first = suite.stop_when_sure.margin, suite.first_policy
-        keys["stop_when_sure"] = f"margin {margin:g} to {first}: "
-    if suite.cell_s is not None:
-        keys["cell_s"] = over_time(suite.cell_s)
-    return keys
-
-
-def over_time(cell_s: float) -> str:
-    """Why a cell whose time is over has ended."""
-    return f"its {cell_s:g} s are over"
+    return any(reason.is_of(row) for reason in asked_reasons(suite).values())
 
 
 def _reference(plan: Plan, cell: Cell, catalog: Catalog) -> Mapping[str, float]:

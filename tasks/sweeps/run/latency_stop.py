@@ -5,7 +5,6 @@ at after every step, a cell whose p95 is at the limit is ended with a chance of 
 """
 
 import math
-import re
 
 from tutti.tasks.scoring.statistics import CONFIDENCE
 
@@ -78,9 +77,3 @@ class Saturation:
                 f"over-saturated: {self._above} of {self._steps} steps took longer than "
                 f"{self.limit_s:g} s ({100 * TAIL:g} % would be allowed)"
             )
-
-
-def limit_said(reason: str | None) -> float | None:
-    """The limit, seconds, that a cell surely exceeded which ended for this reason; else None."""
-    found = re.search(r"over-saturated: .* longer than (\S+) s \(", reason or "")
-    return None if found is None else float(found[1])

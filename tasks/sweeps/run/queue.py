@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from tutti.tasks.sweeps.plan import Sample
+from tutti.tasks.sweeps.run.reasons import EndReason
 
 LOOK_S = 0.5  # who waits for a sample to be due looks that often whether it is paused
 
@@ -57,15 +58,13 @@ class Tap:
         self._paused_since: float | None = None
         self.closed = False
         """Whether it gives out nothing more though there may be samples."""
-        self.reason = ""
+        self.reason: EndReason | None = None
         """Why it was closed."""
-        self.for_good = False
-        """Whether the cell is over too."""
 
-    def close(self, reason: str, for_good: bool = False) -> None:
+    def close(self, reason: EndReason) -> None:
         """Give out no more; the first reason stays."""
         if not self.closed:
-            self.closed, self.reason, self.for_good = True, reason, for_good
+            self.closed, self.reason = True, reason
             self._over.set()
             self._open.set()
 

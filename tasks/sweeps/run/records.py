@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from tutti.storage import ErrorType, storable
 from tutti.storage import catalog as cat
-from tutti.storage import storable
 from tutti.tasks.agents import Commanded, Trajectory
 from tutti.tasks.scoring import Score
 from tutti.tasks.sweeps.plan import Cell, Plan, Sample
@@ -43,6 +43,7 @@ def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Row
         "status": trajectory.status,
         "stop_reason": trajectory.stop_reason,
         "error_type": trajectory.error_type,
+        "error_message": trajectory.error_message,
         "due_at": finished.due_at,
         "started_at": trajectory.started_at,
         "ended_at": trajectory.ended_at,
@@ -94,7 +95,8 @@ def lost_attempt_row(plan: Plan, cell: Cell, state: dict[str, Any]) -> dict[str,
     names = ("run_id", "sample_id", "attempt_id", "task_id", "trial", "attempt", "started_at")
     row = _common(plan, cell) | {name: state[name] for name in names}
     row |= {"status": "infra_error", "stop_reason": "worker_lost"}
-    row |= {"error_type": "the process that ran it ended", "ended_at": cat.now()}
+    row |= {"error_type": ErrorType.WORKER_LOST, "ended_at": cat.now()}
+    row["error_message"] = "the process that ran it ended"
     return row
 
 

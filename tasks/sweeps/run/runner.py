@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,6 +26,7 @@ from tutti.storage import (
     end_attempts,
 )
 from tutti.storage import catalog as cat
+from tutti.storage.catalog import CellReason
 from tutti.tasks.agents import Trajectory
 from tutti.tasks.scoring import Score
 from tutti.tasks.serving import EngineFailed, ServingError
@@ -33,10 +34,11 @@ from tutti.tasks.sweeps.plan import Cell, Plan, Sample, finished_samples, sandbo
 from tutti.tasks.sweeps.run.attempt import COUNTED, Attempts
 from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import Spending
-from tutti.tasks.sweeps.run.early_stop import over_time, watches_of
+from tutti.tasks.sweeps.run.early_stop import watches_of
 from tutti.tasks.sweeps.run.entry import Entry
 from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
 from tutti.tasks.sweeps.run.queue import Due, Tap, Watch
+from tutti.tasks.sweeps.run.reasons import NO_REASON, EndReason, asked_reasons
 from tutti.tasks.sweeps.run.records import Finished, attempt_rows, lost_attempt_row
 from tutti.tasks.sweeps.spec import due_times, ramp_starts
 
@@ -96,7 +98,8 @@ async def run_cell(
     if not missing:
         return progress
     session = _CellRun(execution, cell, progress, on_progress)
-    status, reason = "incomplete", None
+    status: str = "incomplete"
+    reason: EndReason | None = None
     try:
         await session.run(missing)
         status, reason = session.came_to()
@@ -170,12 +173,13 @@ class _CellRun:
                 await asyncio.to_thread(self.writer.close)
         await asyncio.to_thread(gateway.end_cell)
 
-    def came_to(self) -> tuple[str, str | None]:
+    def came_to(self) -> tuple[str, EndReason | None]:
         """The cell's status and its reason, once `run` has returned."""
         if len(finished_samples(self.catalog, self.cell)) == self.progress.total:
             return cat.FINISHED, None
-        reason = self.tap.reason or None
-        return (cat.ENDED_EARLY if self.tap.for_good else "incomplete"), reason
+        reason = self.tap.reason
+        is_over = reason is not None and reason.ends_cell
+        return (cat.ENDED_EARLY if is_over else "incomplete"), reason
 
     def _guards(self) -> list[Coroutine[Any, Any, None]]:
         """What runs beside the sessions: it raises when they cannot go on, or closes the tap."""
@@ -213,7 +217,7 @@ class _CellRun:
         self.refused += 1
         if self.refused >= REFUSED_AT_MOST and not self.progress.done:
             raise EngineFailed(
-                f"every call was refused, {self.refused} of them: {done.error_type}\n"
+                f"every call was refused, {self.refused} of them: {done.error_message}\n"
                 "Mend the model's entry or its key, then run the same command again."
             )
         return True
@@ -248,15 +252,16 @@ class _CellRun:
         self._tell(lambda watch: watch.step(seconds))
 
     def _tell(self, what: Callable[[Watch], None]) -> None:
-        for key, watch in self.watches:
+        for reason, watch in self.watches:
             what(watch)
             if (verdict := watch.verdict()) is not None:
-                self._close_if(key + verdict, for_good=True)
+                self._close_if(replace(reason, text=reason.text + verdict))
 
-    def _close_if(self, reason: str | None, for_good: bool = False) -> None:
+    def _close_if(self, reason: EndReason | None) -> None:
         if reason is not None:
-            self.tap.close(reason, for_good)
-            self.progress.reason = self.tap.reason
+            self.tap.close(reason)
+            assert self.tap.reason is not None, "it is closed"
+            self.progress.reason = self.tap.reason.text
 
     async def _keep(self, done: Finished) -> None:
         """Give the attempt to the writer; waits, on a thread, while the writer has no room."""
@@ -274,14 +279,14 @@ class _CellRun:
     async def _watch_orders(self) -> None:
         """Pause and go on as the catalog says; end when time is over."""
         last, worked_s = time.monotonic(), 0.0
-        cell_s = self.plan.suite.cell_s
+        too_long = asked_reasons(self.plan.suite).get(CellReason.TIME_LIMIT)
         while True:
             await asyncio.sleep(WATCH_S)
             now = time.monotonic()
             worked_s += 0.0 if self.progress.paused else now - last
             last = now
-            if cell_s is not None and worked_s >= cell_s:
-                self._close_if(over_time(cell_s), for_good=True)
+            if too_long is not None and worked_s >= (too_long.value or 0):
+                self._close_if(too_long)
             self._close_if(self.spending.spent())
             try:
                 paused = await asyncio.to_thread(is_paused, self.catalog, self.plan.sweep_id)
@@ -334,11 +339,12 @@ def _set_status(
     cell: Cell,
     lease: Lease,
     status: str,
-    reason: str | None = None,
+    reason: EndReason | None = None,
     **more: str | None,
 ) -> None:
     """Under the lease. Raises LeaseLost, and changes nothing then."""
-    values: dict[str, Any] = {"status": status, "reason": reason, **more}
+    values: dict[str, Any] = {"status": status, **more}
+    values |= NO_REASON if reason is None else reason.columns
     values["started_at" if status == "running" else "ended_at"] = cat.now()
     with catalog.transaction() as connection:
         check_lease(connection, lease)

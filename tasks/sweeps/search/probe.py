@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
+from tutti.storage.catalog import CellReason
 from tutti.tasks.reporting import CellSummary, summarise, t_interval
 from tutti.tasks.scoring.statistics import Interval
 from tutti.tasks.sweeps.judge import FIGURES, sampled
-from tutti.tasks.sweeps.run import limit_said
 from tutti.tasks.sweeps.search.search import Figure, Probe
 from tutti.tasks.sweeps.spec import Suite
 
@@ -55,7 +55,11 @@ def read_probe(
     """The figures of `cells`, repeats together; those that are not known are None."""
     found = [each for each in summarise(connection, sweep_id) if each.cell_id in cells]
     score = FIGURES["score"](sampled(connection, cells))
-    limits = [said for each in found if (said := limit_said(each.reason)) is not None]
+    limits = [
+        each.reason_value
+        for each in found
+        if each.reason_code == CellReason.LATENCY_LIMIT and each.reason_value is not None
+    ]
     doubts = [each.client_fault for each in found if each.client_fault is not None]
     return Probe(
         level,

@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tutti.storage.catalog import REASON_PRECISION
+
 Word = Literal["met", "not met", "inconclusive"]
-AS_SAID = 1e-5  # a cell's reason says its limit to six digits
 
 
 class Objectives(BaseModel):
@@ -85,7 +86,7 @@ def judge_probe(probe: Probe, objectives: Objectives) -> Outcome:
     that is not known meets nothing.
     """
     limit, least = objectives.step_latency_p95, objectives.accuracy
-    if probe.saturated_s is not None and probe.saturated_s >= limit * (1 - AS_SAID):
+    if probe.saturated_s is not None and probe.saturated_s >= limit * (1 - REASON_PRECISION):
         return Outcome("not met", False, "over-saturated")
     bounds = [_Bound(f"p95 {limit:g} s", probe.latency, limit, is_least=False)]
     if least is not None:

@@ -45,7 +45,7 @@ def test_the_least_served_program_goes_first() -> None:
     serve(place, "long", 10.0)
     serve(place, "short", 1.0)
     blocker, (long, short, new) = hold(place, "long", "short", "new")
-    assert "level 2, 3 wait" in place.policy.reason(long)
+    assert "level 2, 3 wait" in place.policy.reason(long).text
     assert place.finish(blocker) == [short]
     assert place.finish(short) == [new]
     assert place.finish(new) == [long]

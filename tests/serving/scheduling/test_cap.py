@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.serving.scheduling.world import World, running
-from tutti.tasks.serving.scheduling import Call, Cap
+from tests.serving.scheduling.world import LATE, World, running
+from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, Cap
 
 PROGRAMS = st.sampled_from("abcdefgh")
 EVENTS = st.lists(st.tuples(st.sampled_from(["arrive", "release"]), PROGRAMS), max_size=60)
@@ -19,7 +19,7 @@ def end(place: World, name: str) -> None:
         return
     for call in [*program.waiting.values(), *program.running.values()]:
         if call.engine is None:
-            place.scheduler.withdraw(call, place.now, "over")
+            place.scheduler.withdraw(call, place.now, LATE)
         else:
             place.fail(call)
     place.scheduler.release(name, place.now)
@@ -76,14 +76,14 @@ def test_a_program_keeps_its_place_between_calls() -> None:
     held = place.arrive("b")
     again = place.arrive("a")
     assert running(held, again) == [False, True]
-    assert "1 of 1 places taken, 1 wait" in place.policy.reason(held)
+    assert "1 of 1 places taken, 1 wait" in place.policy.reason(held).text
 
 
 def test_giving_up_a_wait_gives_up_the_turn() -> None:
     """A client that went away must not take a place later; one that calls again keeps its turn."""
     place = World(Cap(1), None)
     first, gone, stays, third = (place.arrive(name) for name in "abbc")
-    place.scheduler.withdraw(gone, 1.0, "client went away")
+    place.scheduler.withdraw(gone, 1.0, CLIENT_GONE)
     place.finish(first)
     assert place.scheduler.release("a", 1.0) == [stays]
     assert running(third) == [False]
@@ -104,5 +104,5 @@ def test_a_program_that_never_got_to_call_loses_its_place() -> None:
     place = World(Cap(1), 1000)
     place.scheduler.change_engine(place.engines[0], 0.0, accepting=False)
     gone, held = place.arrive("a"), place.arrive("b")
-    place.scheduler.withdraw(gone, 1.0, "client went away")
+    place.scheduler.withdraw(gone, 1.0, CLIENT_GONE)
     assert place.scheduler.change_engine(place.engines[0], 2.0, accepting=True) == [held]

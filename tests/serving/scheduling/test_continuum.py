@@ -29,7 +29,7 @@ def test_a_tool_never_seen_is_pinned_for_two_seconds() -> None:
     assert place.policy.wake_at(0.0) == 2.0
     held = place.arrive("b", 500)
     assert not any(running(held))
-    assert "1 programs are pinned" in place.policy.reason(held)
+    assert "1 programs are pinned" in place.policy.reason(held).text
     assert place.tick(1.9) == []
     assert place.tick(0.1) == [held]
     assert pinned(place) == {}

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.serving.scheduling.cases import CASES, Case
-from tests.serving.scheduling.world import World
-from tutti.tasks.serving.scheduling import POLICIES, Call, Engine, Sample, Usage
+from tests.serving.scheduling.world import LATE, World
+from tutti.tasks.serving.scheduling import CLIENT_GONE, POLICIES, Call, Engine, Sample, Usage
 from tutti.tasks.serving.scheduling.thunderagent_book import Book
 
 CAPACITIES = (1000, 2500, None)
@@ -109,7 +109,7 @@ class Run:
         scheduler, now = self.place.scheduler, self.place.now
         done, ended = call.program.calls_done, call.ended
         assert scheduler.finish(call, Usage(1, 1), now + 1) == []
-        assert scheduler.withdraw(call, now + 1, "late") == []
+        assert scheduler.withdraw(call, now + 1, LATE) == []
         assert (call.program.calls_done, call.ended) == (done, ended)
 
     def finish(self, which: int, size: int) -> list[Call]:
@@ -134,7 +134,7 @@ class Run:
         if call is None:
             return []
         self.ended.add(call.call_id)
-        admitted = self.place.scheduler.withdraw(call, self.place.now, "client went away")
+        admitted = self.place.scheduler.withdraw(call, self.place.now, CLIENT_GONE)
         self.ends_no_more(call)
         return admitted
 

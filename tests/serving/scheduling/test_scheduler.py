@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.serving.scheduling.world import World, running
+from tests.serving.scheduling.world import LATE, World, running
 from tutti.tasks.serving.scheduling import (
+    CLIENT_GONE,
     POLICIES,
     Call,
     Cap,
@@ -11,6 +12,7 @@ from tutti.tasks.serving.scheduling import (
     LeastAttainedService,
     Policy,
     Program,
+    ReasonCode,
     Usage,
     make_policy,
 )
@@ -89,7 +91,7 @@ def test_a_call_ends_once() -> None:
     before = place.program("a").calls_done
     assert place.finish(call) == []
     assert place.fail(call) == []
-    assert place.scheduler.withdraw(call, 1.0, "late") == []
+    assert place.scheduler.withdraw(call, 1.0, LATE) == []
     assert place.program("a").calls_done == before
     assert empty(place)
 
@@ -99,14 +101,15 @@ def test_withdrawing_while_waiting() -> None:
     place = World(Cap(1), 1000)
     blocker, one, two = place.arrive("x"), place.arrive("a"), place.arrive("a")
     place.now = 2.0
-    place.scheduler.withdraw(one, 2.0, "client went away")
+    place.scheduler.withdraw(one, 2.0, CLIENT_GONE)
     program = place.program("a")
     assert (list(program.waiting), program.idle_since) == ([two.call_id], None)
-    place.scheduler.withdraw(two, 3.0, "held for 3 s")
+    place.scheduler.withdraw(two, 3.0, LATE)
     assert (program.idle_since, program.held_s) == (3.0, 5.0)
     assert [event for event, name, _ in place.log if name == "a"] == [
         *("hold", "hold", "disconnect", "expire")
     ]
+    assert place.codes[-2:] == [ReasonCode.CLIENT_GONE, ReasonCode.HELD_TOO_LONG]
     assert running(blocker, one, two) == [True, False, False]
     assert one.ended == 2.0
 

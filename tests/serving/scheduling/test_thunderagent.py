@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.serving.scheduling.world import World, running
-from tutti.tasks.serving.scheduling import ThunderAgent, make_policy
+from tutti.tasks.serving.scheduling import CLIENT_GONE, ThunderAgent, make_policy
 from tutti.tasks.serving.scheduling.thunderagent_book import State
 
 
@@ -36,7 +36,7 @@ def test_new_programs_go_where_least_is_booked_while_they_fit() -> None:
     assert fourth.engine is None
     assert place.policy.booked_tokens(place.engines[0]) == 1100
     assert place.policy.booked_tokens(place.engines[1]) == 1700
-    assert "paused with 1500 tokens" in place.policy.reason(fourth)
+    assert "paused with 1500 tokens" in place.policy.reason(fourth).text
 
 
 def test_a_tick_resumes_what_fits_and_nothing_happens_between_ticks() -> None:
@@ -198,7 +198,7 @@ def test_a_failed_first_call_counts_as_a_step(stale: bool, first: str) -> None:
     """Its retry overtakes programs that are as new."""
     place = world(4000, stale_keys=stale)
     blocker = place.arrive("blocker", 3800)
-    place.scheduler.withdraw(place.arrive("old", 3000), 1.0, "client went away")
+    place.scheduler.withdraw(place.arrive("old", 3000), 1.0, CLIENT_GONE)
     place.arrive("old", 3000)
     place.arrive("fresh", 2000)
     place.finish(blocker)
@@ -224,7 +224,7 @@ def test_a_call_given_up_while_paused(lost: bool) -> None:
     place = world(10_000, lost_usage=lost)
     blocker = place.arrive("x", 9000)
     call = place.arrive("ghost", 5000)
-    place.scheduler.withdraw(call, 1.0, "client went away")
+    place.scheduler.withdraw(call, 1.0, CLIENT_GONE)
     place.finish(blocker)
     place.scheduler.release("x", 2.0)
     assert place.tick(5) == []

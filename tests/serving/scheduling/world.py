@@ -2,7 +2,19 @@
 
 import itertools
 
-from tutti.tasks.serving.scheduling import Call, Engine, Limits, Policy, Program, Scheduler, Usage
+from tutti.tasks.serving.scheduling import (
+    Call,
+    Engine,
+    Limits,
+    Policy,
+    Program,
+    Reason,
+    ReasonCode,
+    Scheduler,
+    Usage,
+)
+
+LATE = Reason(ReasonCode.HELD_TOO_LONG, "no room for 3 s")
 
 
 class World:
@@ -10,14 +22,16 @@ class World:
 
     def __init__(self, policy: Policy, *capacities: int | None, lease_s: float = 1800.0) -> None:
         self.log: list[tuple[str, str, str]] = []
+        self.codes: list[ReasonCode] = []
         self.now = 0.0
         self.scheduler = Scheduler(policy, Limits(idle_lease_s=lease_s), self._write)
         self.policy, self.ledger = policy, self.scheduler.ledger
         self._numbers = itertools.count()
         self.engines = [self.engine(capacity) for capacity in capacities]
 
-    def _write(self, event: str, program: Program, call: Call | None, reason: str) -> None:
-        self.log.append((event, program.program_id, reason))
+    def _write(self, event: str, program: Program, call: Call | None, reason: Reason) -> None:
+        self.log.append((event, program.program_id, reason.text))
+        self.codes.append(reason.code)
 
     def engine(self, capacity: int | None, block: int = 1, max_calls: int | None = None) -> Engine:
         """One more engine; blocks of one token keep sums readable."""

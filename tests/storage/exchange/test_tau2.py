@@ -238,6 +238,7 @@ def test_a_failed_simulation_says_why(path: Path) -> None:
     record = simulation(termination_reason="infrastructure_error", messages=[], reward_info=None)
     trial = only(path, record | {"info": {"error": "x", "error_type": "APIError"}})
     assert trial.outcome["error_type"] == "APIError"
+    assert trial.outcome["error_message"] == "x"
     assert trial.messages == []
 
 

@@ -442,7 +442,8 @@ def test_an_episode_that_failed_without_a_trace_is_counted(tmp_path: Path) -> No
     assert problems == []
     assert trials[1].task_id == "key9"
     assert trials[1].cell == trials[0].cell
-    assert trials[1].outcome == {"status": "infra_error", "error_type": "EnvError: run() raised"}
+    said = {"error_type": "EnvError", "error_message": "EnvError: run() raised"}
+    assert trials[1].outcome == {"status": "infra_error", **said}
 
 
 def test_a_call_knows_its_prompt_in_a_graph_with_branches(tmp_path: Path) -> None:

@@ -161,8 +161,10 @@ async def test_any_harness_is_measured_by_its_base_url(
         "left join messages m on m.attempt_id = a.attempt_id group by all order by 1"
     )
     assert found == [("infra_error", 0, False, 0, 0), ("ok", 1, True, 3, 2)]
-    (broken,) = sweep.sql("select error_type from attempts where status = 'infra_error'")
-    assert broken == ("the harness is broken",)
+    (broken,) = sweep.sql(
+        "select error_type, error_message from attempts where status = 'infra_error'"
+    )
+    assert broken == ("command_failed", "the harness is broken")
 
 
 SCORED = """

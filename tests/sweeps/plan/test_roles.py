@@ -154,9 +154,11 @@ async def test_a_judge_that_is_not_reached_makes_no_answer_wrong(
     plan = plan_of(facts, sweep.catalog)
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.done, progress.counted, progress.infra) == (3, 0, 0)
-    rows = sweep.sql("select distinct status, correct, score, error_type from attempts")
+    rows = sweep.sql(
+        "select distinct status, correct, score, error_message, error_type from attempts"
+    )
     assert len(rows) == 1 and rows[0][:3] == ("scorer_error", None, None)
-    assert "judge" in rows[0][3] and "501" in rows[0][3]
+    assert "judge" in rows[0][3] and "501" in rows[0][3] and rows[0][4] == "scorer_failed"
     summary = f"window_summary('{plan.cells[0].cell_id}', 0, 60)"
     assert sweep.sql(f"select accuracy, trials from {summary}") == [(None, 0)]
     says(monkeypatch, VERDICTS)

@@ -12,15 +12,18 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti.storage import LeaseLost, StoreBusy, leases
 from tutti.storage import catalog as cat
+from tutti.storage.catalog import CellReason
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.early_stop import missing_cells
+from tutti.tasks.sweeps.run.reasons import EndReason
 from tutti.tasks.sweeps.run.runner import Progress, run_cell
 from tutti.tasks.sweeps.spec.suite import Budget, Suite
 
 CELLS = "select status, reason from cells order by position"
+CODES = "select reason_code, reason_value, reason_reference from cells order by position"
 
 
 def plan_with(count: int = 6, **change: Any) -> Plan:
@@ -37,12 +40,15 @@ async def test_a_budget_ends_the_run_and_the_next_goes_on(sweep: Sweep) -> None:
     execution = sweep.execution(plan, lease, usd=0.001)
     progress = await asyncio.wait_for(run_cell(execution, cell), 20)
     assert 4 <= progress.done <= 5 < progress.total
-    assert progress.reason == execution.spending.spent()
-    assert progress.reason == "the budget of 0.001 USD is spent (0.00)"
+    spent = execution.spending.spent()
+    assert spent is not None and progress.reason == spent.text
+    assert spent.text == "the budget of 0.001 USD is spent (0.00)"
     assert sweep.sql(CELLS) == [("incomplete", progress.reason)]
+    assert sweep.sql(CODES) == [("budget_usd", 0.001, None)]
     assert missing_cells(plan, sweep.catalog) == [cell]
     again = await sweep.run(plan, cell)
     assert again.done == 12 and sweep.sql(CELLS) == [("finished", None)]
+    assert sweep.sql(CODES) == [(None, None, None)]
     assert sweep.sql("select count(*), count(distinct sample_id) from attempts") == [(12, 12)]
 
 
@@ -53,7 +59,8 @@ def test_a_budget_of_time_is_spent_by_time(monkeypatch: pytest.MonkeyPatch) -> N
     spending = Spending(Budget(minutes=2))
     assert spending.spent() is None
     now[0] += 120
-    assert spending.spent() == "the budget of 2 minutes is spent"
+    text = "the budget of 2 minutes is spent"
+    assert spending.spent() == EndReason(CellReason.BUDGET_MINUTES, text, 2.0)
 
 
 async def test_a_paused_sweep_gives_out_nothing_until_it_goes_on(
@@ -107,6 +114,7 @@ async def test_a_cell_ends_when_its_time_is_over(
     progress = await sweep.run(plan, cell)
     assert 2 <= progress.done < 40
     assert sweep.sql(CELLS) == [("ended_early", "its 0.5 s are over")]
+    assert sweep.sql(CODES) == [("time_limit", 0.5, None)]
     assert missing_cells(plan, sweep.catalog) == []
 
 
@@ -125,6 +133,9 @@ async def test_an_over_saturated_cell_ends_early_and_stays_so(sweep: Sweep) -> N
     assert progress.done < 600
     ((status, reason),) = sweep.sql(CELLS)
     assert status == "ended_early" and reason.startswith("p95 limit 0.001 s: over-saturated: ")
+    assert sweep.sql(CODES) == [("latency_limit", 0.001, None)]
+    with sweep.catalog.transaction() as connection:  # the text decides nothing
+        connection.execute(sa.update(cat.cells).values(reason="it was slow"))
     assert missing_cells(plan, sweep.catalog) == []
     higher = plan_with(600, concurrency=(8,), saturation={"step_latency_p95": 5.0})
     assert higher.cells[0].cell_id == cell.cell_id
@@ -148,6 +159,12 @@ async def test_a_cell_ends_once_its_accuracy_is_decided(sweep: Sweep) -> None:
     assert 3 <= progress.done < 60
     (_, (status, reason)) = sweep.sql(CELLS)
     assert status == "ended_early" and "accuracy is worse" in reason
+    assert sweep.sql(CODES)[1] == ("accuracy_decided", 0.01, "passthrough")
+    assert missing_cells(plan, sweep.catalog) == []
+    wider = plan_with(
+        200, concurrency=(8,), policies=("passthrough", "cap"), stop_when_sure={"margin": 0.02}
+    )
+    assert missing_cells(wider, sweep.catalog) == [wider.cells[1]]
 
 
 async def test_an_open_loop_starts_samples_when_they_are_due(sweep: Sweep) -> None:

@@ -8,10 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sweeps.conftest import make_tasks
+from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.plan import Sample
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.run.queue import Due, Tap
+from tutti.tasks.sweeps.run.reasons import EndReason
 
+ENOUGH = EndReason(CellReason.TIME_LIMIT, "enough", 1.0)
+SPENT = EndReason(CellReason.BUDGET_USD, "the budget is spent", 1.0)
 PROBLEM = problem_of_task(make_tasks(1)[0])
 
 
@@ -47,15 +51,15 @@ def test_each_sample_is_given_once_and_in_order(count: int, sessions: int, close
                 given.append(due.sample.trial)
                 assert due.at is None
                 if len(given) == close_at:
-                    tap.close("enough", for_good=True)
-                    tap.close("again")
+                    tap.close(ENOUGH)
+                    tap.close(SPENT)
                 await asyncio.sleep(0)
 
         await asyncio.gather(*(session() for _ in range(sessions)))
         expected = min(count, close_at) if close_at else count
         assert given == list(range(expected))
         if tap.closed:
-            assert (tap.reason, tap.for_good) == ("enough", True)
+            assert tap.reason == ENOUGH and ENOUGH.ends_cell
 
     asyncio.run(work())
 
@@ -95,10 +99,10 @@ async def test_closing_ends_those_who_wait() -> None:
         waiting = [asyncio.create_task(tap.take()) for _ in range(3)]
         ramp = asyncio.create_task(tap.until(3600))
         await asyncio.sleep(0.01)
-        tap.close("the budget is spent")
+        tap.close(SPENT)
         assert await asyncio.wait_for(asyncio.gather(*waiting), 3) == [None] * 3
         await asyncio.wait_for(ramp, 3)
-        assert not tap.for_good
+        assert tap.reason == SPENT and not SPENT.ends_cell
 
 
 async def test_who_waits_for_its_turn_in_a_ramp_ends_with_the_samples() -> None:

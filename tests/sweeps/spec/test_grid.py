@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from tests.sweeps.conftest import Sweep, make_tasks, plan_of, set_up_of
 from tutti import storage
 from tutti.storage import catalog as cat
+from tutti.storage.catalog import CellReason
 from tutti.tasks.serving import Model, RegistryError
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.identity import grid_id_of
@@ -200,11 +201,34 @@ def test_an_unfinished_cell_is_unfinished_on_its_way_back(catalog: storage.Catal
     enter_plan(first, catalog)
     with catalog.transaction() as connection:
         spent = {"status": "incomplete", "reason": "the budget is spent"}
+        spent |= {"reason_code": "budget_usd"}
         connection.execute(sa.update(cat.cells).values(spent))
     for plan in (second, first):
         enter_plan(plan, catalog)
     rows = {row["cell_id"]: row["status"] for row in catalog.rows(sa.select(cat.cells))}
     assert rows[first.cells[0].cell_id] == "incomplete"
+
+
+@pytest.mark.parametrize("code", CellReason)
+def test_a_cell_that_ended_early_has_by_its_code(
+    code: CellReason, catalog: storage.Catalog
+) -> None:
+    """On its way back; a code that ends only a run leaves it incomplete."""
+    suite = Suite(policies=("cap",), concurrency=(2,), cap=2)
+    first, second = plan_of(suite), plan_of(suite.model_copy(update={"cap": 4}))
+    enter_plan(first, catalog)
+    ended = {"status": "ended_early", "reason_code": str(code), "reason_value": 2.0}
+    with catalog.transaction() as connection:
+        connection.execute(sa.update(cat.cells).values(ended))
+    for plan in (second, first):
+        enter_plan(plan, catalog)
+    rows = {row["cell_id"]: row for row in catalog.rows(sa.select(cat.cells))}
+    row = rows[first.cells[0].cell_id]
+    ends = code in (
+        CellReason.LATENCY_LIMIT, CellReason.ACCURACY_DECIDED, CellReason.TIME_LIMIT
+    )  # fmt: skip
+    assert row["status"] == ("ended_early" if ends else "incomplete")
+    assert (row["reason_code"], row["reason_value"]) == (code, 2.0)
 
 
 def test_what_others_are_compared_with_comes_first() -> None:

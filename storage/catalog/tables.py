@@ -170,6 +170,7 @@ windows = sa.Table(
     sa.Column("end_s", sa.Float),
     _text("reason"),
     _time("created_at"),
+    _text("reason_code"),  # suite: the suite names it; null: somebody else entered it
 )
 verdicts = sa.Table(
     "verdicts",

@@ -41,6 +41,8 @@ class Record:
     """Stage to the id of its sweep."""
     at: datetime = field(default_factory=cat.now)
     """When this was written."""
+    by_hand: bool = False
+    """Whether somebody accepted it by `tutti gate --accept`."""
 
 
 def begin_night(catalog: Catalog, night: Night) -> None:
@@ -58,8 +60,8 @@ def enter_night(catalog: Catalog, record: Record) -> Record:
     known = night_records(catalog, record.night.name).get(record.night.date)
     if known is not None and known.whole and not record.whole:
         return known
-    if known is not None and (known.accepted or "").startswith(BY_HAND):
-        record = replace(record, accepted=known.accepted)
+    if known is not None and known.by_hand:
+        record = replace(record, accepted=known.accepted, by_hand=True)
     catalog.upsert(cat.verdicts, _row(record))
     return record
 
@@ -72,7 +74,7 @@ def accept_night(catalog: Catalog, label: str, why: str) -> Record:
         raise SuiteError(f"no night {label!r}; nights: {there}")
     if not why.strip():
         raise SuiteError("--why: say why the night is accepted; later verdicts show it")
-    record = replace(known[label], accepted=BY_HAND + why.strip())
+    record = replace(known[label], accepted=BY_HAND + why.strip(), by_hand=True)
     catalog.upsert(cat.verdicts, _row(record))
     return record
 
@@ -100,6 +102,7 @@ def _row(record: Record) -> dict[str, Any]:
     detail: dict[str, Any] = {"name": night.name, "date": night.date.isoformat()}
     detail |= {
         "accepted": record.accepted,
+        "by_hand": record.by_hand,
         "whole": record.whole,
         "baseline": record.baseline,
         "sweeps": dict(record.sweeps),
@@ -121,5 +124,5 @@ def _record(row: Mapping[str, Any]) -> Record:
     detail = json.loads(row["detail"])
     night = Night(detail["name"], date.fromisoformat(detail["date"]))
     said = str(row["reason"]).removeprefix(f"{night.label}: ")
-    kept = {name: detail[name] for name in ("accepted", "whole", "baseline", "sweeps")}
+    kept = {name: detail[name] for name in ("accepted", "by_hand", "whole", "baseline", "sweeps")}
     return Record(night, row["verdict"], said, **kept, at=aware(row["created_at"]))

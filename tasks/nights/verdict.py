@@ -38,6 +38,8 @@ class StageResult:
     against: str = ""
     """What its margins were judged against, in words; empty where nothing was there."""
     outcomes: tuple[Outcome, ...] = ()
+    is_first: bool = False
+    """Whether its margins have no baseline because no earlier night was accepted."""
 
 
 def judge_stage(
@@ -69,7 +71,8 @@ def judge_stage(
     status = _status(outcomes)
     said = "all gates passed" if status == "passed" else _words(outcomes, status)
     compared = "" if against is None else _against(suite, last, against)
-    return StageResult(stage, status, said, True, sweep_id, compared, outcomes)
+    first = suite.baseline is None and last is None
+    return StageResult(stage, status, said, True, sweep_id, compared, outcomes, first)
 
 
 def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = None) -> str:
@@ -121,7 +124,7 @@ def judge_night(night: Night, results: Sequence[StageResult], last: Record | Non
         better = any(each.verdict == "better" and each.cells_a for each in outcomes)
         word, reason = "better" if better else "same", _passed(outcomes)
         accepted = "all gates passed"
-    elif last is None and all(each.reason == NO_BASELINE for each in open_):
+    elif all(_has_nothing_before(result) for result in results):
         bounds = len(outcomes) - len(open_)
         reason = f"{NO_BASELINE} to compare it with; {bounds} of {bounds} bounds passed"
         accepted = "the first whole night; nothing speaks against it"
@@ -131,6 +134,12 @@ def judge_night(night: Night, results: Sequence[StageResult], last: Record | Non
     sweeps = {each.stage: each.sweep_id for each in results if each.sweep_id is not None}
     label = None if last is None else last.night.label
     return Record(night, word, reason, accepted, whole, label, sweeps)
+
+
+def _has_nothing_before(result: StageResult) -> bool:
+    """Whether all that did not pass are margins, for which this is the first night."""
+    open_ = [each for each in result.outcomes if each.status != "passed"]
+    return not open_ or (result.is_first and all(each.lacks_baseline for each in open_))
 
 
 def _baseline(stage: str, suite: Suite, last: Record | None) -> tuple[str | None, str]:

@@ -1,5 +1,6 @@
 """Every released schema stays readable, and what is new is null there."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -90,14 +91,32 @@ def test_reasons_of_older_cells_become_codes(catalog: storage.Catalog) -> None:
     with catalog.transaction() as connection:
         for name in CODES:
             connection.execute(sa.text(f"alter table cells drop column {name}"))
+        connection.execute(sa.text("alter table windows drop column reason_code"))
         connection.execute(sa.text("update alembic_version set version_num = '0004'"))
         for text in [*OLD_REASONS, None]:
             row = cell | {"cell_id": str(text), "status": "ended_early", "reason": text}
             connection.execute(sa.insert(old).values(row))
+        windows = sa.table("windows", *(sa.column(n) for n in ("cell_id", "name", "reason")))
+        for reason in ("the suite's", "by eye"):
+            window = {"cell_id": "c", "name": reason, "reason": reason}
+            connection.execute(sa.insert(windows).values(window))
+        for label, accepted in (
+            ("a", "by hand: looked at"),
+            ("b", "all gates passed"),
+            ("c", None),
+        ):
+            night = {"verdict_id": label, "metric": "night", "cell_a": "", "cell_b": ""}
+            night |= {"verdict": "same", "detail": json.dumps({"accepted": accepted})}
+            connection.execute(sa.insert(cat.verdicts).values(night))
         bring_up_to_date(connection)
     rows = catalog.rows(sa.select(cat.cells))
     found = {row["reason"]: tuple(row[name] for name in CODES) for row in rows}
     assert found == OLD_REASONS | {None: (None, None, None)}
+    codes = {row["reason"]: row["reason_code"] for row in catalog.rows(sa.select(cat.windows))}
+    assert codes == {"the suite's": "suite", "by eye": None}
+    nights = catalog.rows(sa.select(cat.verdicts))
+    by_hand = {row["verdict_id"]: json.loads(row["detail"])["by_hand"] for row in nights}
+    assert by_hand == {"a": True, "b": False, "c": False}
 
 
 def test_messages_of_older_attempts_are_of_kind_other(tmp_path: Path) -> None:

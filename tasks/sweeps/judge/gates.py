@@ -74,6 +74,8 @@ class Outcome:
     cells_a: tuple[str, ...]
     """The baseline's; empty for a bound."""
     cells_b: tuple[str, ...]
+    lacks_baseline: bool = False
+    """Whether it is a margin, and there is no baseline to judge it by."""
 
 
 class _Figure(NamedTuple):
@@ -102,7 +104,7 @@ def check_gates(
         if gate.margin is None:
             outcomes = _bounded(connection, gate, sweep)
         elif baseline is None and lacking is not None:
-            outcomes = [unjudged(gate, lacking)]
+            outcomes = [unjudged(gate, lacking, lacks_baseline=True)]
         elif baseline is None:
             raise GateError(f"gate {gate}: name the baseline, in the file or with --baseline")
         elif gate.metric in METRICS:
@@ -139,11 +141,12 @@ def enter_verdicts(catalog: Catalog, sweep: Side, outcomes: Sequence[Outcome]) -
             cat.upsert(connection, cat.verdicts, row)
 
 
-def unjudged(gate: Gate, reason: str) -> Outcome:
+def unjudged(gate: Gate, reason: str, lacks_baseline: bool = False) -> Outcome:
     """A gate that nothing can be said of, and why."""
     return Outcome(
-        gate, "", "inconclusive", "inconclusive", None, None, None, None, None, reason, (), ()
-    )
+        gate, "", "inconclusive", "inconclusive", None, None, None, None, None, reason, (), (),
+        lacks_baseline,
+    )  # fmt: skip
 
 
 def _bounded(connection: "DuckDBPyConnection", gate: Gate, sweep: Side) -> list[Outcome]:

@@ -10,7 +10,9 @@ from tutti.storage import Catalog
 from tutti.storage import catalog as cat
 from tutti.tasks.sweeps.spec import Suite
 
-OF_SUITE = "the suite's"
+OF_SUITE = "suite"
+"""The code of a window that a suite names."""
+TEXT = "the suite's"
 
 
 def enter_windows(suite: Suite, sweep_id: str, catalog: Catalog) -> None:
@@ -18,10 +20,10 @@ def enter_windows(suite: Suite, sweep_id: str, catalog: Catalog) -> None:
     cells, windows = cat.cells.c, cat.windows
     ids = sa.select(cells.cell_id).where(cells.sweep_id == sweep_id)
     with catalog.transaction() as connection:
-        old = sa.delete(windows).where(windows.c.cell_id.in_(ids), windows.c.reason == OF_SUITE)
-        connection.execute(old)
+        mine = windows.c.cell_id.in_(ids) & (windows.c.reason_code == OF_SUITE)
+        connection.execute(sa.delete(windows).where(mine))
         for cell_id in connection.execute(ids).scalars().all():
             for name, (start_s, end_s) in suite.windows.items():
                 row = {"cell_id": cell_id, "name": name, "start_s": start_s, "end_s": end_s}
-                row |= {"reason": OF_SUITE, "created_at": cat.now()}
+                row |= {"reason_code": OF_SUITE, "reason": TEXT, "created_at": cat.now()}
                 cat.upsert(connection, windows, row)

@@ -1,5 +1,9 @@
-"""Codes of why cells ended, with the numbers that are meant; read once from the texts before."""
+"""Codes of why cells ended, with the numbers meant; codes of windows; who accepted a night.
 
+What only a text said until this revision is read from the text here, once.
+"""
+
+import json
 import re
 
 import sqlalchemy as sa
@@ -26,13 +30,29 @@ def upgrade() -> None:
     op.add_column("cells", sa.Column("reason_value", sa.Float()))
     op.add_column("cells", sa.Column("reason_reference", sa.Text()))
     names = ("cell_id", "reason", "reason_code", "reason_value", "reason_reference")
-    columns: list[sa.ColumnClause[object]] = [sa.column(name) for name in names]
-    cells = sa.table("cells", *columns)
+    cells = sa.table("cells", *(sa.column(name) for name in names))
     connection = op.get_bind()
     texts = sa.select(cells.c.reason).where(cells.c.reason.is_not(None)).distinct()
     for text in connection.execute(texts).scalars().all():
         which = cells.c.reason == text
         connection.execute(sa.update(cells).where(which).values(_codes(str(text))))
+    op.add_column("windows", sa.Column("reason_code", sa.Text()))
+    windows = sa.table("windows", sa.column("reason"), sa.column("reason_code"))
+    of_suite = windows.c.reason == "the suite's"
+    connection.execute(sa.update(windows).where(of_suite).values(reason_code="suite"))
+    _nights(connection)
+
+
+def _nights(connection: sa.Connection) -> None:
+    """Say in a night's details whether it was accepted by hand."""
+    names = ("verdict_id", "metric", "detail")
+    verdicts = sa.table("verdicts", *(sa.column(name) for name in names))
+    nights = sa.select(verdicts.c.verdict_id, verdicts.c.detail).where(verdicts.c.metric == "night")
+    for verdict_id, text in connection.execute(nights).all():
+        detail = json.loads(text)
+        detail["by_hand"] = str(detail.get("accepted") or "").startswith("by hand: ")
+        which = verdicts.c.verdict_id == verdict_id
+        connection.execute(sa.update(verdicts).where(which).values(detail=json.dumps(detail)))
 
 
 def _codes(text: str) -> dict[str, object]:

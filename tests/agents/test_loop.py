@@ -10,6 +10,7 @@ import pytest
 
 from tutti.tasks.agents.loop import NO_CALL, Agent, Limits, Trajectory, run_attempt
 from tutti.tasks.agents.model import ContextExceeded, Message, ModelCallFailed, Reply
+from tutti.tasks.agents.retry import CONNECTION
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
 
 
@@ -90,20 +91,27 @@ def test_tools_then_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replies", "status", "reason"),
+    ("replies", "status", "reason", "kind"),
     [
-        ([say("no box")], "model_error", "no_answer"),
-        ([call("quick")] * 3, "limit", "turns"),
-        ([ContextExceeded("too long")], "limit", "context"),
-        ([call("quick"), ModelCallFailed("HTTP 502")], "infra_error", "ModelCallFailed"),
-        ([call("away")], "infra_error", "ToolUnavailable"),
-        ([call("full")], "infra_error", "ModelCallFailed"),
-        ([call("unknown")] * 4, "model_error", "malformed"),
+        ([say("no box")], "model_error", "no_answer", None),
+        ([call("quick")] * 3, "limit", "turns", None),
+        ([ContextExceeded("too long")], "limit", "context", "context_exceeded"),
+        ([ModelCallFailed("no", 502)], "infra_error", "ModelCallFailed", "http_502"),
+        ([ModelCallFailed("no", CONNECTION)], "infra_error", "ModelCallFailed", "connection"),
+        ([ModelCallFailed("HTML")], "infra_error", "ModelCallFailed", "invalid_reply"),
+        ([call("away")], "infra_error", "ToolUnavailable", "tool_unavailable"),
+        ([call("full")], "infra_error", "ModelCallFailed", "tool_context_exceeded"),
+        ([call("unknown")] * 4, "model_error", "malformed", None),
     ],
 )
-def test_ways_to_end(replies: list[Message | Exception], status: str, reason: str) -> None:
+def test_ways_to_end(
+    replies: list[Message | Exception], status: str, reason: str, kind: str | None
+) -> None:
+    """With a short kind of what failed, and its text beside it."""
     trajectory, _ = play(*replies, turns=3, malformed=2)
     assert (trajectory.status, trajectory.stop_reason) == (status, reason)
+    assert trajectory.error_type == kind
+    assert (trajectory.error_message is None) == (kind is None)
     assert trajectory.answer is None
     assert trajectory.ended_at >= trajectory.started_at
 

@@ -25,7 +25,12 @@ ENDINGS: dict[int, dict[str, Any]] = {
     3: {"status": "limit", "stop_reason": "max_turns"},
     4: {"status": "limit", "stop_reason": "max_turns"},
     5: {"status": "model_error", "stop_reason": "no_valid_call", "error_type": "<BadArguments>"},
-    6: {"status": "infra_error", "stop_reason": "model_call_failed", "error_type": "http_503"},
+    6: {
+        "status": "infra_error",
+        "stop_reason": "model_call_failed",
+        "error_type": "http_503",
+        "error_message": "HTTP 503: <no engine>",
+    },
     7: {"status": "scorer_error", "stop_reason": "answered", "error_type": "scorer_failed"},
     8: {"status": "cancelled", "stop_reason": "cancelled"},
 }

@@ -44,6 +44,8 @@ def test_every_attempt_that_was_not_right_is_counted_once(failed: list[Failure])
         ("cancelled", "cancelled", ""): (2, 2),
         ("ok", "answered", WRONG): (8, 2),
     }
+    messages = {f.error: f.message for f in failed}
+    assert messages["http_503"] == "HTTP 503: <no engine>" and messages[WRONG] is None
     assert failed[0].n == 4 and failed[-1].error == WRONG  # by count, wrong answers last
 
 
@@ -93,6 +95,7 @@ def test_the_page_links_to_what_it_holds(roles: DuckDBPyConnection, tmp_path: Pa
     assert "<script" not in page and "Question 5 &lt;script&gt;" in page
     assert "cut: 5,000 characters in all" in page and "27 messages left out" in page
     assert "→ ask" in page and "hm &amp; hm" in page and "&lt;BadArguments&gt;" in page
+    assert "HTTP 503: &lt;no engine&gt;" in page
     assert LONG not in page
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html"]
     assert "2 attempts ended in infrastructure errors and are in no score" in page

@@ -349,5 +349,6 @@ async def test_an_idle_program_loses_its_place(make_bench: MakeBench, quick: Non
     await bench.begin("cap", 1)
     await bench.chat("silent")
     assert (await asyncio.wait_for(bench.chat("next"), 3)).status == 200
-    events = await bench.rows("select reason from gateway_events where program_id = 'silent'")
-    assert events == [{"reason": "idle lease ended"}]
+    columns = "reason_code, reason"
+    events = await bench.rows(f"select {columns} from gateway_events where program_id = 'silent'")
+    assert events == [{"reason_code": "lease_ended", "reason": "idle lease ended"}]

@@ -11,6 +11,7 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.catalog.revisions import bring_up_to_date
 from tutti.storage.columns import PARTITIONED, SCHEMA_VERSION, SORTED_BY
+from tutti.storage.error_types import foreign_error
 from tutti.storage.maintenance import compact
 from tutti.storage.schemas import TABLES
 
@@ -167,3 +168,18 @@ def test_the_schemas_name_their_own_columns() -> None:
     for name, keys in SORTED_BY.items():
         assert set(keys) <= set(TABLES[name].names)
     assert "attempts" in PARTITIONED
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("EnvError: run() raised", "EnvError"),
+        ("inspect_ai.TimeoutError('late')", "inspect_ai.TimeoutError"),
+        ("context_window_exceeded", "context_window_exceeded"),
+        ("the disk is gone: read it again", "other"),
+    ],
+)
+def test_a_foreign_errors_kind_is_its_class(text: str, kind: str) -> None:
+    """All that can be grouped by; the whole text is the message."""
+    assert foreign_error(text) == {"error_type": kind, "error_message": text}
+    assert foreign_error(None) == foreign_error("") == {}

@@ -16,9 +16,11 @@ async def test_the_longest_idle_goes_when_there_are_too_many(make_raw: MakeRaw) 
     for name in ("a", "b", "c", "b", "d", "e"):
         assert (await bench.chat(name)).status == 200
     assert list(bench.programs) == ["b", "d", "e"]
-    expired = await bench.rows("select program_id, reason from gateway_events where event='expire'")
+    columns = "program_id, reason_code, reason"
+    expired = await bench.rows(f"select {columns} from gateway_events where event='expire'")
     assert [row["program_id"] for row in expired] == ["a", "c"]
     assert {row["reason"] for row in expired} == {"too many programs"}
+    assert {row["reason_code"] for row in expired} == {"crowded_out"}
     await released(bench.gateway)
 
 

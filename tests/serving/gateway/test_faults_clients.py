@@ -254,8 +254,11 @@ async def test_held_too_long_is_503_with_a_time_to_come_again(make_raw: MakeRaw)
     answer = await bench.chat("second")
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
     assert "held" in (await answer.json())["error"]["message"]
-    (event,) = await bench.rows("select reason from gateway_events where event = 'expire'")
-    assert event["reason"].startswith("held")
+    sql = "select reason_code, reason from gateway_events where event = 'expire'"
+    (event,) = await bench.rows(sql)
+    assert event["reason_code"] == "held_too_long" and event["reason"].startswith("held")
+    (held,) = await bench.rows("select reason_code from gateway_events where event = 'hold'")
+    assert held == {"reason_code": "no_place"}
     await released(bench.gateway)
 
 

@@ -182,6 +182,10 @@ async def test_what_a_crash_left_running_is_recorded_as_lost(sweep: Sweep) -> No
     progress = await sweep.run(plan, cell)
     assert (progress.done, progress.correct) == (2, 2)
     assert_counted_once(sweep, 2)
+    kinds = "select error_type, error_message, count(*) from attempts group by all order by all"
+    assert sweep.sql(kinds) == [
+        ("worker_lost", "the process that ran it ended", 1), (None, None, 2)
+    ]  # fmt: skip
     columns = "attempt, run_id, status, stop_reason, correct"
     sql = f"select {columns} from attempts where sample_id = '{sample.sample_id}' order by attempt"
     assert sweep.sql(sql) == [

@@ -107,7 +107,7 @@ def test_errors_retries_limits_and_tool_errors(logs: Path) -> None:
     assert failing.keys() == {("s1", 1), ("s1", 2), ("2", 1)}
     for attempt in (1, 2):
         assert failing["s1", attempt]["status"] == "infra_error"
-        assert failing["s1", attempt]["error_type"] == "OSError"
+        assert failing["s1", attempt]["error_type"] == "RuntimeError"
         assert "the disk is gone" in failing["s1", attempt]["error_message"]
     assert failing["2", 1]["status"] == "ok"
     (limited,) = _of(trials, "limited")

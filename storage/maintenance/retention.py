@@ -84,7 +84,10 @@ def _remove(connection: sa.Connection, sweep_id: str) -> None:
     cells = sa.select(cat.cells.c.cell_id).where(mine)
     for table in (cat.attempt_states, cat.samples, cat.windows):
         connection.execute(sa.delete(table).where(table.c.cell_id.in_(cells)))
-    why = {"reason": f"let go on {at:%Y-%m-%d}", "reason_code": str(cat.CellReason.EXPIRED)}
+    why: dict[str, Any] = {
+        "reason": f"let go on {at:%Y-%m-%d}",
+        "reason_code": str(cat.CellReason.EXPIRED),
+    }
     why |= dict.fromkeys(("reason_value", "reason_reference"))
     connection.execute(sa.update(cat.cells).where(mine).values(status="expired", **why))
 

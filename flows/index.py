@@ -96,7 +96,7 @@ async def build_index(parameters: IndexParameters = DEFAULT_INDEX) -> dict[str, 
         with recorded_run(catalog, "build-index", parameters.model_dump(mode="json")):
             folder = await embed_and_build(log, parameters, catalog)
             manifest = read_manifest(folder)
-            await leave_page(manifest_page(manifest, folder), "index", manifest["index_id"])
+            await leave_page(manifest_page(manifest, folder), "manifest", manifest["index_id"])
     return {**manifest, "folder": str(folder)}
 
 

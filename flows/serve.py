@@ -23,6 +23,7 @@ from tutti.tasks.serving import (
     FirstAnswer,
     Outside,
     call_once,
+    pick_models,
     serve_for,
     served_page,
     stop_on_signals,
@@ -70,7 +71,7 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
     dies, ServingError where a model does not answer the check.
     """
     log = StageLog()
-    first, *others = dict.fromkeys(parameters.models)
+    entries = pick_models(parameters.registry, tuple(dict.fromkeys(parameters.models)))
     answers: list[FirstAnswer] = []
     async with AsyncExitStack() as stack:
         catalog = stack.enter_context(open_catalog())
@@ -79,12 +80,10 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
         library = None
         if parameters.search:
             library = await stack.enter_async_context(open_library(catalog, log))
-        port, registry = parameters.port or None, parameters.registry
-        bench = await stack.enter_async_context(
-            open_bench(first, registry, library, catalog, log, port, others)
-        )
+        port = parameters.port or None
+        bench = await stack.enter_async_context(open_bench(entries, library, catalog, log, port))
         services = await bench.services()
-        names = {name: bench.served[name].name for name in (first, *others)}
+        names = {name: served.name for name, served in bench.serving.served.items()}
         if parameters.check:
             answers = await check_models(log, services.gateway.url, names)
         url, search = f"{services.gateway.url}/v1", services.search_url

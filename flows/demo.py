@@ -75,8 +75,8 @@ async def teach(
     assert checkpoint is not None, "the demo's model has weights"
     settings = {"seconds": parameters.train_seconds, "seed": parameters.seed}
     model = (checkpoint, checkpoint_id(bench.serving.model))
-    recorded = (run.catalog, run.run_id, show)
+    catalog, run_id = run.catalog, run.run_id
     adapter_id, folder = await asyncio.to_thread(
-        finetune, *model, training_set, settings, *recorded
+        finetune, *model, training_set, settings, catalog, run_id, show
     )
     return Adapter(TUNED, adapter_id, folder)

@@ -1,10 +1,6 @@
-"""The verbs that need no Prefect: they run the stages as plain functions."""
+"""Which sweep a verb means, and `tutti sweep status`."""
 
-import asyncio
 import json
-import signal
-from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 from rich.box import SIMPLE_HEAD
@@ -14,77 +10,6 @@ from rich.table import Table
 from tutti.cli.failures import UsageError
 from tutti.storage import Catalog, open_catalog, query
 from tutti.storage import catalog as cat
-from tutti.tasks.progress import StageLog
-from tutti.tasks.retrieval import build_index, load_stdlib_corpus, read_manifest
-from tutti.tasks.serving import pick_models
-from tutti.tasks.sweeps.plan import make_tasks, open_library
-from tutti.tasks.sweeps.run import open_bench
-from tutti.tasks.synthesis import TaskRequest
-
-
-def synthesize_tasks(
-    families: tuple[str, ...], train: int, test: int, seed: int, as_json: bool
-) -> str:
-    """Make a task set and describe it. Raises ValidationError, ToolUnavailable, StoreError."""
-    asked: dict[str, Any] = {"train_per_family": train, "test_per_family": test, "seed": seed}
-    request = TaskRequest(**(asked | ({"families": families} if families else {})))
-
-    async def work(catalog: Catalog) -> str:
-        log = StageLog()
-        async with open_library(catalog, log) as library:
-            return await make_tasks(request, library, catalog, log)
-
-    with open_catalog() as catalog:
-        task_set = asyncio.run(work(catalog))
-        rows = query(
-            "select family, split, status, count(*) as n from tasks "
-            f"where task_set_id = '{task_set}' group by all order by all",
-            catalog.home,
-        )
-    if as_json:
-        return json.dumps({"task_set_id": task_set, "counts": rows})
-    lines = [f"{r['family']:16} {r['split']:6} {r['status']:10} {r['n']:5}" for r in rows]
-    return "\n".join([task_set, *lines])
-
-
-def build_stdlib_index(as_json: bool) -> str:
-    """Build (or find) the index and describe it."""
-    with open_catalog() as catalog:
-        folder = build_index(load_stdlib_corpus(), catalog)
-    manifest = read_manifest(folder)
-    if as_json:
-        return json.dumps(manifest)
-    recall = ", ".join(f"@{k.rsplit('_', 1)[1]} {v:.3f}" for k, v in manifest["recall"].items())
-    return f"{manifest['index_id']}  {manifest['documents']} documents\nrecall {recall}\n{folder}"
-
-
-def serve_model(name: str, models: Path, port: int | None, as_json: bool) -> None:
-    """Serve until SIGINT or SIGTERM."""
-
-    async def work(catalog: Catalog) -> None:
-        log = StageLog()
-        async with open_library(catalog, log) as library:
-            entries = pick_models(models, (name,))
-            async with open_bench(entries, library, catalog, log, port) as bench:
-                services = await bench.services()
-                url = services.gateway.url
-                where = {"model": name, "url": f"{url}/v1", "search": library.search_url}
-                words = f"{name} answers at {url}/v1; search at {library.search_url}"
-                print(json.dumps(where) if as_json else words, flush=True)
-                stopped = asyncio.Event()
-                loop = asyncio.get_running_loop()
-                for number in (signal.SIGINT, signal.SIGTERM):
-                    loop.add_signal_handler(number, stopped.set)
-                watch = asyncio.create_task(services.engine.watch())
-                waiting = asyncio.create_task(stopped.wait())
-                done, _ = await asyncio.wait({watch, waiting}, return_when=asyncio.FIRST_COMPLETED)
-                for task in (watch, waiting):
-                    task.cancel()
-                if watch in done:
-                    watch.result()
-
-    with open_catalog() as catalog:
-        asyncio.run(work(catalog))
 
 
 def find_sweep(catalog: Catalog, wanted: str) -> str:

@@ -120,10 +120,12 @@ def synth(
     """Make a task set: propose, remove duplicates, gate by an oracle and a no-op agent."""
 
     def work() -> None:
-        from tutti.cli.local import synthesize_tasks
+        from tutti.cli.stages import synthesize_tasks
 
         names = tuple(name.strip() for name in families.split(",") if name.strip())
-        typer.echo(synthesize_tasks(names, train, test, seed, as_json))
+        asked: dict[str, Any] = {"families": names} if names else {}
+        asked |= {"train_per_family": train, "test_per_family": test, "seed": seed}
+        typer.echo(synthesize_tasks(asked, as_json))
 
     guarded(work)
 
@@ -133,7 +135,7 @@ def index(as_json: AsJson = False) -> None:
     """Build the index over the standard library's documentation, with its recall probe."""
 
     def work() -> None:
-        from tutti.cli.local import build_stdlib_index
+        from tutti.cli.stages import build_stdlib_index
 
         typer.echo(build_stdlib_index(as_json))
 
@@ -152,7 +154,7 @@ def serve(
     """Serve a model with vLLM behind the gateway until Ctrl-C."""
 
     def work() -> None:
-        from tutti.cli.local import serve_model
+        from tutti.cli.stages import serve_model
 
         serve_model(model, models, port, as_json)
 

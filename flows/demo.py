@@ -12,7 +12,7 @@ from pathlib import Path
 from prefect import flow
 
 from tutti.flows.demo_plan import NEW_FAMILY, TUNED, DemoParameters, closing_words, demo_suites
-from tutti.tasks.progress import StageProgress
+from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
@@ -48,7 +48,7 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
                 await run_plan(sweep, bench, run)
                 before = plan_of(lesson, bench.set_up(lesson, lessons))
                 await run_plan(before, bench, run)
-                tuned = await _teach(lesson_id, bench, parameters, run)
+                tuned = await teach(run.log, lesson_id, bench, parameters, run)
                 after = plan_of(lesson, bench.set_up(lesson, lessons, tuned))
                 await run_plan(after, bench, run, adapter=tuned)
         sweeps = [sweep.sweep_id, before.sweep_id, after.sweep_id]
@@ -58,28 +58,25 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
     return sweep.sweep_id
 
 
-async def _teach(lesson_set: str, bench: Bench, parameters: DemoParameters, run: Run) -> Adapter:
-    async def work(progress: StageProgress) -> Adapter:
-        def show(row: dict[str, float]) -> None:
-            if "step" in row:
-                note = f"loss {row['loss']:.2f}, token accuracy {row['token_accuracy']:.0%}"
-                progress.show(row["seconds"], parameters.train_seconds, note)
+@stage(name="training", tags=("training",))
+async def teach(
+    progress: StageProgress, lesson_set: str, bench: Bench, parameters: DemoParameters, run: Run
+) -> Adapter:
+    """Train a LoRA adapter on the lesson's training split."""
 
-        conversations = read_conversations(run.catalog, lesson_set, "train")
-        training_set = write_training_set(conversations, [lesson_set], run.catalog)
-        checkpoint = bench.serving.model.checkpoint
-        assert checkpoint is not None, "the demo's model has weights"
-        settings = {"seconds": parameters.train_seconds, "seed": parameters.seed}
-        adapter_id, folder = await asyncio.to_thread(
-            finetune,
-            checkpoint,
-            checkpoint_id(bench.serving.model),
-            training_set,
-            settings,
-            run.catalog,
-            run.run_id,
-            show,
-        )
-        return Adapter(TUNED, adapter_id, folder)
+    def show(row: dict[str, float]) -> None:
+        if "step" in row:
+            note = f"loss {row['loss']:.2f}, token accuracy {row['token_accuracy']:.0%}"
+            progress.show(row["seconds"], parameters.train_seconds, note)
 
-    return await run.log.run("training", work)
+    conversations = read_conversations(run.catalog, lesson_set, "train")
+    training_set = write_training_set(conversations, [lesson_set], run.catalog)
+    checkpoint = bench.serving.model.checkpoint
+    assert checkpoint is not None, "the demo's model has weights"
+    settings = {"seconds": parameters.train_seconds, "seed": parameters.seed}
+    model = (checkpoint, checkpoint_id(bench.serving.model))
+    catalog, run_id = run.catalog, run.run_id
+    adapter_id, folder = await asyncio.to_thread(
+        finetune, *model, training_set, settings, catalog, run_id, show
+    )
+    return Adapter(TUNED, adapter_id, folder)

@@ -8,9 +8,12 @@ from typing import Any
 from prefect import flow
 from pydantic import BaseModel, Field
 
-from tutti.storage import open_catalog
+from tutti.storage import Catalog, open_catalog
 from tutti.storage.maintenance import compact, expire, verify
-from tutti.tasks.progress import StageLog, StageProgress
+from tutti.tasks.progress import StageLog, StageProgress, leave_table, stage
+
+FINDINGS_SHOWN = 100
+"""In the artifact; the flow's result has all of them."""
 
 
 class MaintenanceParameters(BaseModel, frozen=True):
@@ -37,28 +40,12 @@ async def maintenance(
     """
     log = StageLog()
     with open_catalog() as catalog:
-
-        async def let_go(_: StageProgress) -> list[Any]:
-            if parameters.older_than_days is None:
-                return []
-            age = timedelta(days=parameters.older_than_days)
-            dry_run = parameters.dry_run
-            return await asyncio.to_thread(expire, catalog, older_than=age, dry_run=dry_run)
-
-        async def merge(progress: StageProgress) -> Any:
-            grace_s = parameters.grace_hours * 3600
-            show = progress.show
-            return await asyncio.to_thread(compact, catalog, grace_s=grace_s, on_progress=show)
-
-        async def check(progress: StageProgress) -> Any:
-            repair = parameters.repair
-            return await asyncio.to_thread(
-                verify, catalog, repair=repair, on_progress=progress.show
-            )
-
-        expired = await log.run("let old sweeps go", let_go)
-        compacted = await log.run("compact", merge)
-        verified = await log.run("verify", check)
+        expired = await expire_sweeps(log, parameters, catalog)
+        compacted = await compact_parts(log, parameters, catalog)
+        verified = await verify_store(log, parameters, catalog)
+    rows = [asdict(finding) for finding in verified.findings[:FINDINGS_SHOWN]]
+    counts = f"{len(verified.findings)} findings, {len(expired)} old sweeps"
+    await leave_table(rows, "findings", counts)
     left = [finding for finding in verified.findings if not finding.repaired]
     if left:
         raise RuntimeError(f"{len(left)} findings, first: {left[0].path}: {left[0].reason}")
@@ -67,3 +54,32 @@ async def maintenance(
         "compacted": asdict(compacted),
         "verified": asdict(verified),
     }
+
+
+@stage(name="let old sweeps go", tags=("store",))
+async def expire_sweeps(
+    _: StageProgress, parameters: MaintenanceParameters, catalog: Catalog
+) -> list[Any]:
+    """Let go of old sweeps, or list them where `dry_run` is set."""
+    if parameters.older_than_days is None:
+        return []
+    age = timedelta(days=parameters.older_than_days)
+    return await asyncio.to_thread(expire, catalog, older_than=age, dry_run=parameters.dry_run)
+
+
+@stage(name="compact", tags=("store",))
+async def compact_parts(
+    progress: StageProgress, parameters: MaintenanceParameters, catalog: Catalog
+) -> Any:
+    """Merge small parts."""
+    grace_s, show = parameters.grace_hours * 3600, progress.show
+    return await asyncio.to_thread(compact, catalog, grace_s=grace_s, on_progress=show)
+
+
+@stage(name="verify", tags=("store",))
+async def verify_store(
+    progress: StageProgress, parameters: MaintenanceParameters, catalog: Catalog
+) -> Any:
+    """Check every checksum, and files against the catalog."""
+    repair, show = parameters.repair, progress.show
+    return await asyncio.to_thread(verify, catalog, repair=repair, on_progress=show)

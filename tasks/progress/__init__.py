@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.progress.artifacts import leave_page as leave_page
+    from tutti.tasks.progress.artifacts import leave_table as leave_table
     from tutti.tasks.progress.display import StageProgress as StageProgress
-    from tutti.tasks.progress.stage import StageLog as StageLog
-    from tutti.tasks.progress.stage import in_flow_run as in_flow_run
+    from tutti.tasks.progress.stages import StageLog as StageLog
+    from tutti.tasks.progress.stages import in_flow_run as in_flow_run
+    from tutti.tasks.progress.stages import stage as stage
     from tutti.tasks.progress.sweep import SweepProgress as SweepProgress
 
 __getattr__ = lazy(__name__, __file__)

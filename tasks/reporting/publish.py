@@ -4,13 +4,14 @@ import asyncio
 import base64
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from tutti.storage import Catalog, connect
-from tutti.tasks.progress import StageLog, StageProgress, in_flow_run
+from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_page, stage
 from tutti.tasks.reporting import (
     Report,
     build_comparison,
@@ -64,28 +65,35 @@ async def _publish(
     notes: Mapping[str, str],
     files: bool,
 ) -> Report:
-    def work() -> Report:
+    report = await write_report(log, build, catalog, sweep_ids, notes, files or in_flow_run())
+    terminal_summary(report, Console())
+    if in_flow_run():
+        await _leave_artifacts(report, _page_link(report.page, catalog.home.artifacts))
+    return report
+
+
+@stage(name="report")
+async def write_report(
+    _: StageProgress,
+    build: Callable[..., Report],
+    catalog: Catalog,
+    sweep_ids: Sequence[str],
+    notes: Mapping[str, str],
+    files: bool,
+) -> Report:
+    """Write the page by `build(connection, notes, files)`, in a thread."""
+
+    def write() -> Report:
         machine = describe_machine()
         facts = {
             "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**machine),
             "code": code_version(),
             "sweep": ", ".join(sweep_ids),
         }
-        connection = connect(catalog.home)
-        try:
-            return build(connection, notes={**facts, **notes}, files=files or in_run)
-        finally:
-            connection.close()
+        with closing(connect(catalog.home)) as connection:
+            return build(connection, notes={**facts, **notes}, files=files)
 
-    async def stage(progress: StageProgress) -> Report:
-        return await asyncio.to_thread(work)
-
-    in_run = in_flow_run()
-    report = await log.run("report", stage)
-    terminal_summary(report, Console())
-    if in_run:
-        await _leave_artifacts(report, _page_link(report.page, catalog.home.artifacts))
-    return report
+    return await asyncio.to_thread(write)
 
 
 def _page_link(page: Path, artifacts: Path) -> str:
@@ -97,13 +105,9 @@ def _page_link(page: Path, artifacts: Path) -> str:
 
 
 async def _leave_artifacts(report: Report, link: str) -> None:
-    from prefect.artifacts import (
-        acreate_image_artifact,
-        acreate_link_artifact,
-        acreate_markdown_artifact,
-    )
+    from prefect.artifacts import acreate_image_artifact, acreate_link_artifact
 
-    await acreate_markdown_artifact(markdown_table(report.cells), "results", "Result table")
+    await leave_page(markdown_table(report.cells), "results", "Result table")
     await acreate_link_artifact(link, "report", "report", "The report's page")
     for name, path in report.plots.items():
         data = base64.b64encode(path.read_bytes()).decode()

@@ -10,8 +10,15 @@ if TYPE_CHECKING:
     from tutti.tasks.retrieval.corpus import Parameter as Parameter
     from tutti.tasks.retrieval.corpus import corpus_id as corpus_id
     from tutti.tasks.retrieval.corpus import load_stdlib_corpus as load_stdlib_corpus
+    from tutti.tasks.retrieval.endpoint import EndpointEmbedder as EndpointEmbedder
+    from tutti.tasks.retrieval.errors import CorpusRefused as CorpusRefused
+    from tutti.tasks.retrieval.errors import EmbedderFailed as EmbedderFailed
     from tutti.tasks.retrieval.errors import RetrievalError as RetrievalError
     from tutti.tasks.retrieval.index import build_index as build_index
     from tutti.tasks.retrieval.index import read_manifest as read_manifest
+    from tutti.tasks.retrieval.page import manifest_page as manifest_page
+    from tutti.tasks.retrieval.page import recall_line as recall_line
+    from tutti.tasks.retrieval.spec import STDLIB_TEMPLATE as STDLIB_TEMPLATE
+    from tutti.tasks.retrieval.spec import IndexSpec as IndexSpec
 
 __getattr__ = lazy(__name__, __file__)

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.serving.addresses import served_page as served_page
+    from tutti.tasks.serving.duration import serve_for as serve_for
+    from tutti.tasks.serving.duration import stop_on_signals as stop_on_signals
     from tutti.tasks.serving.engine import Engine as Engine
     from tutti.tasks.serving.engine import EngineAddress as EngineAddress
     from tutti.tasks.serving.engine import models_python as models_python
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.errors import PriceError as PriceError
     from tutti.tasks.serving.errors import RegistryError as RegistryError
     from tutti.tasks.serving.errors import ServingError as ServingError
+    from tutti.tasks.serving.first_call import FirstAnswer as FirstAnswer
+    from tutti.tasks.serving.first_call import call_once as call_once
     from tutti.tasks.serving.outside import Outside as Outside
     from tutti.tasks.serving.outside import engine_of as engine_of
     from tutti.tasks.serving.process import Child as Child

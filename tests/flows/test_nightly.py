@@ -19,7 +19,7 @@ from tutti.flows.nightly import nightly
 from tutti.tasks.nights import notify as night_told
 from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night
-from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import RegistryError
 
 ROWS = [

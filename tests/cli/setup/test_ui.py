@@ -4,6 +4,7 @@ import importlib
 import re
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -122,7 +123,53 @@ def test_parameters_of_a_deployment_validate(name: str, monkeypatch: pytest.Monk
     monkeypatch.chdir(PROJECT)
     parameters = _flow_of(DEPLOYMENTS[name]).validate_parameters(DEPLOYMENTS[name]["parameters"])
     files = [value for value in parameters.values() if isinstance(value, Path)]
-    assert all(file.is_file() and not file.is_absolute() for file in files)
+    assert all(file.exists() and not file.is_absolute() for file in files)
+
+
+def _fields(name: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field of a form, those of its groups too."""
+    for group, content in {name: schema, **schema["definitions"]}.items():
+        for field, properties in content.get("properties", {}).items():
+            yield f"{group}.{field}", properties
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_every_field_of_a_form_is_described(name: str) -> None:
+    """And none is required, for every flow runs with no arguments."""
+    schema = _flow_of(DEPLOYMENTS[name]).parameters.model_dump()
+    fields = dict(_fields(name, schema))
+    assert fields and not schema.get("required")
+    assert [field for field, content in fields.items() if not content.get("description")] == []
+    given = set(DEPLOYMENTS[name]["parameters"])
+    assert given <= set(schema["properties"]), "a parameter that the form does not have"
+
+
+def test_forms_show_the_choices() -> None:
+    """Kinds of an index and families of tasks are selected, not typed."""
+
+    def schema(name: str, group: str) -> Any:
+        found = _flow_of(DEPLOYMENTS[name]).parameters.model_dump()
+        return found["definitions"][group]["properties"]
+
+    index = schema("build-index", "IndexParameters")
+    assert index["kind"]["enum"] == ["flat", "ivf", "hnsw"]
+    families = schema("synthesize-tasks", "TaskRequest")["families"]["items"]["enum"]
+    assert "last_parameter" in families
+    assert schema("serve-models", "ServeParameters")["minutes"]["default"] > 0, "ends by itself"
+
+
+def test_a_flow_that_starts_engines_has_a_twin_on_each_pool() -> None:
+    """No field of a form moves a run to another pool (docs/ui.md)."""
+    twins = {name for name in DEPLOYMENTS if name.endswith("-gpu")}
+    assert {name.removesuffix("-gpu") for name in twins} == {
+        "nightly", "eval-sweep", "find-concurrency", "serve-models", "train",
+    }  # fmt: skip
+    for name in twins:
+        ours, cpu = DEPLOYMENTS[name], DEPLOYMENTS[name.removesuffix("-gpu")]
+        pools = (ours["work_pool"]["name"], cpu["work_pool"]["name"])
+        assert pools == ("gpu", "cpu")
+        own = ("name", "work_pool")
+        assert all(ours[key] == cpu[key] for key in cpu if key not in own)
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
-from tutti.tasks.progress.stage import StageLog
+from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import RegistryError, pick_models
 from tutti.tasks.sweeps.plan.roles import roles_of
 from tutti.tasks.sweeps.run.bench import open_bench

@@ -1,0 +1,55 @@
+"""The verbs `synth`, `index` and `serve`: each runs its flow as a plain function.
+
+In: the verb's flags. Out: the lines, or the JSON, that the verb prints.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tutti.cli.flow import run_flow
+
+
+def synthesize_tasks(asked: Mapping[str, Any], as_json: bool) -> str:
+    """Make a task set and describe it; `asked`: fields of a `TaskRequest`.
+
+    Raises ValidationError, ToolUnavailable, StoreError.
+    """
+    from tutti.flows.synthesize import synthesize_tasks as flow
+    from tutti.tasks.synthesis import TaskRequest, count_lines
+
+    made = run_flow(flow, False, as_json, TaskRequest.model_validate(asked))
+    if as_json:
+        return json.dumps(made)
+    return "\n".join([made["task_set_id"], count_lines(made["counts"])])
+
+
+def build_stdlib_index(as_json: bool) -> str:
+    """Build (or find) the index over the standard library and describe it."""
+    from tutti.flows.index import DEFAULT_INDEX
+    from tutti.flows.index import build_index as flow
+    from tutti.tasks.retrieval import recall_line
+
+    manifest = run_flow(flow, False, as_json, DEFAULT_INDEX)
+    folder = manifest.pop("folder")
+    if as_json:
+        return json.dumps(manifest)
+    words = f"{manifest['index_id']}  {manifest['documents']} documents"
+    return f"{words}\nrecall {recall_line(manifest)}\n{folder}"
+
+
+def serve_model(name: str, models: Path, port: int | None, as_json: bool) -> None:
+    """Serve until SIGINT or SIGTERM; the flow prints where, once the model answers."""
+    from tutti.flows.serve import ServeParameters
+    from tutti.flows.serve import serve_models as flow
+
+    parameters = ServeParameters(
+        models=(name,),
+        minutes=0.0,
+        port=port or 0,
+        check=False,
+        registry=models,
+        announce_as="json" if as_json else "text",
+    )
+    run_flow(flow, False, False, parameters)

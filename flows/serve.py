@@ -1,0 +1,124 @@
+"""The flow `serve-models`: models of the registry behind one gateway, for some minutes.
+
+Run: ``tutti serve MODEL`` (until Ctrl-C), or from the Prefect UI. Whatever it starts ends with it:
+engines, the gateway and the search service.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from prefect import flow
+from pydantic import BaseModel, ConfigDict, Field
+
+from tutti.storage import open_catalog
+from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_page, stage
+from tutti.tasks.project import MODELS
+from tutti.tasks.runs import recorded_run
+from tutti.tasks.serving import (
+    Engine,
+    FirstAnswer,
+    Outside,
+    call_once,
+    pick_models,
+    serve_for,
+    served_page,
+    stop_on_signals,
+)
+from tutti.tasks.sweeps.plan import open_library
+from tutti.tasks.sweeps.run import open_bench
+
+
+class ServeParameters(BaseModel):
+    """Which models to serve, and for how long."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: tuple[str, ...] = Field(
+        ("pocket",), min_length=1, description="models of the registry file, by name"
+    )
+    minutes: float = Field(
+        5.0, ge=0, description="how long to serve; 0 serves until the run is cancelled"
+    )
+    port: int = Field(0, ge=0, le=65535, description="the gateway's port; 0 takes a free one")
+    check: bool = Field(
+        True, description="call each model once; the run fails if one cannot answer"
+    )
+    search: bool = Field(
+        True, description="also serve the search over the standard library's documentation"
+    )
+    registry: Path = Field(MODELS, description="the model registry file")
+    announce_as: Literal["text", "json"] = Field(
+        "text", description="how the addresses are printed to the run's output"
+    )
+
+
+DEFAULT_SERVICE = ServeParameters()
+
+
+@flow(name="serve-models")
+async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[str, Any]:
+    """Serve models until the time is over, Ctrl-C, or the run is cancelled.
+
+    Args:
+        parameters: Which models, for how long, and at which port.
+
+    Returns where they were reached, and what each answered to the check. Raises RegistryError where
+    a model is unknown or its checkpoint is missing, EngineFailed where an engine does not start or
+    dies, ServingError where a model does not answer the check.
+    """
+    log = StageLog()
+    entries = pick_models(parameters.registry, tuple(dict.fromkeys(parameters.models)))
+    answers: list[FirstAnswer] = []
+    async with AsyncExitStack() as stack:
+        catalog = stack.enter_context(open_catalog())
+        recorded = parameters.model_dump(mode="json")
+        stack.enter_context(recorded_run(catalog, "serve-models", recorded))
+        library = None
+        if parameters.search:
+            library = await stack.enter_async_context(open_library(catalog, log))
+        port = parameters.port or None
+        bench = await stack.enter_async_context(open_bench(entries, library, catalog, log, port))
+        services = await bench.services()
+        names = {name: served.name for name, served in bench.serving.served.items()}
+        if parameters.check:
+            answers = await check_models(log, services.gateway.url, names)
+        url, search = f"{services.gateway.url}/v1", services.search_url
+        address = {"url": url, "search": search}
+        _announce(", ".join(names), address, parameters.announce_as)
+        page = served_page(url, names, answers, search)
+        await leave_page(page, "served-models", f"Models at {url}")
+        engines = (services.engine, *services.others)
+        await keep_serving(log, engines, parameters.minutes)
+    return {"models": names, **address, "answers": [asdict(answer) for answer in answers]}
+
+
+@stage(name="check", tags=("engine",))
+async def check_models(
+    progress: StageProgress, gateway_url: str, names: Mapping[str, str]
+) -> list[FirstAnswer]:
+    """Call each model once."""
+    answers: list[FirstAnswer] = []
+    for name in names.values():
+        progress.show(len(answers), len(names), name)
+        answers.append(await call_once(gateway_url, name))
+    return answers
+
+
+@stage(name="serve", tags=("engine",))
+async def keep_serving(
+    progress: StageProgress, engines: Sequence[Engine | Outside], minutes: float
+) -> None:
+    """Wait. SIGINT and SIGTERM end the wait, but in a flow run, where Prefect acts on them."""
+    with stop_on_signals(listen=not in_flow_run()) as stopped:
+        await serve_for(engines, minutes, stopped, progress.show)
+
+
+def _announce(names: str, address: Mapping[str, str | None], how: str) -> None:
+    """Print where the models are reached."""
+    also = f"; search at {address['search']}" if address["search"] else ""
+    words = f"{names} answers at {address['url']}{also}"
+    print(json.dumps({"model": names, **address}) if how == "json" else words, flush=True)

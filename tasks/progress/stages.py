@@ -1,0 +1,175 @@
+"""Stages: top-level functions with their retries and limits at their heads.
+
+In: an async function whose first argument is its progress, under ``@stage(name=…)``. Out: a
+`Stage`, which is called with the run's `StageLog` in place of the progress. Inside a flow run the
+call is a Prefect task with these settings; outside it is a plain call that imports no Prefect. Both
+are timed and shown: a line or a bar in the terminal and, in a flow run, a progress artifact.
+
+    @stage(name="compact", retries=1, retry_on=(OSError,))
+    async def merge(progress: StageProgress, catalog: Catalog) -> Compacted: ...
+
+    compacted = await merge(log, catalog)
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from rich.console import Console
+
+from tutti.tasks.progress.display import StageProgress, progress_artifact
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Work = Callable[Concatenate[StageProgress, P], Coroutine[Any, Any, T]]
+
+
+class StageLog:
+    """How long the stages of one run took; prints as they end."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self.seconds: dict[str, float] = {}
+
+    async def run(self, name: str, work: Callable[[StageProgress], Coroutine[Any, Any, T]]) -> T:
+        """Run `work(progress)` as the stage `name`, without retries or limits; errors pass through.
+
+        A function with settings of its own is declared with `stage`.
+        """
+        return await Stage(work, StageSettings(name)).titled(self, name)
+
+    def enter(self, title: str, seconds: float) -> None:
+        """Note that the stage `title` ended after so many `seconds`."""
+        self.seconds[title] = seconds
+        self.console.print(f"[green]✓[/] {title} [dim]{seconds:.1f} s[/]")
+
+
+@dataclass(frozen=True)
+class StageSettings:
+    """What stands at a stage's head."""
+
+    name: str
+    """The task's name in Prefect, and the title of a call that has no other."""
+    retries: int = 0
+    retry_delay_s: float = 0.0
+    retry_on: tuple[type[Exception], ...] = ()
+    """Only these errors are retried: another attempt does not cure a wrong parameter."""
+    timeout_s: float | None = None
+    """A longer call is cancelled with TimeoutError. A thread that it started runs on."""
+    tags: tuple[str, ...] = ()
+    """Tags of the task in Prefect, where a concurrency limit can be set for each."""
+
+    def __post_init__(self) -> None:
+        assert not self.retries or self.retry_on, f"{self.name}: `retries` needs `retry_on`"
+
+
+class StageCall:
+    """One call of a stage: the only argument of its Prefect task.
+
+    Prefect walks and copies dataclasses, models and containers among a task's arguments; a plan of
+    100,000 samples would take seconds. It leaves an object of a plain class as it is.
+    """
+
+    def __init__(
+        self, title: str, progress: StageProgress, work: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> None:
+        self.title, self.progress, self.work = title, progress, work
+
+
+class Stage(Generic[P, T]):
+    """A declared stage; `stage` makes it from a function."""
+
+    def __init__(self, work: Work[P, T], settings: StageSettings) -> None:
+        self.work, self.settings = work, settings
+        self.__doc__ = work.__doc__
+
+    async def __call__(self, log: StageLog, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the stage under its own name; errors pass through."""
+        return await self.titled(log, self.settings.name, *args, **kwargs)
+
+    async def titled(self, log: StageLog, title: str, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the stage under `title`: one stage may run for each of many cells."""
+        started = time.monotonic()
+        progress = StageProgress(title, log.console)
+        call = StageCall(title, progress, partial(self.work, progress, *args, **kwargs))
+        with progress:
+            result: T = await (self.as_task(call) if in_flow_run() else self._plainly(call))
+        log.enter(title, time.monotonic() - started)
+        return result
+
+    @cached_property
+    def as_task(self) -> Any:
+        """The stage as a Prefect task of one `StageCall`, made once."""
+        from prefect import task
+        from prefect.cache_policies import NO_CACHE
+
+        settings = self.settings
+        return task(
+            name=settings.name,
+            task_run_name="{call.title}",
+            description=self.__doc__,
+            tags=settings.tags,
+            retries=settings.retries,
+            retry_delay_seconds=settings.retry_delay_s,
+            retry_condition_fn=self.may_retry,
+            timeout_seconds=settings.timeout_s,
+            cache_policy=NO_CACHE,
+        )(_with_artifact)
+
+    async def may_retry(self, task: Any, task_run: Any, state: Any) -> bool:
+        """Whether Prefect may run the task again after `state`; async, for Prefect calls no other
+        method as a condition."""
+        return isinstance(state.data, self.settings.retry_on)
+
+    async def _plainly(self, call: StageCall) -> T:
+        """The same retries and limit without Prefect."""
+        settings = self.settings
+        for left in range(settings.retries, -1, -1):
+            try:
+                async with asyncio.timeout(settings.timeout_s):
+                    result: T = await call.work()
+                    return result
+            except settings.retry_on as error:
+                if not left:
+                    raise
+                again = f"again in {settings.retry_delay_s:g} s, {left} more"
+                call.progress.console.print(f"[yellow]{call.title}: {again}: {error}[/]")
+            await asyncio.sleep(settings.retry_delay_s)
+        raise AssertionError("the last attempt returns or raises")
+
+
+def stage(
+    *,
+    name: str,
+    retries: int = 0,
+    retry_delay_s: float = 0.0,
+    retry_on: tuple[type[Exception], ...] = (),
+    timeout_s: float | None = None,
+    tags: tuple[str, ...] = (),
+) -> Callable[[Work[P, T]], Stage[P, T]]:
+    """Declare a top-level async function as a stage; see `StageSettings`."""
+    settings = StageSettings(name, retries, retry_delay_s, retry_on, timeout_s, tags)
+
+    def declare(work: Work[P, T]) -> Stage[P, T]:
+        return Stage(work, settings)
+
+    return declare
+
+
+def in_flow_run() -> bool:
+    """Whether this code runs inside a Prefect flow run. Never imports Prefect itself."""
+    if "prefect" not in sys.modules:
+        return False
+    from prefect.context import FlowRunContext
+
+    return FlowRunContext.get() is not None
+
+
+async def _with_artifact(call: StageCall) -> Any:
+    """The function of every stage's Prefect task."""
+    async with progress_artifact(call.progress):
+        return await call.work()

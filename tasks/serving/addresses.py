@@ -1,0 +1,36 @@
+"""A page that says where models are served and how they are called: a flow run's artifact."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from tutti.tasks.serving.first_call import QUESTION, FirstAnswer
+
+
+def served_page(
+    url: str, names: Mapping[str, str], answers: Sequence[FirstAnswer], search: str | None
+) -> str:
+    """Markdown that says how models are called; `names`: of the registry to those in requests.
+
+    `url` is the gateway's, with ``/v1``.
+    """
+    checked = {answer.model: f"{answer.seconds:.1f} s" for answer in answers}
+    rows = [
+        f"| {name} | `{served}` | {checked.get(served, 'not called')} |"
+        for name, served in names.items()
+    ]
+    called = next(iter(names.values()))
+    body = json.dumps({"model": called, "messages": [QUESTION]})
+    lines = [
+        f"Base URL of OpenAI-compatible clients: `{url}`, on the machine that runs this flow.",
+        "",
+        "| model | name in requests | first call |",
+        "|---|---|---|",
+        *rows,
+        "",
+        f"    curl -s {url}/chat/completions -H 'Content-Type: application/json' -d '{body}'",
+    ]
+    if search is not None:
+        question = json.dumps({"queries": ["largest elements of a heap"], "topk": 3})
+        command = f"curl -s {search}/retrieve -H 'Content-Type: application/json' -d '{question}'"
+        lines += ["", "Search over the standard library's documentation:", "", f"    {command}"]
+    return "\n".join(lines)

@@ -1,0 +1,90 @@
+"""The flow `build-index` as a plain function, on a few documents; and the verb `tutti index`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from tutti import storage
+from tutti.cli.main import app
+from tutti.flows.index import DEFAULT_INDEX, IndexParameters, build_index
+from tutti.tasks.retrieval import (
+    STDLIB_TEMPLATE,
+    CorpusRefused,
+    IndexSpec,
+    manifest_page,
+    read_manifest,
+)
+
+DOCUMENTS = [
+    {"id": f"d{i}", "title": f"number {word}", "text": f"The number {word} is {i}."}
+    for i, word in enumerate(("zero", "one", "two", "three", "four", "five", "six", "seven"))
+]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A JSONL file beside a store of its own."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    file = tmp_path / "corpus.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in DOCUMENTS))
+    return file
+
+
+async def test_an_index_of_a_file_is_built_and_found_again(corpus: Path) -> None:
+    """With BM25; its run is recorded, and its page names documents, recall and folder."""
+    parameters = IndexParameters(corpus=str(corpus), words=True)
+    built = await build_index.fn(parameters)
+    folder = Path(built["folder"])
+    assert (built["documents"], built["spec"]["words"]) == (len(DOCUMENTS), True)
+    assert read_manifest(folder) == {k: v for k, v in built.items() if k != "folder"}
+    page = manifest_page(read_manifest(folder), folder)
+    for words in ("| documents | 8 |", "flat and BM25", "@10 1.000", str(folder)):
+        assert words in page
+    assert await build_index.fn(parameters) == built
+    (first, second) = storage.query("select flow, status from runs")
+    assert first == second == {"flow": "build-index", "status": "completed"}
+
+
+async def test_a_missing_file_is_named(corpus: Path) -> None:
+    """And the run is recorded as failed."""
+    nowhere = corpus.with_name("nowhere.jsonl")
+    with pytest.raises(CorpusRefused, match=r"nowhere\.jsonl: no such file"):
+        await build_index.fn(IndexParameters(corpus=str(nowhere)))
+    (run,) = storage.query("select status, error from runs")
+    assert run["status"] == "failed" and "no such file" in run["error"]
+
+
+def test_an_endpoint_is_given_whole() -> None:
+    """Address, model and width, or none of them."""
+    with pytest.raises(ValidationError, match="give embed_url, embed_model and embed_dimensions"):
+        IndexParameters(embed_url="http://h/v1")
+    parameters = IndexParameters(embed_url="http://h/v1", embed_model="m", embed_dimensions=3)
+    assert parameters.embedder is not None
+    assert parameters.embedder.describe() == {"kind": "endpoint", "model": "m", "dimensions": 3}
+
+
+def test_the_defaults_are_the_index_that_sweeps_use() -> None:
+    """Its id hashes the spec: another one would be built a second time."""
+    assert DEFAULT_INDEX.spec == IndexSpec(template=STDLIB_TEMPLATE)
+    assert DEFAULT_INDEX.embedder is None
+    assert IndexParameters(corpus="a.jsonl").spec == IndexSpec()
+
+
+def test_the_verb_prints_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three lines, or the manifest as JSON."""
+    manifest: dict[str, Any] = {"index_id": "index:1", "documents": 8}
+    manifest["recall"] = {"recall_at_1": 0.5, "recall_at_10": 1.0}
+
+    async def answer(flow: object, prefect: bool, parameters: IndexParameters) -> dict[str, Any]:
+        assert (flow, prefect, parameters) == (build_index, False, DEFAULT_INDEX)
+        return {**manifest, "folder": "/store/index-1"}
+
+    monkeypatch.setattr("tutti.cli.setup.prefect_server.as_flow_run", answer)
+    shown = CliRunner().invoke(app, ["index"]).stdout
+    assert shown == "index:1  8 documents\nrecall @1 0.500, @10 1.000\n/store/index-1\n"
+    assert json.loads(CliRunner().invoke(app, ["index", "--json"]).stdout) == manifest

@@ -1,0 +1,160 @@
+"""The flow `serve-models` as a plain function: real gateway, doubles for engines."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from typer.testing import CliRunner
+
+from tests.serving.engine_double import EngineDouble
+from tutti import storage
+from tutti.cli.main import app
+from tutti.flows.serve import ServeParameters, serve_models
+from tutti.tasks.serving import EngineFailed, RegistryError, ServingError, serve_for, served_page
+
+TWO = ("mine", "grader")
+
+
+class Registry:
+    """Two endpoints and the file that names them."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.engines = file, {name: EngineDouble() for name in TWO}
+
+    def parameters(self, **fields: Any) -> ServeParameters:
+        """For a moment, without the search service."""
+        given = {"models": TWO, "minutes": 0.01, "search": False, "registry": self.file}
+        return ServeParameters.model_validate(given | fields)
+
+
+@pytest.fixture
+async def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Registry]:
+    """In a store of its own."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    made = Registry(tmp_path / "models.yaml")
+    async with AsyncExitStack() as stack:
+        entries = {}
+        for name, engine in made.engines.items():
+            server = await stack.enter_async_context(TestServer(engine.application()))
+            entry = {"provider": "openai", "context_tokens": 4096, "api_key_env": None}
+            entries[name] = entry | {"endpoint": str(server.make_url("/v1")), "served_name": name}
+        made.file.write_text(yaml.safe_dump({"models": entries}))
+        yield made
+
+
+async def _answers(url: str) -> bool:
+    try:
+        async with aiohttp.ClientSession() as client, client.get(f"{url}/health") as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
+async def test_models_are_called_once_served_and_ended(
+    registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both behind one gateway, which is gone when the minutes are over."""
+    served = await serve_models.fn(registry.parameters())
+    assert served["models"] == {"mine": "mine", "grader": "grader"}
+    assert [(each["model"], each["text"]) for each in served["answers"]] == [
+        ("mine", "hi"), ("grader", "hi"),
+    ]  # fmt: skip
+    assert [len(engine.requests) for engine in registry.engines.values()] == [1, 1]
+    assert f"mine, grader answers at {served['url']}\n" in capsys.readouterr().out
+    assert not await _answers(served["url"].removesuffix("/v1"))
+    (run,) = storage.query("select flow, status from runs")
+    assert run == {"flow": "serve-models", "status": "completed"}
+    assert storage.query("select count(*) as n from calls") == [{"n": 2}]
+
+
+async def test_a_model_that_does_not_answer_fails_the_run(registry: Registry) -> None:
+    """With its answer; what was started is ended."""
+
+    async def refuse(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        return web.json_response({"error": {"message": "out of memory"}}, status=400)
+
+    registry.engines["grader"].reply = refuse
+    with pytest.raises(ServingError, match=r"grader refused a call: HTTP 400: .*out of memory"):
+        await serve_models.fn(registry.parameters())
+    (run,) = storage.query("select status from runs")
+    assert run["status"] == "failed"
+
+
+async def test_unknown_models_and_missing_checkpoints_say_what_to_do(registry: Registry) -> None:
+    """Before anything is started."""
+    with pytest.raises(RegistryError, match="nobody"):
+        await serve_models.fn(registry.parameters(models=("nobody",)))
+    entry = {"provider": "vllm", "checkpoint": "gone", "context_tokens": 512}
+    models = {"pocket": {**entry, "engine": {"kv_blocks": 8}}}
+    registry.file.write_text(yaml.safe_dump({"models": models}))
+    with pytest.raises(RegistryError, match=r"no model\.safetensors there; `tutti train pocket`"):
+        await serve_models.fn(registry.parameters(models=("pocket",)))
+
+
+async def test_without_minutes_a_signal_ends_it(registry: Registry) -> None:
+    """As Ctrl-C and `kill` end `tutti serve`; the run is completed."""
+    before = signal.getsignal(signal.SIGTERM)
+    running = asyncio.create_task(serve_models.fn(registry.parameters(minutes=0, check=False)))
+    async with asyncio.timeout(30):
+        while signal.getsignal(signal.SIGTERM) == before:
+            await asyncio.sleep(0.02)
+            assert not running.done()
+        os.kill(os.getpid(), signal.SIGTERM)
+        served = await running
+    assert served["answers"] == [] and served["search"] is None
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+class _Engine:
+    """Dies after a moment."""
+
+    async def watch(self) -> None:
+        await asyncio.sleep(0.05)
+        raise EngineFailed("the engine died")
+
+
+async def test_a_dead_engine_ends_the_wait() -> None:
+    """Long before its minutes are over; progress is shown until then."""
+    shown: list[tuple[float, float]] = []
+    show = lambda *at: shown.append(at)  # noqa: E731
+    with pytest.raises(EngineFailed, match="died"):
+        await serve_for([_Engine()], 5.0, asyncio.Event(), show)  # type: ignore[list-item]
+    assert shown and shown[0][1] == 5.0
+
+
+def test_the_page_says_how_models_are_called() -> None:
+    """Names in requests, whether they were called, and commands to copy."""
+    page = served_page("http://h:1/v1", {"mine": "org/mine"}, [], "http://h:2")
+    assert "| mine | `org/mine` | not called |" in page
+    assert "curl -s http://h:1/v1/chat/completions" in page and '"model": "org/mine"' in page
+    assert "curl -s http://h:2/retrieve" in page
+
+
+@pytest.mark.parametrize(("flags", "how"), [([], "text"), (["--json"], "json")])
+def test_the_verb_serves_until_it_is_ended(
+    flags: list[str], how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its flags become the flow's parameters; what the flow prints reaches standard output."""
+
+    async def answer(flow: object, prefect: bool, parameters: ServeParameters) -> None:
+        assert (flow, prefect) == (serve_models, False)
+        given = (parameters.models, parameters.minutes, parameters.port, parameters.check)
+        assert given == (("pocket",), 0.0, 8300, False)
+        assert parameters.search and parameters.announce_as == how
+        print(json.dumps({"model": "pocket"}))
+
+    monkeypatch.setattr("tutti.cli.setup.prefect_server.as_flow_run", answer)
+    done = CliRunner().invoke(app, ["serve", "pocket", "--port", "8300", *flags])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {"model": "pocket"}

@@ -1,10 +1,8 @@
 """A small store: a load sweep of four cells and a comparison of two models, with known numbers."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -217,27 +215,20 @@ Connect = Callable[..., duckdb.DuckDBPyConnection]
 
 
 @pytest.fixture
-def connect_to(tmp_path: Path) -> Iterator[Connect]:
-    """Connects to a new store with one cell, given as changes to a small one; or with none.
+def connect_to(tmp_path: Path) -> Connect:
+    """Connects to a new store with one cell, given as changes to a small one; or with none."""
 
-    The connections are closed after the test.
-    """
-    with ExitStack() as stack:
-        yield partial(_connect_to, stack, tmp_path)
+    def connect(*cells: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+        default: dict[str, Any] = {
+            "sweep_id": "s",
+            "model": "pocket",
+            "policy": "cap",
+            "concurrency": 2,
+            "step_s": 1.0,
+            "samples": 3,
+            "correct": 1,
+            "failed": False,
+        }
+        return storage.connect(build_store(tmp_path, tuple(Cell(**default | c) for c in cells)))
 
-
-def _connect_to(
-    stack: ExitStack, folder: Path, *cells: dict[str, Any]
-) -> duckdb.DuckDBPyConnection:
-    default: dict[str, Any] = {
-        "sweep_id": "s",
-        "model": "pocket",
-        "policy": "cap",
-        "concurrency": 2,
-        "step_s": 1.0,
-        "samples": 3,
-        "correct": 1,
-        "failed": False,
-    }
-    home = build_store(folder, tuple(Cell(**default | c) for c in cells))
-    return stack.enter_context(storage.connect(home))
+    return connect

@@ -11,6 +11,7 @@ from tests.sandbox.hostile.judge import Verdict
 from tutti.tasks.sandbox import SandboxResult, strongest_level
 
 
+@pytest.mark.slow
 def test_it_prints_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
     if strongest_level() == "limits":
         pytest.skip("no walls work on this machine, only the fence")

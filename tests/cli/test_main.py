@@ -106,6 +106,7 @@ def test_sql_formats(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.slow
 def test_bad_models_and_a_taken_port_are_said_before_anything_starts(tmp_path: Path) -> None:
     """Both verbs build the index first, so this takes seconds; no engine is ever started."""
     models = tmp_path / "models.yaml"

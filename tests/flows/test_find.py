@@ -77,6 +77,7 @@ async def place(
         yield engine, suite, models
 
 
+@pytest.mark.slow
 async def test_the_highest_level_is_found_and_found_again(
     place: tuple[Engine, Suite, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +105,7 @@ async def test_the_highest_level_is_found_and_found_again(
     assert len(storage.query("select distinct sweep_id from cells")) == 1
 
 
+@pytest.mark.slow
 async def test_a_spent_budget_breaks_it_off_and_the_next_run_goes_on(
     place: tuple[Engine, Suite, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield made[0]
 
 
+@pytest.mark.slow
 async def test_nights_are_measured_judged_and_told(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +127,7 @@ async def test_nights_are_measured_judged_and_told(
         assert not file.is_file() or b"secret-path" not in file.read_bytes(), file
 
 
+@pytest.mark.slow
 async def test_an_engine_that_does_not_start_is_told_and_kept(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +154,7 @@ async def test_a_wrong_registry_is_an_error(desk: Desk) -> None:
         await desk.night(1, stages={"full": {"suite": SUITE | {"model": "nobody"}}})
 
 
+@pytest.mark.slow
 async def test_a_spent_budget_ends_the_night_and_the_same_night_goes_on(desk: Desk) -> None:
     """What was measured is kept, and is not asked again."""
     stages = {name: {"suite": SUITE} for name in ("guard", "full")}

@@ -57,6 +57,7 @@ def test_there_are_two_hundred_and_each_says_how_it_is_judged() -> None:
     assert len({case.code for case in cases}) == len(cases)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(LEVEL == "limits", reason="no walls work on this machine, only the fence")
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("level", [LEVEL])

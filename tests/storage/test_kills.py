@@ -76,6 +76,7 @@ def play(scenario: str, kills: int, nursery: Nursery, folder: Path) -> None:
     assert history.kills.total() >= kills
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("scenario", FEW)
 def test_a_few_kills(scenario: str, database: str, nursery: Nursery, tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def call(told: dict[str, Any], program: str, model: str) -> Any:
     return ask(f"{url}/chat/completions", {"model": model, "messages": []})
 
 
+@pytest.mark.slow
 def test_engines_by_url_are_served_and_recorded(tmp_path: Path) -> None:
     """The price is the book's, by the name that the call gave."""
     home = tmp_path / "home"
@@ -190,6 +191,7 @@ def test_engines_by_url_are_served_and_recorded(tmp_path: Path) -> None:
     assert rows == [expected | {"cost_usd": cost}]
 
 
+@pytest.mark.slow
 def test_an_outside_model_has_its_key_its_limit_and_its_prices(tmp_path: Path) -> None:
     """The registry's own prices win over the book's."""
     home = tmp_path / "home"
@@ -230,6 +232,7 @@ def served(folder: Path, weights: Path, **change: Any) -> str:
     return registry(folder, own=own | {"engine": {"kv_blocks": 8}} | change)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_started_served_and_ended(tmp_path: Path, weights: Path) -> None:
     home, file = tmp_path / "home", served(tmp_path, weights)
     python = str(tmp_path / "python")
@@ -246,6 +249,7 @@ def test_a_checkpoint_is_started_served_and_ended(tmp_path: Path, weights: Path)
         assert probe.connect_ex(("127.0.0.1", port)), "the engine outlived its gateway"
 
 
+@pytest.mark.slow
 def test_the_end_of_the_only_engine_is_told_and_exit_1(tmp_path: Path, weights: Path) -> None:
     home, file = tmp_path / "home", served(tmp_path, weights)
     python = str(tmp_path / "python")

@@ -33,6 +33,7 @@ def tutti(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+@pytest.mark.slow
 def test_a_cell_is_run_again_and_the_validation_comes_first(tmp_path: Path) -> None:
     """Constants are kept, and used again."""
     kept = tmp_path / "c.json"

@@ -206,10 +206,10 @@ def test_nothing_is_offered_where_nothing_fits(names: Names, text: str) -> None:
 
 
 def test_what_views_are_made_of_is_nobodys_business() -> None:
-    connection = duckdb.connect()
-    connection.execute("create table a_schema(x int); create view a as select * from a_schema")
-    connection.execute("create table my_schema(x int)")
-    assert set(names_of(connection).tables) == {"a", "my_schema"}
+    with duckdb.connect() as connection:
+        connection.execute("create table a_schema(x int); create view a as select * from a_schema")
+        connection.execute("create table my_schema(x int)")
+        assert set(names_of(connection).tables) == {"a", "my_schema"}
 
 
 def test_tables_are_found_by_what_the_statement_calls_them(names: Names) -> None:

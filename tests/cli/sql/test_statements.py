@@ -45,9 +45,9 @@ def run(home: Path, *arguments: str, given: str | None = None) -> Result:
 
 def drawn(sql: str, output: str, look: Look | None = None) -> str:
     """The whole text of a statement's rows."""
-    connection = duckdb.connect()
-    connection.execute("set timezone = 'UTC'")
-    return "".join(TEXT_FORMATS[output](Rows(connection.execute(sql)), look or Look()))
+    with duckdb.connect() as connection:
+        connection.execute("set timezone = 'UTC'")
+        return "".join(TEXT_FORMATS[output](Rows(connection.execute(sql)), look or Look()))
 
 
 def test_every_type_is_valid_json() -> None:
@@ -81,9 +81,10 @@ def test_no_rows() -> None:
 @pytest.mark.parametrize("output", TEXT_FORMATS)
 def test_rows_are_drawn_as_they_are_needed(output: str) -> None:
     """Ten billion rows fit in nobody's memory; the first come at once."""
-    rows = Rows(duckdb.connect().execute("select range as n from range(10_000_000_000)"))
-    assert len(list(islice(TEXT_FORMATS[output](rows, Look(80)), 5))) == 5
-    assert rows.count <= 10_000
+    with duckdb.connect() as connection:
+        rows = Rows(connection.execute("select range as n from range(10_000_000_000)"))
+        assert len(list(islice(TEXT_FORMATS[output](rows, Look(80)), 5))) == 5
+        assert rows.count <= 10_000
 
 
 def test_a_table_fits_its_terminal() -> None:
@@ -143,14 +144,14 @@ def test_names_are_made_distinct() -> None:
 
 
 def test_ctrl_c_stops_a_query_that_would_never_end_and_the_next_one_runs() -> None:
-    connection = duckdb.connect()
-    (endless,) = connection.extract_statements("select count(*) from range(1000000000000)")
-    pressed = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-    pressed.start()
-    with pytest.raises(KeyboardInterrupt):
-        list(execute(connection, endless, {}).batches())
-    pressed.join()
-    assert list(Rows(connection.execute("select 1")).batches()) == [[(1,)]]
+    with duckdb.connect() as connection:
+        (endless,) = connection.extract_statements("select count(*) from range(1000000000000)")
+        pressed = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        pressed.start()
+        with pytest.raises(KeyboardInterrupt):
+            list(execute(connection, endless, {}).batches())
+        pressed.join()
+        assert list(Rows(connection.execute("select 1")).batches()) == [[(1,)]]
 
 
 @pytest.mark.parametrize(
@@ -260,8 +261,8 @@ def test_a_device_is_written_to_and_not_replaced(home: Path) -> None:
 
 
 def test_a_statement_gets_the_parameters_it_names() -> None:
-    connection = duckdb.connect()
-    (statement,) = connection.extract_statements("select $a as a")
-    assert list(execute(connection, statement, {"a": 1, "b": 2}).batches()) == [[(1,)]]
-    with pytest.raises(UsageError, match=r"\$a"):
-        execute(connection, statement, {"b": 2})
+    with duckdb.connect() as connection:
+        (statement,) = connection.extract_statements("select $a as a")
+        assert list(execute(connection, statement, {"a": 1, "b": 2}).batches()) == [[(1,)]]
+        with pytest.raises(UsageError, match=r"\$a"):
+            execute(connection, statement, {"b": 2})

@@ -17,7 +17,7 @@ from tutti.cli.flow import run_flow
 from tutti.cli.judge import compare, gate, score
 from tutti.cli.serve import gateway, models, simulate
 from tutti.cli.store import exchange, lineage, maintenance
-from tutti.cli.sweep import cancel, pause, plan, report, run
+from tutti.cli.sweep import cancel, pause, plan, report, run, search
 from tutti.tasks.project import MODELS, PROJECT
 
 # Prefect reads this when it is imported: its own progress lines would break up ours.
@@ -45,6 +45,7 @@ maintenance.register(app)
 models.register(app)
 plan.register(sweep_app)
 run.register(sweep_app)
+search.register(sweep_app)
 pause.register(sweep_app)
 cancel.register(sweep_app)
 

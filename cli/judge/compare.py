@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tutti.cli.failures import UsageError, guarded
+from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from tutti.tasks.sweeps.judge import Compared, Side
-
-INCONCLUSIVE = 3  # the exit code
 
 
 class Metric(StrEnum):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tutti.cli.failures import UsageError, guarded
-from tutti.cli.judge.compare import INCONCLUSIVE, interval, known, number
+from tutti.cli.judge.compare import interval, known, number
+from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge import Outcome

@@ -69,20 +69,15 @@ def simulate(
     """Simulate a recorded cell, or a plan, under other policies, engines or KV sizes."""
 
     def work() -> None:
-        from tutti.tasks.serving.simulation import SimulationError
-
         if bool(cell) == (plan is not None):
             raise UsageError("give a CELL or --plan FILE, one of the two")
         if plan is not None and (calibration or save_calibration):
             raise UsageError("a plan names its calibration itself: engine: FILE")
         sizes = {"engines": engines, "kv_tokens": kv_tokens, "sessions": sessions}
-        try:
-            if plan is not None:
-                _run_plan(plan, policy or [], sizes, as_json)
-            else:
-                _run_cell(cell, policy or [], sizes, calibration, save_calibration, as_json)
-        except SimulationError as error:
-            raise UsageError(str(error)) from error
+        if plan is not None:
+            _run_plan(plan, policy or [], sizes, as_json)
+        else:
+            _run_cell(cell, policy or [], sizes, calibration, save_calibration, as_json)
 
     guarded(work)
 

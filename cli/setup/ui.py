@@ -21,13 +21,12 @@ from typing import Any
 
 from rich.console import Console
 
-from tutti.cli.failures import UsageError
 from tutti.cli.setup.deployments import automate, written
 from tutti.cli.setup.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
-from tutti.storage import Catalog, StoreError, open_catalog
+from tutti.errors import TuttiError
+from tutti.storage import Catalog, open_catalog
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import Child, PortTaken, ServingError, claim_port
-from tutti.tasks.sweeps import SuiteError
 
 PORT = 4200  # the next one is the reports': a browser opens no file:// link on Prefect's pages
 POOLS = {"cpu": 1, "gpu": 1}  # flow runs at once: two sweeps would measure each other
@@ -62,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PortTaken as error:
         hint = f"another pair of ports: PREFECT_SERVER_API_PORT={port + 2} make ui"
         print(f"tutti ui: {str(error).split(';')[0]}; stop it, or take {hint}", file=sys.stderr)
-    except (ServingError, StoreError, SuiteError, UsageError) as error:
+    except TuttiError as error:
         print(f"tutti ui: {error}", file=sys.stderr)
     return 1
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from tutti.errors import TuttiError
 from tutti.tasks.agents.calls import Dialect
 from tutti.tasks.agents.client import COMPLETIONS, Client
 from tutti.tasks.agents.context import spans
@@ -33,7 +34,7 @@ RELEASE = b"/programs/release"
 ELSEWHERE = b"999999-999999"  # a prompt that is no part of the attempt's own conversation
 
 
-class ModelCallFailed(RuntimeError):
+class ModelCallFailed(TuttiError, RuntimeError):
     """The call got no usable answer for a reason that is not the model's: server, network, disk."""
 
     def __init__(self, message: str, status: int = 200, pause_s: float | None = None) -> None:
@@ -41,7 +42,7 @@ class ModelCallFailed(RuntimeError):
         self.status, self.pause_s = status, pause_s
 
 
-class ContextExceeded(RuntimeError):
+class ContextExceeded(TuttiError, RuntimeError):
     """The prompt no longer fits the model's context window."""
 
 

@@ -1,4 +1,4 @@
-"""The verbs that need no Prefect: they run the stages as plain functions."""
+"""The verbs that do not need Prefect: they call the stages as plain functions."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ def synthesize_tasks(
 
 
 def build_stdlib_index(as_json: bool) -> str:
-    """Build (or find) the index and describe it."""
+    """Build the index, or reuse it, and describe it."""
     with open_catalog() as catalog:
         folder = build_index(load_stdlib_corpus(), catalog)
     manifest = read_manifest(folder)
@@ -69,7 +69,7 @@ def serve_model(name: str, models: Path, port: int | None, as_json: bool) -> Non
                 services = await bench.services()
                 url = services.gateway.url
                 where = {"model": name, "url": f"{url}/v1", "search": library.search_url}
-                words = f"{name} answers at {url}/v1; search at {library.search_url}"
+                words = f"{name} is served at {url}/v1; search at {library.search_url}"
                 print(json.dumps(where) if as_json else words, flush=True)
                 stopped = asyncio.Event()
                 loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ def serve_model(name: str, models: Path, port: int | None, as_json: bool) -> Non
 
 
 def find_sweep(catalog: Catalog, wanted: str) -> str:
-    """A sweep's id by id, by name (the newest of that name), or the newest. Raises UsageError."""
+    """The id of a sweep given by id or name; the newest for "". Raises UsageError."""
     rows = catalog.rows(sa.select(cat.sweeps).order_by(cat.sweeps.c.created_at.desc()))
     for row in rows:
         if wanted in ("", row["sweep_id"], row["name"]):
@@ -98,7 +98,7 @@ def find_sweep(catalog: Catalog, wanted: str) -> str:
 
 
 def show_status(wanted: str, as_json: bool) -> None:
-    """Print each cell with its state and counts."""
+    """Print the state and the sample counts of each cell."""
     with open_catalog() as catalog:
         chosen = "" if not wanted else f"and c.sweep_id = '{find_sweep(catalog, wanted)}'"
         rows = query(
@@ -114,7 +114,7 @@ def show_status(wanted: str, as_json: bool) -> None:
         print(json.dumps(rows))
         return
     if not rows:
-        print("no sweeps yet; `tutti sweep run demo` makes one")
+        print("no sweeps yet; run `tutti sweep run demo`")
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for title in ("sweep", "model", "policy", "at", "repeat", "state", "finished", "infra"):

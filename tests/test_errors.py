@@ -75,8 +75,12 @@ def test_errors_of_libraries_and_bugs() -> None:
     assert exit_code_of(duckdb.ParserException("select")) == 2
     assert exit_code_of(duckdb.IOException("no such file")) == 1
     assert exit_code_of(ValueError("a bug")) is None
+
+    def look_up() -> str:
+        return {"known": "value"}["unknown"]
+
     with pytest.raises(KeyError):
-        guarded(lambda: {}["no such key"])
+        guarded(look_up)
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:

@@ -1,7 +1,7 @@
 """Checks whether this machine can run tutti: the logic of `tutti doctor`.
 
 In: the store, the project, the models environment's Python. Out: `Check`s, each with the finding
-and the command that fixes it. To add one: a function from `Place` to `Finding`, and a line in `PROBES`.
+and the command that fixes it. To add one: a function from `Place` to `Finding`, a line in `PROBES`.
 
 Each probe runs in a thread with a time limit, so that a dead disk fails one row and not the report.
 """

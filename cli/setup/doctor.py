@@ -363,7 +363,7 @@ def _ask(command: list[str], bound_s: float) -> tuple[list[str], str]:
 def _import_in(python: str, packages: Sequence[str]) -> tuple[str, str, bool]:
     """Versions of what imports, what does not and why, and whether torch finds CUDA.
 
-    In a process of its own, which can be stopped; an import in ours cannot.
+    The imports run in a separate process, which can be stopped; an import in this one cannot.
     """
     lines, failure = _ask([python, "-c", _IMPORT_SCRIPT, *packages], IMPORT_BOUND_S)
     if failure:

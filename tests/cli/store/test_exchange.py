@@ -89,7 +89,7 @@ def test_files_of_one_name_in_two_folders_are_two_runs(tmp_path: Path, home: Pat
     ("arguments", "code", "words"),
     [
         (["import", "nowhere"], 2, "nowhere: no such file or folder"),
-        (["import", "inspect"], 2, "a path is missing"),
+        (["import", "inspect"], 2, "no path to import"),
         (["import"], 2, "Missing argument"),
         (["import", "cli"], 1, "not a format known here; say which it is: inspect, atif"),
         (["export", "csv", "--out", "x"], 2, "no export format 'csv'; known: inspect, atif"),

@@ -125,7 +125,7 @@ def test_models_environment_that_works_shows_versions_and_cuda(
 def test_quick_does_not_import_vllm(tmp_path: Path) -> None:
     python = _script(tmp_path / "python", f"touch {tmp_path / 'was_run'}")
     found = doctor.look_models(_place(tmp_path, python, quick=True))
-    assert found.status == "ok" and "not tried" in found.found
+    assert found.status == "ok" and "not tested" in found.found
     assert not (tmp_path / "was_run").exists()
 
 
@@ -344,6 +344,7 @@ def test_report_for_people_and_for_programs() -> None:
         "status": "missing",
         "found": "0.1 GB free [/dev/sda]",
         "fix": "TUTTI_HOME=/other/disk",
+        "mend": "TUTTI_HOME=/other/disk",
         "required": True,
     }
 

@@ -16,7 +16,7 @@ HARNESSES := inspect lm-eval verifiers
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/.done $(MODELS)/.done ## make both environments
+setup: $(VENV)/.done $(MODELS)/.done ## create both Python environments
 
 $(VENV)/.done: pyproject.toml deployments/constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -33,7 +33,7 @@ $(MODELS)/.done: $(VENV)/.done deployments/models-requirements.txt deployments/c
 		--requirement deployments/models-requirements.txt
 	touch $@
 
-harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## Inspect, lm-eval and verifiers, each in an environment of its own
+harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## install Inspect, lm-eval and verifiers, each in its own environment
 
 # They do not agree on a version of the openai package.
 .venv-harnesses/%/.done: deployments/harnesses/requirements-%.txt $(VENV)/.done
@@ -41,10 +41,10 @@ harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## Inspect, lm-eval and verifi
 	$(BIN)/uv pip install --quiet --python $(@D)/bin/python $(LINKS) --requirement $<
 	touch $@
 
-demo: setup ## the whole chain on this machine, in under ten minutes
+demo: setup ## run the whole pipeline on this machine, in under ten minutes
 	$(BIN)/tutti demo
 
-scheduling: setup assets/random/config.json ## schedulers on a real vLLM: suite and report (12 minutes)
+scheduling: setup assets/random/config.json ## compare scheduling policies on a real vLLM, with a report (12 minutes)
 	$(BIN)/tutti sweep run scheduling --models deployments/models-scheduling.yaml
 
 # The size of docs/gateway.md's small set-up.
@@ -52,59 +52,59 @@ assets/random/config.json: bench/scheduling/model.py bench/scheduling/work.py
 	$(MODELS)/bin/python -m bench.scheduling.model --out assets/random --hidden 128 \
 		--intermediate 384 --layers 4 --heads 4 --kv-heads 2 --head-dim 32 --context 4096
 
-test: lint test-fast test-slow test-e2e ## everything CI checks
+test: lint test-fast test-slow test-e2e ## run everything that CI checks
 
-test-fast: $(VENV)/.done ## tests that need no server
+test-fast: $(VENV)/.done ## run the tests that need no server
 	$(BIN)/pytest -m "not e2e and not slow" -n 3 --dist worksteal
 
-test-slow: $(VENV)/.done ## tests without a real server that take seconds each
+test-slow: $(VENV)/.done ## run the tests without a real server that take seconds each
 	$(BIN)/pytest -m "slow and not e2e" -n 3 --dist worksteal
 
-test-e2e: setup ## the chain with the real vLLM, gateway, FAISS and Prefect
+test-e2e: setup ## run the end-to-end tests with the real vLLM, gateway, FAISS and Prefect
 	$(BIN)/pytest -m e2e
 
-lint: $(VENV)/.done ## ruff, mypy, our own measures
+lint: $(VENV)/.done ## run ruff, mypy and the project's own checks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m tests.house
 
-format: $(VENV)/.done ## let ruff rewrite what it can
+format: $(VENV)/.done ## fix and format the code with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-store: $(VENV)/.done ## the store's figures beside its peers' (about ten minutes)
+bench-store: $(VENV)/.done ## benchmark the store against other formats (about ten minutes)
 	$(BIN)/python -m bench.store
 
-bench-gateway: $(VENV)/.done ## the gateway's hop, streams and held programs beside its peers'
+bench-gateway: $(VENV)/.done ## benchmark the gateway's latency, streams and held programs against other proxies
 	$(BIN)/python -m bench.gateway
 
-bench-scheduling: setup ## agents under load on a real vLLM, policy by policy (about an hour)
+bench-scheduling: setup ## benchmark each policy with agents on a real vLLM (about an hour)
 	$(BIN)/python -m bench.scheduling
 
-bench-harness: $(VENV)/.done ## samples a second against a slow endpoint, Inspect beside it (two minutes)
+bench-harness: $(VENV)/.done ## benchmark samples per second against Inspect (two minutes)
 	$(BIN)/python -m bench.harness --memory 100000
 
-bench-load: setup ## the client as an instrument, beside other load generators (about ten minutes)
+bench-load: setup ## benchmark the accuracy of the client against other load generators (about ten minutes)
 	$(BIN)/python -m bench.load
 
-bench-retrieval: $(VENV)/.done ## search, its service and its builds, FAISS beside them (about five minutes)
+bench-retrieval: $(VENV)/.done ## benchmark search, service and index builds against FAISS (about five minutes)
 	$(BIN)/python -m bench.retrieval
 
-bench-statistics: $(VENV)/.done ## intervals and alarms against known truth (under a minute)
+bench-statistics: $(VENV)/.done ## measure coverage and false-alarm rates against known truth (under a minute)
 	$(BIN)/python -m bench.statistics
 
-bench-sweeps: $(VENV)/.done ## a sweep's cost beside its samples: cells, plans, resuming (five minutes)
+bench-sweeps: $(VENV)/.done ## benchmark a sweep's overhead: cells, plans, resuming (five minutes)
 	$(BIN)/python -m bench.sweeps
 
-bench-sandbox: $(VENV)/.done ## hostile programs contained, and how fast one starts
+bench-sandbox: $(VENV)/.done ## test containment of hostile programs and measure the start time
 	$(BIN)/python -m bench.sandbox
 
-docs: $(VENV)/.done ## run the examples of README and docs
+docs: $(VENV)/.done ## test the examples of README and docs
 	$(BIN)/pytest tests/docs
 
-ui: setup ## Prefect server, workers and deployments on this machine, until Ctrl-C
+ui: setup ## start a Prefect server, workers and deployments, until Ctrl-C
 	$(BIN)/python -m tutti.cli.setup.ui
 
-clean: ## remove environments and caches; the store (.tutti) stays
+clean: ## remove environments and caches, but not the store (.tutti)
 	rm -rf $(VENV) $(MODELS) .venv-harnesses .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

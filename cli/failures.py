@@ -1,27 +1,22 @@
-"""Which errors are the user's to mend, and the exit code of each.
-
-What they are is imported when one happens: most verbs meet none.
-"""
+"""Turns an error into one message on stderr and an exit code. `tutti/errors.py` has the tree."""
 
 from collections.abc import Callable
 from typing import Any
 
 import typer
 
-FAILED, BAD_USAGE = 1, 2
+from tutti.errors import BAD_USAGE, FAILED, TuttiError, UsageError
 
-
-class UsageError(ValueError):
-    """What was asked for does not exist or makes no sense."""
+__all__ = ["FAILED", "UsageError", "exit_code_of", "guarded", "message_of"]
 
 
 def guarded(work: Callable[[], Any]) -> Any:
-    """Run `work`; an expected error becomes one message on stderr and exit code 1 or 2."""
+    """Run `work`; an expected error becomes one message on stderr and its exit code."""
     try:
         return work()
     except KeyboardInterrupt:
-        typer.echo("interrupted; what is finished is kept, run the same command again", err=True)
-        raise typer.Exit(1) from None
+        typer.echo("interrupted; finished work is kept, run the same command to resume", err=True)
+        raise typer.Exit(FAILED) from None
     except Exception as error:
         code = exit_code_of(error)
         if code is None:
@@ -31,41 +26,27 @@ def guarded(work: Callable[[], Any]) -> Any:
 
 
 def message_of(error: Exception) -> str:
-    """What to tell the user; a validation error as one line of fields, faults and values."""
+    """The message for the user; a validation error lists its fields, faults and values."""
     from pydantic import ValidationError
 
     from tutti.tasks.config import explain
 
-    said = explain(error) if isinstance(error, ValidationError) else str(error)
-    return " ".join([said, *getattr(error, "__notes__", ())])
+    message = explain(error) if isinstance(error, ValidationError) else str(error)
+    return " ".join([message, *getattr(error, "__notes__", ())])
 
 
 def exit_code_of(error: Exception) -> int | None:
-    """2 for bad usage, 1 for a failure with a known cause, None for a bug (show its traceback)."""
+    """The exit code of an expected error; None for a bug, whose traceback is shown.
+
+    pydantic and DuckDB are imported here, because most commands never need them.
+    """
+    if isinstance(error, TuttiError):
+        return error.exit_code
+
     import duckdb
     from pydantic import ValidationError
 
-    from tutti.storage import StoreError
-    from tutti.tasks.agents import ToolUnavailable
-    from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
-    from tutti.tasks.sandbox import SandboxUnavailable
-    from tutti.tasks.serving import PriceError, RegistryError, ServingError
-    from tutti.tasks.sweeps.spec import SuiteError
-    from tutti.tasks.training import TrainingFailed
-
-    if isinstance(error, RegistryError | PriceError | SuiteError | UsageError | ValidationError):
+    invalid_sql = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+    if isinstance(error, (ValidationError, *invalid_sql)):
         return BAD_USAGE
-    if isinstance(error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException):
-        return BAD_USAGE
-    if isinstance(error, BenchmarkError) and not isinstance(error, BadRow | SourceMissing):
-        return BAD_USAGE
-    known = (
-        BenchmarkError,
-        StoreError,
-        ServingError,
-        SandboxUnavailable,
-        ToolUnavailable,
-        TrainingFailed,
-        duckdb.Error,
-    )
-    return FAILED if isinstance(error, known) else None
+    return FAILED if isinstance(error, duckdb.Error) else None

@@ -1,4 +1,4 @@
-"""Run a flow for a verb: as a Prefect flow run or plainly, with its talk on standard error."""
+"""Runs a flow for a verb, as a Prefect flow run or as a plain function."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> Any:
-    """Run a flow to its end; with `as_json` nothing of it goes to standard output."""
+    """Run a flow to its end. With `as_json`, its output goes to standard error."""
     from tutti.cli.setup.prefect_server import as_flow_run
 
     with redirect_stdout(sys.stderr) if as_json else nullcontext():

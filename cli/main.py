@@ -1,6 +1,6 @@
-"""The command `tutti`: verbs, their flags, and one clear message when something is wrong.
+"""The command `tutti`: its verbs and their flags.
 
-Heavy modules are imported inside the verbs, so that ``tutti --help`` answers at once.
+Large modules are imported inside the verbs, so that ``tutti --help`` is fast.
 """
 
 import json
@@ -17,7 +17,7 @@ from tutti.cli.flow import run_flow
 from tutti.cli.judge import compare, gate, score
 from tutti.cli.serve import gateway, models, simulate
 from tutti.cli.store import exchange, lineage, maintenance
-from tutti.cli.sweep import cancel, pause, plan, report, run
+from tutti.cli.sweep import cancel, pause, plan, report, run, search
 from tutti.tasks.project import MODELS, PROJECT
 
 # Prefect reads this when it is imported: its own progress lines would break up ours.
@@ -27,9 +27,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Make tasks, serve models, measure agents under load, train on what they did.",
+    help="Synthesize tasks, serve models, measure agents under load, train on their trajectories.",
 )
-sweep_app = typer.Typer(no_args_is_help=True, help="Measure a suite's cells.")
+sweep_app = typer.Typer(no_args_is_help=True, help="Plan, run and control sweeps.")
 train_app = typer.Typer(no_args_is_help=True, help="Train models.")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(train_app, name="train")
@@ -45,6 +45,7 @@ maintenance.register(app)
 models.register(app)
 plan.register(sweep_app)
 run.register(sweep_app)
+search.register(sweep_app)
 pause.register(sweep_app)
 cancel.register(sweep_app)
 
@@ -53,7 +54,7 @@ ModelsFile = Annotated[Path, typer.Option("--models", help="the model registry f
 
 
 class Format(StrEnum):
-    """How `tutti sql` prints rows."""
+    """The output formats of `tutti sql`."""
 
     table = "table"
     csv = "csv"
@@ -62,17 +63,17 @@ class Format(StrEnum):
 
 
 def show_result(result: Any, as_json: bool) -> None:
-    """With `as_json`, a flow's result is all that goes to standard output."""
+    """With `as_json`, print a flow's result as the only line on standard output."""
     if as_json:
         typer.echo(json.dumps(result if isinstance(result, dict) else {"sweep_id": result}))
 
 
 @app.command()
 def doctor(
-    quick: Annotated[bool, typer.Option(help="skip importing vLLM (20 s)")] = False,
+    quick: Annotated[bool, typer.Option(help="skip the import of vLLM (20 s)")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is there and what is missing, with the command that mends each."""
+    """Check this machine and show the command that fixes each problem."""
     from rich.console import Console
 
     from tutti.cli.setup import doctor as checks
@@ -92,12 +93,12 @@ def doctor(
 def demo(
     models: ModelsFile = MODELS,
     small: Annotated[
-        bool, typer.Option("--small", help="a few tasks, seconds of training")
+        bool, typer.Option("--small", help="use few tasks and train for seconds")
     ] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Run the whole chain on this machine: tasks, index, vLLM, sweep, training, report."""
+    """Run the whole pipeline on this machine: tasks, index, vLLM, sweep, training, report."""
 
     def work() -> None:
         from tutti.flows.demo import demo as flow
@@ -111,13 +112,13 @@ def demo(
 
 @app.command()
 def synth(
-    families: Annotated[str, typer.Option(help="task families, with commas")] = "",
-    train: Annotated[int, typer.Option(help="training candidates of each family")] = 40,
-    test: Annotated[int, typer.Option(help="test candidates of each family")] = 16,
-    seed: Annotated[int, typer.Option(help="decides which documents are asked about")] = 0,
+    families: Annotated[str, typer.Option(help="task families, separated by commas (all)")] = "",
+    train: Annotated[int, typer.Option(help="training candidates per family")] = 40,
+    test: Annotated[int, typer.Option(help="test candidates per family")] = 16,
+    seed: Annotated[int, typer.Option(help="seed of the choice of documents")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Make a task set: propose, remove duplicates, gate by an oracle and a no-op agent."""
+    """Synthesize a task set: propose, deduplicate, verify with an oracle and a no-op agent."""
 
     def work() -> None:
         from tutti.cli.stages import synthesize_tasks
@@ -132,7 +133,7 @@ def synth(
 
 @app.command()
 def index(as_json: AsJson = False) -> None:
-    """Build the index over the standard library's documentation, with its recall probe."""
+    """Build the index of the standard library's documentation and measure its recall."""
 
     def work() -> None:
         from tutti.cli.stages import build_stdlib_index
@@ -144,11 +145,9 @@ def index(as_json: AsJson = False) -> None:
 
 @app.command()
 def serve(
-    model: Annotated[str, typer.Argument(help="a model of the registry")] = "pocket",
+    model: Annotated[str, typer.Argument(help="a model in the registry")] = "pocket",
     models: ModelsFile = MODELS,
-    port: Annotated[
-        int | None, typer.Option(help="the gateway's port; free one if left out")
-    ] = None,
+    port: Annotated[int | None, typer.Option(help="the gateway's port (a free one)")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve a model with vLLM behind the gateway until Ctrl-C."""
@@ -163,10 +162,10 @@ def serve(
 
 @sweep_app.command("status")
 def sweep_status(
-    sweep: Annotated[str, typer.Argument(help="a sweep's id or name; all if left out")] = "",
+    sweep: Annotated[str, typer.Argument(help="a sweep's id or name (all)")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show each cell: its state and how many of its samples are finished."""
+    """Show the state of each cell and the number of its finished samples."""
 
     def work() -> None:
         from tutti.cli.local import show_status
@@ -179,22 +178,22 @@ def sweep_status(
 @app.command()
 def sql(
     statement: Annotated[
-        str | None, typer.Argument(help="SQL; `-` reads it from stdin; nothing opens a prompt")
+        str | None, typer.Argument(help="SQL; `-` reads stdin; without it, a prompt opens")
     ] = None,
     output: Annotated[
         Format | None,
-        typer.Option("--format", help="table unless --out ends in another's name"),
+        typer.Option("--format", help="output format (table, or by the suffix of --out)"),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(help="name=value for $name in the SQL: JSON, else text; may be repeated"),
+        typer.Option(help="name=value sets $name in the SQL; JSON or text; repeatable"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="write the rows to this file")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the store in SQL: the contract's tables, and macros such as window_summary.
+    """Query the store in SQL, with macros such as window_summary.
 
-    The store itself is only read; `copy … to` and --out write the files you name.
+    The store is opened read-only; `copy … to` and --out write the files that you name.
     """
 
     def work() -> None:
@@ -209,14 +208,14 @@ def sql(
 @train_app.command("pocket")
 def train_pocket(
     steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 2600,
-    seed: Annotated[int, typer.Option(help="decides weights and order of the data")] = 0,
+    seed: Annotated[int, typer.Option(help="seed of weights and data order")] = 0,
     out: Annotated[Path, typer.Option(help="folder of the checkpoint")] = PROJECT / "assets/pocket",
     models: ModelsFile = MODELS,
-    evaluate_only: Annotated[bool, typer.Option(help="only measure the checkpoint again")] = False,
+    evaluate_only: Annotated[bool, typer.Option(help="only evaluate the checkpoint")] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train the pocket model from scratch and measure it on held-out documents."""
+    """Train the pocket model from scratch and evaluate it on held-out documents."""
 
     def work() -> None:
         from tutti.flows.train import PocketParameters
@@ -229,7 +228,7 @@ def train_pocket(
 
 
 def main() -> None:
-    """Run the command line; the console script's entry point."""
+    """The entry point of the console script."""
     code: int | str | None = 0
     try:
         app()

@@ -1,7 +1,7 @@
 """The flow `find-concurrency`: for each policy of a suite, the highest concurrency that keeps its
 step latency and accuracy.
 
-Run: ``tutti sweep run SUITE --find --latency 2.0``, or from the Prefect UI. Each probe is a cell of
+Run: ``tutti sweep search SUITE --max-p95-s 2``, or from the Prefect UI. Each probe is a cell of
 the suite's sweep: asked again it is reused, and the report shows it with the others.
 """
 

@@ -12,8 +12,10 @@ StoreError
 
 from typing import Any
 
+from tutti.errors import TuttiError
 
-class StoreError(RuntimeError):
+
+class StoreError(TuttiError, RuntimeError):
     """The store could not do what was asked; the message says what to do."""
 
 

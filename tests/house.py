@@ -15,7 +15,13 @@ PACKAGES = ("cli", "flows", "tasks", "storage", "bench")
 MAX_FILE_LINES = 400
 MAX_FLOW_LINES = 130  # a flow is a table of contents
 MAX_FUNCTION_LINES = 60
-KERNEL = ("tutti.tasks.config", "tutti.tasks.runs", "tutti.tasks.project", "tutti.face")
+KERNEL = (
+    "tutti.tasks.config",
+    "tutti.tasks.runs",
+    "tutti.tasks.project",
+    "tutti.face",
+    "tutti.errors",
+)
 """Modules without a stage, which every stage may import."""
 STAGED = ("tutti.tasks.sweeps",)
 """Stages whose folders are stages of their own to each other."""

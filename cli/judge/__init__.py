@@ -1,1 +1,1 @@
-"""The verbs that judge: compare, gate, score."""
+"""The verbs `compare`, `gate` and `score`."""

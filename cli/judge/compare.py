@@ -1,4 +1,4 @@
-"""`tutti compare`: two sweeps, cells, models or policies, task by task, with a verdict each."""
+"""`tutti compare`: a paired comparison of two sweeps, cells, models or policies."""
 
 import json
 from dataclasses import asdict
@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tutti.cli.failures import UsageError, guarded
+from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from tutti.tasks.sweeps.judge import Compared, Side
 
-INCONCLUSIVE = 3  # the exit code
-
 
 class Metric(StrEnum):
-    """What of an attempt is compared."""
+    """The compared column of `attempts`."""
 
     score = "score"
     cost_usd = "cost_usd"
@@ -32,20 +31,20 @@ def register(app: typer.Typer) -> None:
 
 def compare(
     a: Annotated[str, typer.Argument(help="a sweep (id or name), cell, model or policy")],
-    b: Annotated[str, typer.Argument(help="what is judged against it")],
+    b: Annotated[str, typer.Argument(help="the side to compare with A")],
     metric: Annotated[
-        Metric, typer.Option(help="costs and seconds are compared as a share")
+        Metric, typer.Option(help="what to compare; costs and seconds as a ratio")
     ] = Metric.score,
     margin: Annotated[
-        float, typer.Option(min=0, help="a difference within it is none: `same`")
+        float, typer.Option(min=0, help="differences within ± MARGIN are `same`")
     ] = 0.05,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
-    """Judge B against A at every set-up both have, paired by task, Holm over all of them.
+    """Compare B with A at every common set-up, paired by task, with Holm's correction.
 
-    A name is looked for among cells, sweeps, models and policies, in this order; of several sweeps
-    the newest counts (of two models or policies the newest that measured both). Exit code 3 when
-    any verdict is inconclusive.
+    A name is looked up among cells, sweeps, models and policies, in this order. If several sweeps
+    match, the newest is used (for two models or policies, the newest that measured both). Exit
+    code 3 if any verdict is inconclusive.
     """
 
     def work() -> bool:
@@ -69,7 +68,7 @@ def compare(
 
 
 def known(connection: "DuckDBPyConnection", name: str, side: "Side | None") -> "Side":
-    """The side if it was found. Raises UsageError with the sweeps that are there."""
+    """The side, if it was found. Raises UsageError, which lists the known sweeps."""
     if side is None:
         rows = connection.execute("select distinct name from sweeps order by name").fetchall()
         there = ", ".join(row[0] for row in rows) or "none yet; `tutti sweep run demo`"
@@ -98,7 +97,7 @@ def _show(found: "list[Compared]", title: str, margin: float) -> None:
         lost = row.lost_a + row.lost_b
         notes = [row.reason]
         if row.verdict == "inconclusive" and row.detectable is not None:
-            notes.append(f"as many tasks find a difference of {row.detectable:.3g}")
+            notes.append(f"minimum detectable difference {row.detectable:.3g}")
         if row.n_only_a or row.n_only_b:
             notes.append(f"{row.n_only_a + row.n_only_b} tasks on one side only")
         if lost:
@@ -108,17 +107,17 @@ def _show(found: "list[Compared]", title: str, margin: float) -> None:
 
 
 def number(value: float | None) -> str:
-    """With three decimals, or four figures where it is small; a dash for none."""
+    """Format with three decimals, or in scientific notation if small; a dash for None."""
     if value is None:
         return "-"
     return f"{value:.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2e}"
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Its ends; a dash for none."""
+    """Format an interval; a dash for None."""
     return "-" if low is None or high is None else f"{number(low)} to {number(high)}"
 
 
 def probability(p: Any) -> str:
-    """With three decimals, or what it is below; a dash for none."""
+    """Format with three decimals or as `<0.001`; a dash for None."""
     return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"

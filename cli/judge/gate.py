@@ -1,4 +1,4 @@
-"""`tutti gate`: whether a sweep reaches what a file asks of it; the verdicts are kept."""
+"""`tutti gate`: checks a sweep against the gates of a file and stores the verdicts."""
 
 import json
 from dataclasses import asdict
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tutti.cli.failures import UsageError, guarded
-from tutti.cli.judge.compare import INCONCLUSIVE, interval, known, number
+from tutti.cli.judge.compare import interval, known, number
+from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge import Outcome
@@ -21,21 +22,21 @@ def register(app: typer.Typer) -> None:
 
 def gate(
     file: Annotated[
-        Path | None, typer.Argument(help="YAML: `gates`, and `baseline` for margins")
+        Path | None, typer.Argument(help="a YAML file with `gates` and `baseline`")
     ] = None,
     sweep: Annotated[str, typer.Argument(help="a sweep (id or name), cell, model or policy")] = "",
     baseline: Annotated[
-        str, typer.Option(help="what margins refer to, instead of the file's `baseline`")
+        str, typer.Option(help="the baseline of margins, instead of the file's")
     ] = "",
     accept: Annotated[
-        str, typer.Option(help="instead: make this night (nightly-2026-11-21) the next baseline")
+        str, typer.Option(help="accept this night (nightly-2026-11-21) as baseline instead")
     ] = "",
-    why: Annotated[str, typer.Option(help="of --accept: the reason, which is kept")] = "",
+    why: Annotated[str, typer.Option(help="with --accept: the reason, which is stored")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
-    """Judge a sweep by the gates of a file, and keep the verdicts in the table `verdicts`.
+    """Check a sweep against the gates of a file and store the results in `verdicts`.
 
-    Exit code 0 when all gates passed, 3 when one failed or is inconclusive.
+    Exit code 0 if all gates passed, 3 if one failed or is inconclusive.
     """
 
     def work() -> bool:
@@ -78,7 +79,7 @@ def _accept(night: str, why: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"night": night, "accepted": record.accepted}))
     else:
-        typer.echo(f"{night} ({record.verdict}) is accepted {record.accepted}")
+        typer.echo(f"{night} ({record.verdict}) was accepted {record.accepted}")
 
 
 def _show(found: "list[Outcome]") -> None:

@@ -1,4 +1,4 @@
-"""`tutti score`: score a stored sweep again, say what flipped, and compare with labels."""
+"""`tutti score`: re-scores a stored sweep, lists the changes, and compares with labels."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics import Interval
     from tutti.tasks.sweeps.judge import Labelled, Rescored
 
-SHOWN = 20  # flips that are printed
+SHOWN = 20  # changed attempts printed as text
 
 
 def register(app: typer.Typer) -> None:
@@ -23,28 +23,26 @@ def register(app: typer.Typer) -> None:
 
 
 def score(
-    sweep: Annotated[
-        str, typer.Argument(help="a sweep's id or name; the last one if left out")
-    ] = "",
-    scorer: Annotated[
-        str | None, typer.Option(help="another scorer than the benchmark's, by name")
-    ] = None,
+    sweep: Annotated[str, typer.Argument(help="a sweep's id or name (the newest)")] = "",
+    scorer: Annotated[str | None, typer.Option(help="a scorer by name (the benchmark's)")] = None,
     judge: Annotated[
-        str | None, typer.Option(help="a model of the registry that judges the answers")
+        str | None, typer.Option(help="a model in the registry that judges the answers")
     ] = None,
     labels: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="compare with people's: JSONL of attempt_id, correct"
+            exists=True,
+            dir_okay=False,
+            help="human labels: JSONL (attempt_id, correct)",
         ),
     ] = None,
     models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
-    """Score what a sweep's attempts said again; old scores are kept.
+    """Re-score the stored answers of a sweep; old scores are kept.
 
-    Nothing is asked but the judge, where one is named. With --labels alone the newest scores are
-    compared with them as they are.
+    No model is called but the judge, if one is named. With --labels alone, the newest scores are
+    compared with the labels and nothing is re-scored.
     """
 
     def work() -> None:
@@ -83,13 +81,13 @@ def _rescored(
 
 
 def _as_json(found: "Rescored | None", compared: "Labelled | None") -> str:
-    told: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if found is not None:
-        told = {"scored": found.scored, "flipped": found.flipped, "failed": found.failed}
+        fields = {"scored": found.scored, "flipped": found.flipped, "failed": found.failed}
     if compared is not None:
-        told["unscored"], told["scorers"] = compared.unscored, compared.scorers
-        told["labels"] = None if compared.agreement is None else compared.agreement._asdict()
-    return json.dumps(told)
+        fields["unscored"], fields["scorers"] = compared.unscored, compared.scorers
+        fields["labels"] = None if compared.agreement is None else compared.agreement._asdict()
+    return json.dumps(fields)
 
 
 def _as_text(found: "Rescored | None", compared: "Labelled | None") -> str:

@@ -1,7 +1,8 @@
-"""`tutti models`: the registry's entries, whether their keys are there, and whether they answer.
+"""`tutti models`: lists the registry, shows which keys are set, and tests the endpoints.
 
-In: the registry file. Out: what each entry says; never a key. `--check` asks each endpoint for its
-list of models, as the gateway would (same path, same key), and looks for a checkpoint's weights.
+In: the registry file. Out: the fields of each entry, without keys. `--check` requests each
+endpoint's list of models as the gateway would (same path and key), and looks for a checkpoint's
+weights.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving import Model
     from tutti.tasks.serving.wire import Answer
 
-ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # its own routes want one named
+ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # required by its own routes
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One model, as it is shown."""
+    """One model, as shown."""
 
     name: str
     provider: str
@@ -43,20 +44,20 @@ class Entry:
     thinking: bool | None
     api_key_env: str | None
     key: str
-    """``set``, ``missing`` or ``none`` where it needs none."""
+    """``set``, ``missing``, or ``none`` if no key is needed."""
     ok: bool | None = None
-    """Whether it answered; None where it was not asked."""
+    """Whether the check passed; None if it was not made."""
     found: str = ""
 
 
 def show_models(
     models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
     check: Annotated[
-        bool, typer.Option("--check", help="ask each endpoint; 1 if one fails")
+        bool, typer.Option("--check", help="test each endpoint; exit code 1 if one fails")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
-    """List the registry's models: provider, endpoint, dialect, context, tools, key there or not."""
+    """List the registry: provider, endpoint, dialect, context, tools, state of the key."""
 
     def work() -> None:
         from tutti.tasks.serving import read_registry
@@ -76,7 +77,7 @@ def show_models(
 
 
 def entry_of(name: str, model: "Model") -> Entry:
-    """What the registry and the environment say of a model."""
+    """The entry of a model, from the registry and the environment."""
     key = "none"
     if model.api_key_env is not None:
         key = "set" if os.environ.get(model.api_key_env, "").strip() else "missing"
@@ -95,7 +96,7 @@ def entry_of(name: str, model: "Model") -> Entry:
 
 
 async def _checked(entries: list[Entry], registry: "dict[str, Model]") -> list[Entry]:
-    """All at once: each has its own few seconds."""
+    """Check all entries concurrently; each has its own timeout."""
     return list(await asyncio.gather(*(_check(each, registry[each.name]) for each in entries)))
 
 
@@ -120,7 +121,7 @@ async def _check(entry: Entry, model: "Model") -> Entry:
         return replace(entry, ok=False, found=message_of(error))
     except ValueError as error:
         return replace(entry, ok=False, found=str(error))
-    # By the rule for messages where the path decides: Anthropic's own routes, of which this is one.
+    # As for messages: the path decides, and this is one of Anthropic's own routes.
     headers = endpoint.authorize([(b"Accept", b"*/*")], own_tokens=False, path=b"/v1/messages")
     if model.provider == "anthropic":
         headers = [*headers, ANTHROPIC_VERSION]
@@ -135,10 +136,12 @@ async def _check(entry: Entry, model: "Model") -> Entry:
 
 
 def _verdict(answer: "Answer", served: str, engine: bool) -> tuple[bool, str]:
-    """Whether it can be called, by what it says of its models. Only an engine's list is whole:
-    others leave out aliases and deployments, or have none."""
+    """Whether the model can be called, judging by the endpoint's list of models.
+
+    Only an engine's list is complete: providers omit aliases and deployments, or have no list.
+    """
     if answer.status in (401, 403):
-        return False, f"refuses the key (HTTP {answer.status})"
+        return False, f"rejects the key (HTTP {answer.status})"
     if answer.status == 404 and not engine:
         return True, "answers; it lists no models"
     if answer.status != 200:
@@ -146,7 +149,7 @@ def _verdict(answer: "Answer", served: str, engine: bool) -> tuple[bool, str]:
     try:
         names = [str(each["id"]) for each in json.loads(answer.body)["data"]]
     except (ValueError, KeyError, TypeError) as error:
-        return False, f"its list of models makes no sense: {error!r}"
+        return False, f"its list of models is invalid: {error!r}"
     if served in names:
         return True, f"serves {served}"
     some = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
@@ -154,7 +157,7 @@ def _verdict(answer: "Answer", served: str, engine: bool) -> tuple[bool, str]:
 
 
 def _text(entry: Entry) -> str:
-    """A few short lines: a table of all this is wider than most terminals."""
+    """Two or three short lines; a table would be too wide for most terminals."""
     tools = "tools" if entry.tools else "no tools" if entry.dialect == "openai" else "tools as text"
     said = [f"dialect {entry.dialect}", f"{entry.context_tokens:,} tokens", tools]
     if entry.thinking is not None:

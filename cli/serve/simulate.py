@@ -1,7 +1,7 @@
-"""`tutti simulate`: what another policy, more engines or more KV cache would do, without a GPU.
+"""`tutti simulate`: predicts other policies, engine counts and KV sizes, without a GPU.
 
-In: a recorded cell, or a plan file of a synthetic load. Out: a table (or JSON), a line a policy;
-for a cell first how well the simulator tells the run that was made.
+In: a recorded cell, or a plan file of a synthetic load. Out: a table (or JSON) with a row per
+policy. For a cell, the simulator's error against the recorded run is printed first.
 """
 
 import json
@@ -32,7 +32,7 @@ COLUMNS = (
     ("fair", "{jain:.2f}"),
     ("engine-h", "{engine_hours:.3f}"),
 )
-"""Of the table; JSON has every figure."""
+"""The columns of the table; JSON has every figure."""
 
 
 def register(app: typer.Typer) -> None:
@@ -41,48 +41,46 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    cell: Annotated[str, typer.Argument(help="a recorded cell, to be run again")] = "",
+    cell: Annotated[str, typer.Argument(help="a recorded cell to replay")] = "",
     plan: Annotated[
-        Path | None, typer.Option(help="a YAML file of a synthetic load, instead of a cell")
+        Path | None, typer.Option(help="a YAML file of a synthetic load, instead of CELL")
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="as in adaptive or cap:8; may be repeated; the cell's if left out"),
+        typer.Option(help="adaptive or cap:8, for example; repeatable (the cell's)"),
     ] = None,
     engines: Annotated[
-        int | None, typer.Option(min=1, help="engines; as recorded if left out")
+        int | None, typer.Option(min=1, help="number of engines (as recorded)")
     ] = None,
     kv_tokens: Annotated[
-        int | None, typer.Option(min=64, help="KV cache of each engine; as recorded if left out")
+        int | None, typer.Option(min=64, help="KV cache tokens per engine (as recorded)")
     ] = None,
     sessions: Annotated[
-        int | None, typer.Option(min=1, help="programs at a time; as recorded if left out")
+        int | None, typer.Option(min=1, help="concurrent programs (as recorded)")
     ] = None,
     calibration: Annotated[
-        Path | None, typer.Option(help="a file of --save-calibration, instead of fitting the cell")
+        Path | None,
+        typer.Option(help="use a file of --save-calibration instead of fitting the cell"),
     ] = None,
     save_calibration: Annotated[
-        Path | None, typer.Option(help="write the fitted constants of the engine there")
+        Path | None, typer.Option(help="write the fitted engine constants to this file")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a recorded cell, or a plan, under other policies, engines or KV sizes."""
+    """Simulate a recorded cell or a plan under other policies, engine counts or KV sizes."""
 
     def work() -> None:
-        from tutti.tasks.serving.simulation import SimulationError
-
         if bool(cell) == (plan is not None):
-            raise UsageError("give a CELL or --plan FILE, one of the two")
+            raise UsageError("give either CELL or --plan FILE")
         if plan is not None and (calibration or save_calibration):
-            raise UsageError("a plan names its calibration itself: engine: FILE")
+            raise UsageError(
+                "--calibration is for CELL; a plan names its calibration by `engine: FILE`"
+            )
         sizes = {"engines": engines, "kv_tokens": kv_tokens, "sessions": sessions}
-        try:
-            if plan is not None:
-                _run_plan(plan, policy or [], sizes, as_json)
-            else:
-                _run_cell(cell, policy or [], sizes, calibration, save_calibration, as_json)
-        except SimulationError as error:
-            raise UsageError(str(error)) from error
+        if plan is not None:
+            _run_plan(plan, policy or [], sizes, as_json)
+        else:
+            _run_cell(cell, policy or [], sizes, calibration, save_calibration, as_json)
 
     guarded(work)
 
@@ -130,7 +128,7 @@ def _run_plan(
 
 @contextmanager
 def _progress(title: str, total: int) -> "Iterator[Progress]":
-    """A bar on the terminal's standard error; nothing where that is no terminal."""
+    """A progress bar on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

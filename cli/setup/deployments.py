@@ -1,4 +1,4 @@
-"""What `make ui` registers: the deployments of prefect.yaml, and what happens on a worse night.
+"""Registers the deployments of prefect.yaml and the automation for worse nights (`make ui`).
 
 In: prefect.yaml, the night file that its deployment `nightly` names, and TUTTI_NOTIFY_BLOCK. Out: a
 file for `prefect deploy`, and an automation at the server.
@@ -23,13 +23,13 @@ TRIES = 3
 SUBJECT = "tutti: {{ event.payload.night }} is {{ event.payload.verdict }}"
 BODY = "{{ event.payload.text }}"
 Ask = Callable[..., Any]
-"""(address, body or None, method) to what the server answers; None for an error."""
+"""(address, body or None, method) -> the server's answer; None for an error."""
 
 
 def written(project: Path, folder: Path) -> tuple[Path, NightFile]:
-    """prefect.yaml with the night file's schedule, in `folder`; and the night file.
+    """Write prefect.yaml with the night file's schedule to `folder`; return both.
 
-    Raises SuiteError where the night file is wrong, UsageError where prefect.yaml is no YAML.
+    Raises SuiteError for an invalid night file, UsageError if prefect.yaml is not YAML.
     """
     content = read_document(project / "prefect.yaml", UsageError).content
     (nightly,) = (each for each in content["deployments"] if each["name"] == NIGHTLY)
@@ -45,10 +45,10 @@ def written(project: Path, folder: Path) -> tuple[Path, NightFile]:
 
 
 def automate(api: str, ask: Ask) -> bool:
-    """Have the server act on a worse night: notify by the block that TUTTI_NOTIFY_BLOCK names.
+    """Create the automation for worse nights. Returns whether the server accepted it.
 
-    Without one the automation is there to be edited in the UI, and stays as it was edited. Whether
-    the server took it. Raises UsageError for a block that the server does not have.
+    It notifies by the block that TUTTI_NOTIFY_BLOCK names. Without a block it does nothing until it
+    is edited in the UI, and an edited one is kept. Raises UsageError for an unknown block.
     """
     named = os.environ.get(BLOCK)
     action = {"type": "do-nothing"} if not named else _action(api, named, ask)
@@ -60,7 +60,7 @@ def automate(api: str, ask: Ask) -> bool:
         "trigger": {**trigger, "threshold": 1, "within": 0},
         "actions": [action],
     }
-    for nth in range(TRIES):  # a new server may be slow
+    for nth in range(TRIES):  # a new server may need time
         time.sleep(nth)
         there = ask(f"{api}/automations/filter", {"automations": {"name": {"any_": [AUTOMATION]}}})
         if there is None:
@@ -80,11 +80,11 @@ def _action(api: str, named: str, ask: Ask) -> dict[str, Any]:
     block = next(filter(None, (ask(address) for _ in range(TRIES))), None)
     if block is None:
         raise UsageError(
-            f"{BLOCK}={named}: the server has no such block; it is TYPE/NAME, as in "
-            "slack-webhook/team, and is made in the UI under Blocks"
+            f"{BLOCK}={named}: the server has no such block; create it in the UI "
+            "under Blocks and name it as TYPE/NAME, for example slack-webhook/team"
         )
     if kind == "webhook":
         text = "{{ event.payload | tojson }}"
         return {"type": "call-webhook", "block_document_id": block["id"], "payload": text}
-    said = {"subject": SUBJECT, "body": BODY}
-    return {"type": "send-notification", "block_document_id": block["id"], **said}
+    message = {"subject": SUBJECT, "body": BODY}
+    return {"type": "send-notification", "block_document_id": block["id"], **message}

@@ -1,9 +1,9 @@
-"""What this machine has and lacks for tutti: the logic behind `tutti doctor`.
+"""Checks whether this machine can run tutti: the logic of `tutti doctor`.
 
-In: the store, the project, the models environment's Python. Out: `Check`s, each with what was found
-and the command that mends it. To add one: a function from `Place` to `Finding`, a line in `PROBES`.
+In: the store, the project, the models environment's Python. Out: `Check`s, each with the finding
+and the command that fixes it. To add one: a function from `Place` to `Finding`, a line in `PROBES`.
 
-A probe runs in a thread with a time bound: a dead disk costs its own row and not the report.
+Each probe runs in a thread with a time limit, so that a dead disk fails one row and not the report.
 """
 
 import json
@@ -60,37 +60,37 @@ class Check:
     """One row of the report."""
 
     name: str
-    """What was looked at."""
+    """The name of the check."""
     status: Status
-    """"warning": works, with something to know; "missing": absent or broken."""
+    """"warning": usable, with a remark; "missing": absent or broken."""
     found: str
-    """What is there, in words."""
-    mend: str = ""
-    """The command that mends it; empty where nothing is to be done."""
+    """The finding in words."""
+    fix: str = ""
+    """The command that fixes it; empty if there is nothing to do."""
     required: bool = True
-    """Whether tutti cannot do its work without it."""
+    """Whether tutti needs it."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where to look."""
+    """The folders and programs to check."""
 
     home: Path  # the store; need not exist
     project: Path  # the folder with assets/ and deployments/
     models_python: Path
-    quick: bool = False  # leave out the import of vLLM
+    quick: bool = False  # skip the import of vLLM
 
 
 class Finding(NamedTuple):
-    """What a probe says."""
+    """The result of a probe."""
 
     status: Status
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 class Probe(NamedTuple):
-    """One thing to look at."""
+    """One check: its function and its time limit."""
 
     name: str
     look: Callable[[Place], Finding]
@@ -99,7 +99,7 @@ class Probe(NamedTuple):
 
 
 def look_python(place: Place) -> Finding:
-    """This Python: the version that tutti is tested with."""
+    """Check the version of this Python."""
     found = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info[:2] == PYTHON:
         return Finding("ok", found)
@@ -108,7 +108,7 @@ def look_python(place: Place) -> Finding:
 
 
 def look_packages(place: Place) -> Finding:
-    """The platform's packages, imported for real: a wheel can be installed and still not load."""
+    """Import the platform's packages: an installed wheel can still fail to load."""
     versions, failures, _ = _import_in(sys.executable, PACKAGES)
     if failures:
         return Finding("missing", f"{failures}; {versions}".strip("; "), "make setup")
@@ -116,13 +116,13 @@ def look_packages(place: Place) -> Finding:
 
 
 def look_models(place: Place) -> Finding:
-    """The models environment: vLLM and torch import there, and see the GPU if there is one."""
+    """Check that vLLM and torch import in the models environment and see the GPU, if any."""
     python = shutil.which(place.models_python)
     if python is None:
         found = f"no Python at {place.models_python}"
         return Finding("missing", found, "make setup, or TUTTI_MODELS_PYTHON=/path/to/python")
     if place.quick:
-        return Finding("ok", f"{python}; the import of vLLM was not tried (quick)")
+        return Finding("ok", f"{python}; the import of vLLM was not tested (quick)")
     versions, failures, cuda = _import_in(python, ("vllm", "torch"))
     if failures:
         return Finding("missing", f"{python}: {failures}", "make setup")
@@ -133,29 +133,29 @@ def look_models(place: Place) -> Finding:
 
 
 def look_cores(place: Place) -> Finding:
-    """The cores this process may use."""
+    """Count the cores that this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # may be fewer than are there; not on macOS
     cores = len(allowed(0)) if allowed else os.cpu_count() or 1
     if cores < MIN_CORES:
-        return Finding("warning", f"{cores}; {MIN_CORES} are advised", "use a larger machine")
+        return Finding("warning", f"{cores}; {MIN_CORES} are recommended", "use a larger machine")
     return Finding("ok", str(cores))
 
 
 def look_memory(place: Place) -> Finding:
-    """The machine's memory."""
+    """Check the machine's memory."""
     memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     found = f"{memory_gb:.1f} GB"
     if memory_gb < MIN_MEMORY_GB:
-        return Finding("warning", f"{found}; {MIN_MEMORY_GB:g} are advised", "use a larger machine")
+        return Finding("warning", f"{found}; {MIN_MEMORY_GB:g} recommended", "use a larger machine")
     return Finding("ok", found)
 
 
 def look_gpu(place: Place) -> Finding:
-    """NVIDIA GPUs, as nvidia-smi tells them."""
+    """List the NVIDIA GPUs that nvidia-smi reports."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        mend = "edit deployments/models.yaml (name a GPU box's endpoint)"
-        return Finding("warning", "no nvidia-smi: small models only, on the CPU", mend)
+        fix = "add a GPU machine's endpoint to deployments/models.yaml"
+        return Finding("warning", "no nvidia-smi: small models only, on the CPU", fix)
     query = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
     lines, failure = _ask([program, *query], COMMAND_BOUND_S)
     if failure:
@@ -164,7 +164,7 @@ def look_gpu(place: Place) -> Finding:
 
 
 def look_home(place: Place) -> Finding:
-    """Whether the store can be written; makes no folder."""
+    """Check that the store can be written, without creating a folder."""
     folder = _nearest(place.home)
     try:
         # Written for real: permission bits say nothing of quotas and read-only mounts.
@@ -173,11 +173,11 @@ def look_home(place: Place) -> Finding:
     except OSError as error:
         found = f"{folder} cannot be written: {error.strerror or error}"
         return Finding("missing", found, "TUTTI_HOME=/other/disk")
-    return Finding("ok", f"{place.home} can be {'written' if place.home.exists() else 'made'}")
+    return Finding("ok", f"{place.home} can be {'written' if place.home.exists() else 'created'}")
 
 
 def look_disk(place: Place) -> Finding:
-    """Free space where the store is or will be."""
+    """Check the free disk space of the store."""
     free_gb = shutil.disk_usage(_nearest(place.home)).free / 1e9
     found = f"{free_gb:.1f} GB free"
     if free_gb < MIN_DISK_GB:
@@ -186,7 +186,7 @@ def look_disk(place: Place) -> Finding:
 
 
 def look_port(place: Place) -> Finding:
-    """Prefect's port: free, or a healthy Prefect server is there already."""
+    """Check that Prefect's port is free or has a healthy Prefect server."""
     import http.client  # here: it loads slowly; not urllib: that obeys a proxy's variables
 
     where = f"127.0.0.1:{PREFECT_PORT}"
@@ -203,12 +203,12 @@ def look_port(place: Place) -> Finding:
         connection.close()
     if healthy:
         return Finding("ok", f"a healthy Prefect server is at {where}")
-    found = f"{where} is taken by something else than a healthy Prefect server"
+    found = f"{where} is in use, but not by a healthy Prefect server"
     return Finding("warning", found, "PREFECT_SERVER_API_PORT=4201 prefect server start")
 
 
 def look_sandbox(place: Place) -> Finding:
-    """The strongest walls that a program written by a model gets here."""
+    """Find the strongest sandbox for model-written programs on this machine."""
     try:
         # Here, not at the top: it loads asyncio and probes by running a program.
         from tutti.tasks.sandbox import strongest_level
@@ -216,25 +216,25 @@ def look_sandbox(place: Place) -> Finding:
         return Finding("missing", f"tutti.tasks.sandbox does not import: {error}", "make setup")
     level = strongest_level()
     if level == "limits":
-        found = f"{level}: a fence, not a wall; models' programs run only with --unsafe-sandbox"
+        found = f"{level}: no isolation; model-written programs run only with --unsafe-sandbox"
         return Finding("warning", found, "apt-get install bubblewrap")
     return Finding("ok", level)
 
 
 def look_checkpoint(place: Place) -> Finding:
-    """The pocket checkpoint that ships with tutti: whole weights, and a card."""
-    folder, mend = place.project / "assets" / "pocket", "git checkout -- assets/pocket"
+    """Check that the included pocket checkpoint has complete weights and a card."""
+    folder, fix = place.project / "assets" / "pocket", "git checkout -- assets/pocket"
     weights = folder / "model.safetensors"
     if flaw := _safetensors_flaw(weights):
-        return Finding("missing", f"{weights}: {flaw}", mend)
+        return Finding("missing", f"{weights}: {flaw}", fix)
     cards = sorted(folder.glob("card.*")) or sorted(folder.glob("README.md"))
     if not cards:
-        return Finding("missing", f"weights, but no card in {folder}", mend)
+        return Finding("missing", f"weights, but no card in {folder}", fix)
     return Finding("ok", f"{weights.stat().st_size / 1e6:.1f} MB, with {cards[0].name}")
 
 
 def look_registry(place: Place) -> Finding:
-    """The model registry parses and names a model."""
+    """Check that the model registry is valid and names a model."""
     from tutti.tasks.config import read_document
     from tutti.tasks.serving import RegistryError
 
@@ -247,17 +247,17 @@ def look_registry(place: Place) -> Finding:
         return Finding("missing", str(error), f"edit {path}")
     models = content.get("models") if isinstance(content, dict) else None
     if not (isinstance(models, dict) and models):
-        return Finding("missing", f"{path} names no models under `models:`", f"edit {path}")
+        return Finding("missing", f"{path} has no models under `models:`", f"edit {path}")
     return Finding("ok", f"{len(models)} named: {', '.join(map(str, models))}")
 
 
 def look_keys(place: Place) -> Finding:
-    """Which providers' keys are set; never what they are."""
+    """List which providers' keys are set, without their values."""
     present = [name for name in PROVIDER_KEYS if os.environ.get(name)]
     found = ", ".join(f"{k} {'set' if k in present else 'not set'}" for k in PROVIDER_KEYS)
     if present:
         return Finding("ok", found)
-    return Finding("warning", found, "export OPENAI_API_KEY=… (only for an outside provider)")
+    return Finding("warning", found, "export OPENAI_API_KEY=… (only for an external provider)")
 
 
 PROBES: tuple[Probe, ...] = (
@@ -279,42 +279,42 @@ PROBES: tuple[Probe, ...] = (
 
 
 def examine(home: Path, project: Path, models_python: Path, quick: bool = False) -> list[Check]:
-    """Run every probe, all at once, each within its bound; `quick` leaves out the vLLM import."""
+    """Run all probes concurrently, each with its time limit; `quick` skips the import of vLLM."""
     place = Place(home, project, models_python, quick)
     started_s, checks = time.monotonic(), []
     running = [(probe, *_start(probe, place)) for probe in PROBES]
     for probe, thread, findings in running:
         thread.join(max(0.0, started_s + probe.bound_s - time.monotonic()))
         late = Finding("missing", f"no answer within {probe.bound_s:g} s", "tutti doctor --quick")
-        status, found, mend = findings[0] if findings else late
-        checks.append(Check(probe.name, status, found, mend, probe.required))
+        status, found, fix = findings[0] if findings else late
+        checks.append(Check(probe.name, status, found, fix, probe.required))
     return checks
 
 
 def render(checks: Sequence[Check]) -> "Table":
-    """The report as a table for people."""
+    """The report as a table."""
     from rich.table import Table
     from rich.text import Text  # not str: brackets in a path would be read as markup
 
     colours = {"ok": "green", "warning": "yellow", "missing": "red"}
     table = Table()
-    for heading in ("check", "status", "found", "to mend"):
-        table.add_column(heading, overflow="fold")  # a path or a command cut short is no use
+    for heading in ("check", "status", "found", "fix"):
+        table.add_column(heading, overflow="fold")  # a truncated path or command is useless
     for check in checks:
         lacking = check.status == "missing" and not check.required
         status = Text("missing (optional)" if lacking else check.status)
         status.stylize("yellow" if lacking else colours[check.status])
-        table.add_row(check.name, status, Text(check.found), Text(check.mend))
+        table.add_row(check.name, status, Text(check.found), Text(check.fix))
     return table
 
 
 def as_json(checks: Sequence[Check]) -> list[dict[str, str | bool]]:
-    """The report for programs."""
-    return [asdict(check) for check in checks]
+    """The report as JSON objects. `mend` is the former name of `fix`."""
+    return [asdict(check) | {"mend": check.fix} for check in checks]
 
 
 def exit_code(checks: Sequence[Check]) -> int:
-    """1 when something required is missing, else 0."""
+    """1 if something required is missing, else 0."""
     return int(any(check.required and check.status == "missing" for check in checks))
 
 
@@ -363,7 +363,7 @@ def _ask(command: list[str], bound_s: float) -> tuple[list[str], str]:
 def _import_in(python: str, packages: Sequence[str]) -> tuple[str, str, bool]:
     """Versions of what imports, what does not and why, and whether torch finds CUDA.
 
-    In a process of its own, which can be stopped; an import in ours cannot.
+    The imports run in a separate process, which can be stopped; an import in this one cannot.
     """
     lines, failure = _ask([python, "-c", _IMPORT_SCRIPT, *packages], IMPORT_BOUND_S)
     if failure:

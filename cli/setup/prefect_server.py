@@ -1,7 +1,7 @@
-"""Run a flow with a real Prefect server: the one that PREFECT_API_URL names, or one of our own.
+"""Runs a flow with a Prefect server: the one that PREFECT_API_URL names, or a temporary one.
 
-Our own lives as long as the run and keeps its history under TUTTI_HOME/prefect, where `make ui`
-shows it. Prefect's ephemeral mode is not used: it loses task-run records when it exits.
+The temporary server ends with the run and keeps its history in TUTTI_HOME/prefect, where `make ui`
+shows it. Prefect's ephemeral mode is not used, because it loses task-run records on exit.
 """
 
 import os
@@ -18,7 +18,7 @@ ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    # The defaults write one row at a time and lock SQLite; batches drain ten times as fast.
+    # By default rows are written one by one, which locks SQLite; batches are ten times as fast.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "500",
     "PREFECT_LOGGING_LEVEL": "WARNING",
@@ -26,7 +26,7 @@ ENVIRONMENT = {
 
 
 async def as_flow_run(flow: Any, prefect: bool, *arguments: Any) -> Any:
-    """Call `flow` as a Prefect flow run with a server, or as the plain function it is."""
+    """Call `flow` as a Prefect flow run with a server, or as a plain function."""
     if not prefect:
         return await flow.fn(*arguments)
     with open_catalog() as catalog, prefect_server(catalog) as url:
@@ -37,12 +37,12 @@ async def as_flow_run(flow: Any, prefect: bool, *arguments: Any) -> Any:
             try:
                 return await flow(*arguments)
             finally:
-                await APILogHandler.aflush()  # the server goes away next
+                await APILogHandler.aflush()  # before the server ends
 
 
 @contextmanager
 def prefect_server(catalog: Catalog) -> Iterator[str]:
-    """The API URL of a running server; starts one when PREFECT_API_URL names none."""
+    """The API URL of a running server. Starts one if PREFECT_API_URL is not set."""
     given = os.environ.get("PREFECT_API_URL")
     if given:
         yield given

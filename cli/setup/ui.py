@@ -1,8 +1,8 @@
-"""Prefect's server, a worker for each pool and the deployments of prefect.yaml, until Ctrl-C.
+"""Runs Prefect's server, a worker per pool and the deployments of prefect.yaml, until Ctrl-C.
 
 Run: ``make ui``, or ``python -m tutti.cli.setup.ui [--port 4201]``. In: TUTTI_HOME, whose folder
-`prefect` keeps the history, and PREFECT_SERVER_API_PORT. Out: the UI's address, and nothing left
-running: every child ends with this process, even when it is killed.
+`prefect` keeps the history, and PREFECT_SERVER_API_PORT. Out: the UI's address. Every child process
+ends with this process, even if it is killed.
 """
 
 import argparse
@@ -21,16 +21,15 @@ from typing import Any
 
 from rich.console import Console
 
-from tutti.cli.failures import UsageError
 from tutti.cli.setup.deployments import automate, written
 from tutti.cli.setup.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
-from tutti.storage import Catalog, StoreError, open_catalog
+from tutti.errors import TuttiError
+from tutti.storage import Catalog, open_catalog
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import Child, PortTaken, ServingError, claim_port
-from tutti.tasks.sweeps import SuiteError
 
-PORT = 4200  # the next one is the reports': a browser opens no file:// link on Prefect's pages
-POOLS = {"cpu": 1, "gpu": 1}  # flow runs at once: two sweeps would measure each other
+PORT = 4200  # reports use the next port, because browsers block file:// links on web pages
+POOLS = {"cpu": 1, "gpu": 1}  # concurrent flow runs; two sweeps would disturb each other
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GUIDE = """
 [bold green]{url}[/] shows the flow runs of {home}
@@ -44,7 +43,7 @@ Ctrl-C ends the server, the workers and what they run."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until a signal (0); 1 when a child ends or a port is taken."""
+    """Run until a signal (exit code 0); 1 if a child process ends or a port is taken."""
     parser = argparse.ArgumentParser(prog="python -m tutti.cli.setup.ui", description=__doc__)
     default = int(os.environ.get("PREFECT_SERVER_API_PORT") or PORT)
     parser.add_argument("--port", type=int, default=default, help="the UI's port (%(default)s)")
@@ -62,13 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PortTaken as error:
         hint = f"another pair of ports: PREFECT_SERVER_API_PORT={port + 2} make ui"
         print(f"tutti ui: {str(error).split(';')[0]}; stop it, or take {hint}", file=sys.stderr)
-    except (ServingError, StoreError, SuiteError, UsageError) as error:
+    except TuttiError as error:
         print(f"tutti ui: {error}", file=sys.stderr)
     return 1
 
 
 def child_environment(port: int, home: Path) -> dict[str, str]:
-    """What the server, the workers and the flow runs get on top of this process's environment."""
+    """Environment variables of the server, the workers and the flow runs."""
     environment = ENVIRONMENT | {
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
@@ -80,13 +79,13 @@ def child_environment(port: int, home: Path) -> dict[str, str]:
         "TUTTI_HOME": str(home),
         "TUTTI_ARTIFACTS_URL": f"http://127.0.0.1:{port + 1}",
     }
-    if os.environ.get("TUTTI_MODELS_PYTHON"):  # else a run takes the project's own
+    if os.environ.get("TUTTI_MODELS_PYTHON"):  # else a run uses the project's own
         environment["TUTTI_MODELS_PYTHON"] = os.path.abspath(os.environ["TUTTI_MODELS_PYTHON"])
     return environment
 
 
 def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> None:
-    """Start everything and watch it. Raises ServingError when a child ends."""
+    """Start all processes and watch them. Raises ServingError if one ends."""
     home = catalog.home
     environment = child_environment(port, home.root)
     api = environment["PREFECT_API_URL"]
@@ -95,7 +94,7 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
     def start(role: str, *words: str) -> Child:
         command = [sys.executable, "-m", *words]
         child = stack.enter_context(Child(role, command, environment, catalog))
-        # Called before the child is stopped: a second Ctrl-C must not cut the clearing up short.
+        # Called before the child is stopped: a second Ctrl-C must not interrupt the cleanup.
         stack.callback(lambda: [signal.signal(number, signal.SIG_IGN) for number in SIGNALS])
         return child
 
@@ -108,7 +107,7 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
     server.wait_ready(lambda: _ask(f"{api}/health") is True, READY_TIMEOUT_S)
     _close_orphans(api)
     workers = {}
-    for pool, limit in POOLS.items():  # a worker makes its pool when there is none
+    for pool, limit in POOLS.items():  # a worker creates its pool if necessary
         words = ["--pool", pool, "--type", "process", "--name", pool, "--limit", str(limit)]
         workers[pool] = start(f"worker-{pool}", "prefect", "worker", "start", *words)
     for pool, worker in workers.items():
@@ -120,11 +119,13 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
     if deploy.poll():
         raise ServingError(f"prefect.yaml was not registered:\n{deploy.log_tail()}")
     if not automate(api, _ask):
-        console.print("[yellow]no automation for worse nights: the server did not take it[/]")
+        console.print(
+            "[yellow]the automation for worse nights was not created: the server rejected it[/]"
+        )
     url, pages = api.removesuffix("/api"), environment["TUTTI_ARTIFACTS_URL"]
     when = f"{night.schedule} ({night.timezone})" if night.schedule else "by hand"
-    told = {"home": home.root, "logs": home.logs, "schedule": when}
-    console.print(GUIDE.format(url=url, reports=pages, **told))
+    shown = {"home": home.root, "logs": home.logs, "schedule": when}
+    console.print(GUIDE.format(url=url, reports=pages, **shown))
     while True:
         for child in (server, reports, *workers.values()):
             child.check()
@@ -132,17 +133,17 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
 
 
 def _close_orphans(api: str) -> None:
-    """Runs that a killed server left as running would be so for ever, and hold their slots."""
+    """Mark runs of a killed server as crashed; otherwise they would keep their slots for ever."""
     open_states = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
     asked = {"flow_runs": {"state": open_states}, "work_pools": {"name": {"any_": list(POOLS)}}}
-    message = "`make ui` ended during this run; run it again, what is finished is kept"
+    message = "`make ui` ended during this run; run it again to resume"
     state = {"type": "CRASHED", "name": "Crashed", "message": message}
     for run in _ask(f"{api}/flow_runs/filter", asked) or []:
         _ask(f"{api}/flow_runs/{run['id']}/set_state", {"state": state})
 
 
 def _ask(url: str, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
-    """The decoded answer, of an empty one ""; None while there is none or it is an error."""
+    """The decoded answer ("" if empty); None for no answer or an error."""
     data = None if body is None else json.dumps(body).encode()
     kind = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, data, kind, method=method)

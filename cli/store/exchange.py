@@ -1,7 +1,7 @@
-"""`tutti import`, `tutti export` and `tutti view`: other programs' logs in, ours out.
+"""`tutti import`, `tutti export` and `tutti view`: exchange of logs with other programs.
 
-In: paths, or which attempts. Out: one line of counts on standard output (or JSON), each problem as
-``file:line: field: reason`` on standard error.
+In: paths, or a choice of attempts. Out: one line of counts on standard output (or JSON), and each
+problem as ``file:line: field: reason`` on standard error.
 """
 
 import json
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from tutti.storage import Catalog
     from tutti.storage.exchange import Imported, Report, Trial
 
-LISTED = 20  # problems on the terminal; --json gives as many as the loader keeps
+LISTED = 20  # problems printed as text; --json has all that the loader keeps
 VIEW_PORT = 7575  # inspect view's own
 VIEW_READY_S = 60.0
 FORMATS = "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent"
 WORDS = {
     "sweep": "a sweep's id or name (the newest of that name)",
-    "cell": "a cell's id; may be given several times",
-    "where": "a condition in SQL over the columns of attempts: \"status = 'ok'\"",
+    "cell": "a cell's id; repeatable",
+    "where": "SQL condition on the columns of attempts: \"status = 'ok'\"",
 }
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
@@ -50,19 +50,19 @@ def import_(
         list[str],
         typer.Argument(
             metavar="[FORMAT] PATH...",
-            help=f"files or folders; FORMAT is found out if left out, else: {FORMATS}",
+            help=f"files or folders; FORMAT (detected): {FORMATS}",
         ),
     ],
     name: Annotated[
         str,
-        typer.Option(help="what to call a run whose files do not name it; its path if left out"),
+        typer.Option(help="name of a run whose files have none (its path)"),
     ] = "",
     strict: Annotated[
-        bool, typer.Option("--strict", help="exit code 1 when anything could not be taken")
+        bool, typer.Option("--strict", help="exit code 1 if a record could not be imported")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take other programs' logs into the store; what is there already is skipped."""
+    """Import other programs' logs into the store; known records are skipped."""
 
     def work() -> int:
         from tutti.storage import open_catalog
@@ -84,20 +84,20 @@ def export(
     format: Annotated[
         str,
         typer.Argument(
-            help="inspect (a .eval log a cell), atif, or thunderagent (a sweep's summary files)"
+            help="inspect (a .eval log per cell), atif, or thunderagent (summary files of a sweep)"
         ),
     ],
-    out: Annotated[Path, typer.Option(help="the folder to write to")],
+    out: Annotated[Path, typer.Option(help="output folder")],
     sweep: Sweep = "",
     cell: Cells = None,
     where: Where = None,
     window: Annotated[
-        str, typer.Option(help="of thunderagent: START,END in seconds since the first answer")
+        str, typer.Option(help="for thunderagent: START,END in seconds since the first answer")
     ] = "600,7800",
     force: Annotated[bool, typer.Option("--force", help="replace files of the same name")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write stored attempts in another program's format; all of them if none are chosen."""
+    """Export attempts in another program's format; all attempts if none are chosen."""
 
     def work() -> None:
         from tutti.cli.failures import UsageError
@@ -126,7 +126,9 @@ def _export_summaries(
     from tutti.storage import open_catalog
 
     if narrowed:
-        raise UsageError("thunderagent: its files are a whole cell's; choose with --sweep")
+        raise UsageError(
+            "thunderagent exports whole cells; use --sweep instead of --cell and --where"
+        )
     with open_catalog() as catalog:
         sweep_id = _find_sweep(catalog, sweep) if sweep else _newest_sweep(catalog)
         files = summaries.write_summaries(catalog, sweep_id, out, window, force)
@@ -136,14 +138,14 @@ def _export_summaries(
 
 
 def view(
-    sweep: Annotated[str, typer.Option(help=WORDS["sweep"] + "; the newest if left out")] = "",
+    sweep: Annotated[str, typer.Option(help=WORDS["sweep"] + " (the newest)")] = "",
     cell: Cells = None,
     where: Where = None,
     port: Annotated[int, typer.Option(help="the viewer's port")] = VIEW_PORT,
-    host: Annotated[str, typer.Option(help="the address it listens at")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="the viewer's address")] = "127.0.0.1",
     as_json: AsJson = False,
 ) -> None:
-    """Show trajectories in `inspect view`, until Ctrl-C."""
+    """Show trajectories in `inspect view` until Ctrl-C."""
 
     def work() -> None:
         from tutti.storage import content_hash, open_catalog
@@ -166,17 +168,17 @@ def view(
 
 
 def _jobs(what: list[str]) -> list[tuple[str, Path]]:
-    """Format and path of everything to be imported."""
+    """The format and path of each import."""
     from tutti.cli.failures import UsageError
     from tutti.storage.exchange import IMPORTERS, detect
 
     given = what[0] in (*IMPORTERS, "auto")
     format, names = (what[0], what[1:]) if given else ("auto", what)
     if not names:
-        raise UsageError(f"what of format {format} is to be imported? a path is missing")
+        raise UsageError(f"no path to import; give one after the format: {format} PATH")
     if missing := [name for name in names if not Path(name).exists()]:
         hint = "" if given else f" (formats: {FORMATS})"
-        raise UsageError(f"{missing[0]}: there is no such file or folder{hint}")
+        raise UsageError(f"{missing[0]}: no such file or folder{hint}")
     paths = [Path(name) for name in names]
     return [(detect(path) if format == "auto" else format, path) for path in paths]
 
@@ -194,7 +196,7 @@ def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "Repo
 
 
 def _own_name(path: Path) -> str:
-    """A name that another folder's file of the same name does not have: it is part of every id."""
+    """A unique name of the file, because the name is part of every imported id."""
     from tutti.storage import content_hash
 
     whole = path.resolve()
@@ -237,9 +239,9 @@ def _show_report(report: "Report", as_json: bool) -> None:
         typer.echo(_printable(str(problem)), err=True)
     if (more := report.problems_total - LISTED) > 0:
         typer.echo(f"and {more} more", err=True)
-    words = [f"{report.taken} attempts taken, {report.there} there already"]
+    words = [f"{report.taken} attempts imported, {report.there} known already"]
     if report.records or report.records_there:
-        words.append(f"{report.records} records taken, {report.records_there} there already")
+        words.append(f"{report.records} records imported, {report.records_there} known already")
     words.append(f"{report.problems_total} problems")
     if report.sweeps:
         some = [_printable(name) for name in list(report.sweeps.values())[:3]]
@@ -249,7 +251,7 @@ def _show_report(report: "Report", as_json: bool) -> None:
 
 
 def _printable(text: str) -> str:
-    """One line, whatever a foreign file holds: no control characters, no half surrogate pairs."""
+    """One printable line: no control characters, no lone surrogates."""
     clean = "".join(c if c.isprintable() else " " for c in text)
     return clean.encode(errors="backslashreplace").decode()
 
@@ -263,7 +265,7 @@ def _export(
     where: str | None,
     force: bool,
 ) -> tuple[list[Path], int]:
-    """The files written, and how many attempts are in them."""
+    """The written files, and the number of attempts in them."""
     from tutti.storage import connect
     from tutti.storage.exchange import export as write
     from tutti.storage.exchange import stored_trials
@@ -312,7 +314,7 @@ def _newest_sweep(catalog: "Catalog") -> str:
     query = query.where(cat.attempt_states.c.state == "done")
     found = catalog.rows(query.order_by(cat.sweeps.c.created_at.desc()).limit(1))
     if not found:
-        raise UsageError("no attempts yet; `tutti demo` makes some, `tutti import` takes others'")
+        raise UsageError("no attempts yet; run `tutti demo` or `tutti import`")
     return str(found[0]["sweep_id"])
 
 
@@ -328,17 +330,17 @@ def _check_cells(catalog: "Catalog", cells: list[str]) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """What an earlier view showed: the store may have changed since."""
+    """Remove the files of an earlier view, because the store may have changed."""
     for file in folder.glob("*.eval"):
         file.unlink()
 
 
 def _serve(catalog: "Catalog", folder: Path, host: str, port: int, words: str) -> None:
-    """Run `inspect view` until a signal. Raises ServingError when it ends by itself."""
+    """Run `inspect view` until a signal. Raises ServingError if it ends by itself."""
     from tutti.tasks.serving import Child, answers
 
     command = [sys.executable, "-m", "inspect_ai", "view", "start", "--log-dir", str(folder)]
-    # Its own files would go to the user's home; nothing is written outside of ours.
+    # Otherwise it would write files to the user's home.
     own = {name: str(folder.parent / ".inspect") for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME")}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

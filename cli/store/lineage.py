@@ -1,7 +1,7 @@
-"""`tutti lineage ID`: what an artifact was made from and what was made from it.
+"""`tutti lineage ID`: the ancestors and descendants of an artifact.
 
-In: an artifact's id, the beginning of one, or an attempt's id. Out: a tree as text, or a picture's
-source (Mermaid, Graphviz), or the picture itself where Graphviz is installed.
+In: an artifact's id, a prefix of one, or an attempt's id. Out: a tree as text, Mermaid or Graphviz
+source, or a picture if Graphviz is installed.
 """
 
 import json
@@ -25,7 +25,7 @@ LIST_THEM = 'tutti sql "select artifact_id, kind from artifacts"'
 
 
 class Drawing(StrEnum):
-    """How `tutti lineage` draws."""
+    """The output formats of `tutti lineage`."""
 
     text = "text"
     mermaid = "mermaid"
@@ -39,22 +39,22 @@ def register(app: typer.Typer) -> None:
 
 def lineage(
     artifact: Annotated[
-        str, typer.Argument(help="an artifact's or attempt's id, or how one begins")
+        str, typer.Argument(help="an artifact's or attempt's id, or a prefix of one")
     ],
-    up: Annotated[bool, typer.Option("--up", help="only what it was made from")] = False,
-    down: Annotated[bool, typer.Option("--down", help="only what was made from it")] = False,
-    depth: Annotated[int | None, typer.Option(min=1, help="steps to go; all if left out")] = None,
+    up: Annotated[bool, typer.Option("--up", help="show ancestors only")] = False,
+    down: Annotated[bool, typer.Option("--down", help="show descendants only")] = False,
+    depth: Annotated[int | None, typer.Option(min=1, help="number of generations (all)")] = None,
     drawing: Annotated[
         Drawing | None,
-        typer.Option("--format", help="text unless --out ends in another's name"),
+        typer.Option("--format", help="output format (text, or by the suffix of --out)"),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="write it to this file: .mmd, .dot, or a picture (.svg, .png, .pdf)"),
+        typer.Option(help="output file: .mmd, .dot, or a picture (.svg, .png, .pdf)"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
-    """Show what an artifact was made from, and what was made from it."""
+    """Show the ancestors and descendants of an artifact."""
 
     def work() -> None:
         from tutti.storage import open_catalog, walk
@@ -69,9 +69,9 @@ def lineage(
 
 
 def resolve(catalog: "Catalog", given: str) -> str:
-    """The one artifact meant by an id, the beginning of one or of its hash, or an attempt's id.
+    """Find the artifact by its id, a prefix of its id or hash, or an attempt's id.
 
-    Raises UsageError with the candidates, or with how to list ids.
+    Raises UsageError, which lists the candidates or says how to list ids.
     """
     from tutti.cli.failures import UsageError
 
@@ -81,7 +81,9 @@ def resolve(catalog: "Catalog", given: str) -> str:
     if found and given:
         shown = "\n".join(f"  {each}" for each in found[:MAX_CANDIDATES])
         more = f"\n  and {len(found) - MAX_CANDIDATES} more" if len(found) > MAX_CANDIDATES else ""
-        raise UsageError(f"{given} begins {len(found)} ids; write more of it:\n{shown}{more}")
+        raise UsageError(
+            f"{given} is a prefix of {len(found)} ids; give a longer one:\n{shown}{more}"
+        )
     cell = _cell_of_attempt(catalog, given)
     if cell is None:
         raise UsageError(f"no artifact or attempt {given}; to list them: {LIST_THEM}")
@@ -89,7 +91,7 @@ def resolve(catalog: "Catalog", given: str) -> str:
 
 
 def _beginning_with(catalog: "Catalog", given: str) -> list[str]:
-    """Ids of artifacts, entered or only named as parents, that begin with `given`."""
+    """Ids that begin with `given`, of artifacts and of parents that are not stored."""
     import sqlalchemy as sa
 
     from tutti.storage import catalog as cat
@@ -105,7 +107,7 @@ def _beginning_with(catalog: "Catalog", given: str) -> list[str]:
 
 
 def _cell_of_attempt(catalog: "Catalog", given: str) -> str | None:
-    """The cell of an attempt; None if no part holds it."""
+    """The cell of an attempt; None for an unknown attempt."""
     from tutti.storage import connect
 
     connection = connect(catalog.home)
@@ -118,13 +120,13 @@ def _cell_of_attempt(catalog: "Catalog", given: str) -> str | None:
 
 
 def _form(drawing: str | None, as_json: bool, out: Path | None) -> str:
-    """The form asked for, else the one that the file's name ends in, else text."""
+    """The requested format, else the one of the file's suffix, else text."""
     from tutti.cli.failures import UsageError
 
     asked = "json" if as_json else drawing
     suffix = "" if out is None else out.suffix.lower()
     if suffix in PICTURES and asked not in (None, "dot"):
-        raise UsageError(f"{out}: a picture is drawn from dot; leave out the other format")
+        raise UsageError(f"{out}: pictures are drawn from dot; remove the other format")
     return asked or ("dot" if suffix in PICTURES else SOURCES.get(suffix, "text"))
 
 
@@ -151,7 +153,7 @@ def _put(text: str, out: Path | None) -> None:
 
 
 def _picture(source: str, path: Path, out: Path) -> None:
-    """Let Graphviz draw. Raises UsageError where it is not installed or fails."""
+    """Draw with Graphviz. Raises UsageError if it is not installed or fails."""
     from tutti.cli.failures import UsageError
 
     program = shutil.which("dot")

@@ -1,6 +1,6 @@
-"""The verbs that keep a store in order: compact, verify, expire.
+"""The verbs `compact`, `verify` and `expire`, which maintain the store.
 
-In: the store of TUTTI_HOME. Out: what was done, as a line or a table, or as JSON.
+In: the store of TUTTI_HOME. Out: the result as a line, a table or JSON.
 """
 
 import json
@@ -30,11 +30,11 @@ def register(app: typer.Typer) -> None:
 
 def compact(
     grace: Annotated[
-        float, typer.Option(help="hours that replaced files stay, for readers that opened them")
+        float, typer.Option(help="hours to keep replaced files for open readers")
     ] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Merge small parts of the store into larger, sorted ones; readers and writers go on."""
+    """Merge small parts into larger, sorted ones while readers and writers continue."""
 
     def work() -> None:
         from tutti.storage import open_catalog
@@ -49,16 +49,16 @@ def compact(
 
 def verify(
     repair: Annotated[
-        bool, typer.Option("--repair", help="move what is wrong to quarantine/; nothing is deleted")
+        bool, typer.Option("--repair", help="move damaged files to quarantine/; nothing is deleted")
     ] = False,
     min_age: Annotated[
-        float, typer.Option(help="minutes a file nobody entered must be old to be called so")
+        float, typer.Option(help="report files missing in the catalog after this many minutes")
     ] = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Check every part's checksum, the folder against the catalog, states against rows.
+    """Check all checksums, the files against the catalog, and states against rows.
 
-    Exit code 0 when all is well or was repaired, 1 when something is wrong.
+    Exit code 0 if everything is intact or was repaired, else 1.
     """
 
     def work() -> None:
@@ -76,15 +76,15 @@ def verify(
 
 def expire(
     sweep: Annotated[
-        list[str] | None, typer.Option(help="a sweep's id or name; may be repeated")
+        list[str] | None, typer.Option(help="a sweep's id or name; repeatable")
     ] = None,
     older_than: Annotated[
-        float | None, typer.Option(help="days since the sweep was last worked on")
+        float | None, typer.Option(help="minimum days since the sweep's last run")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would go")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be removed")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let whole sweeps go: their rows in every table. Cells and lineage stay, marked expired."""
+    """Remove the rows of whole sweeps. Cells and lineage are kept, marked as expired."""
 
     def work() -> None:
         from tutti.storage import open_catalog
@@ -105,7 +105,7 @@ def expire(
 
 @contextmanager
 def _progress(title: str) -> Iterator[OnProgress]:
-    """A bar on the terminal's standard error; nothing where that is no terminal."""
+    """A progress bar on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

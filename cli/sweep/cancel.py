@@ -1,4 +1,4 @@
-"""`tutti sweep cancel`: end a sweep that another process runs; what is finished is kept."""
+"""`tutti sweep cancel`: end a sweep that another process runs, and keep its finished samples."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LONGEST_S = 120.0
 POLL_S = 0.2
-SETTLED_S = 3.0  # without a running attempt; by then the run has seen that it gives out no more
+SETTLED_S = 3.0  # without a running attempt; by then the run has seen the pause
 
 
 def register(sweep_app: typer.Typer) -> None:
@@ -23,13 +23,11 @@ def register(sweep_app: typer.Typer) -> None:
 
 
 def cancel(
-    sweep: Annotated[
-        str, typer.Argument(help="a sweep's id or name; the last one if left out")
-    ] = "",
-    finish: Annotated[bool, typer.Option(help="let attempts that run be finished first")] = False,
+    sweep: Annotated[str, typer.Argument(help="a sweep's id or name (the newest)")] = "",
+    finish: Annotated[bool, typer.Option(help="let running attempts finish first")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
-    """End a running sweep: attempts in flight are lost, the same command makes them again."""
+    """End a running sweep. Attempts in flight are lost; `sweep run` repeats them."""
 
     def work() -> None:
         from tutti.cli.local import find_sweep
@@ -43,13 +41,13 @@ def cancel(
 
             typer.echo(json.dumps({"sweep_id": found, "pid": pid}))
         else:
-            typer.echo(f"{found}: process {pid} has ended it; `tutti sweep run` does the rest")
+            typer.echo(f"{found}: process {pid} has ended; `tutti sweep run` resumes")
 
     guarded(work)
 
 
 def _end(catalog: "Catalog", sweep_id: str, finish: bool) -> int:
-    """Interrupt the sweep's process and wait until it has let go. Raises UsageError, StoreBusy."""
+    """Interrupt the sweep's process and wait for its end. Raises UsageError, StoreBusy."""
     from tutti.cli.sweep.paused import paused_at, set_paused
     from tutti.storage import holder_of, now
 
@@ -66,13 +64,13 @@ def _end(catalog: "Catalog", sweep_id: str, finish: bool) -> int:
     try:
         _wait_for_running(catalog, sweep_id, holder)
         _interrupt(catalog, sweep_id, holder)
-    finally:  # after a Ctrl-C here it goes on, and the next run finds it as it was
+    finally:  # also after Ctrl-C here: the sweep continues, and later runs are not paused
         set_paused(catalog, sweep_id, before)
     return holder.pid
 
 
 def _wait_for_running(catalog: "Catalog", sweep_id: str, holder: "Holder") -> None:
-    """Wait until none of the sweep's attempts runs; it takes as long as they do."""
+    """Wait until no attempt of the sweep is running."""
     from tutti.cli.sweep.paused import running
     from tutti.storage import holder_of
 
@@ -84,7 +82,7 @@ def _wait_for_running(catalog: "Catalog", sweep_id: str, holder: "Holder") -> No
 
 
 def _interrupt(catalog: "Catalog", sweep_id: str, holder: "Holder") -> None:
-    """Send what Ctrl-C sends, and wait until the process has let go. Raises StoreBusy."""
+    """Send SIGINT and wait until the process releases the sweep. Raises StoreBusy."""
     from tutti.storage import StoreBusy, holder_of
 
     if holder_of(catalog, sweep_id) == holder:
@@ -93,7 +91,7 @@ def _interrupt(catalog: "Catalog", sweep_id: str, holder: "Holder") -> None:
     while holder_of(catalog, sweep_id) == holder:
         if time.monotonic() > until:
             raise StoreBusy(
-                f"{sweep_id}: process {holder.pid} was interrupted, and still runs after "
+                f"{sweep_id}: process {holder.pid} was interrupted and still runs after "
                 f"{LONGEST_S:.0f} s"
             )
         time.sleep(POLL_S)

@@ -1,4 +1,4 @@
-"""A night file under `tutti sweep run`: its stages are measured and judged as on the schedule."""
+"""Runs a night file for `tutti sweep run`: measures and judges its stages as on the schedule."""
 
 import asyncio
 import json
@@ -13,13 +13,13 @@ from tutti.cli.failures import UsageError
 def run_night(
     path: Path, models: Path, prefect: bool, as_json: bool, night: date | None = None
 ) -> bool:
-    """Measure what is missing of a night; whether its verdict is better or the same.
+    """Measure the missing part of a night. Returns whether its verdict is better or same.
 
-    `night` is its date, else the last one that was planned. Raises UsageError for a Prefect run,
-    SuiteError and RegistryError where a file is wrong.
+    `night` is its date; None is the last planned night. Raises UsageError for a Prefect run,
+    SuiteError and RegistryError for an invalid file.
     """
     if prefect:
-        raise UsageError("a night runs under Prefect as the deployment nightly: `make ui`")
+        raise UsageError("to run a night under Prefect, use the deployment nightly: `make ui`")
     from tutti.flows.nightly import nightly
 
     with redirect_stdout(sys.stderr) if as_json else nullcontext():

@@ -1,6 +1,6 @@
-"""`tutti sweep pause` and `tutti sweep resume`: a sweep gives out no more samples for a while.
+"""`tutti sweep pause` and `tutti sweep resume`: stop starting samples for a while.
 
-What says so is in the catalog, so it reaches whoever runs the sweep, on any host.
+The pause is stored in the catalog, so it reaches the process that runs the sweep on any host.
 """
 
 import json
@@ -10,7 +10,7 @@ import typer
 
 from tutti.cli.failures import UsageError, guarded
 
-Sweep = Annotated[str, typer.Argument(help="a sweep's id or name; the last one if left out")]
+Sweep = Annotated[str, typer.Argument(help="a sweep's id or name (the newest)")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 
 
@@ -21,7 +21,7 @@ def register(sweep_app: typer.Typer) -> None:
 
 
 def pause(sweep: Sweep = "", as_json: AsJson = False) -> None:
-    """Give out no more samples: what runs is finished, engine and gateway stay."""
+    """Stop starting samples. Running ones finish; the engine and the gateway keep running."""
 
     def work() -> None:
         from tutti.cli.local import find_sweep
@@ -35,14 +35,14 @@ def pause(sweep: Sweep = "", as_json: AsJson = False) -> None:
             if paused_at(catalog, found) is None:
                 set_paused(catalog, found, now())
             left = running(catalog, found)
-        words = f"paused, {left} attempts are being finished; `tutti sweep resume` goes on"
+        words = f"paused, {left} attempts still running; `tutti sweep resume` continues"
         _say({"sweep_id": found, "running": left}, words, as_json)
 
     guarded(work)
 
 
 def resume(sweep: Sweep = "", as_json: AsJson = False) -> None:
-    """Go on with a sweep that was paused."""
+    """Continue a paused sweep."""
 
     def work() -> None:
         from tutti.cli.local import find_sweep
@@ -55,11 +55,11 @@ def resume(sweep: Sweep = "", as_json: AsJson = False) -> None:
                 raise UsageError(f"{found} is not paused")
             set_paused(catalog, found, None)
             holder = holder_of(catalog, found)
-        words = "nobody runs it now; `tutti sweep run` does" if holder is None else "it goes on"
+        words = "no process runs it; start `tutti sweep run`" if holder is None else "resumed"
         _say({"sweep_id": found, "pid": None if holder is None else holder.pid}, words, as_json)
 
     guarded(work)
 
 
-def _say(told: dict[str, Any], words: str, as_json: bool) -> None:
-    typer.echo(json.dumps(told) if as_json else f"{told['sweep_id']}: {words}")
+def _say(fields: dict[str, Any], words: str, as_json: bool) -> None:
+    typer.echo(json.dumps(fields) if as_json else f"{fields['sweep_id']}: {words}")

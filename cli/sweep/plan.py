@@ -1,4 +1,4 @@
-"""`tutti sweep plan`: what a suite would reuse, score again or run, how long and how dear."""
+"""`tutti sweep plan`: what will be reused, re-scored or run, with time and cost estimates."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def plan(
     expert: suites.Experts = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
-    """Print what a sweep would reuse, score again or run, and an estimate; start nothing."""
+    """Show what a sweep will reuse, re-score or run, with estimates. Starts nothing."""
 
     def work() -> None:
         from tutti.tasks.sweeps.plan import outlook
@@ -84,10 +84,20 @@ def _show(found: "Outlook") -> None:
 
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in ("policy", "at", "repeat", "samples", "does", "because", "takes", "USD", "from"):
-        right = title in ("at", "repeat", "samples", "takes", "USD")
+    for title in (
+        "policy",
+        "at",
+        "repeat",
+        "samples",
+        "action",
+        "reason",
+        "time",
+        "USD",
+        "based on",
+    ):
+        right = title in ("at", "repeat", "samples", "time", "USD")
         table.add_column(
-            title, justify="right" if right else "left", no_wrap=title not in ("because", "from")
+            title, justify="right" if right else "left", no_wrap=title not in ("reason", "based on")
         )
     for each in found.cells:
         cell = each.cell
@@ -100,7 +110,7 @@ def _show(found: "Outlook") -> None:
     takes = _time(found.seconds) or "unknown time"
     usd = "" if found.cost_usd is None else f", {_money(found.cost_usd)} USD"
     console.print(
-        f"{len(running)} of {len(found.cells)} cells run, {samples} samples: {takes}{usd}"
+        f"{len(running)} of {len(found.cells)} cells to run, {samples} samples: {takes}{usd}"
     )
     if words := detectable_words(found.accuracy, found.detectable):
         console.print(words)

@@ -1,4 +1,4 @@
-"""The verb `report`: a sweep as tables here and a page with figures, or two sweeps side by side.
+"""`tutti report`: tables and an HTML page about one sweep, or a comparison of two.
 
 In: sweeps by id or name. Out: a folder with `index.html`, and on request the figures as files.
 """
@@ -25,21 +25,19 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    sweep: Annotated[
-        str, typer.Argument(help="a sweep's id or name; the last one if left out")
-    ] = "",
+    sweep: Annotated[str, typer.Argument(help="a sweep's id or name (the newest)")] = "",
     compare: Annotated[
-        tuple[str, str], typer.Option(metavar="A B", help="judge sweep B against sweep A instead")
+        tuple[str, str], typer.Option(metavar="A B", help="compare sweep B with sweep A instead")
     ] = ("", ""),
-    out: Annotated[Path | None, typer.Option(help="folder for the page and figures")] = None,
+    out: Annotated[Path | None, typer.Option(help="output folder (in the store)")] = None,
     figures: Annotated[
         bool, typer.Option("--figures", help="also write each figure as PNG and SVG")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="print JSON: paths and all rows of the report")
+        bool, typer.Option("--json", help="print paths and all rows as JSON")
     ] = False,
 ) -> None:
-    """Write the report of a sweep: tables and sentences here, a page with figures."""
+    """Report a sweep: tables and findings on the terminal, and an HTML page with figures."""
 
     def work() -> None:
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
@@ -90,7 +88,7 @@ def _as_json(written: "Report") -> dict[str, Any]:
 def _of(
     which: "CellSummary | LoadPoint", row: "Efficiency | Noise", left_out: str
 ) -> dict[str, Any]:
-    """A row with what it is about by its names, not by all of its figures."""
+    """A row with its cell's names in place of the cell's figures."""
     names = ("benchmark", "model", "policy", "concurrency")
     figures = {key: value for key, value in asdict(row).items() if key != left_out}
     return {name: getattr(which, name) for name in names} | figures

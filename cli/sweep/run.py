@@ -1,4 +1,4 @@
-"""`tutti sweep run`: measure a suite; find the highest concurrency it bears; measure a night."""
+"""`tutti sweep run`: measure the missing cells of a suite, or the stages of a night file."""
 
 import json
 from datetime import datetime
@@ -9,12 +9,24 @@ import typer
 
 from tutti.cli.failures import UsageError, guarded
 from tutti.cli.flow import run_flow
-from tutti.cli.judge.compare import INCONCLUSIVE
 from tutti.cli.sweep import suites
+from tutti.errors import INCONCLUSIVE
 from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec import Suite
+
+
+DEPRECATED = {
+    "--find": "`tutti sweep search`",
+    "--latency": "`sweep search --max-p95-s`",
+    "--accuracy": "`sweep search --min-accuracy`",
+    "--lowest": "`sweep search --lowest`",
+    "--highest": "`sweep search --highest`",
+    "--minutes": "--budget-minutes",
+    "--usd": "--budget-usd",
+}
+"""Old flags of `sweep run`, which still work, and what replaces each."""
 
 
 def register(sweep_app: typer.Typer) -> None:
@@ -34,59 +46,64 @@ def run(
     agent: suites.Agent = None,
     expert: suites.Experts = None,
     unsafe_sandbox: suites.UnsafeSandbox = None,
-    minutes: suites.Minutes = None,
-    usd: suites.Usd = None,
-    find: Annotated[
-        bool, typer.Option("--find", help="search the highest concurrency that keeps what follows")
-    ] = False,
-    latency: Annotated[
-        float | None, typer.Option(help="of --find: p95 of step latency at most, s (2)")
-    ] = None,
-    accuracy: Annotated[float | None, typer.Option(help="of --find: at least, 0 to 1")] = None,
-    lowest: Annotated[
-        int | None, typer.Option(help="of --find: first level (the suite's lowest)")
-    ] = None,
-    highest: Annotated[int | None, typer.Option(help="of --find: last level (64)")] = None,
+    budget_minutes: suites.BudgetMinutes = None,
+    budget_usd: suites.BudgetUsd = None,
     night: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="of a night file: its date (the last planned)"),
+        typer.Option(
+            formats=["%Y-%m-%d"], help="for a night file: the night's date (the last one due)"
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option(help="print the first prompt and end")] = False,
+    dry_run: Annotated[bool, typer.Option(help="print the first prompt and stop")] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    find: Annotated[bool, typer.Option("--find", hidden=True)] = False,
+    latency: Annotated[float | None, typer.Option(hidden=True)] = None,
+    accuracy: Annotated[float | None, typer.Option(hidden=True)] = None,
+    lowest: Annotated[int | None, typer.Option(hidden=True)] = None,
+    highest: Annotated[int | None, typer.Option(hidden=True)] = None,
+    minutes: Annotated[float | None, typer.Option(hidden=True)] = None,
+    usd: Annotated[float | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Measure what is missing of a suite's cells and report them.
+    """Measure the missing cells of a suite and report all of them.
 
-    Exit code 3 where a cell is not measured whole, a search is not decided, a night is not good.
+    Exit code 3 if a cell is incomplete, or a night's verdict is worse or inconclusive.
     """
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
-    budget = {n: v for n, v in (("minutes", minutes), ("usd", usd)) if v is not None}
     sought = {"step_latency_p95": latency, "accuracy": accuracy}
     sought |= {"lowest": lowest, "highest": highest}
+    budget = _first(budget_minutes, minutes), _first(budget_usd, usd)
     how = _How(models, prefect, as_json, dry_run)
+    _warn_of_deprecated((find or None, latency, accuracy, lowest, highest, minutes, usd))
 
     def work() -> bool:
         path = suites.path_of(suite)
         if _is_night(path):
-            given = [*chosen.values(), *sought.values(), ids, expert, dry_run, find, budget]
+            given = [*chosen.values(), *sought.values(), *budget, ids, expert, dry_run, find]
             return _night(path, given, night, how)
         if night is not None:
             raise UsageError(f"--night: {path} is a suite; only a night file has nights")
         if not find and any(value is not None for value in sought.values()):
-            raise UsageError("--latency, --accuracy, --lowest and --highest are of --find")
+            raise UsageError("limits belong to `tutti sweep search`, not to `sweep run`")
         with suites.about(path):
-            wanted = suites.suite_of(suite, ids, expert, **chosen)
-            return _suite(_within(wanted, budget), sought if find else None, how)
+            wanted = suites.within_budget(suites.suite_of(suite, ids, expert, **chosen), *budget)
+            return _suite(wanted, sought if find else None, how)
 
     if not guarded(work):
         raise typer.Exit(INCONCLUSIVE)
 
 
-def _within(suite: "Suite", budget: dict[str, float]) -> "Suite":
-    from tutti.tasks.sweeps.spec import with_fields
+def _first(new: float | None, old: float | None) -> float | None:
+    return old if new is None else new
 
-    return with_fields(suite, {"budget": suite.budget.model_dump() | budget} if budget else {})
+
+def _warn_of_deprecated(values: tuple[float | None, ...]) -> None:
+    """Name the replacement of each old flag that was given. `values` are in DEPRECATED's order."""
+    given = [flag for flag, value in zip(DEPRECATED, values, strict=True) if value is not None]
+    if given:
+        renamed = "; ".join(f"{flag} is now {DEPRECATED[flag]}" for flag in given)
+        typer.echo(f"tutti: deprecated: {renamed}", err=True)
 
 
 class _How(NamedTuple):
@@ -97,9 +114,11 @@ class _How(NamedTuple):
 
 
 def _night(path: Path, given: list[Any], night: datetime | None, how: _How) -> bool:
-    """A night's suites are in its file: flags that change one would change none."""
+    """Run a night file. It takes no flags that change a suite: its stages name their own."""
     if any(given):
-        raise UsageError(f"{path} is a night file: its stages say what is measured")
+        raise UsageError(
+            f"{path} is a night file, which takes no flags that change a suite; edit its stages"
+        )
     from tutti.cli.sweep.night import run_night
 
     return run_night(path, how.models, how.prefect, how.as_json, night and night.date())
@@ -114,9 +133,9 @@ def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: _How) -> bool:
             typer.echo(shown(part))
         return True
     if sought is not None:
-        from tutti.cli.sweep.find import run_find
+        from tutti.cli.sweep.search import run_search
 
-        return run_find(wanted, sought, how.models, how.prefect, how.as_json) == 0
+        return run_search(wanted, sought, how.models, how.prefect, how.as_json) == 0
     return _measured(wanted, how.models, how.prefect, how.as_json)
 
 
@@ -127,7 +146,7 @@ def _is_night(path: Path) -> bool:
 
 
 def _measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> bool:
-    """Run the sweep; whether all of it is measured."""
+    """Run the sweep; return whether all its cells are complete."""
     import sqlalchemy as sa
 
     from tutti.flows.sweep import eval_sweep
@@ -141,7 +160,7 @@ def _measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> boo
     unfinished = sa.select(cells.cell_id).where(
         cells.sweep_id == sweep_id,
         cells.status.in_(("planned", "running", "incomplete")),
-        cells.policy.in_(suite.policies),  # what an earlier plan of the sweep had is not asked for
+        cells.policy.in_(suite.policies),  # without cells of an earlier plan
         cells.concurrency.in_(suite.concurrency),
         cells.repeat < suite.repeats,
         cells.repeat >= (A_A if suite.a_a else 0),
@@ -152,5 +171,5 @@ def _measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> boo
     if as_json:
         typer.echo(json.dumps({"sweep_id": sweep_id, "unfinished_cells": left}))
     elif left:
-        typer.echo(f"{left} cells are not measured whole; the same command goes on", err=True)
+        typer.echo(f"{left} cells are incomplete; run the same command again to resume", err=True)
     return not left

@@ -1,4 +1,4 @@
-"""What the verbs of sweeps share: which suite is meant, and the fields that flags change."""
+"""What the `sweep` verbs share: finding the suite file, and the flags that change its fields."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,37 +15,42 @@ if TYPE_CHECKING:
 
 SuiteName = Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")]
 Source = Annotated[Path | None, typer.Option(help="the benchmark's data: a file or folder")]
-Limit = Annotated[int | None, typer.Option(min=1, help="the first so many items")]
-Ids = Annotated[str, typer.Option(help="these items, with commas")]
+Limit = Annotated[int | None, typer.Option(min=1, help="only the first N items")]
+Ids = Annotated[str, typer.Option(help="only these items, separated by commas")]
 Where = Annotated[
-    str | None, typer.Option(help="SQL over the items' attributes: subject = 'physics'")
+    str | None, typer.Option(help="SQL filter on the items' attributes: subject = 'physics'")
 ]
-Judge = Annotated[str | None, typer.Option(help="a model that scores answers")]
-User = Annotated[str | None, typer.Option(help="a model that plays the user")]
-Agent = Annotated[str | None, typer.Option(help="an orchestrator, by name or file")]
-Minutes = Annotated[
+Judge = Annotated[str | None, typer.Option(help="the model that judges answers")]
+User = Annotated[str | None, typer.Option(help="the model that simulates the user")]
+Agent = Annotated[str | None, typer.Option(help="an orchestrator agent: its name or file")]
+BudgetMinutes = Annotated[
     float | None,
     typer.Option(help="stop starting samples after N minutes; run again to resume"),
 ]
-Usd = Annotated[
+BudgetUsd = Annotated[
     float | None,
-    typer.Option(help="stop starting samples once attempts cost so much; run again to resume"),
+    typer.Option(help="stop starting samples after N USD are spent; run again to resume"),
 ]
 UnsafeSandbox = Annotated[
     bool | None,
     typer.Option(
         "--unsafe-sandbox",
-        help="run programs that models write without walls where this machine has none",
+        help="run model-written programs unsandboxed if this machine has no sandbox",
     ),
 ]
 Experts = Annotated[
     list[str] | None,
-    typer.Option("--expert", help="NAME=MODEL: another model for one of the agent's; repeatable"),
+    typer.Option(
+        "--expert", help="NAME=MODEL: replace a model that the agent file names; repeatable"
+    ),
 ]
 
 
 def suite_of(name: str, ids: str = "", experts: list[str] | None = None, **fields: Any) -> "Suite":
-    """The suite `name` with the fields that are not None. Raises SuiteError, UsageError."""
+    """Read the suite `name` and set the `fields` that are not None.
+
+    Raises SuiteError, UsageError.
+    """
     from tutti.tasks.sweeps.spec import read_suite, with_fields
 
     fields["experts"] = None if experts is None else dict(map(_named, experts))
@@ -53,9 +58,17 @@ def suite_of(name: str, ids: str = "", experts: list[str] | None = None, **field
     return with_fields(read_suite(path_of(name)), fields)
 
 
+def within_budget(suite: "Suite", minutes: float | None, usd: float | None) -> "Suite":
+    """The suite with the given parts of its budget replaced."""
+    from tutti.tasks.sweeps.spec import with_fields
+
+    budget = {n: v for n, v in (("minutes", minutes), ("usd", usd)) if v is not None}
+    return with_fields(suite, {"budget": suite.budget.model_dump() | budget} if budget else {})
+
+
 @contextlib.contextmanager
 def about(path: Path) -> Iterator[None]:
-    """A fault that is seen only with data and models at hand is told with the suite's file."""
+    """Add the suite's path to an error that only its data or models reveal."""
     from pydantic import ValidationError
 
     from tutti.tasks.benchmarks import BenchmarkError
@@ -77,6 +90,6 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def path_of(name: str) -> Path:
-    """A suite's file: the one named, else of our own."""
+    """The suite file: a path as given, or a name in deployments/suites."""
     path = Path(name)
     return path if path.suffix in (".yaml", ".yml") else SUITES / f"{name}.yaml"

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from tutti.errors import TuttiError
 from tutti.storage import ErrorType, http_error
 from tutti.tasks.agents.calls import Dialect
 from tutti.tasks.agents.client import COMPLETIONS, Client
@@ -34,7 +35,7 @@ RELEASE = b"/programs/release"
 ELSEWHERE = b"999999-999999"  # a prompt that is no part of the attempt's own conversation
 
 
-class ModelCallFailed(RuntimeError):
+class ModelCallFailed(TuttiError, RuntimeError):
     """The call got no usable answer for a reason that is not the model's: server, network, disk."""
 
     def __init__(
@@ -56,7 +57,7 @@ def _kind_of(status: int) -> str:
     return ErrorType.INVALID_REPLY if status == 200 else http_error(status)
 
 
-class ContextExceeded(RuntimeError):
+class ContextExceeded(TuttiError, RuntimeError):
     """The prompt no longer fits the model's context window."""
 
 

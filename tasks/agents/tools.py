@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from tutti.errors import TuttiError
 from tutti.storage import now
 
 MALFORMED = "malformed_call"
 
 
-class ToolUnavailable(RuntimeError):
+class ToolUnavailable(TuttiError, RuntimeError):
     """A tool's service does not answer: nobody's wrong answer, the attempt is void."""
 
 

@@ -10,9 +10,13 @@ BenchmarkError
 
 from pathlib import Path
 
+from tutti.errors import BAD_USAGE, FAILED, TuttiError
 
-class BenchmarkError(ValueError):
+
+class BenchmarkError(TuttiError, ValueError):
     """Something about a benchmark is wrong; the message says what, and where."""
+
+    exit_code = BAD_USAGE
 
 
 class UnknownBenchmark(BenchmarkError):
@@ -22,9 +26,13 @@ class UnknownBenchmark(BenchmarkError):
 class SourceMissing(BenchmarkError):
     """The data are not where they were looked for."""
 
+    exit_code = FAILED
+
 
 class BadRow(BenchmarkError):
     """A row that is not an item."""
+
+    exit_code = FAILED
 
     def __init__(self, file: Path, line: int | None, field: str, reason: str) -> None:
         where = f"{file}:{line}" if line is not None else str(file)

@@ -9,8 +9,10 @@ RetrievalError
 └── WebSearchFailed    the web search refused, answered nonsense, or did not answer in its time
 """
 
+from tutti.errors import TuttiError
 
-class RetrievalError(RuntimeError):
+
+class RetrievalError(TuttiError, RuntimeError):
     """Retrieval could not do what was asked; the message says what to do."""
 
 

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from tutti.errors import TuttiError
+
 Status = Literal["ok", "error", "timeout", "killed"]
 
 _CUT = "\n[... output cut here ...]\n"
 
 
-class SandboxUnavailable(RuntimeError):
+class SandboxUnavailable(TuttiError, RuntimeError):
     """This machine cannot hold the asked level, or a launcher failed: never the program's fault."""
 
 

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from tutti.errors import TuttiError
+
 Needs = Literal["pure", "sandbox", "judge"]
 
 
-class ScorerFailed(RuntimeError):
+class ScorerFailed(TuttiError, RuntimeError):
     """The scorer itself failed: a time-out, a judge without a verdict, a target that makes no
     sense."""
 

@@ -9,17 +9,23 @@ ServingError
 └── GatewayFailed      the gateway did not start, died, or refused an order
 """
 
+from tutti.errors import BAD_USAGE, TuttiError
 
-class ServingError(RuntimeError):
+
+class ServingError(TuttiError, RuntimeError):
     """Serving could not do what was asked; the message says what to do."""
 
 
 class RegistryError(ServingError):
     """models.yaml is wrong or names no such model."""
 
+    exit_code = BAD_USAGE
+
 
 class PriceError(ServingError):
     """The price book is wrong, or has no price of a model."""
+
+    exit_code = BAD_USAGE
 
 
 class PortTaken(ServingError):

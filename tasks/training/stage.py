@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from tutti.errors import TuttiError
 from tutti.storage import Catalog, artifact_id, commit
 from tutti.storage import catalog as cat
 from tutti.tasks.project import PROJECT
@@ -23,7 +24,7 @@ POLL_S = 0.5
 Report = Callable[[dict[str, Any]], None]
 
 
-class TrainingFailed(RuntimeError):
+class TrainingFailed(TuttiError, RuntimeError):
     """The training job ended with an error; the message holds the end of its log."""
 
 

@@ -1,4 +1,4 @@
-"""The verbs: their help, their exit codes, and one message for what a user can mend."""
+"""The verbs: their help, their exit codes, and one message for what a user can fix."""
 
 import json
 import resource

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from tutti.errors import BAD_USAGE, TuttiError
 from tutti.storage import artifact_id
 from tutti.tasks.config import Document, read_document
 from tutti.tasks.project import DEPLOYMENTS
@@ -30,8 +31,10 @@ MOST_PARENTS = 8  # files that extend one another; more is a circle
 CALL_EXPERT = "call_expert"
 
 
-class AgentFileError(ValueError):
+class AgentFileError(TuttiError, ValueError):
     """An agent file is wrong; the message names file, field and value."""
+
+    exit_code = BAD_USAGE
 
 
 class _Strict(BaseModel):

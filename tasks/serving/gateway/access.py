@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from tutti.errors import BAD_USAGE, TuttiError
 from tutti.tasks.serving.scheduling import Program
 
 TOKENS_VARIABLE = "TUTTI_GATEWAY_TOKENS"
@@ -29,8 +30,10 @@ HOSTS_KEPT, HOST_KEPT_BYTES = 256, 64
 TOKEN_BYTES = 32
 
 
-class AccessError(ValueError):
+class AccessError(TuttiError, ValueError):
     """The tokens make no sense, or the gateway would stand open to a network."""
+
+    exit_code = BAD_USAGE
 
 
 class Denied(Exception):

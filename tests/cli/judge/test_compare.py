@@ -52,7 +52,12 @@ def test_compare_cells_and_policies() -> None:
     assert told == (12, 1.0, "sign test", "better") or told[2] == "exact McNemar"
     shown = tutti("compare", "cap", "adaptive")
     assert shown.exit_code == 3
-    for words in ("adaptive against cap", "policy cap -> adaptive", "inconclusive", "find a diff"):
+    for words in (
+        "adaptive against cap",
+        "policy cap -> adaptive",
+        "inconclusive",
+        "minimum detectable",
+    ):
         assert words in shown.stdout
     assert tutti("compare", "cap", "adaptive", "--margin", "0.9").exit_code == 0
 

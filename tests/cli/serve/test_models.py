@@ -114,7 +114,7 @@ def test_each_endpoint_is_asked_as_the_gateway_would(tmp_path: Path, provider: s
     assert done.exit_code == 1
     verdicts = found(done)
     assert verdicts["a"] == (True, "serves a")
-    assert verdicts["b"] == (False, "refuses the key (HTTP 401)")
+    assert verdicts["b"] == (False, "rejects the key (HTTP 401)")
     assert verdicts["c"] == (True, "answers; c is not in its list (a, b)")
     assert verdicts["d"] == (False, "answers; d is not in its list (a, b)")
     assert verdicts["e"][0] is False and "does not answer" in verdicts["e"][1]
@@ -132,8 +132,8 @@ def test_each_endpoint_is_asked_as_the_gateway_would(tmp_path: Path, provider: s
     [
         (404, b"", (True, "answers; it lists no models")),
         (500, b"", (False, "answers with HTTP 500")),
-        (200, b"<html>", (False, "its list of models makes no sense")),
-        (200, b'{"data": [3]}', (False, "its list of models makes no sense")),
+        (200, b"<html>", (False, "its list of models is invalid")),
+        (200, b'{"data": [3]}', (False, "its list of models is invalid")),
     ],
 )
 def test_odd_answers(

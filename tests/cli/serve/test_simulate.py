@@ -66,11 +66,11 @@ def test_a_plan_is_run(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["cell:none"], "no cell 'cell:none'"),
-        ([], "give a CELL or --plan FILE"),
-        (["cell:1", "--plan", "p.yaml"], "give a CELL or --plan FILE"),
+        ([], "give either CELL or --plan FILE"),
+        (["cell:1", "--plan", "p.yaml"], "give either CELL or --plan FILE"),
         (["cell:1", "--policy", "cap:none"], "policy 'cap:none'"),
         (["--plan", "no.yaml"], "no.yaml: no such file"),
-        (["--plan", "no.yaml", "--calibration", "c.json"], "a plan names its calibration itself"),
+        (["--plan", "no.yaml", "--calibration", "c.json"], "a plan names its calibration by"),
         (["cell:1", "--kv-tokens", "64"], "do not fit engine"),
     ],
 )

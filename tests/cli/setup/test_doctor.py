@@ -83,7 +83,7 @@ def test_python_too_old_is_missing_and_a_newer_one_a_warning(
             patch.setattr(sys, "version_info", version)
             found = doctor.look_python(_place(tmp_path))
         assert found.status == status
-        assert bool(found.mend) == (status != "ok")
+        assert bool(found.fix) == (status != "ok")
 
 
 def test_packages_that_import_are_told_from_those_that_do_not(
@@ -91,17 +91,17 @@ def test_packages_that_import_are_told_from_those_that_do_not(
 ) -> None:
     monkeypatch.setattr(doctor, "PACKAGES", ("json", "no_such_package"))
     found = doctor.look_packages(_place(tmp_path))
-    assert found.status == "missing" and found.mend == "make setup"
+    assert found.status == "missing" and found.fix == "make setup"
     assert "no_such_package does not import (ModuleNotFoundError" in found.found
     assert "json 2" in found.found
     monkeypatch.setattr(doctor, "PACKAGES", ("json",))
     assert doctor.look_packages(_place(tmp_path)).status == "ok"
 
 
-def test_absent_models_environment_is_missing_with_its_mend(tmp_path: Path) -> None:
+def test_absent_models_environment_is_missing_with_its_fix(tmp_path: Path) -> None:
     found = doctor.look_models(_place(tmp_path, tmp_path / "absent" / "python"))
     assert found.status == "missing"
-    assert "make setup" in found.mend and "TUTTI_MODELS_PYTHON" in found.mend
+    assert "make setup" in found.fix and "TUTTI_MODELS_PYTHON" in found.fix
 
 
 def test_models_environment_that_does_not_import_vllm_says_why(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_models_environment_that_works_shows_versions_and_cuda(
 def test_quick_does_not_import_vllm(tmp_path: Path) -> None:
     python = _script(tmp_path / "python", f"touch {tmp_path / 'was_run'}")
     found = doctor.look_models(_place(tmp_path, python, quick=True))
-    assert found.status == "ok" and "not tried" in found.found
+    assert found.status == "ok" and "not tested" in found.found
     assert not (tmp_path / "was_run").exists()
 
 
@@ -160,10 +160,10 @@ def test_home_is_looked_at_but_not_made(tmp_path: Path) -> None:
     assert not place.home.exists() and not list(tmp_path.iterdir())
 
 
-def test_home_under_a_file_is_missing_with_its_mend(tmp_path: Path) -> None:
+def test_home_under_a_file_is_missing_with_its_fix(tmp_path: Path) -> None:
     (tmp_path / ".tutti").write_text("not a folder")
     found = doctor.look_home(_place(tmp_path))
-    assert found.status == "missing" and found.mend == "TUTTI_HOME=/other/disk"
+    assert found.status == "missing" and found.fix == "TUTTI_HOME=/other/disk"
 
 
 def test_home_on_a_read_only_disk_is_missing(
@@ -194,7 +194,7 @@ def test_small_machine_is_warned_of_and_a_full_disk_is_missing(
     place = _place(tmp_path)
     assert doctor.look_cores(place).status == doctor.look_memory(place).status == "warning"
     assert doctor.look_disk(place).status == "missing"
-    assert doctor.look_disk(place).mend == "TUTTI_HOME=/other/disk"
+    assert doctor.look_disk(place).fix == "TUTTI_HOME=/other/disk"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_prefect_is_told_from_another_server(
         found = doctor.look_port(_place(tmp_path))
     assert found.status == expected
     assert ("healthy Prefect server is at" in found.found) == (expected == "ok")
-    assert bool(found.mend) == (expected != "ok")
+    assert bool(found.fix) == (expected != "ok")
 
 
 def test_free_port_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def test_sandbox_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(sandbox, "strongest_level", lambda level=level: level, raising=False)
         found = doctor.look_sandbox(_place(tmp_path))
         assert found.status == status and level in found.found
-    assert found.mend == "apt-get install bubblewrap"
+    assert found.fix == "apt-get install bubblewrap"
 
 
 def test_sandbox_that_does_not_import_is_missing(
@@ -240,7 +240,7 @@ def test_sandbox_that_does_not_import_is_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, "tutti.tasks.sandbox", None)
     found = doctor.look_sandbox(_place(tmp_path))
-    assert found.status == "missing" and found.mend
+    assert found.status == "missing" and found.fix
 
 
 def test_checkpoint_must_be_whole_and_have_a_card(tmp_path: Path) -> None:
@@ -254,18 +254,18 @@ def test_checkpoint_must_be_whole_and_have_a_card(tmp_path: Path) -> None:
     assert "where its header says" in doctor.look_checkpoint(place).found
     weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 8\n")
     pointer = doctor.look_checkpoint(place)
-    assert pointer.status == "missing" and pointer.mend == "git checkout -- assets/pocket"
+    assert pointer.status == "missing" and pointer.fix == "git checkout -- assets/pocket"
 
 
 def test_registry_must_parse_and_name_a_model(tmp_path: Path) -> None:
     place, path = _place(tmp_path), tmp_path / "deployments" / "models.yaml"
     absent = doctor.look_registry(place)
-    assert absent.status == "missing" and absent.mend
+    assert absent.status == "missing" and absent.fix
     path.parent.mkdir()
     for text in ("", "models: {}", "- a list", "models: [", f"models: {{a: {SECRET}\n: ]"):
         path.write_text(text)
         found = doctor.look_registry(place)
-        assert found.status == "missing" and found.mend == f"edit {path}", text
+        assert found.status == "missing" and found.fix == f"edit {path}", text
         assert SECRET not in found.found
     path.write_text("models:\n  pocket: {provider: vllm}\n")
     assert doctor.look_registry(place) == Finding("ok", "1 named: pocket")
@@ -343,6 +343,7 @@ def test_report_for_people_and_for_programs() -> None:
         "name": "disk",
         "status": "missing",
         "found": "0.1 GB free [/dev/sda]",
+        "fix": "TUTTI_HOME=/other/disk",
         "mend": "TUTTI_HOME=/other/disk",
         "required": True,
     }

@@ -188,7 +188,7 @@ def test_parameters_are_values_and_never_sql(home: Path) -> None:
         (["select 1; select 2", "--format", "parquet"], "the rows of one statement"),
     ],
 )
-def test_what_a_user_can_mend_is_one_message(arguments: list[str], words: str, home: Path) -> None:
+def test_what_a_user_can_fix_is_one_message(arguments: list[str], words: str, home: Path) -> None:
     done = run(home, *arguments)
     assert done.exit_code == 2 and not done.stdout
     assert words in done.stderr and "Traceback" not in done.stderr

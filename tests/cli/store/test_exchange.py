@@ -45,7 +45,7 @@ def test_help_and_json(verb: str, home: Path) -> None:
 def test_import_finds_the_format_and_adds_nothing_twice(logs: Path, home: Path) -> None:
     first = run("import", logs, home=home)
     assert first.exit_code == 0, first.output
-    assert first.stdout == "3 attempts taken, 0 there already; 0 problems; in job-7\n"
+    assert first.stdout == "3 attempts imported, 0 known already; 0 problems; in job-7\n"
     second = run("import", "atif", logs, "--json", home=home)
     found = json.loads(second.stdout)
     assert second.exit_code == 0
@@ -60,7 +60,7 @@ def test_problems_are_listed_and_strict_is_an_exit_code(logs: Path, home: Path) 
     done = run("import", "auto", logs, home=home)
     assert done.exit_code == 0
     assert f"{bad}: schema_version: 'ATIF-v9' is not ATIF-v1.x" in done.stderr
-    assert "3 attempts taken" in done.stdout
+    assert "3 attempts imported" in done.stdout
     assert run("import", logs, "--strict", home=home).exit_code == 1
     named = json.loads(run("import", logs, "--json", home=home).stdout)["problems"]
     assert (str(bad), "schema_version") in [(p["file"], p["field"]) for p in named]
@@ -80,16 +80,16 @@ def test_files_of_one_name_in_two_folders_are_two_runs(tmp_path: Path, home: Pat
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "trajectory.json").write_text(json.dumps(TRAJECTORY))
     paths = [tmp_path / folder / "trajectory.json" for folder in ("one", "two")]
-    assert "2 attempts taken" in run("import", *paths, home=home).stdout
+    assert "2 attempts imported" in run("import", *paths, home=home).stdout
     named = run("import", *paths, "--name", "same", home=home)
-    assert "1 attempts taken, 1 there already" in named.stdout
+    assert "1 attempts imported, 1 known already" in named.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["import", "nowhere"], 2, "nowhere: there is no such file or folder"),
-        (["import", "inspect"], 2, "a path is missing"),
+        (["import", "nowhere"], 2, "nowhere: no such file or folder"),
+        (["import", "inspect"], 2, "no path to import"),
         (["import"], 2, "Missing argument"),
         (["import", "cli"], 1, "not a format known here; say which it is: inspect, atif"),
         (["export", "csv", "--out", "x"], 2, "no export format 'csv'; known: inspect, atif"),
@@ -97,7 +97,7 @@ def test_files_of_one_name_in_two_folders_are_two_runs(tmp_path: Path, home: Pat
         (["export", "atif", "--out", "x", "--cell", "c"], 2, "no cell 'c'"),
         (["export", "atif", "--out", "x", "--where", "colour = 1"], 2, '"colour" not found'),
         (["export", "atif", "--out", "x", "--where", "1 = ="], 2, "syntax error"),
-        (["view"], 2, "no attempts yet; `tutti demo` makes some"),
+        (["view"], 2, "no attempts yet; run `tutti demo`"),
         (["export", "atif", "--out", "x"], 1, "no stored attempt is chosen"),
     ],
 )
@@ -123,7 +123,7 @@ def test_export_chooses_and_does_not_overwrite(logs: Path, home: Path, tmp_path:
     forced = json.loads(run("export", "atif", "--out", out, "--force", "--json", home=home).stdout)
     assert forced["attempts"] == 3 and len(list(out.iterdir())) == 3
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-    assert "0 attempts taken, 3 there already" in run("import", out, home=home).stdout
+    assert "0 attempts imported, 3 known already" in run("import", out, home=home).stdout
 
 
 def test_thunderagents_summaries_of_a_sweep(logs: Path, home: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_an_attempt_stands_for_its_cell(home: Path) -> None:
 def test_several_are_listed_and_none_says_how_to_list_them(home: Path) -> None:
     several = run(home, "cell:bb")
     assert several.exit_code == 2
-    assert "cell:bb begins 2 ids" in several.stderr and "  cell:bb22" in several.stderr
+    assert "cell:bb is a prefix of 2 ids" in several.stderr and "  cell:bb22" in several.stderr
     for nothing in ("nope", "", "attempt:7", "100%"):
         none = run(home, nothing)
         assert none.exit_code == 2 and "select artifact_id, kind from artifacts" in none.stderr

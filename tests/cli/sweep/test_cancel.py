@@ -39,7 +39,7 @@ def test_a_running_sweep_is_ended(home: Path) -> None:
         assert child.stdout.readline() == b"held\n"
         done = CliRunner().invoke(app, ["sweep", "cancel", "mine"])
         assert done.exit_code == 0, done.output
-        assert f"process {child.pid} has ended it" in done.output
+        assert f"process {child.pid} has ended;" in done.output
         assert child.wait(10) != 0
 
 

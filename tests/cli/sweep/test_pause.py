@@ -51,14 +51,14 @@ def typed(*words: str) -> tuple[int, str]:
 def test_pause_and_resume(catalog: storage.Catalog) -> None:
     """A second pause keeps the first one's time."""
     with storage.held(catalog, "sweep:1"):
-        told = "sweep:1: paused, 1 attempts are being finished; `tutti sweep resume` goes on\n"
+        told = "sweep:1: paused, 1 attempts still running; `tutti sweep resume` continues\n"
         assert typed("pause", "mine") == (0, told)
         since = paused_at(catalog, "sweep:1")
         assert since is not None
         code, output = typed("pause", "--json")
         assert (code, json.loads(output)) == (0, {"sweep_id": "sweep:1", "running": 1})
         assert paused_at(catalog, "sweep:1") == since
-        assert typed("resume", "mine") == (0, "sweep:1: it goes on\n")
+        assert typed("resume", "mine") == (0, "sweep:1: resumed\n")
         assert paused_at(catalog, "sweep:1") is None
 
 
@@ -67,7 +67,7 @@ def test_what_makes_no_sense_is_refused(catalog: storage.Catalog) -> None:
     assert typed("pause", "mine") == (2, "tutti: sweep:1 is not running\n")
     assert typed("resume", "mine") == (2, "tutti: sweep:1 is not paused\n")
     set_paused(catalog, "sweep:1", cat.now())
-    assert typed("resume", "mine")[1].startswith("sweep:1: nobody runs it now")
+    assert typed("resume", "mine")[1].startswith("sweep:1: no process runs it")
 
 
 def test_cancel_may_wait_for_what_runs(

@@ -1,0 +1,127 @@
+"""One error tree: every error of ours, its exit code, and what the command line makes of it."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+import typer
+from pydantic import BaseModel, ValidationError
+
+from tutti.cli.failures import exit_code_of, guarded
+from tutti.errors import TuttiError, UsageError
+from tutti.storage import StoreError
+from tutti.storage.errors import CatalogMissing, StoreBusy
+from tutti.tasks.agents import ToolUnavailable
+from tutti.tasks.agents.model import ContextExceeded, ModelCallFailed
+from tutti.tasks.agents.orchestrator import AgentFileError
+from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
+from tutti.tasks.benchmarks.errors import UnknownBenchmark
+from tutti.tasks.retrieval.errors import RetrievalError
+from tutti.tasks.sandbox import SandboxUnavailable
+from tutti.tasks.scoring.score import ScorerFailed
+from tutti.tasks.serving import PriceError, RegistryError, ServingError
+from tutti.tasks.serving.gateway.access import AccessError
+from tutti.tasks.serving.simulation import SimulationError
+from tutti.tasks.sweeps import SuiteError
+from tutti.tasks.sweeps.errors import GateError
+from tutti.tasks.training import TrainingFailed
+
+ROOT = Path(__file__).resolve().parents[1]
+INVALID_INPUT = (
+    *(UsageError, RegistryError, PriceError, AccessError, SimulationError, SuiteError, GateError),
+    *(BenchmarkError, UnknownBenchmark, AgentFileError),
+)
+FAILURES = (
+    *(TuttiError, StoreError, StoreBusy, CatalogMissing, ServingError, SourceMissing),
+    *(ModelCallFailed, ContextExceeded, ToolUnavailable, SandboxUnavailable, ScorerFailed),
+    *(RetrievalError, TrainingFailed),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [*((kind, 2) for kind in INVALID_INPUT), *((kind, 1) for kind in FAILURES)]
+)
+def test_each_root_carries_its_exit_code(
+    kind: type[TuttiError], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on stderr, and the code of the error's own class."""
+
+    def fail() -> None:
+        raise kind("what happened")
+
+    with pytest.raises(typer.Exit) as left:
+        guarded(fail)
+    assert left.value.exit_code == code == kind.exit_code
+    assert capsys.readouterr().err == "tutti: what happened\n"
+
+
+def test_a_bad_row_is_a_failure_although_a_benchmark_error_is_bad_usage() -> None:
+    assert exit_code_of(BadRow(Path("test.jsonl"), 3, "answer", "missing")) == 1
+
+
+def test_errors_of_libraries_and_bugs() -> None:
+    """Invalid SQL and invalid fields are bad usage; a bug keeps its traceback."""
+
+    class Fields(BaseModel):
+        limit: int
+
+    with pytest.raises(ValidationError) as invalid:
+        Fields.model_validate({"limit": "many"})
+    assert exit_code_of(invalid.value) == 2
+    assert exit_code_of(duckdb.ParserException("select")) == 2
+    assert exit_code_of(duckdb.IOException("no such file")) == 1
+    assert exit_code_of(ValueError("a bug")) is None
+
+    def look_up() -> str:
+        return {"known": "value"}["unknown"]
+
+    with pytest.raises(KeyError):
+        guarded(look_up)
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    """Each line's exit code is its class's; each class below the root with a code is drawn."""
+    import tutti.errors
+
+    drawn = dict(
+        (words[0], int(words[1]))
+        for line in (tutti.errors.__doc__ or "").splitlines()
+        if len(words := line.lstrip("│├└─ ").split()) > 1 and words[1] in ("1", "2")
+    )
+    known = {kind.__name__: kind.exit_code for kind in (*INVALID_INPUT, *FAILURES, BadRow)}
+    assert drawn == {name: code for name, code in known.items() if name in drawn}
+    assert {kind.__name__ for kind in TuttiError.__subclasses__()} <= set(drawn)
+
+
+def test_every_error_of_a_stage_has_the_root() -> None:
+    """A public class in a module `errors.py` derives from another one there, or from TuttiError."""
+    loose = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in _error_modules()
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+        and {ast.unparse(base) for base in node.bases} & {"Exception", "RuntimeError", "ValueError"}
+        and "TuttiError" not in {ast.unparse(base) for base in node.bases}
+    ]
+    assert not loose
+
+
+def _error_modules() -> Iterator[Path]:
+    for package in ("storage", "tasks"):
+        yield from (ROOT / package).rglob("errors.py")
+
+
+def test_the_root_needs_no_other_module() -> None:
+    """The models environment has neither pydantic nor SQLAlchemy."""
+    code = (
+        "import sys, typing; before = set(sys.modules); import tutti.errors; "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["tutti", "tutti.errors"]

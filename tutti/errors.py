@@ -1,0 +1,50 @@
+"""The errors that tutti raises on purpose, and the exit code of each.
+
+The command line prints the message of a `TuttiError` on one line and exits with its code. Any
+other exception is a bug, or comes from DuckDB or pydantic (see `cli/failures.py`).
+
+TuttiError                   1  the work failed for a known cause
+├── UsageError               2  the command line asks for something impossible
+├── StoreError               1  storage/errors.py
+├── ServingError             1  tasks/serving/errors.py
+│   ├── RegistryError        2    models.yaml is invalid
+│   └── PriceError           2    the price file is invalid
+├── AccessError              2  tasks/serving/gateway/access.py: the gateway's tokens are invalid
+├── SimulationError          2  tasks/serving/simulation/errors.py
+├── SuiteError               2  tasks/sweeps/errors.py: a suite file is invalid
+│   └── GateError            2    a gate file is invalid
+├── BenchmarkError           2  tasks/benchmarks/errors.py
+│   ├── SourceMissing        1    the data are not there
+│   └── BadRow               1    a row of the data is not an item
+├── AgentFileError           2  tasks/agents/orchestrator/agent_file.py: an agent file is invalid
+├── ModelCallFailed          1  tasks/agents/model.py
+├── ContextExceeded          1  tasks/agents/model.py
+├── ToolUnavailable          1  tasks/agents/tools.py
+├── SandboxUnavailable       1  tasks/sandbox/values.py
+├── ScorerFailed             1  tasks/scoring/score.py
+├── RetrievalError           1  tasks/retrieval/errors.py
+└── TrainingFailed           1  tasks/training/stage.py
+
+Exit code 3 (`INCONCLUSIVE`) belongs to no error. A verb that did its work returns it when a verdict
+is inconclusive, a gate failed, or cells are incomplete.
+
+This module imports nothing of ours and no third-party package: it is also loaded in the models
+environment, which has neither pydantic nor SQLAlchemy.
+"""
+
+from typing import ClassVar
+
+FAILED, BAD_USAGE, INCONCLUSIVE = 1, 2, 3
+"""Exit codes of `tutti`; 0 is success."""
+
+
+class TuttiError(Exception):
+    """The root of tutti's errors. The message says what happened, to what, and what to do."""
+
+    exit_code: ClassVar[int] = FAILED
+
+
+class UsageError(TuttiError, ValueError):
+    """What the user asked for does not exist or is not possible."""
+
+    exit_code = BAD_USAGE

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.calls import Dialect as Dialect
     from tutti.tasks.agents.client import Client as Client
     from tutti.tasks.agents.command import Command as Command
     from tutti.tasks.agents.command import Commanded as Commanded
@@ -22,10 +21,12 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.model import ContextExceeded as ContextExceeded
     from tutti.tasks.agents.model import GatewayModel as GatewayModel
     from tutti.tasks.agents.model import ModelCallFailed as ModelCallFailed
-    from tutti.tasks.agents.model import NoOpModel as NoOpModel
-    from tutti.tasks.agents.model import OracleModel as OracleModel
     from tutti.tasks.agents.model import Reply as Reply
     from tutti.tasks.agents.model import Sampling as Sampling
+    from tutti.tasks.agents.oracle import NoOpModel as NoOpModel
+    from tutti.tasks.agents.oracle import Oracle as Oracle
+    from tutti.tasks.agents.oracle import OracleModel as OracleModel
+    from tutti.tasks.agents.oracle import ToolUse as ToolUse
     from tutti.tasks.agents.prompts import BOXED_START as BOXED_START
     from tutti.tasks.agents.prompts import SYSTEM_PROMPT as SYSTEM_PROMPT
     from tutti.tasks.agents.prompts import boxed as boxed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.registered import sampling_of as sampling_of
     from tutti.tasks.agents.retrieve import open_http as open_http
     from tutti.tasks.agents.retrieve import service_search as service_search
+    from tutti.tasks.agents.score import Score as Score
     from tutti.tasks.agents.toolbox import Toolbox as Toolbox
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
     from tutti.tasks.agents.tools import Offered as Offered
@@ -43,5 +45,8 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.tools import ToolUnavailable as ToolUnavailable
     from tutti.tasks.agents.tools import arguments_of as arguments_of
     from tutti.tasks.agents.tools import refused as refused
+    from tutti.tasks.agents.verdicts import fenced as fenced
+    from tutti.tasks.agents.verdicts import read_verdict as read_verdict
+    from tutti.tasks.agents.verdicts import verdict_line as verdict_line
 
 __getattr__ = lazy(__name__, __file__)

@@ -13,10 +13,9 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-Dialect = Literal["openai", "hermes", "llama", "json"]
-"""``openai``: the endpoint parses calls itself; text is text."""
+from tutti.tasks.serving import Dialect
 
 HERMES = re.compile(r"<tool_call>(.*?)(</tool_call>|$)", re.DOTALL)
 PYTHON_TAG = "<|python_tag|>"

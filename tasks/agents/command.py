@@ -32,7 +32,7 @@ from typing import Any
 
 from tutti.storage import now
 from tutti.tasks.agents.loop import Stop, Trajectory
-from tutti.tasks.scoring import Score
+from tutti.tasks.agents.score import Score
 
 OUTPUT_BYTES = 1 << 20  # of each stream; what comes after it is read and forgotten
 ENDING_S = 5.0

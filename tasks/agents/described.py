@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.tasks.agents.calls import Dialect
 from tutti.tasks.agents.context import Message
+from tutti.tasks.serving import Dialect
 
 HOW = {
     "hermes": 'To call a tool, write <tool_call>{"name": NAME, "arguments": {...}}</tool_call>. '

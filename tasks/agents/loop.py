@@ -17,12 +17,13 @@ from typing import Any, Protocol, TypeVar
 import orjson
 
 from tutti.storage import now
-from tutti.tasks.agents.calls import Dialect, Read, read_calls
+from tutti.tasks.agents.calls import Read, read_calls
 from tutti.tasks.agents.context import Window
 from tutti.tasks.agents.ledger import Ledger
 from tutti.tasks.agents.model import ChatModel, ContextExceeded, Message, ModelCallFailed, Reply
 from tutti.tasks.agents.prompts import last_boxed
 from tutti.tasks.agents.tools import MALFORMED, ToolResult, Tools, ToolUnavailable, refused
+from tutti.tasks.serving import Dialect
 
 WORLD_TOOL = "environment"  # whose runs are a world's own, which no call asked for
 NO_CALL = "no tool was called"  # said to an agent whose answer is a call

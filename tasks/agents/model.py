@@ -4,7 +4,6 @@ All three have one method, so one loop serves evaluation, synthesis gates and ro
 """
 
 import asyncio
-import json
 import re
 import time
 import uuid
@@ -15,14 +14,12 @@ from typing import Any, Protocol
 
 import orjson
 
-from tutti.tasks.agents.calls import Dialect
 from tutti.tasks.agents.client import COMPLETIONS, Client
 from tutti.tasks.agents.context import spans
 from tutti.tasks.agents.described import as_text
 from tutti.tasks.agents.retry import CONNECTION, RETRY, Retry, asked_pause_s
 from tutti.tasks.agents.tools import ToolResult
-from tutti.tasks.serving import Answer, NoAnswer
-from tutti.tasks.synthesis import Oracle, Task, ToolUse
+from tutti.tasks.serving import Answer, Dialect, NoAnswer
 
 Message = dict[str, Any]
 TOO_LONG_STATUS = frozenset((400, 413, 422))
@@ -239,52 +236,3 @@ def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: flo
         held_s,
         cost_usd,
     )
-
-
-class OracleModel:
-    """Plays a family's oracle policy as if it were a model: tool calls, then the boxed answer."""
-
-    def __init__(self, task: Task, oracle: Oracle, boxed_form: str) -> None:
-        self._task = task
-        self._oracle = oracle
-        self._boxed_form = boxed_form
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
-    ) -> Reply:
-        """The oracle's next move; a LookupError of the oracle becomes a message without answer."""
-        try:
-            if messages[-1]["role"] == "tool":
-                use = self._oracle.send(messages[-1]["content"])
-            else:
-                use = next(self._oracle)
-        except StopIteration as finished:
-            content = self._boxed_form.replace("ANSWER", str(finished.value))
-            return Reply({"role": "assistant", "content": content}, "")
-        except LookupError as error:
-            return Reply({"role": "assistant", "content": f"not found: {error}"}, "")
-        return Reply(_tool_call(use, step), "")
-
-
-class NoOpModel:
-    """Answers at once with nothing: a task it solves needs no tools and is no task."""
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
-    ) -> Reply:
-        """Always an empty box."""
-        return Reply({"role": "assistant", "content": "\\boxed{}"}, "")
-
-
-def _tool_call(use: ToolUse, step: int) -> Message:
-    function = {"name": use.name, "arguments": json.dumps(use.arguments)}
-    call = {"id": f"call_{step}", "type": "function", "function": function}
-    return {"role": "assistant", "content": "", "tool_calls": [call]}

@@ -58,8 +58,5 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.judge_agreement import Agreement as Agreement
     from tutti.tasks.scoring.judge_agreement import agreement as agreement
     from tutti.tasks.scoring.score import Asks as Asks
-    from tutti.tasks.scoring.votes import fenced as fenced
-    from tutti.tasks.scoring.votes import read_verdict as read_verdict
-    from tutti.tasks.scoring.votes import verdict_line as verdict_line
 
 __getattr__ = lazy(__name__, __file__)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.serving.dialects import Dialect as Dialect
     from tutti.tasks.serving.engine import Engine as Engine
     from tutti.tasks.serving.engine import EngineAddress as EngineAddress
     from tutti.tasks.serving.engine import models_python as models_python

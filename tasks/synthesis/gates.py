@@ -55,7 +55,7 @@ async def gate(
 
 async def _judge(task: Task, toolbox: Toolbox) -> Gated:
     limits = Limits()
-    oracle = OracleModel(task, FAMILIES[task.family].solve(task.slots), boxed("ANSWER"))
+    oracle = OracleModel(FAMILIES[task.family].solve(task.slots), boxed("ANSWER"))
     solved = await run_attempt(opening(task.question), oracle, toolbox, limits)
     if solved.status == "infra_error":
         raise ToolUnavailable(solved.error_type or "a tool failed")

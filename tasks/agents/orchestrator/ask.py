@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.orchestrator.agent_file import SearchTool
 from tutti.tasks.agents.retrieve import Hit, Retrieved
-from tutti.tasks.scoring import fenced, read_verdict, verdict_line
+from tutti.tasks.agents.verdicts import fenced, read_verdict, verdict_line
 
 LABELS = ("right", "wrong")
 WHY_CHARS = 300  # of a verifier's reasons, kept beside the answer that it refuses

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from tutti.tasks.benchmarks import BenchmarkError, benchmark_named, parse_asked
 from tutti.tasks.config import read_document
-from tutti.tasks.nights import check_cron
 from tutti.tasks.sweeps import SuiteError
+from tutti.tasks.sweeps.spec.cron import check_cron
 from tutti.tasks.sweeps.spec.gate_file import Gate
 from tutti.tasks.sweeps.spec.load import Load
 from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS

@@ -15,9 +15,9 @@ from random import Random
 from string import ascii_lowercase
 from typing import Any
 
-from tutti.tasks.agents import SYSTEM_PROMPT, boxed
+from tutti.tasks.agents import SYSTEM_PROMPT, ToolUse, boxed
 from tutti.tasks.retrieval import Document, Parameter
-from tutti.tasks.synthesis import Task, ToolUse
+from tutti.tasks.synthesis import Task
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.families import QUESTIONS as EXPRESSION_QUESTIONS
 

@@ -26,7 +26,7 @@ def write_summaries(
     from tutti.storage import catalog as cat
     from tutti.storage import connect
     from tutti.storage.exchange.thunderagent import (
-        Files,
+        RunFiles,
         combined_summary,
         over,
         steps_summary,
@@ -42,7 +42,7 @@ def write_summaries(
     written = []
     with closing(connect(catalog.home)) as connection:
         for cell_id, folder in folders.items():
-            asked, files = over(connection, cell_id, start_s, end_s), Files(usage_jsonl=cell_id)
+            asked, files = over(connection, cell_id, start_s, end_s), RunFiles(usage_jsonl=cell_id)
             found = {
                 "window_summary": window_summary([asked], files),
                 "steps_summary": steps_summary(asked, files),

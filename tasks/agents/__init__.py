@@ -1,4 +1,4 @@
-"""The agent: its loop, its tools, and the models (real, oracle, no-op) that play it."""
+"""The agent: its loop, its tools, and the models (real, oracle, no-op) that drive it."""
 
 from typing import TYPE_CHECKING
 
@@ -7,15 +7,15 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.agents.client import Client as Client
     from tutti.tasks.agents.command import Command as Command
-    from tutti.tasks.agents.command import Commanded as Commanded
+    from tutti.tasks.agents.command import CommandTrajectory as CommandTrajectory
     from tutti.tasks.agents.command import run_command as run_command
     from tutti.tasks.agents.context import Message as Message
     from tutti.tasks.agents.loop import Agent as Agent
-    from tutti.tasks.agents.loop import Limits as Limits
+    from tutti.tasks.agents.loop import AttemptLimits as AttemptLimits
     from tutti.tasks.agents.loop import Partner as Partner
     from tutti.tasks.agents.loop import Trajectory as Trajectory
     from tutti.tasks.agents.loop import run_attempt as run_attempt
-    from tutti.tasks.agents.mcp import Server as Server
+    from tutti.tasks.agents.mcp import McpServer as McpServer
     from tutti.tasks.agents.mcp import open_mcp as open_mcp
     from tutti.tasks.agents.model import ChatModel as ChatModel
     from tutti.tasks.agents.model import ContextExceeded as ContextExceeded
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.score import Score as Score
     from tutti.tasks.agents.toolbox import Toolbox as Toolbox
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
-    from tutti.tasks.agents.tools import Offered as Offered
+    from tutti.tasks.agents.tools import DescribedTools as DescribedTools
     from tutti.tasks.agents.tools import ToolResult as ToolResult
     from tutti.tasks.agents.tools import Tools as Tools
     from tutti.tasks.agents.tools import ToolUnavailable as ToolUnavailable

@@ -1,8 +1,8 @@
-"""Tools told as text, for endpoints whose requests may have none.
+"""Tools described as text, for endpoints that accept no tools in a request.
 
-In: a conversation in OpenAI's form, the tools on offer, a dialect. Out: the same conversation with
-the tools in its instructions, calls as the model wrote them, results as the user's messages. What
-is recorded stays in OpenAI's form. The dialect `openai` has no text: it is told of no tools.
+In: a conversation in OpenAI's form, the available tools, a dialect. Out: the same conversation with
+the tools in its instructions, calls as text and results as user messages. Records keep OpenAI's
+form. The dialect `openai` has no text form, so its instructions list no tools.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""What an attempt has tried, spent and failed at, in a few lines for the model itself.
+"""A short summary, for the model, of what its attempt has tried, spent and failed at.
 
-An agent whose oldest messages were left out of its prompt would try the same again; one that does
-not know what is left would be stopped in mid-work. The lines are added to the last tool's result,
-so that they are part of the conversation that is stored.
+Without it an agent whose oldest messages no longer fit the prompt would repeat itself, and one that
+does not know its remaining budget would be stopped in the middle of its work. The lines are
+appended to the last tool result, so that they are part of the stored conversation.
 """
 
 from collections import Counter

@@ -1,9 +1,8 @@
-"""The agent loop: ask the model, carry out its tool calls, until it answers or a limit is reached.
+"""The agent loop: call the model and carry out its tool calls until it answers or reaches a limit.
 
-Used for evaluation, for synthesis gates and for rollouts alike. With a partner, a message without
-calls is said to it and not the answer: the dialogue goes on until the partner has no more to say. A
-failed attempt is data: the loop returns it with its status, and raises only for errors of the
-program itself.
+Evaluation, synthesis gates and rollouts all use it. With a partner, a message without calls is sent
+to the partner instead of being the answer, until the partner ends the dialogue. A failed attempt is
+data: the loop returns it with its status, and raises only for errors of the program itself.
 """
 
 import asyncio
@@ -17,8 +16,8 @@ from typing import Any, Protocol, TypeVar
 import orjson
 
 from tutti.storage import now
-from tutti.tasks.agents.calls import Read, read_calls
-from tutti.tasks.agents.context import Window
+from tutti.tasks.agents.calls import ParsedMessage, read_calls
+from tutti.tasks.agents.context import PromptWindow
 from tutti.tasks.agents.ledger import Ledger
 from tutti.tasks.agents.model import ChatModel, ContextExceeded, Message, ModelCallFailed, Reply
 from tutti.tasks.agents.prompts import last_boxed
@@ -27,7 +26,7 @@ from tutti.tasks.serving import Dialect
 
 WORLD_TOOL = "environment"  # whose runs are a world's own, which no call asked for
 NO_CALL = "no tool was called"  # said to an agent whose answer is a call
-Heard = TypeVar("Heard", bound=str | ToolResult | None)
+PartnerReply = TypeVar("PartnerReply", bound=str | ToolResult | None)
 Rebuild = Callable[[Callable[[str], float], Sequence[str]], str]
 """(tokens of a text, what was wrong with the last turn's calls) to the text of the next prompt."""
 
@@ -49,7 +48,7 @@ class Stop(StrEnum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class AttemptLimits:
     """When an attempt is stopped."""
 
     turns: int = 8
@@ -142,7 +141,7 @@ async def run_attempt(
     prompt: Sequence[Message],
     model: ChatModel,
     tools: Tools,
-    limits: Limits,
+    limits: AttemptLimits,
     agent: Agent = Agent(),
     partner: Partner | None = None,
     on_step: Callable[[float], None] = lambda seconds: None,
@@ -178,7 +177,7 @@ class _Attempt:
         prompt: Sequence[Message],
         model: ChatModel,
         tools: Tools,
-        limits: Limits,
+        limits: AttemptLimits,
         agent: Agent,
         partner: Partner | None,
     ) -> None:
@@ -186,7 +185,7 @@ class _Attempt:
         self.partner = partner
         self.trajectory = Trajectory(messages=list(prompt))
         self.started = time.monotonic()
-        self._window = Window(agent.context_tokens)
+        self._window = PromptWindow(agent.context_tokens)
         self._ledger = Ledger() if agent.ledger else None
         self._malformed = 0  # turns in a row
         self.on_step: Callable[[float], None] = lambda seconds: None
@@ -219,7 +218,7 @@ class _Attempt:
             self._tell_errors(errors, alone=not calls)
             self._tell_ledger()
 
-    def _read(self, reply: Reply) -> Read:
+    def _read(self, reply: Reply) -> ParsedMessage:
         """Put calls that the endpoint left in the text in their place."""
         calls = reply.message.get("tool_calls") or []
         read = read_calls(reply.message["content"], self.agent.dialect, reply.call_id)
@@ -242,7 +241,7 @@ class _Attempt:
         self._malformed = 0  # to talk is no malformed turn
         return answer is not None
 
-    async def _partners(self, saying: Awaitable[Heard]) -> Heard:
+    async def _partners(self, saying: Awaitable[PartnerReply]) -> PartnerReply:
         """What the partner says; it is not the agent's time, and its model's limits are not its."""
         began = time.monotonic()
         try:

@@ -1,6 +1,7 @@
-"""Where replies come from: a real model through the gateway, the oracle, or the no-op agent.
+"""Chat models as the agent loop calls them, and the one that calls an endpoint through the gateway.
 
-All three have one method, so one loop serves evaluation, synthesis gates and rollouts.
+`tutti.tasks.agents.oracle` has the models without an endpoint. All have one method, so that one
+loop serves evaluation, synthesis gates and rollouts.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The agent's tools: what a set of tools is, and the schemas of the two that tutti brings."""
+"""The interface of an agent's tools, and the schemas of the two built-in ones."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ TOOL_SCHEMAS: list[dict[str, Any]] = [
 REQUIRED_ARGUMENT = {"search": "query", "python": "code"}
 
 
-class Offered:
+class DescribedTools:
     """Tools that are only described: none at all, or those whose calls are the answer."""
 
     def __init__(self, schemas: Sequence[Mapping[str, Any]] = ()) -> None:

@@ -41,7 +41,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class ExcludedRow:
     """A row that a benchmark leaves out by its own rule; counted and told, never silent."""
 
     id: str

@@ -1,7 +1,7 @@
-"""Which items of which benchmark: ``gsm8k@revision:4``, ``--limit``, ``--ids``, ``--where``.
+"""Selects items of a benchmark: ``gsm8k@revision:4``, ``--limit``, ``--ids``, ``--where``.
 
-In: what the user wrote, and items. Out: `Asked`, and the items chosen, always in the source's
-order: the same words choose the same items in the same order.
+In: the user's text, and items. Out: a `BenchmarkChoice`, and the chosen items in the order of the
+source: the same selection gives the same items in the same order.
 """
 
 import re
@@ -22,7 +22,7 @@ _ASKED = re.compile(
 
 
 @dataclass(frozen=True)
-class Asked:
+class BenchmarkChoice:
     """A benchmark as a user asks for it."""
 
     name: str
@@ -32,7 +32,7 @@ class Asked:
     """Samples of each item, each with a seed of its own."""
 
 
-def parse_asked(text: str) -> Asked:
+def parse_benchmark(text: str) -> BenchmarkChoice:
     """Read ``name[@revision][:trials]``. Raises BadSelection."""
     match = _ASKED.fullmatch(text.strip())
     if match is None:
@@ -40,7 +40,7 @@ def parse_asked(text: str) -> Asked:
     trials = int(match["trials"] or 1)
     if not 1 <= trials <= MAX_TRIALS:
         raise BadSelection(f"{text!r}: {trials} trials; 1 to {MAX_TRIALS} make sense")
-    return Asked(match["name"], match["revision"], trials)
+    return BenchmarkChoice(match["name"], match["revision"], trials)
 
 
 def select(

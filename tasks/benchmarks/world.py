@@ -1,7 +1,7 @@
-"""What surrounds an attempt of an interactive benchmark: tools that answer, someone who talks back.
+"""The environment of an attempt in an interactive benchmark: its tools, and who talks to the agent.
 
-In: an item, and a model where someone is to be played. Out: a `World`, one for each attempt; it
-holds all that the attempt changes, and ends with it.
+In: an item, and a model where somebody is simulated. Out: a `World`, one per attempt, which holds
+all state that the attempt changes and is discarded with it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Passages: what an index holds, on disk as lines that are read one by one.
+"""Passages, the entries of an index, stored on disk as lines that are read one by one.
 
 In: passages, or a JSONL file of them. Out: ``documents.jsonl`` beside ``offsets.npy`` (where each
-line starts) and ``ids.npy`` (hashes of the ids, sorted, beside their rows), all read through memory
-maps: opening a million documents costs no more than opening ten.
+line starts) and ``ids.npy`` (sorted hashes of the ids with their rows), all read through memory
+maps: opening a million documents takes no longer than opening ten.
 """
 
 import hashlib

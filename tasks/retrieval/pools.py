@@ -1,6 +1,6 @@
 """Pools: named sets of documents that a search may be limited to (the reference's ``eid``).
 
-In: a JSON file of names to document ids. Out: rows of an index, found once a pool.
+In: a JSON file of names to document ids. Out: rows of an index, looked up once per pool.
 """
 
 import json
@@ -15,7 +15,7 @@ from tutti.tasks.retrieval.passage import PassageStore
 KEPT = 1_024  # filters whose rows are remembered
 
 
-class Filters:
+class RowFilters:
     """The rows that filters mean. Use from one thread."""
 
     def __init__(self, store: PassageStore, pools: Mapping[str, Sequence[str]] | None) -> None:

@@ -1,8 +1,8 @@
-"""Many sessions, one a program: opened when a program first runs a cell, never more than a bound.
+"""Many sessions, one per program: opened on the program's first cell, with an upper bound.
 
 async with SandboxSessions(strongest_level()) as sessions:
     await sessions.run("program-1", "x = 6")
-    result = await sessions.run("program-1", "x * 7")  # output "42\\n"
+    result = await sessions.run("program-1", "x * 7")  # output "42\n"
 """
 
 import asyncio

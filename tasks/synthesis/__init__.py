@@ -1,4 +1,4 @@
-"""Task synthesis: families propose, duplicates go, gates decide; see `generate`."""
+"""Task synthesis: families propose tasks, duplicates are removed, gates decide; see `generate`."""
 
 from typing import TYPE_CHECKING
 

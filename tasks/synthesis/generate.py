@@ -1,7 +1,7 @@
-"""Make a task set: propose, thin out, remove duplicates, gate, and store with every verdict.
+"""Makes a task set: propose, sample, remove duplicates, gate, and store every verdict.
 
-In: a corpus, an index over it, a request. Out: an artifact ``task_set:...`` whose accepted tasks
-and rejects are rows of the table `tasks`.
+In: a corpus, an index over it, a request. Out: an artifact ``task_set:...`` whose accepted and
+rejected tasks are rows of the table `tasks`.
 """
 
 import json
@@ -20,7 +20,7 @@ from tutti.tasks.retrieval import Document, corpus_id
 from tutti.tasks.sandbox import Sandbox, strongest_level
 from tutti.tasks.synthesis.dedup import duplicate_reasons
 from tutti.tasks.synthesis.families import FAMILIES
-from tutti.tasks.synthesis.gates import Gated, gate
+from tutti.tasks.synthesis.gates import GateResult, gate
 from tutti.tasks.synthesis.task import Task
 
 GENERATOR_VERSION = "2"
@@ -103,7 +103,7 @@ async def synthesize(
 
 async def _gate_all(
     candidates: list[Task], search_url: str, on_progress: Callable[[int, int], None]
-) -> list[Gated]:
+) -> list[GateResult]:
     done = 0
 
     def count() -> None:
@@ -171,7 +171,7 @@ def read_conversations(catalog: Catalog, task_set_id: str, split: str) -> list[d
     ]
 
 
-def _gated_row(task_set_id: str, verdict: Gated) -> dict[str, Any]:
+def _gated_row(task_set_id: str, verdict: GateResult) -> dict[str, Any]:
     status = "accepted" if verdict.accepted else "rejected"
     messages = json.dumps(verdict.oracle.messages, ensure_ascii=False)
     return _row(task_set_id, verdict.task, status, verdict.reason) | {"oracle_messages": messages}

@@ -1,4 +1,4 @@
-"""Run a training job in the models environment and register what it made.
+"""Runs a training job in the models environment and registers the checkpoint.
 
 In: conversations, a base checkpoint. Out: an artifact (``checkpoint:`` or ``adapter:``) with its
 parents, a card, and rows of `train_steps`.

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.benchmarks.conftest import load, write_lines
-from tutti.tasks.benchmarks import BadRow, LeftOut, SourceMissing, benchmark_named
+from tutti.tasks.benchmarks import BadRow, ExcludedRow, SourceMissing, benchmark_named
 from tutti.tasks.benchmarks.questions.choices import shuffled
 
 
@@ -110,7 +110,7 @@ def test_hle_says_what_it_leaves_out(tmp_path: Path, caplog: pytest.LogCaptureFi
     image = "data:image/png;base64,AAAA"
     rows = [HLE | {"id": "t", "image": ""}, HLE | {"id": "i", "image": image}]
     write_lines(tmp_path / "test.jsonl", rows)
-    left: list[LeftOut] = []
+    left: list[ExcludedRow] = []
     assert [item.id for item in load("hle", tmp_path, left)] == ["t"]
     assert [one.id for one in left] == ["i"]
     assert "hle: 1 left out: the question has an image" in caplog.text

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 from tutti.storage.conversation import spans_of
 from tutti.storage.exchange.chat import last_said, message_row, params, sampled, tool_runs
-from tutti.storage.exchange.fields import Fields, Refused, compact, detail_text
-from tutti.storage.exchange.trial import Cell, Row, Trial
+from tutti.storage.exchange.fields import Fields, RecordRefused, compact, detail_text
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, Row
 
 ONLY_AGENT = "agent"  # the name verifiers gives the agent of an environment that has just one
 LIMITS = {
@@ -39,7 +39,7 @@ PASS_THRESHOLD = 0.5  # verifiers' own default for pass@k
 
 
 @dataclass
-class Counted:
+class RolloutCounts:
     """What earlier lines say of later ones."""
 
     trials: Counter[tuple[Cell, str]] = field(default_factory=Counter)
@@ -59,10 +59,10 @@ class _Episode:
 
     run: str
     benchmark: str
-    counted: "Counted"
+    counted: "RolloutCounts"
 
 
-def episode_trials(fields: Fields, run: str, counted: Counted) -> Iterator[Trial]:
+def episode_trials(fields: Fields, run: str, counted: RolloutCounts) -> Iterator[ImportedAttempt]:
     """The trials of one line. A trace that is refused does not cost the episode's others."""
     episode = _Episode(_run(fields, run), _environment(fields, run), counted)
     if "nodes" in fields:
@@ -72,7 +72,7 @@ def episode_trials(fields: Fields, run: str, counted: Counted) -> Iterator[Trial
     if not traces:
         yield _without_trace(fields, episode)
     for trace in traces:
-        with suppress(Refused):  # why is among the line's problems
+        with suppress(RecordRefused):  # why is among the line's problems
             yield _trial(trace, fields, episode)
 
 
@@ -101,12 +101,12 @@ def _task_id(fields: Fields) -> str:
     return fields.needed("task.key", found or data.identity("name"))
 
 
-def _numbered(cell: Cell, task_id: str, episode: _Episode, fields: Fields) -> Trial:
+def _numbered(cell: Cell, task_id: str, episode: _Episode, fields: Fields) -> ImportedAttempt:
     number = episode.counted.trial(cell, task_id)
-    return Trial(cell, task_id, number, file=fields.file, line=fields.line)
+    return ImportedAttempt(cell, task_id, number, file=fields.file, line=fields.line)
 
 
-def _without_trace(fields: Fields, episode: _Episode) -> Trial:
+def _without_trace(fields: Fields, episode: _Episode) -> ImportedAttempt:
     model = episode.counted.models.get((episode.run, episode.benchmark), "unknown")
     cell = Cell(episode.run, episode.benchmark, model)
     trial = _numbered(cell, _task_id(fields), episode, fields)
@@ -116,7 +116,7 @@ def _without_trace(fields: Fields, episode: _Episode) -> Trial:
     return trial
 
 
-def _trial(trace: Fields, fields: Fields, episode: _Episode) -> Trial:
+def _trial(trace: Fields, fields: Fields, episode: _Episode) -> ImportedAttempt:
     task_id = _task_id(trace if "task" in trace else fields)
     trial = _numbered(_cell(trace, episode), task_id, episode, trace)
     nodes = list(trace.each("nodes"))
@@ -159,7 +159,7 @@ def _parents(nodes: list[Fields]) -> list[int | None]:
     return parents
 
 
-def _say_prompts(trial: Trial, parents: list[int | None]) -> None:
+def _say_prompts(trial: ImportedAttempt, parents: list[int | None]) -> None:
     """Note in each call which messages led to the one it made."""
     calls = {call["call_id"]: call for call in trial.calls}
     for row, parent in zip(trial.messages, parents, strict=True):
@@ -171,7 +171,7 @@ def _say_prompts(trial: Trial, parents: list[int | None]) -> None:
             calls[row["call_id"]]["prompt_spans"] = spans_of(path[::-1])
 
 
-def _calls(trace: Fields, nodes: list[Fields], trial: Trial) -> list[Row]:
+def _calls(trace: Fields, nodes: list[Fields], trial: ImportedAttempt) -> list[Row]:
     given = list(trace.each("calls"))
     calls: list[Row] = []
     for call in given:
@@ -287,7 +287,7 @@ def _last_error(fields: Fields) -> str | None:
     return ": ".join(part for part in parts if part) or "unknown"
 
 
-def _score(trace: Fields, trial: Trial) -> None:
+def _score(trace: Fields, trial: ImportedAttempt) -> None:
     rewards = trace.inner("rewards")
     rows, total = [], 0.0
     for name in rewards.data:

@@ -1,9 +1,9 @@
-"""Agent files: which experts an orchestrator has, what it is told of them, how long prompts may be.
+"""Agent files: an orchestrator's experts, what it may know of them, and the limits of prompts.
 
-In: a YAML file, or the name of one in `deployments/agents`. Out: an `AgentFile`, checked; an error
-names file, field and value. A file may begin with ``extends: NAME`` (a shipped name, or a path from
-the file's own folder): it then states only what differs, mapping by mapping; ``null`` takes a tool
-away.
+In: a YAML file, or the name of one in `deployments/agents`. Out: a validated `AgentFile`; an error
+names file, field and value. A file may begin with ``extends: NAME`` (a file that tutti ships, or a
+path relative to the file's folder). It then states only the differences, mapping by mapping;
+``null`` removes a tool.
 """
 
 from collections.abc import Iterator, Mapping

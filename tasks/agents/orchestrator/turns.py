@@ -1,10 +1,10 @@
-"""Experts in dialogues: the orchestrator talks and acts itself, or has an expert write the turn.
+"""Experts in dialogues: the orchestrator acts itself, or has an expert write the turn.
 
-In: the file's tool ``call_expert``, the orchestrator's model, the tools of the environment. Out: an
-`ExpertTurns`, a model and a set of tools for the agent loop. An expert is given the conversation as
-it is, without a word more, and the environment's tools; its message, calls included, is the turn.
-The orchestrator's own call is kept in `tool_runs`; other calls beside it are not carried out. What
-is wrong with a call is answered like any malformed call.
+In: the file's tool ``call_expert``, the orchestrator's model, the tools of the environment. Out:
+`ExpertTurns`, a model and a set of tools for the agent loop. An expert receives the unchanged
+conversation and the environment's tools; its message, with its calls, is the turn. The
+orchestrator's own call is recorded in `tool_runs`; other calls beside it are not carried out. An
+invalid call is answered like any malformed call.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,8 @@
-"""A game as an agent's world: commands in, what happens out, and at the end what it paid.
+"""A game as an agent's world: commands in, observations out, and a reward at the end.
 
-In: a `Game`, an adapter of some package's environment. Out: a `World` with the scorer ``reward``'s
-state. The packages are not tutti's: `package` imports one, or says what to install.
+In: a `Game`, an adapter of another package's environment. Out: a `World` with the state of the
+scorer ``reward``. The packages are not part of tutti: `package` imports one, or says what to
+install.
 """
 
 import asyncio

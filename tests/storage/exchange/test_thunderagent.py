@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tutti import storage
+from tutti.storage.exchange.imported import ImportedAttempt, ImportedRecords, ImportIssue
 from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.thunderagent.read import read
-from tutti.storage.exchange.trial import Problem, Recording, Trial
 
 NAME = "hle_paper_thunderagent_c48_rep3_20260101_000000"
 USAGE = {
@@ -35,16 +35,16 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def taken(path: Path) -> tuple[list[Recording], list[Trial], list[str]]:
+def taken(path: Path) -> tuple[list[ImportedRecords], list[ImportedAttempt], list[str]]:
     """What the importer yields, by kind; of problems the words after the folder's path."""
     items = list(read(path, "run"))
-    problems = [item for item in items if isinstance(item, Problem)]
+    problems = [item for item in items if isinstance(item, ImportIssue)]
     words = [str(problem).replace(str(problem.file), problem.file.name) for problem in problems]
-    recordings = [item for item in items if isinstance(item, Recording)]
-    return recordings, [item for item in items if isinstance(item, Trial)], words
+    recordings = [item for item in items if isinstance(item, ImportedRecords)]
+    return recordings, [item for item in items if isinstance(item, ImportedAttempt)], words
 
 
-def rows(recordings: list[Recording], table: str) -> list[dict[str, Any]]:
+def rows(recordings: list[ImportedRecords], table: str) -> list[dict[str, Any]]:
     """The rows of a table."""
     return [row for recording in recordings for row in recording.rows.get(table, [])]
 

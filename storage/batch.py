@@ -32,7 +32,7 @@ class Group:
 
 @dataclass
 class Batch:
-    """What one commit takes."""
+    """The rows of one commit."""
 
     groups: list[Group] = field(default_factory=list)
     loose: dict[str, list[Any]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Batch:
                 self.tables = {name: to_arrow(name, rows[name], yield_gil=True) for name in rows}
 
     def without(self, groups: list[Group], loose: Mapping[str, list[Any]]) -> None:
-        """Take out what is done with."""
+        """Remove the rows that are committed."""
         done = set(map(id, groups))
         self.groups = [group for group in self.groups if id(group) not in done]
         if loose:
@@ -98,7 +98,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class UnansweredCommit:
-    """A commit that was sent and not answered: it may be in."""
+    """A commit without an answer from the database: it may have taken effect."""
 
     entries: list[dict[str, Any]]
     groups: list[Group]

@@ -289,7 +289,7 @@ class BufferedWriter:
             self._commit_apart(batch)
 
     def _resolve(self, batch: Batch) -> None:
-        """Ask what became of a commit that was not answered. Raises StoreError if nobody tells."""
+        """Find out whether an unanswered commit took effect. Raises StoreError if that fails."""
         if (last := batch.unanswered) is None:
             return
         if settle(self._catalog, last.entries):

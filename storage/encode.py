@@ -132,7 +132,7 @@ def _storable(value: Any) -> Any:
 
 
 class GilYielder:
-    """Gives the interpreter's lock away at least every `MAX_GIL_S`.
+    """Releases the interpreter's lock (GIL) at least every `MAX_GIL_S`.
 
     A thread that waits for the lock asks for it only after 5 ms; an event loop cannot wait so long.
     """
@@ -181,7 +181,7 @@ def _check_numbers(name: str, field: pa.Field, column: Any, rows: Rows) -> None:
             place = next(i for i, row in enumerate(rows) if _not_finite(row.get(field.name)))
             value = rows[place][field.name]
             where = f"{_where(name, place, rows[place])}, column {field.name}"
-            raise RowRefused(f"{where}: {value} is no measurement; use null for unknown")
+            raise RowRefused(f"{where}: {value} is not a finite number; use null for unknown")
     # Minus infinity is a token's honest log probability; NaN is nobody's.
     elif _of_floats(field.type) and pc.any(pc.is_nan(pc.list_flatten(column))).as_py():
         place = next(i for i, row in enumerate(rows) if _holds_nan(row.get(field.name)))

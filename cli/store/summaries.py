@@ -38,7 +38,7 @@ def write_summaries(
     cells = catalog.rows(rows.where(cat.cells.c.status != cat.SUPERSEDED))
     folders = {cell["cell_id"]: out / _name(cell) for cell in cells}
     if taken := [str(folder) for folder in folders.values() if folder.exists() and not force]:
-        raise UsageError(f"{taken[0]}: there already; --force replaces")
+        raise UsageError(f"{taken[0]}: exists already; --force replaces it")
     written = []
     with closing(connect(catalog.home)) as connection:
         for cell_id, folder in folders.items():

@@ -108,7 +108,7 @@ def detect(path: Path) -> str:
             if fnmatch(file.name, pattern) and re.search(content, _beginning(file), re.DOTALL):
                 return format
     known = ", ".join(IMPORTERS)
-    raise StoreError(f"{path}: not a format known here; say which it is: {known}")
+    raise StoreError(f"{path}: the format was not recognised; name it: {known}")
 
 
 def _some_files(folder: Path) -> list[Path]:
@@ -133,12 +133,12 @@ def export(
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
             written = EXPORTERS[format](trials, Path(work))
             if not written:
-                raise StoreError("no stored attempt is chosen by that")
+                raise StoreError("no stored attempt matches the selection")
             targets = [folder / path.name for path in written]
             taken = [str(target) for target in targets if target.exists()]
             if taken and not force:
                 words = f"{taken[0]} and {len(taken) - 1} more" if len(taken) > 1 else taken[0]
-                raise StoreError(f"{words}: there already; --force replaces")
+                raise StoreError(f"{words}: exists already; --force replaces it")
             folder.mkdir(exist_ok=True)
             for path, target in zip(written, targets, strict=True):
                 os.replace(path, target)

@@ -173,7 +173,7 @@ class LogPositions:
         return any(_records(connection, mark) != self.seen[mark] for mark in sorted(self.moved))
 
     def enter(self, connection: sa.Connection) -> None:
-        """Move the marks."""
+        """Enter the new positions."""
         for mark, records in self.moved.items():
             detail = self.details[mark][1]
             values = {"detail": json_text({**detail, "records": records}, ascii_only=True)}
@@ -194,6 +194,6 @@ def _after(table: str, rows: list[Row], skipped: int, records: int) -> list[Row]
     if len(rows) % records:
         raise ValueError(
             f"{len(rows)} rows of {table} for {records} records, {skipped} of them in the store: "
-            "which rows are new cannot be told"
+            "so the new rows cannot be identified"
         )
     return rows[skipped * (len(rows) // records) :]

@@ -28,7 +28,7 @@ LATEST_S = 253_402_300_799.0  # the end of the year 9999, after which Python has
 
 
 class RecordRefused(Exception):
-    """A record that cannot be taken; why is among its problems."""
+    """The record cannot be read; its issues say why."""
 
 
 class Fields:

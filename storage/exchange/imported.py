@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class ImportIssue:
-    """Something in a file that could not be taken; the rest of the file is."""
+    """A part of a file that could not be read; the rest is imported."""
 
     file: Path
     """The file as it was given."""
@@ -33,7 +33,7 @@ class ImportIssue:
 
 @dataclass(frozen=True)
 class Cell:
-    """The point of a sweep that a trial belongs to. Equal cells of one import are one cell."""
+    """The cell that an attempt belongs to. Equal cells of one import are one cell."""
 
     run: str
     """What names the foreign run for good (its own id where it has one); part of every id."""

@@ -49,7 +49,7 @@ RACES = 50  # times another import may enter the same trials first before we say
 
 @dataclass
 class ImportReport:
-    """What an import did."""
+    """Counts and issues of an import."""
 
     taken: int = 0
     """Attempts entered."""
@@ -60,7 +60,7 @@ class ImportReport:
     records_there: int = 0
     """Records of logs that were in the store already."""
     problems: list[ImportIssue] = field(default_factory=list)
-    """The first of what could not be taken, or only mended."""
+    """The first issues: values that could not be read, or only after a repair."""
     problems_total: int = 0
     """How many problems there were."""
     sweeps: dict[str, str] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class _Loader:
         self.report.add_problem(said)
 
     def flush(self) -> None:
-        """Commit what is held."""
+        """Commit the attempts and records held so far."""
         repaired = False
         for _ in range(RACES):
             self._drop_known()
@@ -170,7 +170,9 @@ class _Loader:
                 self._repair()
                 repaired = True
         else:
-            raise StoreBusy(f"{self.catalog.home.root}: other imports enter the same trials")
+            raise StoreBusy(
+                f"{self.catalog.home.root}: other imports enter the same attempts; try again later"
+            )
         self.report.taken += len(self.trials)
         self.report.records += marks.taken
         self.report.records_there += marks.there
@@ -233,7 +235,7 @@ class _Loader:
         commit(self.catalog, rows, complete)
 
     def _repair(self) -> None:
-        """After a refusal: mend what can be mended, give up the trials that hold the rest."""
+        """After a refusal: repair values where possible; drop the attempts that hold others."""
         for key, (_, trial, rows) in list(self.trials.items()):
             for table, place, name, reason, done in repair(rows):
                 self._refuse(trial, f"{table}.{place}.{name}", reason)

@@ -131,9 +131,9 @@ def total(values: Iterable[Any]) -> Any:
 
 
 def repair(rows: Rows) -> Iterator[tuple[str, int, str, str, bool]]:
-    """Mend in place what has a near form in the store.
+    """Replace values that the store cannot hold by the nearest ones, in place.
 
-    Yields table, row, column, reason and whether it is mended. Lone surrogates become U+FFFD (UTF-8
+    Yields table, row, column, reason and if it is repaired. Lone surrogates become U+FFFD (UTF-8
     has no form for them), NaN and infinities null (one NaN makes every mean over its column NaN).
     """
     for table, records in rows.items():

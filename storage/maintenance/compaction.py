@@ -40,7 +40,7 @@ Part = dict[str, Any]
 
 @dataclass
 class CompactionReport:
-    """What one compaction did."""
+    """Counts of one compaction."""
 
     sources: int = 0
     merged: int = 0

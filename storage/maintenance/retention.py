@@ -24,7 +24,7 @@ SPAN = ("started_at", "ended_at")
 
 @dataclass(frozen=True)
 class ExpiredSweep:
-    """A sweep that is let go, or would be."""
+    """A sweep that is removed, or would be."""
 
     sweep_id: str
     name: str
@@ -50,7 +50,7 @@ def expire(
     and when neither is given. A sweep that a process is running stays.
     """
     if older_than is None and not sweeps:
-        raise StoreError("say which sweeps may go: by age, by name or both")
+        raise StoreError("no sweep was selected; select by age, by name or both")
     if not dry_run:
         _bring_to_partitions(catalog)
     chosen = [

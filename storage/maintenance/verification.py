@@ -24,7 +24,7 @@ Part = dict[str, Any]
 
 @dataclass(frozen=True)
 class StoreFault:
-    """Something that is not as it should be."""
+    """A fault in the store."""
 
     kind: str
     """damaged, missing, orphan, lost (attempts without rows) or doubled (rows)."""
@@ -37,7 +37,7 @@ class StoreFault:
 
 @dataclass
 class VerificationReport:
-    """What was looked at and what was found."""
+    """Counts of what was verified, and the faults."""
 
     parts: int = 0
     bytes: int = 0

@@ -25,7 +25,7 @@ ARGUMENT_NAMES = ("arguments", "parameters")
 
 @dataclass(frozen=True)
 class ParsedMessage:
-    """What a message holds."""
+    """A message's content and the tool calls parsed from it."""
 
     content: str
     calls: tuple[dict[str, Any], ...] = ()

@@ -24,7 +24,7 @@ TOKENS = ("content", "reasoning_content", "reasoning", "tool_calls")
 
 @dataclass(frozen=True)
 class StreamedAnswer:
-    """A stream that has ended."""
+    """The whole answer of a stream, with the time of its first token."""
 
     answer: Answer
     first_token_at: float | None
@@ -43,13 +43,13 @@ class Client:
     """Connections to one gateway; an async context manager."""
 
     def __init__(self, url: str) -> None:
-        """Raises ValueError for what is no http(s) URL."""
+        """Raises ValueError unless `url` is an http(s) URL."""
         self._origin = Origin(url)
         self._swept = 0.0
 
     @property
     def url(self) -> str:
-        """The gateway's."""
+        """The gateway's URL."""
         return self._origin.url
 
     async def post(self, path: bytes, headers: Headers, body: bytes) -> Answer:
@@ -80,8 +80,8 @@ class Client:
         if now - self._swept > SWEEP_S:  # connections that the other side is about to close
             self._swept = now
             self._origin.sweep()
-        told = [(b"Content-Type", b"application/json"), *headers]
-        return await ask(self._origin, b"POST", path, told, body, receiver)
+        all_headers = [(b"Content-Type", b"application/json"), *headers]
+        return await ask(self._origin, b"POST", path, all_headers, body, receiver)
 
 
 class _Events(Whole):

@@ -52,10 +52,10 @@ class Command:
 
 @dataclass
 class CommandTrajectory(Trajectory):
-    """What a command did. Its calls and messages are the gateway's to record: it has none here."""
+    """The trajectory of a command, without calls and messages, which the gateway records."""
 
     imported: Score | None = None
-    """What the harness itself says that the attempt is worth."""
+    """The score that the harness itself gave the attempt."""
 
 
 async def run_command(

@@ -26,7 +26,7 @@ class PromptWindow:
     def __init__(self, budget: int | None) -> None:
         """`budget` is of the prompt; None selects everything."""
         if budget is not None and budget < 1:
-            raise ValueError(f"a context budget of {budget} tokens holds nothing")
+            raise ValueError(f"the context budget must be at least 1 token, not {budget}")
         self.budget = budget
         self._ratio = FIRST_RATIO
         self._besides = 0.0

@@ -26,20 +26,20 @@ def as_text(
     messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], dialect: Dialect
 ) -> list[Message]:
     """`messages` for an endpoint that knows no tools."""
-    told: list[Message] = []
+    result: list[Message] = []
     for message in messages:
         if message["role"] == "tool":
-            _add_result(told, message)
+            _add_result(result, message)
         elif message.get("tool_calls"):
-            told.append({"role": "assistant", "content": _with_calls(message, dialect)})
+            result.append({"role": "assistant", "content": _with_calls(message, dialect)})
         else:
-            told.append(message)
+            result.append(message)
     if not tools or dialect == "openai":
-        return told
+        return result
     text = _described(tools, dialect)
-    if told and told[0]["role"] == "system":
-        return [told[0] | {"content": f"{told[0]['content']}\n\n{text}"}, *told[1:]]
-    return [{"role": "system", "content": text}, *told]
+    if result and result[0]["role"] == "system":
+        return [result[0] | {"content": f"{result[0]['content']}\n\n{text}"}, *result[1:]]
+    return [{"role": "system", "content": text}, *result]
 
 
 def _described(tools: Sequence[Mapping[str, Any]], dialect: Dialect) -> str:
@@ -74,10 +74,14 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _add_result(told: list[Message], message: Message) -> None:
+def _add_result(result: list[Message], message: Message) -> None:
     """Results of one turn are one message: templates want user and assistant by turns."""
     text = f"<tool_response>\n{message['content']}\n</tool_response>"
-    if told and told[-1]["role"] == "user" and told[-1]["content"].startswith("<tool_response>"):
-        told[-1] = told[-1] | {"content": f"{told[-1]['content']}\n{text}"}
+    if (
+        result
+        and result[-1]["role"] == "user"
+        and result[-1]["content"].startswith("<tool_response>")
+    ):
+        result[-1] = result[-1] | {"content": f"{result[-1]['content']}\n{text}"}
     else:
-        told.append({"role": "user", "content": text})
+        result.append({"role": "user", "content": text})

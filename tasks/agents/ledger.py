@@ -14,14 +14,14 @@ START = "\n\n[so far] "
 
 
 class Ledger:
-    """Counts of one attempt."""
+    """Tool runs, failures and spending of one attempt."""
 
     def __init__(self) -> None:
         self._tried: Counter[str] = Counter()
         self._failed: list[str] = []
 
     def note(self, tool: str, arguments: str, status: str) -> None:
-        """A tool was run."""
+        """Count one tool run."""
         self._tried[tool] += 1
         if status != "ok":
             self._failed.append(f"{tool} {_short(arguments)}: {status}")

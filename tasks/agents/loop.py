@@ -49,7 +49,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class AttemptLimits:
-    """When an attempt is stopped."""
+    """The limits of an attempt: turns, time, tokens, money."""
 
     turns: int = 8
     working_s: float = 120.0
@@ -77,7 +77,7 @@ class Agent:
     calls_answer: bool = False
     """To call the tools on offer is the answer; nothing is carried out."""
     calls_a_turn: int | None = None
-    """More are refused, and the model is told; None carries out all of them at once."""
+    """More are refused with an error to the model; None carries out all of them at once."""
     rebuild: Rebuild | None = None
     """Makes each prompt anew, in place of the conversation: it is the instructions and this text.
     An answer is then what a tool ends the attempt with, and a message without calls is none."""
@@ -170,7 +170,7 @@ async def run_attempt(
 
 
 class _Attempt:
-    """One attempt on its way."""
+    """The state of a running attempt."""
 
     def __init__(
         self,

@@ -78,7 +78,7 @@ class ChatModel(Protocol):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How replies are drawn."""
+    """Sampling parameters of replies."""
 
     temperature: float = 0.0
     max_tokens: int = 96
@@ -88,7 +88,7 @@ class Sampling:
     the ones above; None leaves a field out."""
     max_tokens_field: str = "max_tokens"
     described: Dialect | None = None
-    """Tools are told as text in this dialect, for endpoints that take none."""
+    """The dialect that describes tools as text, for endpoints that accept none."""
     reasoning_field: str | None = None
     """Earlier reasoning is sent back in this field of a message; None sends none."""
 

@@ -63,7 +63,7 @@ class NoOpModel:
         step: int,
         positions: Sequence[int] | None = None,
     ) -> Reply:
-        """Always an empty box."""
+        """Reply with an empty box."""
         return Reply({"role": "assistant", "content": "\\boxed{}"}, "")
 
 

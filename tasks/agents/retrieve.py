@@ -23,7 +23,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What one query found."""
+    """The documents found for one query."""
 
     hits: tuple[Hit, ...]
     """Best first."""

@@ -17,10 +17,10 @@ class ToolUnavailable(RuntimeError):
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What one tool call gave."""
+    """The result of one tool call."""
 
     content: str
-    """What the model is told."""
+    """The text that the model receives."""
     status: str
     """``ok``, ``error`` (the program or the call was wrong) or ``timeout``."""
     started_at: datetime
@@ -57,7 +57,7 @@ def arguments_of(text: str) -> dict[str, Any]:
 
 
 class Tools(Protocol):
-    """What an agent can use."""
+    """The interface of a set of tools."""
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Any]]:
@@ -94,5 +94,5 @@ class DescribedTools:
         self.schemas = schemas
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """There is nothing behind them: the model is told so."""
+        """Return an error to the model: described tools cannot be called."""
         return refused(f"there is no tool {name!r}")

@@ -77,7 +77,7 @@ class Benchmark:
         """Every item of `source`, in the files' order.
 
         What the benchmark leaves out by rule is added to `left_out`, and its count is logged.
-        Raises SourceMissing, BadRow (also for an id that comes twice).
+        Raises SourceMissing, BadRow (also for an id that is a duplicate id).
         """
         dropped: list[ExcludedRow] = [] if left_out is None else left_out
         before = len(dropped)
@@ -88,7 +88,7 @@ class Benchmark:
                 dropped.append(made)
                 continue
             if made.id in seen:
-                raise BadRow(files.paths[0], None, "id", f"{made.id} comes twice")
+                raise BadRow(files.paths[0], None, "id", f"{made.id} is a duplicate id")
             seen.add(made.id)
             yield made
         for reason, count in Counter(one.reason for one in dropped[before:]).items():

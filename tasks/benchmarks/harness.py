@@ -12,7 +12,7 @@ from tutti.tasks.benchmarks.source import Files
 
 
 def read(files: Files) -> Iterator[Item]:
-    """One item a row."""
+    """Read one item per row."""
     for row in files.rows():
         name = row.name("id")
         attributes = {

@@ -45,7 +45,7 @@ class PacedWorld:
         return refused(f"there is no tool {name!r}")
 
     async def begin(self) -> None:
-        """The prompt says it all."""
+        """Return None: the prompt is complete."""
 
     async def reply(self, said: str) -> ToolResult | None:
         """What the program's tool found, after as long as it takes; None after the last call."""
@@ -62,11 +62,11 @@ class PacedWorld:
         return self._calls > len(self._pauses_s)
 
     def outcome(self) -> Mapping[str, Any]:
-        """How many."""
+        """The number of calls made so far."""
         return {"calls": self._calls}
 
     async def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: no resources are held."""
 
 
 def text(seed: str, words: int) -> str:
@@ -96,7 +96,7 @@ def _whole(row: "Row", name: str) -> int:
 
 
 def world(item: Item, user: "ChatModel | None") -> World:
-    """One attempt's."""
+    """The world of one attempt."""
     return PacedWorld(item.id, item.target["added_words"], item.target["pauses_s"])
 
 

@@ -23,7 +23,7 @@ _ASKED = re.compile(
 
 @dataclass(frozen=True)
 class BenchmarkChoice:
-    """A benchmark as a user asks for it."""
+    """A benchmark with revision and trials, as the user selected it."""
 
     name: str
     revision: str | None = None
@@ -39,7 +39,7 @@ def parse_benchmark(text: str) -> BenchmarkChoice:
         raise BadSelection(f"{text!r} is not name[@revision][:trials], as gsm8k, aime-25:16")
     trials = int(match["trials"] or 1)
     if not 1 <= trials <= MAX_TRIALS:
-        raise BadSelection(f"{text!r}: {trials} trials; 1 to {MAX_TRIALS} make sense")
+        raise BadSelection(f"{text!r}: {trials} trials; give 1 to {MAX_TRIALS}")
     return BenchmarkChoice(match["name"], match["revision"], trials)
 
 
@@ -57,7 +57,7 @@ def select(
     below 1.
     """
     if limit is not None and limit < 1:
-        raise BadSelection(f"a limit of {limit} items; at least 1")
+        raise BadSelection(f"the limit must be at least 1 item, not {limit}")
     chosen = list(items)
     if ids is not None:
         chosen = _with_ids(chosen, ids)

@@ -69,7 +69,7 @@ def from_hub(hub: Hub, patterns: Sequence[str], cache: Path) -> Path:
         )
     except (OSError, ValueError) as error:  # its own errors (no network, no access) are OSErrors
         what = f"{hub.repository}@{hub.revision}"
-        raise SourceMissing(f"{what} could not be had from the hub: {error}") from error
+        raise SourceMissing(f"{what} could not be downloaded from the hub: {error}") from error
     return Path(found)
 
 

@@ -98,7 +98,7 @@ class Workflow:
                 raise BadWorkflow(f"{edge} does not follow {path[-1]!r}")
             path.append(edge.target)
             if len(path) > MAX_STEPS:
-                raise BadWorkflow(f"no end after {MAX_STEPS} steps")
+                raise BadWorkflow(f"the path has no end after {MAX_STEPS} steps")
         return path
 
     def score(self, path: Sequence[str], gold: Sequence[str]) -> PathScore:

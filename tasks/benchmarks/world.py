@@ -48,11 +48,11 @@ MakeWorld = Callable[["Item", "ChatModel | None"], World]
 """One attempt's world. The model plays the user, where the benchmark needs one."""
 
 Act = Callable[[str, dict[str, Any]], Awaitable[str]]
-"""A world's answer to a call: (name, arguments) to what the caller is told. Raises CallRefused."""
+"""Answers a call: (name, arguments) to the text for the caller. Raises CallRefused."""
 
 
 class CallRefused(Exception):
-    """The world's own no to a call that makes sense: the caller is told why."""
+    """The world refuses a well-formed call; the message goes to the caller."""
 
     def __init__(self, reason: str, kind: str = "tool_error") -> None:
         super().__init__(reason)

@@ -194,7 +194,7 @@ def _enter(catalog: Catalog, folder: Path) -> None:
 
 
 def _silent(stage: str, done: int, total: int) -> None:
-    """Say nothing."""
+    """Report no progress."""
 
 
 def main() -> None:

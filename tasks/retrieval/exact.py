@@ -28,7 +28,7 @@ ROUNDING = 2.0**-23  # of a float32 product of two unit vectors, a dimension, bo
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The best rows of each query, best first, padded with row -1 and score -inf."""
+    """The nearest rows of each query, best first, padded with row -1 and score -inf."""
 
     rows: Rows
     """[queries, k]"""

@@ -142,7 +142,7 @@ def _load_embedder(folder: Path, described: Mapping[str, Any]) -> Embedder:
         return HashedNgrams.load(folder)
     if kind == "endpoint":
         return EndpointEmbedder.load(folder)
-    raise ValueError(f"{folder} was embedded by {kind!r}, which has to be given to search it")
+    raise ValueError(f"{folder} was embedded by {kind!r}, which must be passed to search it")
 
 
 def _ranking(found: Neighbours, nth: int) -> list[tuple[int, float]]:

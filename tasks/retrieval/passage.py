@@ -109,7 +109,7 @@ def write_passages(passages: Iterable[Passage], folder: Path) -> int:
         file.flush()
         os.fsync(file.fileno())
     if not hashes:
-        raise CorpusRefused("there is no document to build an index of")
+        raise CorpusRefused("the corpus is empty: an index needs at least one document")
     entries = np.zeros(len(hashes), dtype=ID_ENTRY)
     entries["hash"], entries["row"] = hashes, np.arange(len(hashes))
     entries = entries[np.argsort(entries["hash"], kind="stable")]

@@ -16,7 +16,7 @@ KEPT = 1_024  # filters whose rows are remembered
 
 
 class RowFilters:
-    """The rows that filters mean. Use from one thread."""
+    """Maps filters to rows of the index. Use from one thread only."""
 
     def __init__(self, store: PassageStore, pools: Mapping[str, Sequence[str]] | None) -> None:
         self.has_pools = pools is not None
@@ -36,7 +36,7 @@ class RowFilters:
         if isinstance(wanted, tuple):
             return wanted
         if wanted not in self._pools:
-            raise FilterUnknown(f"there is no pool {wanted!r} ({len(self._pools)} are known)")
+            raise FilterUnknown(f"no pool {wanted!r} among {len(self._pools)} pools")
         return self._pools[wanted]
 
 

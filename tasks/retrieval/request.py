@@ -22,7 +22,7 @@ FIELDS = frozenset(
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """One request, checked."""
+    """A validated search request."""
 
     queries: tuple[str, ...]
     k: int

@@ -47,7 +47,7 @@ SWITCH_S = 0.0005
 
 @dataclass(frozen=True)
 class Options:
-    """What a service does beside searching its index."""
+    """Options of the service beside its index."""
 
     threads: int = 1
     """Threads of one search. One: beside an engine, whose cores these are."""
@@ -64,7 +64,7 @@ class Options:
 
 
 class SearchService:
-    """One index at work: checks, batches, reranks, and asks the web."""
+    """Searches one index: validates, batches, reranks, and adds web search."""
 
     def __init__(self, index: Index, options: Options) -> None:
         self.index, self.options = index, options

@@ -32,7 +32,7 @@ class WebSearch(Protocol):
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The name of the search in error messages."""
         ...
 
     async def search(self, query: str) -> list[Passage]:

@@ -70,7 +70,7 @@ class CodeRunner(Protocol):
 
 
 class NoSandbox:
-    """Stands where a sandbox would, for work that runs no program."""
+    """Stands in for a sandbox where no program may run; every use raises."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

@@ -54,14 +54,14 @@ class Pipe:
 
 
 class StreamCapture:
-    """What is kept of a stream: its first bytes, or its last."""
+    """The first bytes of a stream, or the last, up to a limit."""
 
     def __init__(self, most_bytes: int, keep_end: bool = False) -> None:
         self._most, self._keep_end = most_bytes, keep_end
         self._data = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take what still has room."""
+        """Keep as much of `data` as fits."""
         self._data += data
         excess = max(0, len(self._data) - self._most)
         del self._data[slice(excess) if self._keep_end else slice(self._most, None)]
@@ -109,7 +109,7 @@ class RunningProcess:
         self._gone = waiting.done()
         waiting.cancel()
         if not self._gone:
-            raise SandboxUnavailable(f"process {self.pid} would not end within {_REAP_S} s")
+            raise SandboxUnavailable(f"process {self.pid} did not end within {_REAP_S} s")
 
     async def discard(self) -> None:
         """End it; what it still had to say is lost."""

@@ -14,7 +14,7 @@ from tutti.tasks.sandbox.values import DEFAULT_LIMITS, SandboxLimits, SandboxRes
 
 class SandboxSessions:
     """Sessions by program id. One that is idle too long, or longest when room is short, is closed;
-    its program's next call opens another and is told why."""
+    its program's next call opens another, whose result says why."""
 
     def __init__(
         self,

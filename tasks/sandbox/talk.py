@@ -31,7 +31,7 @@ Side = Literal["asker", "answerer"]
 
 @dataclass(frozen=True)
 class TalkResult:
-    """How a talk ended."""
+    """The outcome of a dialogue."""
 
     word: bytes | None
     """The asker's last; None where it had none."""
@@ -64,7 +64,7 @@ class _Speaker:
         self.reading = asyncio.ensure_future(running.stderr.until(None, self.errors))
 
     async def send(self, data: bytes) -> None:
-        """A message to it."""
+        """Send one message to the process."""
         try:
             self.running.stdin.write(b"%d\n%b" % (len(data), data))
             await self.running.stdin.drain()

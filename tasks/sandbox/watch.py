@@ -22,7 +22,7 @@ _MEBIBYTE = 2**20
 
 
 class ProcessWatch:
-    """Looks at runs; one a process is enough."""
+    """Observes runs from outside; one per process suffices."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

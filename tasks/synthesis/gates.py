@@ -27,7 +27,7 @@ CONCURRENCY = 8
 
 @dataclass(frozen=True)
 class GateResult:
-    """A candidate after the gates."""
+    """The gates' decision on a candidate."""
 
     task: Task
     accepted: bool

@@ -28,7 +28,7 @@ POCKET_FAMILIES = ("module", "parameter", "default", "expression", "arithmetic",
 
 
 class TaskRequest(BaseModel):
-    """What task set to make."""
+    """The parameters of a task set."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -85,7 +85,7 @@ async def synthesize(
     gated = await _gate_all(unique, search_url, on_progress)
     accepted = [verdict.task for verdict in gated if verdict.accepted]
     if not accepted:
-        raise ValueError("no candidate passed the gates; see the table `tasks` of the last set")
+        raise ValueError("no candidate passed the gates; the table `tasks` has the reasons")
     task_set_id = artifact_id("task_set", sorted(t.task_id for t in accepted), [index_id])
     rows = [
         _row(task_set_id, task, "duplicate", reason)

@@ -391,7 +391,7 @@ def test_flowbench_without_the_form(tmp_path: Path) -> None:
 def test_an_id_that_comes_twice_is_an_error(tmp_path: Path) -> None:
     """Two items of one id would be one task to the store."""
     write_lines(tmp_path / "test.jsonl", [{"id": 1, "problem": "p", "answer": "2"}] * 2)
-    with pytest.raises(BadRow, match="id: 1 comes twice"):
+    with pytest.raises(BadRow, match="id: 1 is a duplicate id"):
         load("aime-25", tmp_path)
 
 

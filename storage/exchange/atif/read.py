@@ -206,7 +206,7 @@ def _reward(result: Fields, trial: ImportedAttempt) -> None:
 
 @dataclass
 class _StepRows:
-    """What the steps of a trajectory say."""
+    """Rows read from the steps of a trajectory."""
 
     messages: list[Row] = field(default_factory=list)
     calls: list[Row] = field(default_factory=list)
@@ -218,7 +218,7 @@ class _StepRows:
         return {"started_at": min(self.at), "ended_at": max(self.at)} if self.at else {}
 
     def fill(self, trial: ImportedAttempt) -> ImportedAttempt:
-        """Put the rows into a trial."""
+        """Put the rows into an attempt."""
         trial.messages, trial.calls, trial.tool_runs = self.messages, self.calls, self.tool_runs
         if not trial.origin:
             trial.outcome = compact(answer=last_said(self.messages)) | trial.outcome

@@ -69,7 +69,7 @@ def _read_log(path: Path, run: str) -> Iterator[ImportedItem]:
 
     if path.suffix == ".eval" and not is_zipfile(path):
         yield ImportIssue(
-            path, None, "", "is cut short or no Inspect log: it is not a whole zip file"
+            path, None, "", "is truncated or not an Inspect log: it is not a complete zip file"
         )
         return
     try:
@@ -187,7 +187,7 @@ def _cell(header: Any, run: str) -> Cell:
 
 @dataclass
 class _LoggedSample:
-    """One sample of a log on its way to one trial, and one more for each retry after an error."""
+    """One sample of a log, read as one attempt and one more per retry after an error."""
 
     path: Path
     cell: Cell

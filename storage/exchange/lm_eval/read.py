@@ -71,7 +71,7 @@ def _results_file(samples: Path, time: str) -> Path | None:
 
 @dataclass
 class _DocumentScores:
-    """What the lines of one document say of its scores."""
+    """The scores in the lines of one document."""
 
     line: int | None
     """The first of them, from which the rest of the trial is taken."""
@@ -81,7 +81,7 @@ class _DocumentScores:
 
 @dataclass
 class _SampleFile:
-    """One file."""
+    """The samples of one file."""
 
     file: Path
     run: str
@@ -96,7 +96,7 @@ class _SampleFile:
         cell = self._cell()
         for fields in records(self.file):
             if isinstance(fields, Fields) and fields.line in homes:
-                fields.problems.clear()  # the first reading told them
+                fields.problems.clear()  # the first pass reported them
                 yield from take([fields], partial(self._filled, cell, homes[fields.line]))
 
     def _note(self, fields: Fields) -> Iterable[ImportedItem]:

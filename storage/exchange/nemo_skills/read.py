@@ -94,7 +94,7 @@ def _read_folder(found: list[Path], benchmark: str, run: str) -> Iterator[Import
             reason = f"is of a job that has not ended: import {whole} when it is there"
             yield ImportIssue(file, None, "", reason)
         elif len(found) == 1:
-            yield ImportIssue(file, None, "", "is no output.jsonl or output-rs{seed}.jsonl")
+            yield ImportIssue(file, None, "", "is not an output.jsonl or output-rs{seed}.jsonl")
     whole_seeds = {seed for _, seed, chunk in files if chunk is None}
     readers: dict[int | None, _Reader] = {}
     for file, seed, chunk in sorted(files, key=_order):

@@ -62,7 +62,7 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
         yield found
         return
     if "info" not in found:
-        yield ImportIssue(file, None, "info", "is missing: this is no results file of tau2")
+        yield ImportIssue(file, None, "info", "is missing: this is not a results file of tau2")
         return
     results = _RunSettings(found, run)
     yield from found.problems

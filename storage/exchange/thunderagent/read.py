@@ -3,8 +3,8 @@
 In: an output or log folder of one run, or one file of it. Read are `orchestrator_usage.jsonl`,
 `*_timeseries.csv`, the eval log's `[HLE_TRIAL_COMPLETE]` and `type=step_complete` lines, and the
 tasks' `{id}.json`. Of an output folder `…/outputs/NAME` the logs are looked for in `…/logs/NAME`
-too, and the other way round. Out: `ImportedRecords`s of one record each (so that a log that has grown
-since adds its tail), `ImportedAttempt`s, and a `ImportIssue` for whatever could not be taken.
+too, and the other way round. Out: one `ImportedRecords` per record (so that a log that has grown
+adds only its new lines), `ImportedAttempt` objects, and an `ImportIssue` for each failure.
 
 | theirs | ours |
 |---|---|
@@ -129,7 +129,7 @@ class SourceRun:
 
     @cached_property
     def utc_offset_s(self) -> int | None:
-        """Of the clock that stamped the logs without a zone; None when nothing tells."""
+        """Of the clock that stamped the logs without a zone; None when the files do not say."""
         unix, iso = self.first_usage.get("ts_unix"), self.first_usage.get("ts_iso")
         try:
             local = datetime.fromisoformat(str(iso)).replace(tzinfo=UTC).timestamp()
@@ -187,7 +187,7 @@ def moment(unix: Any) -> datetime:
     try:
         return datetime.fromtimestamp(float(unix), UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
-        raise ValueError(f"{shown(unix)} is no Unix time") from error
+        raise ValueError(f"{shown(unix)} is not a Unix time") from error
 
 
 def _read_usage(file: Path, source: SourceRun) -> Iterator[ImportedItem]:
@@ -201,7 +201,7 @@ def _read_usage(file: Path, source: SourceRun) -> Iterator[ImportedItem]:
             return
         place += 1
         if not isinstance(record, dict):
-            yield ImportIssue(file, line.number, "", f"{shown(line.text)} is no JSON object")
+            yield ImportIssue(file, line.number, "", f"{shown(line.text)} is not a JSON object")
             continue
         try:
             row = _call(record, source, place) | {"ended_at": moment(record.get("ts_unix"))}
@@ -238,7 +238,7 @@ def _count(value: Any) -> int | None:
             return int(number)
     except (TypeError, ValueError):
         pass  # said below
-    raise ValueError(f"{shown(value)} is no count of tokens")
+    raise ValueError(f"{shown(value)} is not a token count")
 
 
 def _read_marks(source: SourceRun, mark: str, names: tuple[str, ...]) -> Iterator[ImportedItem]:
@@ -277,7 +277,7 @@ def _trial_time(source: SourceRun, text: str) -> datetime:
         return moment(found[1])
     if found := ISO.search(text) or STAMP.search(text):
         return source.from_local(found[1])
-    raise ValueError(f"{shown(text)} says no time")
+    raise ValueError(f"{shown(text)} is not a time")
 
 
 def _step_time(source: SourceRun, text: str) -> datetime:
@@ -285,4 +285,4 @@ def _step_time(source: SourceRun, text: str) -> datetime:
         return moment(found[1])
     if found := STEP_STAMP.search(text):
         return source.from_local(" ".join(found[1].split()))
-    raise ValueError(f"{shown(text)} says no time")
+    raise ValueError(f"{shown(text)} is not a time")

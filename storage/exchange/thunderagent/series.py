@@ -66,7 +66,7 @@ class LogLine:
     """Whether it has an end: a line without one may yet grow."""
 
     def unended(self, file: Path) -> ImportIssue:
-        """Why the line is not taken."""
+        """The issue that the line has no end yet."""
         return ImportIssue(file, self.number, "", "the line has no end yet: it is not taken")
 
 
@@ -97,7 +97,7 @@ def read_series(file: Path, cell: Cell, lines: Iterable[LogLine]) -> Iterator[Im
             yield ImportIssue(file, line.number, "", said)
         samples, problems = _samples(row)
         for column, value in problems:
-            yield ImportIssue(file, line.number, column, f"{shown(value)} is no number")
+            yield ImportIssue(file, line.number, column, f"{shown(value)} is not a number")
         try:
             about = _about(row, seen)
         except (ValueError, OverflowError, OSError):

@@ -40,7 +40,7 @@ PASS_THRESHOLD = 0.5  # verifiers' own default for pass@k
 
 @dataclass
 class RolloutCounts:
-    """What earlier lines say of later ones."""
+    """Counts over the lines read so far, which number later rollouts."""
 
     trials: Counter[tuple[Cell, str]] = field(default_factory=Counter)
     """How many rollouts of a task came so far."""

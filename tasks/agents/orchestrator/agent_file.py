@@ -49,7 +49,7 @@ class Caps(_Strict):
 
 
 class ShownPrices(_Strict):
-    """USD per million tokens, as the orchestrator is told; what is charged is the gateway's."""
+    """USD per million tokens, as shown to the orchestrator; the gateway's prices are charged."""
 
     prompt: Usd
     completion: Usd
@@ -62,7 +62,7 @@ class ShownPrices(_Strict):
         return self
 
     def cost_usd(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Of one call."""
+        """The cost of one call."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 

@@ -17,7 +17,7 @@ Experts = Callable[[Expert], ChatModel]
 
 
 class TokenMeasures:
-    """How long a token is, by model; one attempt's."""
+    """Token lengths by model, learned during one attempt."""
 
     def __init__(self) -> None:
         self._windows: dict[str, PromptWindow] = {}

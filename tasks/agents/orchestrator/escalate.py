@@ -27,7 +27,7 @@ ReadAnswer = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class AnswerOutcome:
-    """What answering came to."""
+    """The answer that stands, and those refused before it."""
 
     text: str | None
     """The answer's whole text; None where the last expert gave none that can be read."""

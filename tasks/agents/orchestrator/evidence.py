@@ -45,7 +45,7 @@ class ProgramNote:
 
 @dataclass(frozen=True)
 class RefusedAnswer:
-    """An answer that was not taken."""
+    """An answer that the verifier refused."""
 
     alias: str
     answer: str
@@ -54,7 +54,7 @@ class RefusedAnswer:
 
 @dataclass(frozen=True)
 class FailureNote:
-    """A call that came to nothing."""
+    """A call that failed."""
 
     call: str
     why: str

@@ -58,9 +58,9 @@ class CodeRunner(Protocol):
 
 @dataclass(frozen=True)
 class ToolOutcome:
-    """What one use of a tool came to."""
+    """The outcome of one use of a tool."""
 
-    told: str
+    summary: str
     """What `tool_runs` keeps; the model reads it from the next prompt."""
     notes: tuple[Note, ...] = ()
     status: str = "ok"
@@ -89,7 +89,7 @@ class Orchestrator:
         if not problem or problem[-1]["role"] != "user":
             raise ValueError("an orchestrator needs a problem that ends with a user's question")
         if file.tools.answer is None:
-            raise ValueError("the agent file has no tool `answer`, so no question can be answered")
+            raise ValueError("the agent file has no tool `answer`, which questions need")
         self._file, self._problem, self._own = file, list(problem), own
         self._experts, self._search, self._sandbox = experts, search, sandbox
         self._measures = TokenMeasures()
@@ -159,7 +159,7 @@ class Orchestrator:
         except ContextExceeded as error:
             done = _failed(f"{expert.alias} cannot read so much: {error}"[:300], "context")
         if done.status != "ok" and not done.notes:
-            done = replace(done, notes=(FailureNote(f"{name} by {expert.alias}", done.told),))
+            done = replace(done, notes=(FailureNote(f"{name} by {expert.alias}", done.summary),))
         self._new[call] = done.notes
         return _result(done, consultation, started_at)
 
@@ -191,9 +191,9 @@ class Orchestrator:
         hits = merged(found)
         known = {hit.text for hit in documents(self._known)}
         new = sum(hit.text not in known for hit in hits)
-        told = f"{len(hits)} documents, {new} of them new, for {', '.join(map(repr, queries))}"
+        summary = f"{len(hits)} documents, {new} of them new, for {', '.join(map(repr, queries))}"
         rows = tuple(each.row for each in found)
-        return ToolOutcome(told, (SearchNote(expert.alias, queries, hits),), retrievals=rows)
+        return ToolOutcome(summary, (SearchNote(expert.alias, queries, hits),), retrievals=rows)
 
     async def _reason(self, tool: Tool, expert: Expert, consultation: Consultation) -> ToolOutcome:
         asked = program_messages(problem_text(self._problem), self._found(expert))
@@ -207,9 +207,9 @@ class Orchestrator:
         output = result.output.rstrip("\n")
         status = {"ok": "ok", "timeout": "timeout"}.get(result.status, "error")
         kind = None if status == "ok" else result.status
-        told = f"```python\n{code}\n```\n{result.status}:\n{output}"
+        summary = f"```python\n{code}\n```\n{result.status}:\n{output}"
         return ToolOutcome(
-            told, (ProgramNote(expert.alias, code, output, result.status),), status, kind
+            summary, (ProgramNote(expert.alias, code, output, result.status),), status, kind
         )
 
     async def _answer(self, tool: Tool, expert: Expert, consultation: Consultation) -> ToolOutcome:
@@ -226,13 +226,13 @@ class Orchestrator:
         refusals = [f"{each.alias}: {each.answer} ({each.why})" for each in settled.refused]
         if settled.text is None:
             why = f"{settled.alias} gave no final answer in the form that is asked for"
-            told = "; ".join([*refusals, why])
+            summary = "; ".join([*refusals, why])
             return replace(
-                _failed(told, "no_answer"),
+                _failed(summary, "no_answer"),
                 notes=(*settled.refused, FailureNote(f"answer by {settled.alias}", why)),
             )
-        told = "; ".join([*refusals, f"{settled.alias} answers"])
-        return ToolOutcome(told, settled.refused, final=settled.text)
+        summary = "; ".join([*refusals, f"{settled.alias} answers"])
+        return ToolOutcome(summary, settled.refused, final=settled.text)
 
     def _found(self, expert: Expert) -> str:
         tokens = self._measures.tokens(expert)
@@ -245,7 +245,7 @@ def _failed(why: str, kind: str) -> ToolOutcome:
 
 def _result(done: ToolOutcome, consultation: Consultation, started_at: datetime) -> ToolResult:
     return ToolResult(
-        done.told,
+        done.summary,
         done.status,
         started_at,
         now(),

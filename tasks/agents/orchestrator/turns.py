@@ -39,7 +39,7 @@ class ExpertTurns:
         """`dialect` is how the orchestrator writes calls that nobody parses, `dialect_of` how an
         expert does. Raises ValueError for a file without the tool ``call_expert``."""
         if file.tools.call_expert is None:
-            raise ValueError(f"the agent file has no tool `{CALL_EXPERT}`, so none for dialogues")
+            raise ValueError(f"the agent file has no tool `{CALL_EXPERT}`, which dialogues need")
         self._tool = file.tools.call_expert
         self._model, self._tools, self._experts = model, tools, experts
         self._dialect, self._dialect_of = dialect, dialect_of

@@ -65,11 +65,11 @@ class RecordedWorld:
         return False
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """The calls are what counts."""
+        """Return the calls, which are what is scored."""
         return None
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> str:
         # Those still to come first: the same call may come twice.

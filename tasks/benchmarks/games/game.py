@@ -27,7 +27,7 @@ _ONE_AT_A_TIME = ThreadPoolExecutor(1, "games")
 
 @dataclass(frozen=True)
 class Turn:
-    """What came of one command."""
+    """The result of one command."""
 
     text: str
     reward: float = 0.0
@@ -76,7 +76,7 @@ class GameWorld:
         return await carry_out(self._act, self.schemas, name, arguments)
 
     async def reply(self, said: str) -> str | None:
-        """Words do nothing: the first time it is told so, the next time it has given up."""
+        """A message without a command: the first gets a reminder, the second ends the attempt."""
         again, self._reminded = self._reminded, True
         return None if again else REMINDER
 

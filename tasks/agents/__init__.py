@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.model import ModelCallFailed as ModelCallFailed
     from tutti.tasks.agents.model import Reply as Reply
     from tutti.tasks.agents.model import Sampling as Sampling
-    from tutti.tasks.agents.oracle import NoOpModel as NoOpModel
     from tutti.tasks.agents.oracle import Oracle as Oracle
-    from tutti.tasks.agents.oracle import OracleModel as OracleModel
     from tutti.tasks.agents.oracle import ToolUse as ToolUse
     from tutti.tasks.agents.prompts import BOXED_START as BOXED_START
     from tutti.tasks.agents.prompts import SYSTEM_PROMPT as SYSTEM_PROMPT
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.retrieve import open_http as open_http
     from tutti.tasks.agents.retrieve import service_search as service_search
     from tutti.tasks.agents.score import Score as Score
+    from tutti.tasks.agents.scripted import NoOpModel as NoOpModel
+    from tutti.tasks.agents.scripted import OracleModel as OracleModel
     from tutti.tasks.agents.toolbox import Toolbox as Toolbox
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
     from tutti.tasks.agents.tools import DescribedTools as DescribedTools

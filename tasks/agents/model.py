@@ -1,6 +1,6 @@
 """Chat models as the agent loop calls them, and the one that calls an endpoint through the gateway.
 
-`tutti.tasks.agents.oracle` has the models without an endpoint. All have one method, so that one
+`tutti.tasks.agents.scripted` has the models without an endpoint. All have one method, so that one
 loop serves evaluation, synthesis gates and rollouts.
 """
 

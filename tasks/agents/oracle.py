@@ -1,16 +1,10 @@
-"""Models that need no engine: the oracle, which plays a known solution, and the no-op model.
+"""An oracle: the known solution of a task, as tool uses and the answer that they lead to.
 
-Task synthesis runs both through the ordinary agent loop: the oracle must solve a task, the no-op
-model must not.
+It imports nothing of the platform: training jobs in the models environment use it too.
 """
 
-import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
-
-from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.model import Reply
 
 
 @dataclass(frozen=True)
@@ -23,51 +17,3 @@ class ToolUse:
 
 Oracle = Generator[ToolUse, str, str]
 """Yields tool uses, is sent each result's text, returns the answer it read from them."""
-
-
-class OracleModel:
-    """Plays a family's oracle policy as if it were a model: tool calls, then the boxed answer."""
-
-    def __init__(self, oracle: Oracle, boxed_form: str) -> None:
-        self._oracle = oracle
-        self._boxed_form = boxed_form
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
-    ) -> Reply:
-        """The oracle's next move; a LookupError of the oracle becomes a message without answer."""
-        try:
-            if messages[-1]["role"] == "tool":
-                use = self._oracle.send(messages[-1]["content"])
-            else:
-                use = next(self._oracle)
-        except StopIteration as finished:
-            content = self._boxed_form.replace("ANSWER", str(finished.value))
-            return Reply({"role": "assistant", "content": content}, "")
-        except LookupError as error:
-            return Reply({"role": "assistant", "content": f"not found: {error}"}, "")
-        return Reply(_tool_call(use, step), "")
-
-
-class NoOpModel:
-    """Answers at once with nothing: a task it solves needs no tools and is no task."""
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
-    ) -> Reply:
-        """Reply with an empty box."""
-        return Reply({"role": "assistant", "content": "\\boxed{}"}, "")
-
-
-def _tool_call(use: ToolUse, step: int) -> Message:
-    function = {"name": use.name, "arguments": json.dumps(use.arguments)}
-    call = {"id": f"call_{step}", "type": "function", "function": function}
-    return {"role": "assistant", "content": "", "tool_calls": [call]}

@@ -101,7 +101,7 @@ def read_series(file: Path, cell: Cell, lines: Iterable[LogLine]) -> Iterator[Im
         try:
             about = _about(row, seen)
         except (ValueError, OverflowError, OSError):
-            said = f"{shown(row.get('ts_unix'))} is no Unix time"
+            said = f"{shown(row.get('ts_unix'))} is not a Unix time"
             yield ImportIssue(file, line.number, "ts_unix", said)
             continue
         if samples:

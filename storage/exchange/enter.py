@@ -194,6 +194,6 @@ def _after(table: str, rows: list[Row], skipped: int, records: int) -> list[Row]
     if len(rows) % records:
         raise ValueError(
             f"{len(rows)} rows of {table} for {records} records, {skipped} of them in the store: "
-            "so the new rows cannot be identified"
+            "the new rows cannot be identified"
         )
     return rows[skipped * (len(rows) // records) :]

@@ -233,7 +233,7 @@ def test_recordings_take_each_record_once_however_they_are_cut(catalog: storage.
     names = column(catalog.home, "select name from server_metrics")
     assert sorted(names) == sorted(f"{n}-{part}" for n in range(9) for part in "ab")
     uneven = ImportedRecords(CELL, "log", 8, {"server_metrics": [{"name": "x"}] * 3}, 2)
-    assert "cannot be told" in load(catalog, [uneven], "test").problems[0].reason
+    assert "cannot be identified" in load(catalog, [uneven], "test").problems[0].reason
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What one commit of the background writer takes: groups that belong together, and loose rows."""
+"""One commit of the background writer: groups of rows that belong together, and single rows."""
 
 import contextlib
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tutti.storage.encode import Pause, to_arrow
+from tutti.storage.encode import GilYielder, to_arrow
 from tutti.storage.errors import RowRefused
 from tutti.storage.writer import Complete
 
@@ -32,12 +32,12 @@ class Group:
 
 @dataclass
 class Batch:
-    """What one commit takes."""
+    """The rows of one commit."""
 
     groups: list[Group] = field(default_factory=list)
     loose: dict[str, list[Any]] = field(default_factory=dict)
     makers: list[MakeRows] = field(default_factory=list)
-    unanswered: "Unanswered | None" = None
+    unanswered: "UnansweredCommit | None" = None
     tables: dict[str, pa.Table] | None = None
     """All of it as Arrow tables, once that is made."""
     failure: Exception | None = None
@@ -53,7 +53,7 @@ class Batch:
     def make(self) -> None:
         """Put the makers' rows in their place, in order."""
         makers, self.makers = self.makers, []
-        pause = Pause()
+        pause = GilYielder()
         for make_rows in makers:
             for table, rows in make_rows().items():
                 self.loose.setdefault(table, []).extend(rows)
@@ -72,10 +72,10 @@ class Batch:
         if self.tables is None:
             rows = merged(self.groups, self.loose)
             with contextlib.suppress(RowRefused):
-                self.tables = {name: to_arrow(name, rows[name], polite=True) for name in rows}
+                self.tables = {name: to_arrow(name, rows[name], yield_gil=True) for name in rows}
 
     def without(self, groups: list[Group], loose: Mapping[str, list[Any]]) -> None:
-        """Take out what is done with."""
+        """Remove the rows that are committed."""
         done = set(map(id, groups))
         self.groups = [group for group in self.groups if id(group) not in done]
         if loose:
@@ -85,7 +85,7 @@ class Batch:
     def _let_go(self) -> None:
         """Forget the loose rows a few at a time: to free thousands at once takes milliseconds in
         which no other thread runs."""
-        pause = Pause()
+        pause = GilYielder()
         for rows in self.loose.values():
             while rows:
                 del rows[-FREED_AT_ONCE:]
@@ -97,8 +97,8 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Unanswered:
-    """A commit that was sent and not answered: it may be in."""
+class UnansweredCommit:
+    """A commit without an answer from the database: it may have taken effect."""
 
     entries: list[dict[str, Any]]
     groups: list[Group]

@@ -1,8 +1,8 @@
-"""The background writer: rows are taken at once and committed by a thread, bounded in memory.
+"""The background writer: callers add rows, and a thread commits them, with bounded memory.
 
-`add` never waits and never fails: beyond the bound it refuses, and counts what it refused (a
-gateway's calls). `put` waits for room instead: the producer slows down to what the disk takes (a
-sweep's attempts). What cannot be committed for a while stays and is tried again.
+`add` never waits and never fails: when the buffer is full it refuses the rows and counts them (a
+gateway's calls). `put` waits for room instead, so that the producer slows down to the speed of the
+disk (a sweep's attempts). Rows that cannot be committed stay in the buffer and are tried again.
 """
 
 import threading
@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from tutti.storage.batch import Batch, Group, MakeRows, Row, Unanswered, merged, unfit
+from tutti.storage.batch import Batch, Group, MakeRows, Row, UnansweredCommit, merged, unfit
 from tutti.storage.catalog import Catalog
 from tutti.storage.encode import to_arrow
 from tutti.storage.errors import CommitUncertain, LeaseLost, RowRefused, StoreError
@@ -289,7 +289,7 @@ class BufferedWriter:
             self._commit_apart(batch)
 
     def _resolve(self, batch: Batch) -> None:
-        """Ask what became of a commit that was not answered. Raises StoreError if nobody tells."""
+        """Find out whether an unanswered commit took effect. Raises StoreError if that fails."""
         if (last := batch.unanswered) is None:
             return
         if settle(self._catalog, last.entries):
@@ -320,7 +320,7 @@ class BufferedWriter:
         self, batch: Batch, groups: list[Group], loose: Mapping[str, list[Any]]
     ) -> None:
         rows = merged(groups, loose)
-        tables = {name: to_arrow(name, given, polite=True) for name, given in rows.items()}
+        tables = {name: to_arrow(name, given, yield_gil=True) for name, given in rows.items()}
         self._commit_tables(batch, tables, groups, loose)
 
     def _commit_tables(
@@ -343,7 +343,7 @@ class BufferedWriter:
             states = complete if completes or ended else None
             commit_tables(self._catalog, tables, states, self._lease)
         except CommitUncertain as error:
-            batch.unanswered = Unanswered(error.entries, groups, loose)
+            batch.unanswered = UnansweredCommit(error.entries, groups, loose)
             raise
         self.committed += sum(table.num_rows for table in tables.values())
         batch.without(groups, loose)

@@ -1,8 +1,8 @@
-"""The time of rows: UTC, and never going back within a process.
+"""The timestamps of rows: UTC, and never decreasing within a process.
 
-Wall time is read once and carried on by the monotonic clock, so that a clock that is set back
-during a run cannot end an attempt before it began. A process that lives for days follows the wall
-clock forward again.
+The wall clock is read once and advanced by the monotonic clock. A clock that is set back during a
+run therefore cannot end an attempt before its start. A long-lived process follows the wall clock
+forward again.
 """
 
 import threading

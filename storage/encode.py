@@ -1,7 +1,7 @@
-"""Rows to Arrow, column by column and faithfully: what a table cannot hold is refused by name.
+"""Encodes rows as Arrow tables, column by column; a value that does not fit is refused by name.
 
-`pa.Table.from_pylist` walks every row for every field and infers; one list a column is three times
-as fast, and structs are faster still as one list a member.
+`pa.Table.from_pylist` looks up every field in every row and infers types. One list per column is
+three times as fast, and for structs one list per member is faster still.
 """
 
 import math
@@ -20,15 +20,15 @@ from tutti.storage.schemas import TABLES
 Rows = Sequence[Mapping[str, Any]]
 
 CHUNK_ROWS = 1024  # converted in one piece: some tens of microseconds a column
-POLITE_S = 0.0005  # the longest the interpreter's lock is kept from a thread that waits for it
+MAX_GIL_S = 0.0005  # the longest the interpreter's lock is kept from a thread that waits for it
 KEYS = ("attempt_id", "call_id", "task_id", "program_id", "name")  # what names a row in a message
 CONVERSION_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-def to_arrow(name: str, rows: Rows, *, polite: bool = False) -> pa.Table:
+def to_arrow(name: str, rows: Rows, *, yield_gil: bool = False) -> pa.Table:
     """`rows` as an Arrow table of table `name`'s schema; absent columns are null.
 
-    `polite` lets other threads run every `CHUNK_ROWS` values, for a writer beside an event loop.
+    `yield_gil` lets other threads run every `CHUNK_ROWS` values, for a writer beside an event loop.
     Raises RowRefused for a column the table does not have, a value of another type, text that is
     no Unicode (lone surrogates), and for NaN and infinities: unknown is null.
     """
@@ -36,7 +36,7 @@ def to_arrow(name: str, rows: Rows, *, polite: bool = False) -> pa.Table:
         raise RowRefused(f"there is no table {name!r}")
     schema = TABLES[name]
     known = frozenset(schema.names)
-    pause = Pause() if polite else None
+    pause = GilYielder() if yield_gil else None
     try:
         chunks = [
             _columns(name, schema, known, start, rows[start : start + CHUNK_ROWS], pause)
@@ -62,7 +62,7 @@ def _columns(
     known: frozenset[str],
     start: int,
     rows: Rows,
-    pause: "Pause | None",
+    pause: "GilYielder | None",
 ) -> list[pa.Array | pa.ChunkedArray]:
     """A chunk of rows as arrays, one a column of the table."""
     names, columns = _transposed(name, known, start, rows)
@@ -131,8 +131,8 @@ def _storable(value: Any) -> Any:
     return value
 
 
-class Pause:
-    """Gives the interpreter's lock away at least every `POLITE_S`.
+class GilYielder:
+    """Releases the interpreter's lock (GIL) at least every `MAX_GIL_S`.
 
     A thread that waits for the lock asks for it only after 5 ms; an event loop cannot wait so long.
     """
@@ -141,7 +141,7 @@ class Pause:
         self._since = time.perf_counter()
 
     def __call__(self) -> None:
-        if time.perf_counter() - self._since > POLITE_S:
+        if time.perf_counter() - self._since > MAX_GIL_S:
             time.sleep(0)
             self._since = time.perf_counter()
 
@@ -181,7 +181,7 @@ def _check_numbers(name: str, field: pa.Field, column: Any, rows: Rows) -> None:
             place = next(i for i, row in enumerate(rows) if _not_finite(row.get(field.name)))
             value = rows[place][field.name]
             where = f"{_where(name, place, rows[place])}, column {field.name}"
-            raise RowRefused(f"{where}: {value} is no measurement; use null for unknown")
+            raise RowRefused(f"{where}: {value} is not a finite number; use null for unknown")
     # Minus infinity is a token's honest log probability; NaN is nobody's.
     elif _of_floats(field.type) and pc.any(pc.is_nan(pc.list_flatten(column))).as_py():
         place = next(i for i, row in enumerate(rows) if _holds_nan(row.get(field.name)))

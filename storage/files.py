@@ -1,7 +1,7 @@
-"""The store's files: whole or not there, in a folder of this machine or at a URL.
+"""The store's files, on this machine or at a URL; a file is either complete or absent.
 
-Local files are written under a temporary name, synced and renamed; remote ones are put in one
-request. A remote store may be any place that fsspec knows.
+Local files are written under a temporary name, synced and renamed. Remote files are uploaded in one
+request. A remote store may be any file system that fsspec supports.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
-"""Where data lives: TUTTI_HOME and its folders. Nothing outside it is written.
+"""The location of all data: TUTTI_HOME and its folders. Nothing outside it is written.
 
-TUTTI_HOME may be a URL (``s3://bucket/tutti``, or any other that fsspec knows): then the tables'
-parts live there, and `root` is a scratch folder on this machine for what programs need as files.
+TUTTI_HOME may be a URL (``s3://bucket/tutti``, or any other that fsspec supports). The tables'
+parts are then stored there, and `root` is a scratch folder on this machine for programs that need
+local files.
 """
 
 import hashlib

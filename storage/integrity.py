@@ -1,8 +1,8 @@
-"""Is a part still what was entered? Cheap by size and time, certain by checksum.
+"""Checks that a part is unchanged since it was entered: by size and time first, then by checksum.
 
-A reader looks at each part's size and modification time; only a part whose time is another than
-when it was last seen whole is read and hashed again. So a file that was cut short or changed is
-refused before any query can answer from it, and an untouched store opens at once.
+A reader checks each part's size and modification time. A part is read and hashed again only if its
+modification time differs from when it was last verified. A file that was cut short or changed is
+therefore refused before any query reads it, and an untouched store opens at once.
 """
 
 import hashlib

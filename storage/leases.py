@@ -1,9 +1,10 @@
-"""Leases with fencing tokens: who may work on a name, on any host, and who may no longer commit.
+"""Leases with fencing tokens: which process, on any host, may work on a name and commit for it.
 
-A lease is held for a while and renewed; when its holder is gone it runs out and another takes it,
-with a higher token. A commit under a lease checks the token in its own transaction, so a worker
-that was thought dead and wakes up cannot commit late work. Times are the database's where it has a
-clock; a clock that jumps can only make a lease end early or late, never let two commit.
+A lease is held for a limited time and renewed. When its holder dies, the lease expires and another
+process takes it with a higher token. A commit under a lease checks the token in its own
+transaction, so a worker that was presumed dead and resumes cannot commit late work. Times come from
+the database where it has a clock. A clock that jumps can end a lease early or late, but never lets
+two holders commit.
 """
 
 import json

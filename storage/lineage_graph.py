@@ -1,6 +1,6 @@
-"""What an artifact was made from and what was made from it, as a graph and as text or a picture.
+"""The ancestors and descendants of an artifact, as a graph, as text and as a picture.
 
-In: a catalog and an artifact's id. Out: a `Graph`; a text tree, a Mermaid or a Graphviz source.
+In: a catalog and an artifact's id. Out: a `Graph`; a text tree, Mermaid or Graphviz source.
 """
 
 import json

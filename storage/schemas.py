@@ -1,4 +1,4 @@
-"""The tables' columns as Arrow schemas, for those who write and rewrite parts."""
+"""The tables' columns as Arrow schemas, for code that writes and rewrites parts."""
 
 import pyarrow as pa
 

@@ -1,8 +1,8 @@
-"""Readers: a DuckDB connection with every table as a view, and the contract's macros.
+"""Reading: a DuckDB connection with every table as a view, and the contract's macros.
 
-In: a store. Out: SQL. Only parts entered in the catalog are seen, so a reader never meets a file
-that is half written; and what a connection saw when it was made it sees until it is closed, also
-while others write and compact.
+In: a store. Out: SQL. Only parts that are entered in the catalog are visible, so a reader never
+sees an incomplete file. A connection keeps the parts that it saw when it was opened, also while
+other processes write and compact.
 """
 
 from collections.abc import Iterable, Mapping

@@ -25,6 +25,22 @@ KERNEL = (
 """Modules without a stage, which every stage may import."""
 STAGED = ("tutti.tasks.sweeps",)
 """Stages whose folders are stages of their own to each other."""
+STAGES = (
+    "sandbox",
+    "serving",
+    "agents",
+    "scoring",
+    "progress",
+    "retrieval",
+    "benchmarks",
+    "synthesis",
+    "training",
+    "reporting",
+    "sweeps",
+    "nights",
+    "improvement",
+)
+"""The folders of tasks/ in their order: a stage imports only from those before it."""
 FORBIDDEN_IMPORTS = {
     "storage": ("tasks", "flows", "cli"),
     "tasks": ("flows", "cli"),
@@ -65,6 +81,7 @@ def _of_module(root: Path, package: str, name: str, text: str) -> Iterator[tuple
         elif isinstance(node, ast.Import | ast.ImportFrom):
             yield from _of_import(package, node)
             yield from _past_the_face(root, name, node)
+            yield from _upward(name, node)
         elif isinstance(node, ast.ExceptHandler):
             yield from _of_handler(node)
 
@@ -105,6 +122,37 @@ def _past_the_face(
     exempt = module in KERNEL or file.startswith("bench/") or module.startswith(open_to_all)
     if inside and not exempt and stage_of(module) != stage_of(own):
         yield node.lineno, "face", f"{module} is another stage's: import from its package"
+
+
+def _upward(file: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str]]:
+    """Imports from a stage that comes later in `STAGES`, or is not in it, within functions too."""
+    own = _stage_in_tasks("tutti." + file.removesuffix(".py").replace("/", "."))
+    for module in _modules_of(node):
+        other = _stage_in_tasks(module)
+        if not own or not other or own == other:
+            continue
+        unknown = [stage for stage in (own, other) if stage not in STAGES]
+        if unknown:
+            yield node.lineno, "stage order", f"add {unknown[0]} to STAGES in tests/house.py"
+        elif STAGES.index(other) > STAGES.index(own):
+            what = f"{own} must not import {other}, which is a later stage"
+            yield node.lineno, "stage order", what
+
+
+def _modules_of(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The modules that an import may load: of ``from tutti.tasks import x`` also ``x``."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if node.module == "tutti.tasks":
+        return [f"tutti.tasks.{alias.name}" for alias in node.names]
+    return [node.module or ""]
+
+
+def _stage_in_tasks(module: str) -> str:
+    """The stage's folder in tasks/; empty for modules without a stage."""
+    parts = module.split(".")
+    staged = parts[:2] == ["tutti", "tasks"] and len(parts) > 2
+    return parts[2] if staged and ".".join(parts[:3]) not in KERNEL else ""
 
 
 def _of_handler(node: ast.ExceptHandler) -> Iterator[tuple[int, str, str]]:

@@ -20,7 +20,7 @@ from tutti.cli.store import summaries
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
-    from tutti.storage.exchange import Imported, Report, Trial
+    from tutti.storage.exchange import ImportedAttempt, ImportedItem, ImportReport
 
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
 VIEW_PORT = 7575  # inspect view's own
@@ -66,10 +66,10 @@ def import_(
 
     def work() -> int:
         from tutti.storage import open_catalog
-        from tutti.storage.exchange import Report
+        from tutti.storage.exchange import ImportReport
 
         jobs = _jobs(what)
-        total = Report()
+        total = ImportReport()
         with open_catalog() as catalog:
             for format, path in jobs:
                 _add(total, _import_one(catalog, format, path, name))
@@ -183,7 +183,7 @@ def _jobs(what: list[str]) -> list[tuple[str, Path]]:
     return [(detect(path) if format == "auto" else format, path) for path in paths]
 
 
-def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "Report":
+def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "ImportReport":
     from tutti.storage.exchange import IMPORTERS, load
     from tutti.tasks.runs import code_version, describe_machine
 
@@ -204,8 +204,8 @@ def _own_name(path: Path) -> str:
 
 
 def _with_progress(
-    source: "Iterator[Imported]", path: Path, stack: ExitStack
-) -> "Iterator[Imported]":
+    source: "Iterator[ImportedItem]", path: Path, stack: ExitStack
+) -> "Iterator[ImportedItem]":
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -217,7 +217,7 @@ def _with_progress(
         bar.advance(task)
 
 
-def _add(total: "Report", one: "Report") -> None:
+def _add(total: "ImportReport", one: "ImportReport") -> None:
     from tutti.storage.exchange import LISTED_PROBLEMS
 
     total.taken, total.there = total.taken + one.taken, total.there + one.there
@@ -228,7 +228,7 @@ def _add(total: "Report", one: "Report") -> None:
     total.sweeps |= one.sweeps
 
 
-def _show_report(report: "Report", as_json: bool) -> None:
+def _show_report(report: "ImportReport", as_json: bool) -> None:
     if as_json:
         found = {name: getattr(report, name) for name in ("taken", "there", "records")}
         found |= {"records_there": report.records_there, "problems_total": report.problems_total}
@@ -272,7 +272,7 @@ def _export(
 
     count = 0
 
-    def counted(trials: "Iterator[Trial]") -> "Iterator[Trial]":
+    def counted(trials: "Iterator[ImportedAttempt]") -> "Iterator[ImportedAttempt]":
         nonlocal count
         for trial in trials:
             count += 1

@@ -15,7 +15,7 @@ import typer
 from tutti.cli.failures import guarded
 
 if TYPE_CHECKING:
-    from tutti.storage.maintenance import Compacted, Expired, Verified
+    from tutti.storage.maintenance import CompactionReport, ExpiredSweep, VerificationReport
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 SHOWN = 20  # findings printed as text; JSON has all
@@ -114,14 +114,14 @@ def _progress(title: str) -> Iterator[OnProgress]:
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
-def _compacted(done: "Compacted") -> str:
+def _compacted(done: "CompactionReport") -> str:
     text = f"{done.sources} parts became {done.merged}"
     if done.sources:
         text += f" ({done.bytes_before / 1e6:.1f} MB, now {done.bytes_after / 1e6:.1f} MB)"
     return text + f"; {done.files_removed} files replaced earlier were removed"
 
 
-def _verified(report: "Verified") -> str:
+def _verified(report: "VerificationReport") -> str:
     lines = [
         f"{found.kind}: {found.path}: {found.reason}"
         + (f"; {found.repaired}" if found.repaired else "")
@@ -137,7 +137,7 @@ def _verified(report: "Verified") -> str:
     return "\n".join([*lines, f"{looked}: {verdict}"])
 
 
-def _show_expired(found: Sequence["Expired"], dry_run: bool) -> None:
+def _show_expired(found: Sequence["ExpiredSweep"], dry_run: bool) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -26,7 +26,7 @@ def write_summaries(
     from tutti.storage import catalog as cat
     from tutti.storage import connect
     from tutti.storage.exchange.thunderagent import (
-        Files,
+        RunFiles,
         combined_summary,
         over,
         steps_summary,
@@ -38,11 +38,11 @@ def write_summaries(
     cells = catalog.rows(rows.where(cat.cells.c.status != cat.SUPERSEDED))
     folders = {cell["cell_id"]: out / _name(cell) for cell in cells}
     if taken := [str(folder) for folder in folders.values() if folder.exists() and not force]:
-        raise UsageError(f"{taken[0]}: there already; --force replaces")
+        raise UsageError(f"{taken[0]}: exists already; --force replaces it")
     written = []
     with closing(connect(catalog.home)) as connection:
         for cell_id, folder in folders.items():
-            asked, files = over(connection, cell_id, start_s, end_s), Files(usage_jsonl=cell_id)
+            asked, files = over(connection, cell_id, start_s, end_s), RunFiles(usage_jsonl=cell_id)
             found = {
                 "window_summary": window_summary([asked], files),
                 "steps_summary": steps_summary(asked, files),

@@ -1,4 +1,4 @@
-"""Where errors of the disk and the database become store errors that say what to do."""
+"""Turns errors of the disk and the database into store errors that say what to do."""
 
 import errno
 import os

@@ -1,14 +1,14 @@
-"""A store that has parts and no catalog: refused, for without it all they hold reads as nothing.
+"""Refuses a store that has parts but no catalog, because it would read as empty.
 
-The rule: parts (`tables/**/part-*.parquet`) without a catalog, by which is meant a database that
-does not have its tables. A writer commits the catalog's tables before it writes its first part, so
-a part that was seen before a look that found no catalog had one, and it is gone. No crash at any
-point leaves a store so, and no race: another that makes the store meanwhile has committed its
-catalog by the time its first part can be seen.
+A catalog counts as missing when the database does not have its tables. A writer commits these
+tables before it writes its first part. A part that was seen before the catalog was looked for
+therefore had a catalog, which has since been lost. No crash leaves a store in this state, and no
+race does: another process that creates the store has committed its catalog before its first part
+can be seen.
 
-What is not refused: a catalog that has its tables and knows no part. A writer in a new store leaves
-that when it is killed between its part and its entry, and nothing tells the two apart. `tutti
-verify` names such parts.
+A catalog that has its tables and lists no part is accepted. A writer that is killed between the
+first part of a new store and its entry leaves this state, and nothing distinguishes the two cases.
+`tutti verify` reports such parts.
 """
 
 from pathlib import PurePosixPath

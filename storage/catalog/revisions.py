@@ -1,7 +1,7 @@
-"""Bring a catalog to the present revision, or refuse one that a newer tutti made.
+"""Migrates a catalog to the current revision, and refuses one that a newer tutti made.
 
-A new catalog is made whole; an older one goes through `migrations/` under the write lock, so that
-of several processes that open it at once one migrates and the others find it done.
+A new catalog is created at the current revision. An older one is migrated by `migrations/` under
+the write lock: of several processes that open it at once, one migrates and the others wait.
 """
 
 from importlib import resources

@@ -276,7 +276,7 @@ def _engine_of(given: str | sa.URL) -> sa.Engine:
         except ModuleNotFoundError as error:
             raise StoreError(f"TUTTI_CATALOG_URL: {error}; pip install 'tutti[postgres]'") from None
     if name != "sqlite":
-        raise StoreError(f"TUTTI_CATALOG_URL: {name} is no catalog; use sqlite or postgresql")
+        raise StoreError(f"TUTTI_CATALOG_URL: {name} is not supported; use sqlite or postgresql")
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
 
     sa.event.listen(engine, "connect", _configure)

@@ -1,7 +1,8 @@
-"""Other programs' logs in and out: add a format with one file and one line in a dict.
+"""Import and export of other programs' logs: a format is one file and one line in a dict.
 
-An importer is ``read(path, run) -> Iterator[Imported]``, where `run` names a run whose files do
-not; an exporter ``write(trials, folder) -> list[Path]``. Their modules are loaded when first used.
+An importer is ``read(path, run) -> Iterator[ImportedItem]``, where `run` names runs whose files do
+not carry a name. An exporter is ``write(trials, folder) -> list[Path]``. Their modules are loaded
+when first used.
 """
 
 import os
@@ -16,26 +17,32 @@ from typing import TYPE_CHECKING
 
 from tutti.face import lazy
 from tutti.storage.errors import StoreError
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
+from tutti.storage.exchange.imported import (
+    Cell,
+    ImportedAttempt,
+    ImportedItem,
+    ImportedRecords,
+    ImportIssue,
+)
 
 __all__ = [
     "EXPORTERS",
     "IMPORTERS",
     "Cell",
-    "Imported",
-    "Problem",
-    "Recording",
-    "Trial",
+    "ImportIssue",
+    "ImportedAttempt",
+    "ImportedItem",
+    "ImportedRecords",
     "detect",
     "export",
 ]
 
-Importer = Callable[[Path, str], Iterator[Imported]]
-Exporter = Callable[[Iterator[Trial], Path], list[Path]]
+Importer = Callable[[Path, str], Iterator[ImportedItem]]
+Exporter = Callable[[Iterator[ImportedAttempt], Path], list[Path]]
 
 
 def _importer(module: str) -> Importer:
-    def read(path: Path, run: str) -> Iterator[Imported]:
+    def read(path: Path, run: str) -> Iterator[ImportedItem]:
         found: Importer = import_module(f"tutti.storage.exchange.{module}.read").read
         return found(path, run)
 
@@ -43,7 +50,7 @@ def _importer(module: str) -> Importer:
 
 
 def _exporter(module: str) -> Exporter:
-    def write(trials: Iterator[Trial], folder: Path) -> list[Path]:
+    def write(trials: Iterator[ImportedAttempt], folder: Path) -> list[Path]:
         found: Exporter = import_module(f"tutti.storage.exchange.{module}.write").write
         return found(trials, folder)
 
@@ -101,7 +108,7 @@ def detect(path: Path) -> str:
             if fnmatch(file.name, pattern) and re.search(content, _beginning(file), re.DOTALL):
                 return format
     known = ", ".join(IMPORTERS)
-    raise StoreError(f"{path}: not a format known here; say which it is: {known}")
+    raise StoreError(f"{path}: the format was not recognised; name it: {known}")
 
 
 def _some_files(folder: Path) -> list[Path]:
@@ -114,7 +121,9 @@ def _beginning(file: Path) -> str:
         return stream.read(BEGINNING_BYTES).decode(errors="replace")
 
 
-def export(format: str, trials: Iterator[Trial], folder: Path, force: bool = False) -> list[Path]:
+def export(
+    format: str, trials: Iterator[ImportedAttempt], folder: Path, force: bool = False
+) -> list[Path]:
     """Write `trials` into `folder`, whole or not at all. Raises StoreError.
 
     Files there of the same names stay, and nothing is written, unless `force` replaces them.
@@ -124,12 +133,12 @@ def export(format: str, trials: Iterator[Trial], folder: Path, force: bool = Fal
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
             written = EXPORTERS[format](trials, Path(work))
             if not written:
-                raise StoreError("no stored attempt is chosen by that")
+                raise StoreError("no stored attempt matches the selection")
             targets = [folder / path.name for path in written]
             taken = [str(target) for target in targets if target.exists()]
             if taken and not force:
                 words = f"{taken[0]} and {len(taken) - 1} more" if len(taken) > 1 else taken[0]
-                raise StoreError(f"{words}: there already; --force replaces")
+                raise StoreError(f"{words}: exists already; --force replaces it")
             folder.mkdir(exist_ok=True)
             for path, target in zip(written, targets, strict=True):
                 os.replace(path, target)
@@ -140,7 +149,7 @@ def export(format: str, trials: Iterator[Trial], folder: Path, force: bool = Fal
 
 if TYPE_CHECKING:
     from tutti.storage.exchange.loader import LISTED_PROBLEMS as LISTED_PROBLEMS
-    from tutti.storage.exchange.loader import Report as Report
+    from tutti.storage.exchange.loader import ImportReport as ImportReport
     from tutti.storage.exchange.loader import load as load
     from tutti.storage.exchange.stored import stored_trials as stored_trials
 

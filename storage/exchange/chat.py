@@ -1,19 +1,20 @@
-"""Chat messages of other programs as rows of `messages` and `tool_runs`.
+"""Converts other programs' chat messages to rows of `messages` and `tool_runs`.
 
-In: objects in the forms of OpenAI's chat and responses interfaces and their kin (tool calls nested
-in `function`, flat, or each as a JSON text; arguments as text or as an object). Out: rows. A
-message whose role or content cannot be read refuses the record; a tool call that cannot is named
-and left out.
+In: messages in the forms of OpenAI's chat and responses APIs and similar ones (tool calls nested in
+`function`, flat, or as a JSON text; arguments as text or as an object). Out: rows. A message whose
+role or content cannot be read refuses the record. A tool call that cannot be read is reported and
+left out.
 
-Content in parts becomes their text; with an image or sound among them, the parts as JSON text.
+Content that is a list of parts becomes its text. With an image or sound among the parts, it becomes
+the parts as JSON text.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tutti.storage.exchange.fields import Fields, compact, parsed
+from tutti.storage.exchange.imported import Row
 from tutti.storage.exchange.rows import json_text, shown
-from tutti.storage.exchange.trial import Row
 
 ITEMS = ("message", "reasoning", "function_call", "function_call_output")
 """Kinds of items of the responses interface, which have a type in place of a role."""

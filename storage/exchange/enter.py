@@ -1,6 +1,6 @@
-"""The catalog's side of an import: runs, sweeps, cells, samples, attempts, and marks in logs.
+"""Catalog entries of an import: runs, sweeps, cells, samples, attempts, and positions in logs.
 
-What changes the catalog here runs inside the transaction that makes the rows visible.
+All changes of the catalog run inside the transaction that makes the rows visible.
 """
 
 import json
@@ -12,8 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
-from tutti.storage.exchange.rows import Rows, cell_keys, json_text, mended
-from tutti.storage.exchange.trial import Cell, Recording, Row
+from tutti.storage.exchange.imported import Cell, ImportedRecords, Row
+from tutti.storage.exchange.rows import Rows, cell_keys, json_text, repaired
 from tutti.storage.lineage import artifact_id
 
 IDS_AT_ONCE = 500  # bound variables of one statement; SQLite and PostgreSQL take thousands
@@ -74,7 +74,7 @@ def enter_cells(
 
 def title_of(cell: Cell) -> str:
     """What to call the sweep of an imported cell: its run's own title, else the run."""
-    title = str(mended(str(cell.detail.get("title") or cell.run)))
+    title = str(repaired(str(cell.detail.get("title") or cell.run)))
     return title.replace("\0", " ")
 
 
@@ -129,7 +129,7 @@ def _time(value: Any) -> datetime | None:
 
 
 @dataclass
-class Marks:
+class LogPositions:
     """How far each log of each cell is in the store: one artifact a log, with a count of records.
 
     One object serves one try at a transaction: `take` looks, `changed` and `enter` belong to it.
@@ -144,7 +144,7 @@ class Marks:
     taken: int = 0
     there: int = 0
 
-    def take(self, recording: Recording) -> tuple[str, str, Rows]:
+    def take(self, recording: ImportedRecords) -> tuple[str, str, Rows]:
         """Ids of the recording's sweep and cell, and those of its rows that are not taken yet."""
         sweep_id, cell_id = cell_keys(self.format, recording.cell)
         mark = artifact_id("recording", {"cell": cell_id, "stream": recording.stream})
@@ -173,7 +173,7 @@ class Marks:
         return any(_records(connection, mark) != self.seen[mark] for mark in sorted(self.moved))
 
     def enter(self, connection: sa.Connection) -> None:
-        """Move the marks."""
+        """Enter the new positions."""
         for mark, records in self.moved.items():
             detail = self.details[mark][1]
             values = {"detail": json_text({**detail, "records": records}, ascii_only=True)}
@@ -194,6 +194,6 @@ def _after(table: str, rows: list[Row], skipped: int, records: int) -> list[Row]
     if len(rows) % records:
         raise ValueError(
             f"{len(rows)} rows of {table} for {records} records, {skipped} of them in the store: "
-            "which rows are new cannot be told"
+            "the new rows cannot be identified"
         )
     return rows[skipped * (len(rows) // records) :]

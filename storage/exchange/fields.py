@@ -1,11 +1,12 @@
-"""Take typed values out of a foreign record, and say exactly which could not be taken.
+"""Reads typed values from a foreign record and reports exactly which could not be read.
 
-In: one JSON object and where it was read. Out: values of the wanted type, or None and a `Problem`
-that names the file, the line, the dotted field and the value. A minor field that is wrong costs
-that field; `refuse` and `needed` end the record (`Refused`), which `take` turns into its problems.
+In: one JSON object and its place in a file. Out: values of the wanted type, or None and an
+`ImportIssue` that names the file, the line, the dotted field and the value. A wrong value in a
+minor field costs only that field. `refuse` and `needed` give up the whole record by raising
+`RecordRefused`, which `take` turns into the record's issues.
 
-Nothing is converted by guess: text is no number, a number no text, true no 1. Only whole floats are
-integers (counts are averaged and summed as floats by some writers).
+Values are never converted by guess: text is not a number, a number is not text, and true is not 1.
+Only whole floats are accepted as integers, because some writers average and sum counts as floats.
 """
 
 import json
@@ -15,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from tutti.storage.exchange.rows import json_text, mended, shown
-from tutti.storage.exchange.trial import Imported, Problem
+from tutti.storage.exchange.imported import ImportedItem, ImportIssue
+from tutti.storage.exchange.rows import json_text, repaired, shown
 
 T = TypeVar("T")
 
@@ -26,8 +27,8 @@ FLOAT32 = 3.4e38  # the largest float of 32 bits, rounded down
 LATEST_S = 253_402_300_799.0  # the end of the year 9999, after which Python has no dates
 
 
-class Refused(Exception):
-    """A record that cannot be taken; why is among its problems."""
+class RecordRefused(Exception):
+    """The record cannot be read; its issues say why."""
 
 
 class Fields:
@@ -38,13 +39,13 @@ class Fields:
         file: Path,
         line: int | None,
         data: dict[str, Any],
-        problems: list[Problem] | None = None,
+        problems: list[ImportIssue] | None = None,
         path: str = "",
     ) -> None:
         self.file = file
         self.line = line
         self.data = data
-        self.problems: list[Problem] = [] if problems is None else problems
+        self.problems: list[ImportIssue] = [] if problems is None else problems
         self.path = path
 
     def __contains__(self, name: str) -> bool:
@@ -56,14 +57,14 @@ class Fields:
 
     def problem(self, name: str, reason: str) -> None:
         """Note that `name` could not be taken; once, however often it is looked at."""
-        found = Problem(self.file, self.line, self.where(name), reason)
+        found = ImportIssue(self.file, self.line, self.where(name), reason)
         if found not in self.problems:
             self.problems.append(found)
 
     def refuse(self, name: str, reason: str) -> NoReturn:
         """Give up the record because of `name`."""
         self.problem(name, f"{reason}; the record is not taken")
-        raise Refused
+        raise RecordRefused
 
     def needed(self, name: str, value: T | None) -> T:
         """`value`, which was taken from `name`; without it the record is refused."""
@@ -246,22 +247,22 @@ def detail_text(**values: Any) -> str | None:
 def parsed(text: str) -> Any:
     """JSON inside a text field; None when it is none."""
     try:
-        return mended(json.loads(text))
+        return repaired(json.loads(text))
     except (ValueError, RecursionError):
         return None
 
 
 def take(
-    found: Iterable[Fields | Problem], read: Callable[[Fields], Iterable[Imported]]
-) -> Iterator[Imported]:
+    found: Iterable[Fields | ImportIssue], read: Callable[[Fields], Iterable[ImportedItem]]
+) -> Iterator[ImportedItem]:
     """What `read` makes of each record, after the record's problems. A refused record is those."""
     for record in found:
-        if isinstance(record, Problem):
+        if isinstance(record, ImportIssue):
             yield record
             continue
         try:
             taken = list(read(record))
-        except Refused:
+        except RecordRefused:
             taken = []
         yield from record.problems
         yield from taken

@@ -1,11 +1,11 @@
-"""Read JSON Lines and JSON documents of other programs: what is broken is named, the rest is taken.
+"""Reads other programs' JSON Lines and JSON documents; broken lines are reported and skipped.
 
-In: a file, plain or gzip (told by its first bytes). Out: `Fields`, one a line, or a `Problem` with
-the line's number. Memory holds one line; blank lines are passed over.
+In: a file, plain or gzip (recognised by its first bytes). Out: `Fields`, one per line, or an
+`ImportIssue` with the line's number. Only one line is in memory at a time. Blank lines are skipped.
 
-A line is refused when it is no JSON, no object, not UTF-8, nested too deeply or longer than
-`MAX_LINE_BYTES`. Python's writers put NaN and Infinity into JSON and half surrogate pairs into
-text: such a line is taken, with null and U+FFFD in their places, and each place is named.
+A line is refused when it is not JSON, not an object, not UTF-8, nested too deeply or longer than
+`MAX_LINE_BYTES`. Python's writers put NaN and Infinity into JSON and lone surrogates into text.
+Such a line is accepted with null or U+FFFD in their place, and each place is reported.
 """
 
 import gzip
@@ -19,8 +19,8 @@ from typing import IO, Any, cast
 import orjson
 
 from tutti.storage.exchange.fields import Fields
-from tutti.storage.exchange.rows import mended, shown
-from tutti.storage.exchange.trial import Problem
+from tutti.storage.exchange.imported import ImportIssue
+from tutti.storage.exchange.rows import repaired, shown
 
 MAX_LINE_BYTES = 256 * 2**20  # a rollout with its tokens is a few; a file without lines has no end
 SKIPPED_BYTES = 2**20  # read at once while looking for the end of a line that is too long
@@ -30,7 +30,7 @@ GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
 
-def records(path: Path) -> Iterator[Fields | Problem]:
+def records(path: Path) -> Iterator[Fields | ImportIssue]:
     """Every line's object in order, or what is wrong with the line."""
     number = 0
     try:
@@ -40,7 +40,7 @@ def records(path: Path) -> Iterator[Fields | Problem]:
                 if len(raw) > MAX_LINE_BYTES:
                     _skip_line(stream, raw)
                     limit = MAX_LINE_BYTES // 2**20
-                    yield Problem(path, number, "", f"the line is longer than {limit} MiB")
+                    yield ImportIssue(path, number, "", f"the line is longer than {limit} MiB")
                 elif raw.strip():
                     raw = raw.removeprefix(BOM) if number == 1 else raw
                     yield _object(path, number, raw)
@@ -48,7 +48,7 @@ def records(path: Path) -> Iterator[Fields | Problem]:
         yield _unreadable(path, number + 1, error)
 
 
-def document(path: Path) -> Fields | Problem:
+def document(path: Path) -> Fields | ImportIssue:
     """A file that is one JSON object."""
     try:
         with _opened(path) as stream:
@@ -67,7 +67,7 @@ def beside(path: Path, name: str) -> Fields | None:
     if not other.is_file():
         return None
     found = document(other)
-    return Fields(other, None, {}, [found]) if isinstance(found, Problem) else found
+    return Fields(other, None, {}, [found]) if isinstance(found, ImportIssue) else found
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -89,27 +89,27 @@ def _skip_line(stream: IO[bytes], raw: bytes) -> None:
         raw = stream.readline(SKIPPED_BYTES)
 
 
-def _unreadable(path: Path, line: int | None, error: Exception) -> Problem:
+def _unreadable(path: Path, line: int | None, error: Exception) -> ImportIssue:
     what = "cannot be read" if line in (None, 1) else "cannot be read from here on"
-    return Problem(path, line, "", f"{what}: {error}")
+    return ImportIssue(path, line, "", f"{what}: {error}")
 
 
-def _object(path: Path, line: int | None, raw: bytes) -> Fields | Problem:
+def _object(path: Path, line: int | None, raw: bytes) -> Fields | ImportIssue:
     try:
         value, clean = orjson.loads(raw), True
     except orjson.JSONDecodeError as error:
         try:
             value, clean = _lenient(raw, str(error)), False
         except ValueError as reason:
-            return Problem(path, line, "", _broken(raw, line, str(reason)))
+            return ImportIssue(path, line, "", _broken(raw, line, str(reason)))
     if not isinstance(value, dict):
-        return Problem(path, line, "", f"{shown(value)} is not a JSON object")
+        return ImportIssue(path, line, "", f"{shown(value)} is not a JSON object")
     if _deeper(value, MAX_DEPTH):
-        return Problem(path, line, "", f"is nested more than {MAX_DEPTH} levels deep")
+        return ImportIssue(path, line, "", f"is nested more than {MAX_DEPTH} levels deep")
     if clean:
         return Fields(path, line, value)
     found = Fields(path, line, {})
-    found.data = _mended(found, value)
+    found.data = _repaired(found, value)
     return found
 
 
@@ -146,27 +146,27 @@ def _children(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else list(value)
 
 
-def _mended(found: Fields, value: dict[str, Any]) -> dict[str, Any]:
+def _repaired(found: Fields, value: dict[str, Any]) -> dict[str, Any]:
     """`value` as the store can hold it; what had to change is noted in `found`."""
     places = list(_odd_places(value, ""))
     for place, what in places[:LISTED_PLACES]:
         found.problem(place, what)
     if len(places) > LISTED_PLACES:
         found.problem("", f"and {len(places) - LISTED_PLACES} more such places")
-    whole: dict[str, Any] = mended(value)
+    whole: dict[str, Any] = repaired(value)
     return whole
 
 
 def _odd_places(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            if mended(name) != name:
+            if repaired(name) != name:
                 yield path, "a name holds half a surrogate pair, taken as U+FFFD"
-            yield from _odd_places(inner, f"{path}.{mended(name)}" if path else mended(name))
+            yield from _odd_places(inner, f"{path}.{repaired(name)}" if path else repaired(name))
     elif isinstance(value, list):
         for place, inner in enumerate(value):
             yield from _odd_places(inner, f"{path}.{place}")
     elif isinstance(value, float) and not math.isfinite(value):
         yield path, f"{value} is no number, taken as null"
-    elif isinstance(value, str) and mended(value) != value:
+    elif isinstance(value, str) and repaired(value) != value:
         yield path, "holds half a surrogate pair, taken as U+FFFD"

@@ -1,8 +1,9 @@
-"""Take what an importer yields into the store: every trial and every record of a log exactly once.
+"""Loads what an importer yields into the store: every attempt and every log record exactly once.
 
-In: `Trial`s, `Recording`s and `Problem`s, in any order. Out: rows and a `Report`. Ids follow from
-the content, and the attempt's state is entered in the transaction that makes its rows visible: an
-import that is repeated, was killed or runs twice at once adds what is missing and nothing else.
+In: `ImportedAttempt`, `ImportedRecords` and `ImportIssue` objects, in any order. Out: rows and an
+`ImportReport`. Ids follow from the content. The attempt's state is entered in the transaction that
+makes its rows visible. An import that is repeated, was killed or runs twice at once therefore adds
+what is missing and nothing else.
 """
 
 import dataclasses
@@ -16,15 +17,28 @@ import sqlalchemy as sa
 from tutti.storage import catalog as cat
 from tutti.storage.errors import RowRefused, StoreBusy
 from tutti.storage.exchange.enter import (
-    Marks,
+    LogPositions,
     enter_attempts,
     enter_cells,
     enter_run,
     known_attempts,
     title_of,
 )
-from tutti.storage.exchange.rows import MISFITS, Keys, Rows, placed, repair, trial_keys, trial_rows
-from tutti.storage.exchange.trial import Imported, Problem, Recording, Trial
+from tutti.storage.exchange.imported import (
+    ImportedAttempt,
+    ImportedItem,
+    ImportedRecords,
+    ImportIssue,
+)
+from tutti.storage.exchange.rows import (
+    MISFITS,
+    AttemptIds,
+    Rows,
+    placed,
+    repair,
+    trial_keys,
+    trial_rows,
+)
 from tutti.storage.writer import commit
 
 BATCH = 2000  # small trials: a commit costs several synced files, whatever is in them
@@ -34,8 +48,8 @@ RACES = 50  # times another import may enter the same trials first before we say
 
 
 @dataclass
-class Report:
-    """What an import did."""
+class ImportReport:
+    """Counts and issues of an import."""
 
     taken: int = 0
     """Attempts entered."""
@@ -45,14 +59,14 @@ class Report:
     """Records of logs entered."""
     records_there: int = 0
     """Records of logs that were in the store already."""
-    problems: list[Problem] = field(default_factory=list)
-    """The first of what could not be taken, or only mended."""
+    problems: list[ImportIssue] = field(default_factory=list)
+    """The first issues: values that could not be read, or only after a repair."""
     problems_total: int = 0
     """How many problems there were."""
     sweeps: dict[str, str] = field(default_factory=dict)
     """Sweep ids to names, of everything in the import."""
 
-    def add_problem(self, problem: Problem) -> None:
+    def add_problem(self, problem: ImportIssue) -> None:
         """Count a problem, and keep it while there is room."""
         self.problems_total += 1
         if len(self.problems) < LISTED_PROBLEMS:
@@ -61,14 +75,14 @@ class Report:
 
 def load(
     catalog: cat.Catalog,
-    source: Iterable[Imported],
+    source: Iterable[ImportedItem],
     format: str,
-    on_progress: Callable[[Report], None] | None = None,
+    on_progress: Callable[[ImportReport], None] | None = None,
     batch: int = BATCH,
     *,
     file: Path = Path(),
     about: Mapping[str, str] | None = None,
-) -> Report:
+) -> ImportReport:
     """Take everything that `source` yields; what is there already is skipped.
 
     `file` is named in problems of trials that do not say where they come from; `about` is what the
@@ -95,11 +109,11 @@ class _Loader:
     format: str
     file: Path
     about: Mapping[str, str]
-    on_progress: Callable[[Report], None]
-    report: Report = field(default_factory=Report)
+    on_progress: Callable[[ImportReport], None]
+    report: ImportReport = field(default_factory=ImportReport)
     run_id: str = field(default_factory=lambda: f"run:{uuid.uuid4().hex[:16]}")
-    trials: dict[str, tuple[Keys, Trial, Rows]] = field(default_factory=dict)
-    recordings: list[Recording] = field(default_factory=list)
+    trials: dict[str, tuple[AttemptIds, ImportedAttempt, Rows]] = field(default_factory=dict)
+    recordings: list[ImportedRecords] = field(default_factory=list)
     characters: int = 0
 
     @property
@@ -107,17 +121,17 @@ class _Loader:
         """How much waits for the next commit."""
         return len(self.trials) + len(self.recordings)
 
-    def add(self, item: Imported) -> None:
+    def add(self, item: ImportedItem) -> None:
         """Count a problem; keep a trial or a recording for the next commit."""
-        if isinstance(item, Problem):
+        if isinstance(item, ImportIssue):
             self.report.add_problem(item)
-        elif isinstance(item, Recording):
+        elif isinstance(item, ImportedRecords):
             self.recordings.append(item)
             self.characters += 100 * sum(map(len, item.rows.values()))
         else:
             self._add_trial(item)
 
-    def _add_trial(self, trial: Trial) -> None:
+    def _add_trial(self, trial: ImportedAttempt) -> None:
         try:
             keys = trial_keys(self.format, trial)
             rows = trial_rows(trial, keys, self.run_id)
@@ -131,17 +145,17 @@ class _Loader:
         self.report.sweeps[keys.sweep_id] = title_of(trial.cell)
         self.trials[keys.attempt_id] = (keys, trial, rows)
 
-    def _refuse(self, trial: Trial, field: str, reason: str) -> None:
+    def _refuse(self, trial: ImportedAttempt, field: str, reason: str) -> None:
         which = f"task {trial.task_id!r} trial {trial.trial} attempt {trial.attempt}"
-        said = Problem(trial.file or self.file, trial.line, field, f"{which}: {reason}")
+        said = ImportIssue(trial.file or self.file, trial.line, field, f"{which}: {reason}")
         self.report.add_problem(said)
 
     def flush(self) -> None:
-        """Commit what is held."""
+        """Commit the attempts and records held so far."""
         repaired = False
         for _ in range(RACES):
             self._drop_known()
-            marks = Marks(self.catalog, self.format)
+            marks = LogPositions(self.catalog, self.format)
             records = self._new_records(marks)
             if not self.trials and not marks.moved:
                 break
@@ -156,7 +170,9 @@ class _Loader:
                 self._repair()
                 repaired = True
         else:
-            raise StoreBusy(f"{self.catalog.home.root}: other imports enter the same trials")
+            raise StoreBusy(
+                f"{self.catalog.home.root}: other imports enter the same attempts; try again later"
+            )
         self.report.taken += len(self.trials)
         self.report.records += marks.taken
         self.report.records_there += marks.there
@@ -169,7 +185,7 @@ class _Loader:
         while ids:
             with self.catalog.engine.connect() as connection:
                 known = known_attempts(connection, ids)
-            again: list[Trial] = []
+            again: list[ImportedAttempt] = []
             for attempt_id, (run_id, status) in known.items():
                 found = self.trials.pop(ids[attempt_id], None)
                 if found is None:
@@ -186,13 +202,13 @@ class _Loader:
                 self._add_trial(trial)
                 ids |= {key: key for key in self.trials.keys() - before}
 
-    def _new_records(self, marks: Marks) -> Rows:
+    def _new_records(self, marks: LogPositions) -> Rows:
         rows: Rows = {}
         for recording in list(self.recordings):
             try:
                 sweep_id, cell_id, fresh = marks.take(recording)
             except (*MISFITS, AttributeError) as error:
-                self.report.add_problem(Problem(self.file, None, recording.stream, str(error)))
+                self.report.add_problem(ImportIssue(self.file, None, recording.stream, str(error)))
                 self.recordings.remove(recording)
                 continue
             self.report.sweeps[sweep_id] = title_of(recording.cell)
@@ -200,7 +216,7 @@ class _Loader:
                 rows.setdefault(table, []).extend(some)
         return rows
 
-    def _commit(self, records: Rows, marks: Marks) -> None:
+    def _commit(self, records: Rows, marks: LogPositions) -> None:
         cells = dict(marks.cells)
         rows = {table: list(some) for table, some in records.items()}
         for keys, trial, own in self.trials.values():
@@ -219,7 +235,7 @@ class _Loader:
         commit(self.catalog, rows, complete)
 
     def _repair(self) -> None:
-        """After a refusal: mend what can be mended, give up the trials that hold the rest."""
+        """After a refusal: repair values where possible; drop the attempts that hold others."""
         for key, (_, trial, rows) in list(self.trials.items()):
             for table, place, name, reason, done in repair(rows):
                 self._refuse(trial, f"{table}.{place}.{name}", reason)
@@ -228,7 +244,7 @@ class _Loader:
         for recording in self.recordings:
             for table, place, name, reason, done in repair(recording.rows):
                 where = f"{recording.stream}.{table}.{place}.{name}"
-                self.report.add_problem(Problem(self.file, None, where, reason))
+                self.report.add_problem(ImportIssue(self.file, None, where, reason))
                 if not done:  # the row stays: rows are counted to know which records are taken
                     recording.rows[table][place].pop(name)
 
@@ -240,7 +256,7 @@ class _Loader:
             connection.execute(sa.update(cat.runs).where(where).values(ended))
 
 
-def _is_retry(trial: Trial, known: str | None) -> bool:
+def _is_retry(trial: ImportedAttempt, known: str | None) -> bool:
     """Whether a trial came after one that failed by infrastructure: tools write it in its place."""
     return known == "infra_error" and trial.outcome.get("status") != "infra_error"
 

@@ -1,6 +1,6 @@
-"""A trial as rows of the store: ids, what can be derived, and which value does not fit.
+"""Converts an imported attempt to rows of the store, and reports values that do not fit.
 
-In: a `Trial` and the ids of its attempt. Out: table name to rows, ready for `storage.commit`.
+In: an `ImportedAttempt` and its ids. Out: table name to rows, ready for `storage.commit`.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tutti.storage.exchange.trial import Cell, Row, Trial
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, Row
 from tutti.storage.lineage import artifact_id
 from tutti.storage.schemas import TABLES
 
@@ -25,7 +25,7 @@ SHOWN_CHARACTERS = 80  # of a value in a problem's reason
 
 
 @dataclass(frozen=True)
-class Keys:
+class AttemptIds:
     """The ids of one attempt."""
 
     sweep_id: str
@@ -48,12 +48,14 @@ def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
     return artifact_id("sweep", {"format": format, "run": cell.run}), artifact_id("cell", point)
 
 
-def trial_keys(format: str, trial: Trial) -> Keys:
+def trial_keys(format: str, trial: ImportedAttempt) -> AttemptIds:
     """Ids of the trial's attempt; the same trial has the same ids in every import."""
     sweep_id, cell_id = cell_keys(format, trial.cell)
     _check_name(trial.task_id)
     sample_id = artifact_id("sample", [cell_id, trial.task_id, trial.trial])
-    return Keys(sweep_id, cell_id, sample_id, artifact_id("attempt", [sample_id, trial.attempt]))
+    return AttemptIds(
+        sweep_id, cell_id, sample_id, artifact_id("attempt", [sample_id, trial.attempt])
+    )
 
 
 def _check_name(name: Any) -> None:
@@ -62,7 +64,7 @@ def _check_name(name: Any) -> None:
     name.encode()  # a lone surrogate raises here, before the id is made
 
 
-def trial_rows(trial: Trial, keys: Keys, run_id: str) -> Rows:
+def trial_rows(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Rows:
     """The rows of one attempt, in the store's tables."""
 
     def call_id(given: Any) -> str | None:
@@ -97,7 +99,7 @@ def placed(rows: Mapping[str, list[Row]], cell: Cell, sweep_id: str, cell_id: st
     return filled
 
 
-def _attempt(trial: Trial, keys: Keys, run_id: str) -> Row:
+def _attempt(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Row:
     cell = trial.cell
     given = {name: value for name, value in trial.outcome.items() if value is not None}
     row = _derived(trial) | given
@@ -108,7 +110,7 @@ def _attempt(trial: Trial, keys: Keys, run_id: str) -> Row:
     return row | {"concurrency": cell.concurrency, "repeat": cell.repeat}
 
 
-def _derived(trial: Trial) -> Row:
+def _derived(trial: ImportedAttempt) -> Row:
     """What follows from the messages and calls, for a format that does not say it."""
     own = [call for call in trial.calls if call.get("role") in (None, "orchestrator")]
     said = [message for message in trial.messages if message.get("role") == "assistant"]
@@ -129,9 +131,9 @@ def total(values: Iterable[Any]) -> Any:
 
 
 def repair(rows: Rows) -> Iterator[tuple[str, int, str, str, bool]]:
-    """Mend in place what has a near form in the store.
+    """Replace values that the store cannot hold by the nearest ones, in place.
 
-    Yields table, row, column, reason and whether it is mended. Lone surrogates become U+FFFD (UTF-8
+    Yields table, row, column, reason and if it is repaired. Lone surrogates become U+FFFD (UTF-8
     has no form for them), NaN and infinities null (one NaN makes every mean over its column NaN).
     """
     for table, records in rows.items():
@@ -146,7 +148,7 @@ def repair(rows: Rows) -> Iterator[tuple[str, int, str, str, bool]]:
                 if kind is None:
                     yield table, place, name, "the store has no such column", False
                 elif reason := _misfit(kind, [value]):
-                    record[name] = mended(value)
+                    record[name] = repaired(value)
                     done = not _misfit(kind, [record[name]])
                     yield table, place, name, f"{shown(value)}: {reason}", done
 
@@ -171,15 +173,15 @@ def _misfit(kind: pa.DataType, values: list[Any]) -> str:
     return ""
 
 
-def mended(value: Any) -> Any:
+def repaired(value: Any) -> Any:
     """`value` with U+FFFD for lone surrogates and null for NaN and infinities, at any depth."""
     if isinstance(value, str):
         return value if value.isascii() else _without_surrogates(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {mended(name): mended(inner) for name, inner in value.items()}
-    return [mended(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {repaired(name): repaired(inner) for name, inner in value.items()}
+    return [repaired(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _without_surrogates(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Trials of the store, one after the other, for an exporter.
+"""Reads attempts from the store for an exporter.
 
-In: a connection of `storage.connect` and which attempts are wanted. Out: `Trial`s, the attempts of
-a cell together and of a sample in order, read some hundred at a time.
+In: a connection of `storage.connect` and a selection of attempts. Out: `ImportedAttempt` objects,
+grouped by cell and ordered within a sample, read a few hundred at a time.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from tutti.storage.exchange.trial import Cell, Row, Trial
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, Row
 from tutti.storage.schemas import TABLES
 
 ATTEMPTS_AT_ONCE = 256  # of any length: at 100 kB of text each this is some tens of megabytes
@@ -32,7 +32,7 @@ def stored_trials(
     sweeps: Sequence[str] = (),
     cells: Sequence[str] = (),
     attempts: Sequence[str] = (),
-) -> Iterator[Trial]:
+) -> Iterator[ImportedAttempt]:
     """Stored trials by ids and by `where`, a predicate in SQL over the columns of `attempts`.
 
     With nothing asked for, all of them. Raises duckdb.Error for a predicate that is none.
@@ -60,7 +60,7 @@ def _read(
     connection: duckdb.DuckDBPyConnection,
     some: list[tuple[str, str]],
     details: dict[str, dict[str, str]],
-) -> Iterator[Trial]:
+) -> Iterator[ImportedAttempt]:
     ids = [attempt_id for _, attempt_id in some]
     cells = sorted({cell_id for cell_id, _ in some})
     tables = {name: _grouped(connection, name, ids, cells, order) for name, order in ORDER.items()}
@@ -98,7 +98,9 @@ def _grouped(
     return grouped
 
 
-def _trial(head: Row, rows: dict[str, list[Row]], details: dict[str, dict[str, str]]) -> Trial:
+def _trial(
+    head: Row, rows: dict[str, list[Row]], details: dict[str, dict[str, str]]
+) -> ImportedAttempt:
     attempt_id, cell_id = head["attempt_id"], head["cell_id"]
     names = details.get(head["sweep_id"], {})
     detail = {"cell_id": cell_id, "sweep_id": head["sweep_id"], **names}
@@ -109,7 +111,7 @@ def _trial(head: Row, rows: dict[str, list[Row]], details: dict[str, dict[str, s
         for name, value in head.items()
         if value is not None and name not in POINT and name not in PLACES
     }
-    trial = Trial(cell, head["task_id"], head["trial"], head["attempt"], outcome)
+    trial = ImportedAttempt(cell, head["task_id"], head["trial"], head["attempt"], outcome)
     for name, some in rows.items():
         setattr(trial, name, [_plain(row, attempt_id) for row in some])
     trial.origin = attempt_id
@@ -142,7 +144,7 @@ def _targets(connection: duckdb.DuckDBPyConnection, task_ids: list[str]) -> dict
     return {task_id: answer for task_id, answer in rows if answer is not None}
 
 
-def _scored_against(trial: Trial) -> str | None:
+def _scored_against(trial: ImportedAttempt) -> str | None:
     """The target that an importer kept with a score."""
     for row in trial.scores:
         if (detail := row.get("detail")) and '"target"' in detail:

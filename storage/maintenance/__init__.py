@@ -1,11 +1,19 @@
-"""Keeping a store in order: compact small parts, verify all of it, let old sweeps go.
+"""Maintenance of a store: compact small parts, verify all parts, remove old sweeps.
 
-Readers and writers go on meanwhile. A part that is replaced or let go is only marked as removed;
-its file goes when no reader can still have it open.
+Readers and writers keep working meanwhile. A part that is replaced or removed is only marked; its
+file is deleted when no reader can still have it open.
 """
 
-from tutti.storage.maintenance.compaction import Compacted, compact
-from tutti.storage.maintenance.retention import Expired, expire
-from tutti.storage.maintenance.verification import Finding, Verified, verify
+from tutti.storage.maintenance.compaction import CompactionReport, compact
+from tutti.storage.maintenance.retention import ExpiredSweep, expire
+from tutti.storage.maintenance.verification import StoreFault, VerificationReport, verify
 
-__all__ = ["Compacted", "Expired", "Finding", "Verified", "compact", "expire", "verify"]
+__all__ = [
+    "CompactionReport",
+    "ExpiredSweep",
+    "StoreFault",
+    "VerificationReport",
+    "compact",
+    "expire",
+    "verify",
+]

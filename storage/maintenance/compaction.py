@@ -1,8 +1,8 @@
-"""Merge small parts, sorted, in today's schema; remove files that nobody can still be reading.
+"""Merges small parts, sorted, into the current schema, and deletes files that nobody reads.
 
-One compactor works at a time, under a lease. The merged part and the removal of its sources are one
-transaction, which fails unless every source is still there: rows are never doubled, whatever is
-killed when.
+One compactor works at a time, under a lease. The merged part is entered and its sources are removed
+in one transaction, which fails unless every source still exists. Rows are therefore never
+duplicated, whenever a process is killed.
 """
 
 import contextlib
@@ -41,8 +41,8 @@ Part = dict[str, Any]
 
 
 @dataclass
-class Compacted:
-    """What one compaction did."""
+class CompactionReport:
+    """Counts of one compaction."""
 
     sources: int = 0
     merged: int = 0
@@ -57,14 +57,14 @@ def compact(
     target_bytes: int = TARGET_BYTES,
     grace_s: float = GRACE_S,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Compacted:
+) -> CompactionReport:
     """Merge parts smaller than `target_bytes` and rewrite those of older schemas.
 
     Files replaced more than `grace_s` seconds ago are removed. `on_progress` gets parts looked at
     and parts in all. Raises StoreBusy when another compacts, PartDamaged for a part that is not
     what was entered, LeaseLost; what was merged by then stays merged.
     """
-    report = Compacted()
+    report = CompactionReport()
     with held(catalog, NAME) as lease:
         report.files_removed = remove_replaced(catalog, grace_s)
         candidates = _candidates(catalog, target_bytes)
@@ -201,7 +201,7 @@ def _split_messages(table: pa.Table) -> pa.Table:
     return table.append_column("error_message", messages)
 
 
-def _count(report: Compacted, sources: list[Part], entered: list[Part]) -> None:
+def _count(report: CompactionReport, sources: list[Part], entered: list[Part]) -> None:
     report.sources += len(sources)
     report.merged += len(entered)
     report.bytes_before += sum(part["bytes"] for part in sources)

@@ -1,8 +1,8 @@
-"""Retention: let whole sweeps go, by age or by name; never a part of one, never unasked.
+"""Retention: removes whole sweeps by age or by name, never a part of one, and only on request.
 
-What goes: the sweep's rows in every table, its attempts' states and samples. What stays: the sweep,
-its cells (marked expired) and its place in the lineage. Files go with the next compaction after
-its grace, so readers that look at the sweep now are not disturbed.
+Removed are the sweep's rows in every table, its attempts' states and its samples. The sweep, its
+cells (marked as expired) and its place in the lineage stay. Files are deleted by the next
+compaction after the grace period, so that current readers are not disturbed.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ SPAN = ("started_at", "ended_at")
 
 
 @dataclass(frozen=True)
-class Expired:
-    """A sweep that is let go, or would be."""
+class ExpiredSweep:
+    """A sweep that is removed, or would be."""
 
     sweep_id: str
     name: str
@@ -43,14 +43,14 @@ def expire(
     older_than: timedelta | None = None,
     sweeps: Sequence[str] = (),
     dry_run: bool = False,
-) -> list[Expired]:
+) -> list[ExpiredSweep]:
     """Let go of sweeps last used longer ago than `older_than`, and of those named (id or name).
 
     With both, of those named that are also so old. Raises StoreError for a name that no sweep has,
     and when neither is given. A sweep that a process is running stays.
     """
     if older_than is None and not sweeps:
-        raise StoreError("say which sweeps may go: by age, by name or both")
+        raise StoreError("no sweep was selected; select by age, by name or both")
     if not dry_run:
         _bring_to_partitions(catalog)
     chosen = [
@@ -65,13 +65,13 @@ def expire(
     return chosen if dry_run else [_let_go(catalog, each) for each in chosen]
 
 
-def _let_go(catalog: cat.Catalog, sweep: Expired) -> Expired:
+def _let_go(catalog: cat.Catalog, sweep: ExpiredSweep) -> ExpiredSweep:
     try:
         with held(catalog, sweep.sweep_id) as lease, catalog.transaction() as connection:
             check_lease(connection, lease)
             _remove(connection, sweep.sweep_id)
     except StoreBusy as error:
-        return Expired(**{**vars(sweep), "kept": str(error)})
+        return ExpiredSweep(**{**vars(sweep), "kept": str(error)})
     return sweep
 
 
@@ -92,7 +92,7 @@ def _remove(connection: sa.Connection, sweep_id: str) -> None:
     connection.execute(sa.update(cat.cells).where(mine).values(status="expired", **why))
 
 
-def _sweeps(catalog: cat.Catalog) -> list[Expired]:
+def _sweeps(catalog: cat.Catalog) -> list[ExpiredSweep]:
     parts = cat.parts
     sums = (sa.func.count(), sa.func.sum(parts.c.rows), sa.func.sum(parts.c.bytes))
     figures = (
@@ -110,7 +110,7 @@ def _sweeps(catalog: cat.Catalog) -> list[Expired]:
         times = [sweep["created_at"], *(cell[at] for cell in cells for at in SPAN)]
         last_used = max((aware(at) for at in times if at is not None), default=None)
         counts = (len(cells), own["n"], int(own["rows"]), int(own["bytes"]))
-        found.append(Expired(sweep["sweep_id"], sweep["name"], last_used, *counts))
+        found.append(ExpiredSweep(sweep["sweep_id"], sweep["name"], last_used, *counts))
     return found
 
 

@@ -1,5 +1,6 @@
-"""Verify a store: every part against its checksum, the folder against the catalog, states against
-rows. `repair` sets aside what is wrong, and never deletes.
+"""Verifies a store: parts against checksums, the folder against the catalog, states against rows.
+
+`repair` moves faulty files aside and never deletes them.
 """
 
 import io
@@ -22,8 +23,8 @@ Part = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Something that is not as it should be."""
+class StoreFault:
+    """A fault in the store."""
 
     kind: str
     """damaged, missing, orphan, lost (attempts without rows) or doubled (rows)."""
@@ -35,14 +36,14 @@ class Finding:
 
 
 @dataclass
-class Verified:
-    """What was looked at and what was found."""
+class VerificationReport:
+    """Counts of what was verified, and the faults."""
 
     parts: int = 0
     bytes: int = 0
     files: int = 0
     attempts: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[StoreFault] = field(default_factory=list)
 
 
 def verify(
@@ -51,13 +52,13 @@ def verify(
     repair: bool = False,
     min_age_s: float = MIN_AGE_S,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Verified:
+) -> VerificationReport:
     """Look at all of it; with `repair`, move damaged and unknown files into ``quarantine/``.
 
     Attempts whose rows are gone are marked lost, so that their samples are run again. Files younger
     than `min_age_s` seconds that nobody entered are left to their writers. Raises StoreError.
     """
-    report = Verified()
+    report = VerificationReport()
     with cat.store_boundary(catalog.home):
         # Listed first: what a writer enters meanwhile is then known, not an orphan.
         found = list(files_of(catalog.home).list("tables"))
@@ -96,11 +97,11 @@ def _problem(catalog: cat.Catalog, part: Part) -> str:
     return ""
 
 
-def _set_aside(catalog: cat.Catalog, part: Part, problem: str, repair: bool) -> Finding:
+def _set_aside(catalog: cat.Catalog, part: Part, problem: str, repair: bool) -> StoreFault:
     missing = problem == MISSING
     kind = "missing" if missing else "damaged"
     if not repair:
-        return Finding(kind, part["path"], problem)
+        return StoreFault(kind, part["path"], problem)
     if not missing:
         _quarantine(catalog, part["path"])
     values = {"removed_at": cat.now(), "removed_why": "quarantined"}
@@ -108,12 +109,12 @@ def _set_aside(catalog: cat.Catalog, part: Part, problem: str, repair: bool) -> 
         mine = cat.parts.c.part_id == part["part_id"]
         connection.execute(sa.update(cat.parts).where(mine).values(values))
     done = "taken out of the catalog" if missing else "moved to quarantine/"
-    return Finding(kind, part["path"], problem, done)
+    return StoreFault(kind, part["path"], problem, done)
 
 
 def _orphans(
     catalog: cat.Catalog, found: list[FileState], known: set[str], repair: bool, min_age_s: float
-) -> Iterator[Finding]:
+) -> Iterator[StoreFault]:
     oldest_ns = (cat.now().timestamp() - min_age_s) * 1e9
     for file in found:
         young = file.mtime_ns is not None and file.mtime_ns > oldest_ns
@@ -124,7 +125,7 @@ def _orphans(
         reason = "a file that no catalog entry names; no reader sees it"
         if repair:
             _quarantine(catalog, file.path)
-        yield Finding("orphan", file.path, reason, "moved to quarantine/" if repair else "")
+        yield StoreFault("orphan", file.path, reason, "moved to quarantine/" if repair else "")
 
 
 def _quarantine(catalog: cat.Catalog, path: str) -> None:
@@ -132,7 +133,7 @@ def _quarantine(catalog: cat.Catalog, path: str) -> None:
         files_of(catalog.home).move(path, f"quarantine/{path}")
 
 
-def _attempts(catalog: cat.Catalog, repair: bool) -> tuple[int, list[Finding]]:
+def _attempts(catalog: cat.Catalog, repair: bool) -> tuple[int, list[StoreFault]]:
     """States that say done against the rows there are.
 
     The states first: an attempt that a writer ends meanwhile then has rows too many, not too few.
@@ -151,9 +152,9 @@ def _attempts(catalog: cat.Catalog, repair: bool) -> tuple[int, list[Finding]]:
         with catalog.transaction() as transaction:
             transaction.execute(mark.values(state="lost"), [{"of": each} for each in lost])
     then = "its sample will be run again" if repair else ""
-    findings = [Finding("lost", each, "it is done, but has no row", then) for each in lost]
+    findings = [StoreFault("lost", each, "it is done, but has no row", then) for each in lost]
     findings += [
-        Finding("doubled", each, f"it has {count} rows")
+        StoreFault("doubled", each, f"it has {count} rows")
         for each, count in rows.items()
         if count > 1
     ]

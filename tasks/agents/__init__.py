@@ -1,31 +1,30 @@
-"""The agent: its loop, its tools, and the models (real, oracle, no-op) that play it."""
+"""The agent: its loop, its tools, and the models (real, oracle, no-op) that drive it."""
 
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.calls import Dialect as Dialect
     from tutti.tasks.agents.client import Client as Client
     from tutti.tasks.agents.command import Command as Command
-    from tutti.tasks.agents.command import Commanded as Commanded
+    from tutti.tasks.agents.command import CommandTrajectory as CommandTrajectory
     from tutti.tasks.agents.command import run_command as run_command
     from tutti.tasks.agents.context import Message as Message
     from tutti.tasks.agents.loop import Agent as Agent
-    from tutti.tasks.agents.loop import Limits as Limits
+    from tutti.tasks.agents.loop import AttemptLimits as AttemptLimits
     from tutti.tasks.agents.loop import Partner as Partner
     from tutti.tasks.agents.loop import Trajectory as Trajectory
     from tutti.tasks.agents.loop import run_attempt as run_attempt
-    from tutti.tasks.agents.mcp import Server as Server
+    from tutti.tasks.agents.mcp import McpServer as McpServer
     from tutti.tasks.agents.mcp import open_mcp as open_mcp
     from tutti.tasks.agents.model import ChatModel as ChatModel
     from tutti.tasks.agents.model import ContextExceeded as ContextExceeded
     from tutti.tasks.agents.model import GatewayModel as GatewayModel
     from tutti.tasks.agents.model import ModelCallFailed as ModelCallFailed
-    from tutti.tasks.agents.model import NoOpModel as NoOpModel
-    from tutti.tasks.agents.model import OracleModel as OracleModel
     from tutti.tasks.agents.model import Reply as Reply
     from tutti.tasks.agents.model import Sampling as Sampling
+    from tutti.tasks.agents.oracle import Oracle as Oracle
+    from tutti.tasks.agents.oracle import ToolUse as ToolUse
     from tutti.tasks.agents.prompts import BOXED_START as BOXED_START
     from tutti.tasks.agents.prompts import SYSTEM_PROMPT as SYSTEM_PROMPT
     from tutti.tasks.agents.prompts import boxed as boxed
@@ -35,13 +34,19 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.registered import sampling_of as sampling_of
     from tutti.tasks.agents.retrieve import open_http as open_http
     from tutti.tasks.agents.retrieve import service_search as service_search
+    from tutti.tasks.agents.score import Score as Score
+    from tutti.tasks.agents.scripted import NoOpModel as NoOpModel
+    from tutti.tasks.agents.scripted import OracleModel as OracleModel
     from tutti.tasks.agents.toolbox import Toolbox as Toolbox
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
-    from tutti.tasks.agents.tools import Offered as Offered
+    from tutti.tasks.agents.tools import DescribedTools as DescribedTools
     from tutti.tasks.agents.tools import ToolResult as ToolResult
     from tutti.tasks.agents.tools import Tools as Tools
     from tutti.tasks.agents.tools import ToolUnavailable as ToolUnavailable
     from tutti.tasks.agents.tools import arguments_of as arguments_of
     from tutti.tasks.agents.tools import refused as refused
+    from tutti.tasks.agents.verdicts import fenced as fenced
+    from tutti.tasks.agents.verdicts import read_verdict as read_verdict
+    from tutti.tasks.agents.verdicts import verdict_line as verdict_line
 
 __getattr__ = lazy(__name__, __file__)

@@ -1,8 +1,8 @@
-"""Tool calls that a model wrote as text, for endpoints that do not parse them.
+"""Parses tool calls that a model wrote as text, for endpoints that do not parse them.
 
 In: a message's content and a dialect. Out: the content without the calls, the calls in OpenAI's
-form, and what is wrong with those that cannot be read. Nothing is guessed: text that looks like a
-call and is none is an error that the model is told of, never half a call.
+form, and an error for each call that cannot be read. Nothing is guessed: text that looks like a
+call but is invalid becomes an error message to the model, never a partial call.
 
 * ``hermes``: ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, any number (Qwen too)
 * ``llama``: ``{"name": …, "parameters": {…}}``, several with ``;``, after its python tag or alone
@@ -13,10 +13,9 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-Dialect = Literal["openai", "hermes", "llama", "json"]
-"""``openai``: the endpoint parses calls itself; text is text."""
+from tutti.tasks.serving import Dialect
 
 HERMES = re.compile(r"<tool_call>(.*?)(</tool_call>|$)", re.DOTALL)
 PYTHON_TAG = "<|python_tag|>"
@@ -25,8 +24,8 @@ ARGUMENT_NAMES = ("arguments", "parameters")
 
 
 @dataclass(frozen=True)
-class Read:
-    """What a message holds."""
+class ParsedMessage:
+    """A message's content and the tool calls parsed from it."""
 
     content: str
     calls: tuple[dict[str, Any], ...] = ()
@@ -34,10 +33,10 @@ class Read:
     """Of calls that cannot be read, in their order."""
 
 
-def read_calls(text: str, dialect: Dialect, prefix: str) -> Read:
+def read_calls(text: str, dialect: Dialect, prefix: str) -> ParsedMessage:
     """The calls in `text`; their ids begin with `prefix`."""
     if dialect == "openai" or not text:
-        return Read(text)
+        return ParsedMessage(text)
     content, pieces = _pieces(text, dialect)
     calls: list[dict[str, Any]] = []
     errors: list[str] = []
@@ -47,7 +46,7 @@ def read_calls(text: str, dialect: Dialect, prefix: str) -> Read:
                 calls.append(_call(each, f"{prefix}-{len(calls)}"))
         except ValueError as error:
             errors.append(f"{error}: {piece.strip()[:80]}")
-    return Read(content.strip(), tuple(calls), tuple(errors))
+    return ParsedMessage(content.strip(), tuple(calls), tuple(errors))
 
 
 def _pieces(text: str, dialect: Dialect) -> tuple[str, list[str]]:

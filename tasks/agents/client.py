@@ -1,9 +1,10 @@
-"""The client of model calls: as many at once as there are sessions, timed to the first token.
+"""The HTTP client of model calls: unlimited concurrency, timed to the first token.
 
-In: the URL of a gateway (or of anything with the same API), http or https. Out: whole answers; of a
-stream also when its first token came. On the gateway's own wire (`tutti.tasks.serving.wire`): kept
-connections, no limit to how many, no timeout, for a call may be held for long; a call whose task is
-cancelled closes its connection. Figures: docs/load.md.
+In: the URL of a gateway (or of any server with the same API), http or https. Out: whole answers;
+for a stream also the time of its first token. It uses the gateway's own HTTP code
+(`tutti.tasks.serving.wire`) with persistent connections. There is no limit on connections and no
+timeout, because the gateway may hold a call for long. Cancelling the task of a call closes its
+connection. Figures: docs/load.md.
 """
 
 import time
@@ -22,8 +23,8 @@ TOKENS = ("content", "reasoning_content", "reasoning", "tool_calls")
 
 
 @dataclass(frozen=True)
-class Streamed:
-    """A stream that has ended."""
+class StreamedAnswer:
+    """The whole answer of a stream, with the time of its first token."""
 
     answer: Answer
     first_token_at: float | None
@@ -42,24 +43,24 @@ class Client:
     """Connections to one gateway; an async context manager."""
 
     def __init__(self, url: str) -> None:
-        """Raises ValueError for what is no http(s) URL."""
+        """Raises ValueError unless `url` is an http(s) URL."""
         self._origin = Origin(url)
         self._swept = 0.0
 
     @property
     def url(self) -> str:
-        """The gateway's."""
+        """The gateway's URL."""
         return self._origin.url
 
     async def post(self, path: bytes, headers: Headers, body: bytes) -> Answer:
         """Send JSON; the answer of whatever status. Raises NoAnswer."""
         return await self._ask(path, headers, body, None)
 
-    async def stream(self, headers: Headers, body: bytes) -> Streamed:
+    async def stream(self, headers: Headers, body: bytes) -> StreamedAnswer:
         """A chat completion whose `body` asks for a stream, read to its end. Raises NoAnswer."""
         events = _Events()
         answer = await self._ask(COMPLETIONS, headers, body, events)
-        return Streamed(answer, events.first_token_at)
+        return StreamedAnswer(answer, events.first_token_at)
 
     async def __aenter__(self) -> "Client":
         return self
@@ -79,8 +80,8 @@ class Client:
         if now - self._swept > SWEEP_S:  # connections that the other side is about to close
             self._swept = now
             self._origin.sweep()
-        told = [(b"Content-Type", b"application/json"), *headers]
-        return await ask(self._origin, b"POST", path, told, body, receiver)
+        all_headers = [(b"Content-Type", b"application/json"), *headers]
+        return await ask(self._origin, b"POST", path, all_headers, body, receiver)
 
 
 class _Events(Whole):

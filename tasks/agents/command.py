@@ -1,19 +1,19 @@
-"""Anybody's harness as the agent: one command a sample, its model calls through the gateway.
+"""An external harness as the agent: one command per sample, its model calls go to the gateway.
 
-The command finds in its environment where to call (`OPENAI_BASE_URL`, a URL of its own, so that its
-calls are scheduled and recorded as this attempt's without its help), the model's name and the task:
+The command's environment gives the endpoint (`OPENAI_BASE_URL`, a URL for this attempt alone, so
+that the gateway can attribute its calls), the model's name and the task:
 
 * ``OPENAI_BASE_URL``, ``OPENAI_API_BASE``, ``ANTHROPIC_BASE_URL``; ``OPENAI_API_KEY`` and
-  ``ANTHROPIC_API_KEY`` = ``none`` (the clients want one, the gateway none)
+  ``ANTHROPIC_API_KEY`` = ``none`` (client libraries require a key, the gateway does not)
 * ``TUTTI_MODEL``; ``TUTTI_PROGRAM``: the attempt's id; ``TUTTI_SEED``
 * ``TUTTI_TASK``: a JSON file, ``{"task_id", "id", "messages", "tools", "max_tokens",
-  "temperature"}`` (``id`` is the item's own in its benchmark); it runs in that file's folder, which
-  is empty otherwise and goes away with it
+  "temperature"}`` (``id`` is the item's id in its benchmark). The command runs in that file's
+  folder, which contains nothing else and is deleted afterwards
 
-Its answer is the JSON object of its last line (``{"answer": …}``), or all that it printed. Where it
-has scored itself, that line says so too: ``score`` (a number, 1 is right unless ``correct`` says
-otherwise), and, if it likes, ``scorer``, ``version`` and ``detail``. It ends with 0; anything else
-is an `infra_error`, for nobody knows whose fault it was.
+The answer is the JSON object on the last line of its output (``{"answer": …}``), or else the whole
+output. A command that scores itself adds ``score`` to that object (a number; 1 or more is correct
+unless ``correct`` says otherwise) and optionally ``scorer``, ``version`` and ``detail``. An exit
+code other than 0 is an `infra_error`, because the cause is unknown.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from typing import Any
 
 from tutti.storage import MOST_MESSAGE, ErrorType, now
 from tutti.tasks.agents.loop import Stop, Trajectory
-from tutti.tasks.scoring import Score
+from tutti.tasks.agents.score import Score
 
 OUTPUT_BYTES = 1 << 20  # of each stream; what comes after it is read and forgotten
 ENDING_S = 5.0
@@ -51,11 +51,11 @@ class Command:
 
 
 @dataclass
-class Commanded(Trajectory):
-    """What a command did. Its calls and messages are the gateway's to record: it has none here."""
+class CommandTrajectory(Trajectory):
+    """The trajectory of a command, without calls and messages, which the gateway records."""
 
     imported: Score | None = None
-    """What the harness itself says that the attempt is worth."""
+    """The score that the harness itself gave the attempt."""
 
 
 async def run_command(
@@ -65,12 +65,12 @@ async def run_command(
     model: str,
     program: str,
     seed: int,
-) -> Commanded:
+) -> CommandTrajectory:
     """Run the command for one attempt; returns what came of it. `url` is the gateway's.
 
     A score that is none is a `scorer_error`. Raises OSError where the command cannot be started.
     """
-    trajectory, started = Commanded(), time.monotonic()
+    trajectory, started = CommandTrajectory(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tutti-command-") as folder:
         file = Path(folder) / "task.json"
         file.write_text(json.dumps(task))
@@ -158,7 +158,7 @@ async def _read(stream: asyncio.StreamReader) -> str:
     return kept.decode(errors="replace")
 
 
-def _take_result(trajectory: Commanded, out: str) -> None:
+def _take_result(trajectory: CommandTrajectory, out: str) -> None:
     """Answer, score and status from what a command that ended well printed."""
     text = out.strip()
     result: dict[str, Any] = {"answer": text or None}

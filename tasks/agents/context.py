@@ -1,10 +1,10 @@
-"""Which messages of a conversation go into the next prompt, under a budget of tokens.
+"""Selects the messages of a conversation that fit the next prompt's token budget.
 
-Messages are kept or left out whole, and a message that calls tools only together with their
-results: no model is shown half a character, an answer to nothing, or a call without its answer.
-What must stay: the instructions and the question, and the last turn. Of the rest the newest stay.
-What must stay goes even where the estimate says that it does not fit: only the engine counts.
-The conversation itself is never changed; a prompt is a selection of its positions.
+Messages are kept or left out whole, and a message with tool calls only together with its results.
+A prompt therefore never has a truncated character, a result without its call or a call without its
+result. The instructions, the question and the last turn are always kept, even where the estimate
+exceeds the budget, since only the engine counts exactly. The newest of the other messages follow.
+The conversation itself never changes; a prompt is a selection of its positions.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ ENOUGH = 1000  # characters; of fewer most tokens may be the tools' and the temp
 TEMPLATE_TOKENS = 8  # around each message
 
 
-class Window:
+class PromptWindow:
     """Selects prompts that fit `budget` tokens; learns from the engine how long a token is, and
     how many a prompt has besides its messages (tools)."""
 
     def __init__(self, budget: int | None) -> None:
         """`budget` is of the prompt; None selects everything."""
         if budget is not None and budget < 1:
-            raise ValueError(f"a context budget of {budget} tokens holds nothing")
+            raise ValueError(f"the context budget must be at least 1 token, not {budget}")
         self.budget = budget
         self._ratio = FIRST_RATIO
         self._besides = 0.0

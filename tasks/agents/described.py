@@ -1,16 +1,16 @@
-"""Tools told as text, for endpoints whose requests may have none.
+"""Tools described as text, for endpoints that accept no tools in a request.
 
-In: a conversation in OpenAI's form, the tools on offer, a dialect. Out: the same conversation with
-the tools in its instructions, calls as the model wrote them, results as the user's messages. What
-is recorded stays in OpenAI's form. The dialect `openai` has no text: it is told of no tools.
+In: a conversation in OpenAI's form, the available tools, a dialect. Out: the same conversation with
+the tools in its instructions, calls as text and results as user messages. Records keep OpenAI's
+form. The dialect `openai` has no text form, so its instructions list no tools.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.tasks.agents.calls import Dialect
 from tutti.tasks.agents.context import Message
+from tutti.tasks.serving import Dialect
 
 HOW = {
     "hermes": 'To call a tool, write <tool_call>{"name": NAME, "arguments": {...}}</tool_call>. '
@@ -26,20 +26,20 @@ def as_text(
     messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], dialect: Dialect
 ) -> list[Message]:
     """`messages` for an endpoint that knows no tools."""
-    told: list[Message] = []
+    result: list[Message] = []
     for message in messages:
         if message["role"] == "tool":
-            _add_result(told, message)
+            _add_result(result, message)
         elif message.get("tool_calls"):
-            told.append({"role": "assistant", "content": _with_calls(message, dialect)})
+            result.append({"role": "assistant", "content": _with_calls(message, dialect)})
         else:
-            told.append(message)
+            result.append(message)
     if not tools or dialect == "openai":
-        return told
+        return result
     text = _described(tools, dialect)
-    if told and told[0]["role"] == "system":
-        return [told[0] | {"content": f"{told[0]['content']}\n\n{text}"}, *told[1:]]
-    return [{"role": "system", "content": text}, *told]
+    if result and result[0]["role"] == "system":
+        return [result[0] | {"content": f"{result[0]['content']}\n\n{text}"}, *result[1:]]
+    return [{"role": "system", "content": text}, *result]
 
 
 def _described(tools: Sequence[Mapping[str, Any]], dialect: Dialect) -> str:
@@ -74,10 +74,14 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _add_result(told: list[Message], message: Message) -> None:
+def _add_result(result: list[Message], message: Message) -> None:
     """Results of one turn are one message: templates want user and assistant by turns."""
     text = f"<tool_response>\n{message['content']}\n</tool_response>"
-    if told and told[-1]["role"] == "user" and told[-1]["content"].startswith("<tool_response>"):
-        told[-1] = told[-1] | {"content": f"{told[-1]['content']}\n{text}"}
+    if (
+        result
+        and result[-1]["role"] == "user"
+        and result[-1]["content"].startswith("<tool_response>")
+    ):
+        result[-1] = result[-1] | {"content": f"{result[-1]['content']}\n{text}"}
     else:
-        told.append({"role": "user", "content": text})
+        result.append({"role": "user", "content": text})

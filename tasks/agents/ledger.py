@@ -1,8 +1,8 @@
-"""What an attempt has tried, spent and failed at, in a few lines for the model itself.
+"""A short summary, for the model, of what its attempt has tried, spent and failed at.
 
-An agent whose oldest messages were left out of its prompt would try the same again; one that does
-not know what is left would be stopped in mid-work. The lines are added to the last tool's result,
-so that they are part of the conversation that is stored.
+Without it an agent whose oldest messages no longer fit the prompt would repeat itself, and one that
+does not know its remaining budget would be stopped in the middle of its work. The lines are
+appended to the last tool result, so that they are part of the stored conversation.
 """
 
 from collections import Counter
@@ -14,14 +14,14 @@ START = "\n\n[so far] "
 
 
 class Ledger:
-    """Counts of one attempt."""
+    """Tool runs, failures and spending of one attempt."""
 
     def __init__(self) -> None:
         self._tried: Counter[str] = Counter()
         self._failed: list[str] = []
 
     def note(self, tool: str, arguments: str, status: str) -> None:
-        """A tool was run."""
+        """Count one tool run."""
         self._tried[tool] += 1
         if status != "ok":
             self._failed.append(f"{tool} {_short(arguments)}: {status}")

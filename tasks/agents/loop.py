@@ -1,9 +1,8 @@
-"""The agent loop: ask the model, carry out its tool calls, until it answers or a limit is reached.
+"""The agent loop: call the model and carry out its tool calls until it answers or reaches a limit.
 
-Used for evaluation, for synthesis gates and for rollouts alike. With a partner, a message without
-calls is said to it and not the answer: the dialogue goes on until the partner has no more to say. A
-failed attempt is data: the loop returns it with its status, and raises only for errors of the
-program itself.
+Evaluation, synthesis gates and rollouts all use it. With a partner, a message without calls is sent
+to the partner instead of being the answer, until the partner ends the dialogue. A failed attempt is
+data: the loop returns it with its status, and raises only for errors of the program itself.
 """
 
 import asyncio
@@ -17,16 +16,17 @@ from typing import Any, Protocol, TypeVar
 import orjson
 
 from tutti.storage import MOST_MESSAGE, ErrorType, now
-from tutti.tasks.agents.calls import Dialect, Read, read_calls
-from tutti.tasks.agents.context import Window
+from tutti.tasks.agents.calls import ParsedMessage, read_calls
+from tutti.tasks.agents.context import PromptWindow
 from tutti.tasks.agents.ledger import Ledger
 from tutti.tasks.agents.model import ChatModel, ContextExceeded, Message, ModelCallFailed, Reply
 from tutti.tasks.agents.prompts import last_boxed
 from tutti.tasks.agents.tools import MALFORMED, ToolResult, Tools, ToolUnavailable, refused
+from tutti.tasks.serving import Dialect
 
 WORLD_TOOL = "environment"  # whose runs are a world's own, which no call asked for
 NO_CALL = "no tool was called"  # said to an agent whose answer is a call
-Heard = TypeVar("Heard", bound=str | ToolResult | None)
+PartnerReply = TypeVar("PartnerReply", bound=str | ToolResult | None)
 Rebuild = Callable[[Callable[[str], float], Sequence[str]], str]
 """(tokens of a text, what was wrong with the last turn's calls) to the text of the next prompt."""
 
@@ -48,8 +48,8 @@ class Stop(StrEnum):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """When an attempt is stopped."""
+class AttemptLimits:
+    """The limits of an attempt: turns, time, tokens, money."""
 
     turns: int = 8
     working_s: float = 120.0
@@ -77,7 +77,7 @@ class Agent:
     calls_answer: bool = False
     """To call the tools on offer is the answer; nothing is carried out."""
     calls_a_turn: int | None = None
-    """More are refused, and the model is told; None carries out all of them at once."""
+    """More are refused with an error to the model; None carries out all of them at once."""
     rebuild: Rebuild | None = None
     """Makes each prompt anew, in place of the conversation: it is the instructions and this text.
     An answer is then what a tool ends the attempt with, and a message without calls is none."""
@@ -148,7 +148,7 @@ async def run_attempt(
     prompt: Sequence[Message],
     model: ChatModel,
     tools: Tools,
-    limits: Limits,
+    limits: AttemptLimits,
     agent: Agent = Agent(),
     partner: Partner | None = None,
     on_step: Callable[[float], None] = lambda seconds: None,
@@ -177,14 +177,14 @@ async def run_attempt(
 
 
 class _Attempt:
-    """One attempt on its way."""
+    """The state of a running attempt."""
 
     def __init__(
         self,
         prompt: Sequence[Message],
         model: ChatModel,
         tools: Tools,
-        limits: Limits,
+        limits: AttemptLimits,
         agent: Agent,
         partner: Partner | None,
     ) -> None:
@@ -192,7 +192,7 @@ class _Attempt:
         self.partner = partner
         self.trajectory = Trajectory(messages=list(prompt))
         self.started = time.monotonic()
-        self._window = Window(agent.context_tokens)
+        self._window = PromptWindow(agent.context_tokens)
         self._ledger = Ledger() if agent.ledger else None
         self._malformed = 0  # turns in a row
         self.on_step: Callable[[float], None] = lambda seconds: None
@@ -225,7 +225,7 @@ class _Attempt:
             self._tell_errors(errors, alone=not calls)
             self._tell_ledger()
 
-    def _read(self, reply: Reply) -> Read:
+    def _read(self, reply: Reply) -> ParsedMessage:
         """Put calls that the endpoint left in the text in their place."""
         calls = reply.message.get("tool_calls") or []
         read = read_calls(reply.message["content"], self.agent.dialect, reply.call_id)
@@ -248,7 +248,7 @@ class _Attempt:
         self._malformed = 0  # to talk is no malformed turn
         return answer is not None
 
-    async def _partners(self, saying: Awaitable[Heard]) -> Heard:
+    async def _partners(self, saying: Awaitable[PartnerReply]) -> PartnerReply:
         """What the partner says; it is not the agent's time, and its model's limits are not its."""
         began = time.monotonic()
         try:

@@ -1,8 +1,8 @@
-"""Tools of any MCP server as an agent's tools.
+"""The tools of an MCP server as an agent's tools.
 
 In: a server's URL (streamable HTTP), or the command that starts it (stdio). Out: `MCPTools`, with
-the schemas that the server lists; a call's text comes back, an error is told to the model. Needs
-the package `mcp` (``pip install 'tutti[mcp]'``).
+the schemas that the server lists. The result of a call is its text; an error is returned to the
+model. Needs the package `mcp` (``pip install 'tutti[mcp]'``).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ PAGES = 100  # of a server's list of tools
 
 
 @dataclass(frozen=True)
-class Server:
+class McpServer:
     """An MCP server."""
 
     where: str
@@ -84,7 +84,7 @@ class MCPTools:
 
 
 @asynccontextmanager
-async def open_mcp(server: Server) -> AsyncIterator[MCPTools]:
+async def open_mcp(server: McpServer) -> AsyncIterator[MCPTools]:
     """A server's tools for the block's duration; a command that was started ends with it.
 
     Raises ToolUnavailable when it does not start, or lists no tools.

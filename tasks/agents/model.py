@@ -1,10 +1,10 @@
-"""Where replies come from: a real model through the gateway, the oracle, or the no-op agent.
+"""Chat models as the agent loop calls them, and the one that calls an endpoint through the gateway.
 
-All three have one method, so one loop serves evaluation, synthesis gates and rollouts.
+`tutti.tasks.agents.scripted` has the models without an endpoint. All have one method, so that one
+loop serves evaluation, synthesis gates and rollouts.
 """
 
 import asyncio
-import json
 import re
 import time
 import uuid
@@ -17,14 +17,12 @@ import orjson
 
 from tutti.errors import TuttiError
 from tutti.storage import ErrorType, http_error
-from tutti.tasks.agents.calls import Dialect
 from tutti.tasks.agents.client import COMPLETIONS, Client
 from tutti.tasks.agents.context import spans
 from tutti.tasks.agents.described import as_text
 from tutti.tasks.agents.retry import CONNECTION, RETRY, Retry, asked_pause_s
 from tutti.tasks.agents.tools import ToolResult
-from tutti.tasks.serving import Answer, NoAnswer
-from tutti.tasks.synthesis import Oracle, Task, ToolUse
+from tutti.tasks.serving import Answer, Dialect, NoAnswer
 
 Message = dict[str, Any]
 TOO_LONG_STATUS = frozenset((400, 413, 422))
@@ -96,7 +94,7 @@ class ChatModel(Protocol):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How replies are drawn."""
+    """Sampling parameters of replies."""
 
     temperature: float = 0.0
     max_tokens: int = 96
@@ -106,7 +104,7 @@ class Sampling:
     the ones above; None leaves a field out."""
     max_tokens_field: str = "max_tokens"
     described: Dialect | None = None
-    """Tools are told as text in this dialect, for endpoints that take none."""
+    """The dialect that describes tools as text, for endpoints that accept none."""
     reasoning_field: str | None = None
     """Earlier reasoning is sent back in this field of a message; None sends none."""
 
@@ -257,52 +255,3 @@ def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: flo
         held_s,
         cost_usd,
     )
-
-
-class OracleModel:
-    """Plays a family's oracle policy as if it were a model: tool calls, then the boxed answer."""
-
-    def __init__(self, task: Task, oracle: Oracle, boxed_form: str) -> None:
-        self._task = task
-        self._oracle = oracle
-        self._boxed_form = boxed_form
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
-    ) -> Reply:
-        """The oracle's next move; a LookupError of the oracle becomes a message without answer."""
-        try:
-            if messages[-1]["role"] == "tool":
-                use = self._oracle.send(messages[-1]["content"])
-            else:
-                use = next(self._oracle)
-        except StopIteration as finished:
-            content = self._boxed_form.replace("ANSWER", str(finished.value))
-            return Reply({"role": "assistant", "content": content}, "")
-        except LookupError as error:
-            return Reply({"role": "assistant", "content": f"not found: {error}"}, "")
-        return Reply(_tool_call(use, step), "")
-
-
-class NoOpModel:
-    """Answers at once with nothing: a task it solves needs no tools and is no task."""
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
-    ) -> Reply:
-        """Always an empty box."""
-        return Reply({"role": "assistant", "content": "\\boxed{}"}, "")
-
-
-def _tool_call(use: ToolUse, step: int) -> Message:
-    function = {"name": use.name, "arguments": json.dumps(use.arguments)}
-    call = {"id": f"call_{step}", "type": "function", "function": function}
-    return {"role": "assistant", "content": "", "tool_calls": [call]}

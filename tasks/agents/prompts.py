@@ -1,4 +1,4 @@
-"""What the agent is told, and the form of its final answer."""
+"""The agent's system prompt, and the form of its final answer."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How a registry's model is asked: what its entry says, as the loop and its calls take it.
+"""Derives an agent's and a call's settings from a model's entry in the registry.
 
 In: a `Model` of models.yaml. Out: an `Agent` and a `Sampling`.
 """

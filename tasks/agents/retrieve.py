@@ -1,4 +1,4 @@
-"""Ask the retrieval service: queries in, for each its documents and its row of `retrievals`."""
+"""The client of the retrieval service: queries in, documents and rows of `retrievals` out."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Retrieved:
-    """What one query found."""
+class SearchResult:
+    """The documents found for one query."""
 
     hits: tuple[Hit, ...]
     """Best first."""
@@ -31,8 +31,8 @@ class Retrieved:
     """index_id, query, doc_ids, scores, latency_s: what `retrievals` keeps."""
 
 
-Search = Callable[[Sequence[str], int], Awaitable[Sequence[Retrieved]]]
-"""``await search(queries, results)``: one `Retrieved` a query. Raises ToolUnavailable."""
+Search = Callable[[Sequence[str], int], Awaitable[Sequence[SearchResult]]]
+"""``await search(queries, results)``: one `SearchResult` a query. Raises ToolUnavailable."""
 
 
 def open_http() -> aiohttp.ClientSession:
@@ -45,7 +45,7 @@ def service_search(session: aiohttp.ClientSession, url: str) -> Search:
     """The service at `url` (``POST /retrieve``). One that does not answer, or not in its form, is a
     ToolUnavailable at once: nobody's wrong answer, and nothing to wait for."""
 
-    async def search(queries: Sequence[str], results: int) -> Sequence[Retrieved]:
+    async def search(queries: Sequence[str], results: int) -> Sequence[SearchResult]:
         body = {"queries": list(queries), "topk": results}
         timeout = aiohttp.ClientTimeout(total=SEARCH_TIMEOUT_S)
         sent = time.monotonic()
@@ -71,7 +71,7 @@ def service_search(session: aiohttp.ClientSession, url: str) -> Search:
 
 def _retrieved(
     query: str, found: Sequence[Mapping[str, Any]], index_id: str, latency_s: float
-) -> Retrieved:
+) -> SearchResult:
     hits = tuple(
         Hit(each["document"]["id"], each["document"]["contents"], each["score"]) for each in found
     )
@@ -82,4 +82,4 @@ def _retrieved(
         "scores": [hit.score for hit in hits],
         "latency_s": latency_s,
     }
-    return Retrieved(hits, row)
+    return SearchResult(hits, row)

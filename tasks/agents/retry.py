@@ -1,9 +1,9 @@
-"""Which failures of a model call are worth another try, and when.
+"""Which failures of a model call are retried, and when.
 
-What may pass by itself is tried again: a connection that fails, 408, 429, 5xx (with the pause that
-the server asks for; 500 only once, it is as often a bug). What will not is not: a request that
-makes no sense, a missing right, a budget that is spent. Each class has its limit, and all of it a
-deadline.
+Transient failures are retried: failed connections, 408, 429 and 5xx, after the pause that the
+server asks for (500 only once, since it is as often a bug). Permanent ones are not: an invalid
+request, a missing permission, an exhausted budget. Each class has its limit, and all retries share
+a deadline.
 """
 
 from collections.abc import Mapping

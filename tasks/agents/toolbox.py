@@ -1,7 +1,7 @@
-"""Carry out tool calls: search through the retrieval service, Python in the sandbox.
+"""Carries out tool calls: search through the retrieval service, Python in the sandbox.
 
-Python runs each program by itself, or (given sessions) keeps an attempt's variables from call to
-call, until the attempt ends.
+Each Python program runs by itself. With sandbox sessions, an attempt's variables persist from call
+to call until the attempt ends.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from tutti.tasks.agents.tools import (
     refused,
     schema,
 )
-from tutti.tasks.sandbox import Runs, SandboxResult, SandboxSessions, SandboxUnavailable
+from tutti.tasks.sandbox import CodeRunner, SandboxResult, SandboxSessions, SandboxUnavailable
 
 RESULTS_PER_SEARCH = 2  # what a context of a thousand tokens can hold beside the conversation
 
@@ -50,7 +50,7 @@ class Toolbox:
         self,
         session: aiohttp.ClientSession,
         search_url: str,
-        sandbox: Runs,
+        sandbox: CodeRunner,
         sessions: SandboxSessions | None = None,
     ) -> None:
         """`sessions`: where attempts keep their variables; None runs each program by itself."""
@@ -65,7 +65,7 @@ class Toolbox:
             yield self
             return
         try:
-            yield _OfAttempt(self, self._sessions, attempt_id)
+            yield _AttemptTools(self, self._sessions, attempt_id)
         finally:
             await self._sessions.close(attempt_id)
 
@@ -103,7 +103,7 @@ class Toolbox:
         return ToolResult(content, "ok", started_at, now(), retrievals=(found.row,))
 
 
-class _OfAttempt:
+class _AttemptTools:
     """One attempt's tools, whose Python keeps its variables."""
 
     schemas: Sequence[Mapping[str, Any]] = KEPT_SCHEMAS

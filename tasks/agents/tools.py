@@ -1,4 +1,4 @@
-"""The agent's tools: what a set of tools is, and the schemas of the two that tutti brings."""
+"""The interface of an agent's tools, and the schemas of the two built-in ones."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,10 @@ class ToolUnavailable(TuttiError, RuntimeError):
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What one tool call gave."""
+    """The result of one tool call."""
 
     content: str
-    """What the model is told."""
+    """The text that the model receives."""
     status: str
     """``ok``, ``error`` (the program or the call was wrong) or ``timeout``."""
     started_at: datetime
@@ -58,7 +58,7 @@ def arguments_of(text: str) -> dict[str, Any]:
 
 
 class Tools(Protocol):
-    """What an agent can use."""
+    """The interface of a set of tools."""
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Any]]:
@@ -88,12 +88,12 @@ TOOL_SCHEMAS: list[dict[str, Any]] = [
 REQUIRED_ARGUMENT = {"search": "query", "python": "code"}
 
 
-class Offered:
+class DescribedTools:
     """Tools that are only described: none at all, or those whose calls are the answer."""
 
     def __init__(self, schemas: Sequence[Mapping[str, Any]] = ()) -> None:
         self.schemas = schemas
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """There is nothing behind them: the model is told so."""
+        """Return an error to the model: described tools cannot be called."""
         return refused(f"there is no tool {name!r}")

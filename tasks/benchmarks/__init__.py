@@ -17,7 +17,7 @@ from tutti.tasks.benchmarks.games.sotopia import SOTOPIA
 from tutti.tasks.benchmarks.games.text_games import TEXT_GAMES
 from tutti.tasks.benchmarks.games.webshop import WEBSHOP
 from tutti.tasks.benchmarks.harness import HARNESS
-from tutti.tasks.benchmarks.item import Item, LeftOut
+from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.paced import PACED
 from tutti.tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
 from tutti.tasks.benchmarks.questions.aime import AIME_24, AIME_25
@@ -34,7 +34,7 @@ from tutti.tasks.benchmarks.questions.math_500 import MATH_500
 from tutti.tasks.benchmarks.questions.mbpp import MBPP
 from tutti.tasks.benchmarks.questions.mmlu_pro import MMLU_PRO
 from tutti.tasks.benchmarks.questions.simpleqa import SIMPLEQA
-from tutti.tasks.benchmarks.select import Asked, parse_asked, select
+from tutti.tasks.benchmarks.select import BenchmarkChoice, parse_benchmark, select
 from tutti.tasks.benchmarks.source import Hub, Source
 from tutti.tasks.benchmarks.tau2.benchmark import TAU2
 from tutti.tasks.benchmarks.world import World
@@ -83,15 +83,15 @@ def benchmark_named(name: str) -> Benchmark:
 
 __all__ = [
     "BENCHMARKS",
-    "Asked",
     "BadPrompt",
     "BadRow",
     "BadSelection",
     "Benchmark",
+    "BenchmarkChoice",
     "BenchmarkError",
+    "ExcludedRow",
     "Hub",
     "Item",
-    "LeftOut",
     "Prompt",
     "Source",
     "SourceMissing",
@@ -100,6 +100,6 @@ __all__ = [
     "benchmark_named",
     "first_prompt",
     "load_prompt",
-    "parse_asked",
+    "parse_benchmark",
     "select",
 ]

@@ -1,6 +1,6 @@
-"""What a benchmark is: where its data lie, how rows become items, its prompt and its scorer.
+"""The definition of a benchmark: where its data are, how rows become items, its prompt, its scorer.
 
-In: a `Source`. Out: `Item`s. A benchmark is one file beside this one and one line in `BENCHMARKS`.
+In: a `Source`. Out: `Item`s. A benchmark is one file in this package and one line in `BENCHMARKS`.
 """
 
 import json
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
-from tutti.tasks.benchmarks.item import Item, LeftOut
+from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.world import MakeWorld
 from tutti.tasks.scoring import Attempted
 
-Read = Callable[[Files], Iterator[Item | LeftOut]]
+Read = Callable[[Files], Iterator[Item | ExcludedRow]]
 Gold = Callable[[Item], str | None]
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Benchmark:
     name: str
     """As users write it: ``gsm8k``."""
     read: Read
-    """Makes items of files; yields `LeftOut` for a row that it leaves out by rule."""
+    """Makes items of files; yields `ExcludedRow` for a row that it leaves out by rule."""
     splits: Mapping[str, Sequence[str]]
     """For each split the patterns of its files below a folder; the first that matches is read. The
     first split is the one that is read unless another is asked for."""
@@ -73,22 +73,22 @@ class Benchmark:
         """The split that is read unless another is asked for."""
         return next(iter(self.splits))
 
-    def load(self, source: Source, left_out: list[LeftOut] | None = None) -> Iterator[Item]:
+    def load(self, source: Source, left_out: list[ExcludedRow] | None = None) -> Iterator[Item]:
         """Every item of `source`, in the files' order.
 
         What the benchmark leaves out by rule is added to `left_out`, and its count is logged.
-        Raises SourceMissing, BadRow (also for an id that comes twice).
+        Raises SourceMissing, BadRow (also for an id that is a duplicate id).
         """
-        dropped: list[LeftOut] = [] if left_out is None else left_out
+        dropped: list[ExcludedRow] = [] if left_out is None else left_out
         before = len(dropped)
         files = self.files(source)
         seen: set[str] = set()
         for made in self.read(files):
-            if isinstance(made, LeftOut):
+            if isinstance(made, ExcludedRow):
                 dropped.append(made)
                 continue
             if made.id in seen:
-                raise BadRow(files.paths[0], None, "id", f"{made.id} comes twice")
+                raise BadRow(files.paths[0], None, "id", f"{made.id} is a duplicate id")
             seen.add(made.id)
             yield made
         for reason, count in Counter(one.reason for one in dropped[before:]).items():

@@ -1,7 +1,7 @@
-"""Tasks that only a harness of your own knows: a row says which, the harness does the rest.
+"""Tasks of the user's own harness: a row names the task, and the harness does the rest.
 
-Rows: ``id``, as the harness knows the task, and ``question``, where tutti shall show one. Whatever
-else in a row is text can be selected by (``--where``). The harness scores its own attempts.
+Rows have ``id``, the task's id in the harness, and optionally ``question``, which tutti shows. Any
+other text field of a row can be selected by (``--where``). The harness scores its own attempts.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tutti.tasks.benchmarks.source import Files
 
 
 def read(files: Files) -> Iterator[Item]:
-    """One item a row."""
+    """Read one item per row."""
     for row in files.rows():
         name = row.name("id")
         attributes = {

@@ -41,8 +41,8 @@ class Item:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A row that a benchmark leaves out by its own rule; counted and told, never silent."""
+class ExcludedRow:
+    """A row that a benchmark excludes by its own rule; it is counted and reported."""
 
     id: str
     reason: str

@@ -1,10 +1,10 @@
-"""Paced programs: agents whose work is only load, so that schedulers can be told apart.
+"""Paced programs: agents that only generate load, for the comparison of schedulers.
 
-In: rows of how many calls a program makes, how long its prompts are and how long its tools take;
-tutti brings some of its own. Out: an item a row. Whatever the model says, the program goes on as
-its row has it: after each answer a tool runs so many seconds, and what it found is appended to the
-prompt. It is right when it made all its calls. Texts are drawn words, by the row and the call, so
-that any two attempts at a row say the same and no two rows share a prefix.
+In: rows with the number of calls of a program, the length of its prompts and the durations of its
+tools; tutti ships some. Out: one item per row. The program ignores what the model says: after each
+answer a tool runs for the stated seconds, and its result is appended to the prompt. An attempt is
+correct when it made all its calls. Texts are drawn words, seeded by row and call, so that attempts
+at one row have equal texts and no two rows share a prefix.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bd
 """Seven hundred syllables: a token each for the random model of `make scheduling`."""
 
 
-class Paced:
+class PacedWorld:
     """One attempt at a program (`tutti.tasks.benchmarks.World`)."""
 
     schemas: Sequence[Mapping[str, Any]] = ()
@@ -45,7 +45,7 @@ class Paced:
         return refused(f"there is no tool {name!r}")
 
     async def begin(self) -> None:
-        """The prompt says it all."""
+        """Return None: the prompt is complete."""
 
     async def reply(self, said: str) -> ToolResult | None:
         """What the program's tool found, after as long as it takes; None after the last call."""
@@ -62,11 +62,11 @@ class Paced:
         return self._calls > len(self._pauses_s)
 
     def outcome(self) -> Mapping[str, Any]:
-        """How many."""
+        """The number of calls made so far."""
         return {"calls": self._calls}
 
     async def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: no resources are held."""
 
 
 def text(seed: str, words: int) -> str:
@@ -96,8 +96,8 @@ def _whole(row: "Row", name: str) -> int:
 
 
 def world(item: Item, user: "ChatModel | None") -> World:
-    """One attempt's."""
-    return Paced(item.id, item.target["added_words"], item.target["pauses_s"])
+    """The world of one attempt."""
+    return PacedWorld(item.id, item.target["added_words"], item.target["pauses_s"])
 
 
 PACED = Benchmark(

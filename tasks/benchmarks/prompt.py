@@ -106,7 +106,7 @@ class Prompt:
             "examples", file.examples.assistant if file.examples else None
         )
         if file.examples and self._user is None:
-            raise BadPrompt(f"prompt {name}: examples want a user template")
+            raise BadPrompt(f"prompt {name}: examples need a `user` template")
 
     @property
     def prompt_id(self) -> str:
@@ -209,7 +209,7 @@ def first_prompt(benchmark: Benchmark, items: Sequence[Item], prompt: Prompt | N
     Raises BadPrompt where there is no item.
     """
     if not items:
-        raise BadPrompt(f"{benchmark.name}: nothing to show, no item is chosen")
+        raise BadPrompt(f"{benchmark.name}: no item is selected, so there is no prompt to show")
     item = items[0]
     messages = (prompt or load_prompt(benchmark.prompt)).render(item)
     shown = [f"# {benchmark.name}, item {item.id}, scorer {benchmark.scorer}"]

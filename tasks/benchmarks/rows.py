@@ -1,8 +1,8 @@
-"""Rows of a benchmark's files, each with where it was read.
+"""Reads rows of a benchmark's files, each with its place in the file.
 
-In: JSONL, JSON (a list), CSV, TSV or Parquet files. Out: `Row`s, whose accessors give a value of
-the wanted type or raise `BadRow` with file, line and field. No row is passed over: a blank line is
-an error too. Lines count from 1; in a JSON list and in Parquet the row's number stands for it.
+In: JSONL, JSON (a list), CSV, TSV or Parquet files. Out: `Row`s, whose accessors return a value of
+the wanted type or raise `BadRow` with file, line and field. No row is skipped: a blank line is an
+error too. Lines count from 1; for JSON lists and Parquet the row's number is used.
 """
 
 import ast

@@ -1,7 +1,7 @@
-"""Which items of which benchmark: ``gsm8k@revision:4``, ``--limit``, ``--ids``, ``--where``.
+"""Selects items of a benchmark: ``gsm8k@revision:4``, ``--limit``, ``--ids``, ``--where``.
 
-In: what the user wrote, and items. Out: `Asked`, and the items chosen, always in the source's
-order: the same words choose the same items in the same order.
+In: the user's text, and items. Out: a `BenchmarkChoice`, and the chosen items in the order of the
+source: the same selection gives the same items in the same order.
 """
 
 import re
@@ -22,8 +22,8 @@ _ASKED = re.compile(
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A benchmark as a user asks for it."""
+class BenchmarkChoice:
+    """A benchmark with revision and trials, as the user selected it."""
 
     name: str
     revision: str | None = None
@@ -32,15 +32,15 @@ class Asked:
     """Samples of each item, each with a seed of its own."""
 
 
-def parse_asked(text: str) -> Asked:
+def parse_benchmark(text: str) -> BenchmarkChoice:
     """Read ``name[@revision][:trials]``. Raises BadSelection."""
     match = _ASKED.fullmatch(text.strip())
     if match is None:
         raise BadSelection(f"{text!r} is not name[@revision][:trials], as gsm8k, aime-25:16")
     trials = int(match["trials"] or 1)
     if not 1 <= trials <= MAX_TRIALS:
-        raise BadSelection(f"{text!r}: {trials} trials; 1 to {MAX_TRIALS} make sense")
-    return Asked(match["name"], match["revision"], trials)
+        raise BadSelection(f"{text!r}: {trials} trials; give 1 to {MAX_TRIALS}")
+    return BenchmarkChoice(match["name"], match["revision"], trials)
 
 
 def select(
@@ -57,7 +57,7 @@ def select(
     below 1.
     """
     if limit is not None and limit < 1:
-        raise BadSelection(f"a limit of {limit} items; at least 1")
+        raise BadSelection(f"the limit must be at least 1 item, not {limit}")
     chosen = list(items)
     if ids is not None:
         chosen = _with_ids(chosen, ids)

@@ -1,7 +1,7 @@
-"""Where a benchmark's files come from: a local path, or a pinned revision of the hub.
+"""The files of a benchmark: a local path, or a pinned revision of the Hugging Face hub.
 
-In: a path that the user gave, or a `Hub`. Out: `Files`. The hub needs the package huggingface_hub,
-which tutti does not install: where it is absent the error says so, and that ``--source`` serves.
+In: a path from the user, or a `Hub`. Out: `Files`. The hub needs the package huggingface_hub, which
+tutti does not install. Where it is missing, the error says so and recommends ``--source``.
 """
 
 import importlib
@@ -69,7 +69,7 @@ def from_hub(hub: Hub, patterns: Sequence[str], cache: Path) -> Path:
         )
     except (OSError, ValueError) as error:  # its own errors (no network, no access) are OSErrors
         what = f"{hub.repository}@{hub.revision}"
-        raise SourceMissing(f"{what} could not be had from the hub: {error}") from error
+        raise SourceMissing(f"{what} could not be downloaded from the hub: {error}") from error
     return Path(found)
 
 

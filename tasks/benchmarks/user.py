@@ -1,6 +1,6 @@
-"""A model that plays the user: what the agent says in, what the user says back out.
+"""A simulated user, played by a model: the agent's message in, the user's reply out.
 
-It has instructions of its own, sees the conversation from the other side, and may have tools (a
+The model has its own instructions, sees the conversation from the other side, and may have tools (a
 device of its own), whose calls the agent never sees. It ends the conversation by saying `DONE`.
 """
 

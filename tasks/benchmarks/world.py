@@ -1,7 +1,7 @@
-"""What surrounds an attempt of an interactive benchmark: tools that answer, someone who talks back.
+"""The environment of an attempt in an interactive benchmark: its tools, and who talks to the agent.
 
-In: an item, and a model where someone is to be played. Out: a `World`, one for each attempt; it
-holds all that the attempt changes, and ends with it.
+In: an item, and a model where somebody is simulated. Out: a `World`, one per attempt, which holds
+all state that the attempt changes and is discarded with it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -48,11 +48,11 @@ MakeWorld = Callable[["Item", "ChatModel | None"], World]
 """One attempt's world. The model plays the user, where the benchmark needs one."""
 
 Act = Callable[[str, dict[str, Any]], Awaitable[str]]
-"""A world's answer to a call: (name, arguments) to what the caller is told. Raises CallRefused."""
+"""Answers a call: (name, arguments) to the text for the caller. Raises CallRefused."""
 
 
 class CallRefused(Exception):
-    """The world's own no to a call that makes sense: the caller is told why."""
+    """The world refuses a well-formed call; the message goes to the caller."""
 
     def __init__(self, reason: str, kind: str = "tool_error") -> None:
         super().__init__(reason)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.nights.cron import check_cron as check_cron
     from tutti.tasks.nights.due import nights_due as nights_due
     from tutti.tasks.nights.notify import ended as ended
     from tutti.tasks.nights.notify import planned_for as planned_for

@@ -14,9 +14,8 @@ from cronsim import CronSim
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from tutti.tasks.config import Document, read_document
-from tutti.tasks.nights.cron import check_cron
 from tutti.tasks.sweeps import SuiteError
-from tutti.tasks.sweeps.spec import Budget, Gate, Suite, read_suite
+from tutti.tasks.sweeps.spec import Budget, Gate, Suite, check_cron, read_suite
 
 SMOKE = "smoke"  # a stage of this name that fails ends the night, unless the file says otherwise
 DEFAULT_GATES = (Gate(metric="score", margin=0.05),)

@@ -21,6 +21,7 @@ from tutti.tasks.reporting.summary import (
     without_a_a,
 )
 from tutti.tasks.scoring.statistics import (
+    MOST_LOST,
     Comparison,
     Finding,
     Interval,
@@ -29,7 +30,6 @@ from tutti.tasks.scoring.statistics import (
     judge,
     simultaneous_confidence,
 )
-from tutti.tasks.sweeps.judge import MOST_LOST
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

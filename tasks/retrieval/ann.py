@@ -15,7 +15,7 @@ import faiss
 import numpy as np
 
 from tutti.tasks.retrieval.embedder import Vectors
-from tutti.tasks.retrieval.exact import Found, Rows
+from tutti.tasks.retrieval.exact import Neighbours, Rows
 from tutti.tasks.retrieval.spec import IndexSpec
 
 FILE, TRAINED = "index.faiss", "trained.faiss"
@@ -131,7 +131,7 @@ class Ann:
             index.hnsw.efSearch = spec.search_depth
         return cls(index, spec)
 
-    def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> Found:
+    def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> Neighbours:
         """About the `k` best rows of each query, best first, equal scores by row.
 
         `rows` limits the walk to them; what is found stays approximate (`search_exact` is exact).
@@ -140,7 +140,7 @@ class Ann:
         scores, found = self._index.search(np.ascontiguousarray(queries), k, params=parameters)
         scores = np.where(found < 0, np.float32(-np.inf), scores)
         order = np.lexsort((found, -scores))
-        return Found(
+        return Neighbours(
             np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
         )
 

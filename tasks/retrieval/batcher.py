@@ -1,9 +1,9 @@
-"""Micro-batches: requests that come while others are worked on are worked on together.
+"""Micro-batching: requests that arrive during a batch form the next one.
 
 In: items, one at a time. Out: their results. One thread works on a batch while the event loop
-collects the next. When the last batch had several items, so many are waited for, but no longer than
-the wait given nor than that batch took, for then waiting costs more than it can save. One caller
-alone never waits.
+collects the next. When the last batch had several items, the batcher waits for as many again, but
+no longer than the configured wait nor than the last batch took, since waiting would then cost more
+than it saves. A single caller never waits.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ LIMIT = 256
 
 
 @dataclass
-class _Waiting(Generic[Item, Result]):
+class _QueuedItem(Generic[Item, Result]):
     item: Item
     result: "asyncio.Future[Result]"
 
@@ -38,7 +38,7 @@ class Batcher(Generic[Item, Result]):
     """Called in the thread before anything else."""
     batches: int = 0
     items: int = 0
-    _queue: "list[_Waiting[Item, Result]]" = field(default_factory=list)
+    _queue: "list[_QueuedItem[Item, Result]]" = field(default_factory=list)
     _wanted: int = 1
     _worked_s: float = 0.0
 
@@ -58,7 +58,7 @@ class Batcher(Generic[Item, Result]):
     async def submit(self, item: Item) -> Result:
         """The result of `item`. Raises what `work` raised for its batch."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(item, future))
+        self._queue.append(_QueuedItem(item, future))
         self._arrived.set()
         if len(self._queue) >= self._wanted:
             self._enough.set()
@@ -85,7 +85,7 @@ class Batcher(Generic[Item, Result]):
         await self._enough.wait()
         bell.cancel()
 
-    async def _work_on(self, batch: "list[_Waiting[Item, Result]]") -> None:
+    async def _work_on(self, batch: "list[_QueuedItem[Item, Result]]") -> None:
         self._wanted = min(len(batch), self.limit)
         self.batches, self.items = self.batches + 1, self.items + len(batch)
         loop = asyncio.get_running_loop()

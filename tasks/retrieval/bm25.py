@@ -1,14 +1,14 @@
-"""BM25 over words: what dense vectors miss (names, numbers, rare words).
+"""BM25 over words, for what dense vectors miss (names, numbers, rare words).
 
-In: texts. Out: a folder of posting lists that load by memory map (or, for a few thousand texts, an
-index in memory), and the best rows of a query.
+In: texts. Out: a folder of posting lists that are loaded by memory map (or, for a few thousand
+texts, an index in memory), and the best rows of a query.
 bm25s builds, stores and loads them, in its "lucene" form: for each word of the query
 ln(1 + (n - df + 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5,
 b 0.75. The lists are read here, not by its `retrieve`: only documents that share a word with the
-query are touched, a filter comes before the best k are taken, and equal scores are ordered by row.
+query are scored, filters apply before the top k are taken, and equal scores are ordered by row.
 
-Considered besides: tantivy (a Rust engine with a format and merge policy of its own: not the same
-bytes twice, and no filter by our rows without a stored field).
+Considered as an alternative: tantivy, a Rust engine with its own format and merge policy. Its files
+are not reproducible byte for byte, and it cannot filter by our rows without a stored field.
 """
 
 import re
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tutti.tasks.retrieval.embedder import Vectors
-from tutti.tasks.retrieval.exact import Found, Rows
+from tutti.tasks.retrieval.exact import Neighbours, Rows
 
 TOKEN = re.compile(r"\w+")
 FOLDER = "bm25"
@@ -74,12 +74,12 @@ class WordIndex:
         rows, scores = found.rows[0].tolist(), found.scores[0].tolist()
         return [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
 
-    def search(self, queries: Sequence[str], k: int, rows: Rows | None = None) -> Found:
+    def search(self, queries: Sequence[str], k: int, rows: Rows | None = None) -> Neighbours:
         """The `k` best rows of each query; `rows` (ascending) are the only ones looked at.
 
         A document without a word of the query is never found, so there may be fewer than k.
         """
-        found = Found(
+        found = Neighbours(
             np.full((len(queries), k), -1, dtype=np.int64),
             np.full((len(queries), k), -np.inf, dtype=np.float32),
         )

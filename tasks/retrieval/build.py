@@ -1,9 +1,9 @@
-"""Build an index: ``python -m tutti.tasks.retrieval.build --corpus FILE.jsonl --kind ivf``.
+"""Builds an index: ``python -m tutti.tasks.retrieval.build --corpus FILE.jsonl --kind ivf``.
 
 In: documents and an `IndexSpec`. Out: an artifact folder with ``documents.jsonl``, ``vectors.npy``,
-FAISS's and BM25's files, the embedder's, and last ``manifest.json``. An index's id hashes the
-corpus, the embedder and the spec. Work lies in ``<folder>.building``, which a run after a crash
-goes on with; the folder itself appears whole or not at all.
+the files of FAISS, BM25 and the embedder, and finally ``manifest.json``. An index's id is the hash
+of corpus, embedder and spec. Work happens in ``<folder>.building``, where a run after a crash
+resumes; the final folder appears complete or not at all.
 """
 
 import argparse
@@ -194,7 +194,7 @@ def _enter(catalog: Catalog, folder: Path) -> None:
 
 
 def _silent(stage: str, done: int, total: int) -> None:
-    """Say nothing."""
+    """Report no progress."""
 
 
 def main() -> None:

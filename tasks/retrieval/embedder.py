@@ -1,7 +1,7 @@
-"""What an embedder is, and the local one: hashed words and character n-grams with IDF weights.
+"""The interface of embedders, and the local one: hashed words and character n-grams with IDF.
 
-Identifiers are what is searched for here, and their pieces are what matches; a few thousand short
-documents need no model, no download. In: texts. Out: float32 vectors of unit length.
+In: texts. Out: float32 vectors of unit length. Queries here are mostly identifiers and match by
+their parts, so a few thousand short documents need no model and no download.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""An embedder behind any OpenAI-compatible ``/v1/embeddings``.
+"""An embedder that calls an OpenAI-compatible ``/v1/embeddings``.
 
-In: texts. Out: unit vectors. Requests go out several at a time; those that the endpoint is too busy
-for are sent again a few times, those it refuses are not. The key is read from the environment when
-it is needed and written nowhere.
+In: texts. Out: unit vectors. Several requests are sent concurrently. Requests that fail because the
+endpoint is busy are retried a few times; refused ones are not. The key is read from the environment
+when needed and never written.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ TIMEOUT_S = 120.0
 BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
-class _Busy(Exception):
+class _EndpointBusy(Exception):
     """The endpoint may answer another time."""
 
 
@@ -82,7 +82,7 @@ class EndpointEmbedder:
             for nth in range(TRIES):
                 try:
                     return self._read(await self._post(session, texts), len(texts))
-                except (_Busy, aiohttp.ClientConnectionError, TimeoutError) as error:
+                except (_EndpointBusy, aiohttp.ClientConnectionError, TimeoutError) as error:
                     reason = f"{type(error).__name__} {error}"
                 if nth + 1 < TRIES:
                     await asyncio.sleep(FIRST_WAIT_S * 2**nth * random.uniform(0.5, 1.5))
@@ -96,7 +96,7 @@ class EndpointEmbedder:
         async with session.post(url, json=body, headers=headers) as response:
             text = await response.text()
         if response.status in BUSY:
-            raise _Busy(f"HTTP {response.status}")
+            raise _EndpointBusy(f"HTTP {response.status}")
         if response.status != 200:
             raise EmbedderFailed(f"{url} refused: HTTP {response.status}: {text[:300]}")
         try:

@@ -1,14 +1,14 @@
-"""Exact search: blocks of a matrix product, and the best k of each query kept on the way.
+"""Exact search: a blocked matrix product that keeps the best k of each query.
 
-In: unit vectors, float32 [n, d], in memory or a memory map. Out: rows and scores, best first; equal
-scores by row, the lower first. A query's answer does not depend on which queries share its batch:
-the product in float32 only picks candidates, whose scores are computed again in float64, each row
-by itself. Memory is bounded by a block of scores, whatever n is.
+In: unit vectors, float32 [n, d], in memory or memory-mapped. Out: rows and scores, best first;
+equal scores are ordered by row. A query's result does not depend on the other queries of its batch:
+the float32 product only selects candidates, whose scores are computed again in float64, row by row.
+Memory is bounded by one block of scores, whatever n is.
 
-After the first block only scores above a query's k-th best so far are looked at again, so it costs
-little more than BLAS's product alone. FAISS's Flat comes with BLAS off below 128,000 queries x
-dimensions, and then takes ten times as long; told to use it, it is about as fast at 64 queries and
-faster at 256, but copies the vectors, and its scores depend on the batch.
+After the first block only scores above a query's current k-th best are examined, so the search
+costs little more than the BLAS product alone. FAISS's Flat does not use BLAS below 128,000 queries
+x dimensions, and then takes ten times as long. When told to use it, it is about as fast at 64
+queries and faster at 256, but it copies the vectors, and its scores depend on the batch.
 """
 
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ ROUNDING = 2.0**-23  # of a float32 product of two unit vectors, a dimension, bo
 
 
 @dataclass(frozen=True)
-class Found:
-    """The best rows of each query, best first, padded with row -1 and score -inf."""
+class Neighbours:
+    """The nearest rows of each query, best first, padded with row -1 and score -inf."""
 
     rows: Rows
     """[queries, k]"""
@@ -36,7 +36,9 @@ class Found:
     """[queries, k], inner products."""
 
 
-def search_exact(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None = None) -> Found:
+def search_exact(
+    queries: Vectors, vectors: Vectors, k: int, rows: Rows | None = None
+) -> Neighbours:
     """The `k` rows of `vectors` with the highest inner product with each of `queries`.
 
     `queries` [q, d] and `vectors` [n, d] are float32 with lengths of at most 1. `rows` (ascending,
@@ -51,14 +53,14 @@ def search_exact(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None =
         _search_batch(queries[start : start + BATCH_QUERIES], vectors, k, rows)
         for start in range(0, max(1, len(queries)), BATCH_QUERIES)
     ]
-    return Found(
+    return Neighbours(
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.scores for part in parts]),
     )
 
 
-def _search_batch(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None) -> Found:
-    best = Found(
+def _search_batch(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None) -> Neighbours:
+    best = Neighbours(
         np.full((len(queries), k), -1, dtype=np.int64),
         np.full((len(queries), k), -np.inf, dtype=np.float32),
     )
@@ -99,7 +101,7 @@ def _score(queries: Vectors, query: Rows, block: Vectors, column: Rows) -> Vecto
     return scores
 
 
-def _merge(best: Found, query: Rows, rows: Rows, scores: Vectors) -> Found:
+def _merge(best: Neighbours, query: Rows, rows: Rows, scores: Vectors) -> Neighbours:
     """Put candidates among the best: by score, equal scores by row."""
     count, k = best.rows.shape
     every_query = np.concatenate([np.repeat(np.arange(count), k), query])
@@ -108,4 +110,4 @@ def _merge(best: Found, query: Rows, rows: Rows, scores: Vectors) -> Found:
     order = np.lexsort((every_row, -every_score, every_query))
     starts = np.searchsorted(every_query[order], np.arange(count))
     kept = order[starts[:, None] + np.arange(k)]  # a query has at least its k padded places
-    return Found(every_row[kept], every_score[kept])
+    return Neighbours(every_row[kept], every_score[kept])

@@ -1,11 +1,11 @@
-"""Load and search an index over documents.
+"""Loads an index over documents and searches it.
 
-In: the folder of an index (`tutti.tasks.retrieval.build` makes it). Out: for each query its best
-documents, with their scores and where each ranking had them. Loading maps files into memory and
-reads next to nothing.
+In: the folder of an index (made by `tutti.tasks.retrieval.build`). Out: for each query its best
+documents, with their scores and their rank in each ranking. Loading maps files into memory and
+reads almost nothing.
 
-A flat index is searched exactly; ivf and hnsw nearly so, by FAISS. A search among given rows is
-exact for every kind: the rows are taken before the best, never out of them.
+A flat index is searched exactly; ivf and hnsw are searched approximately by FAISS. A search with a
+filter is exact for every kind: the filter applies before the top k are taken.
 """
 
 import json
@@ -22,7 +22,7 @@ from tutti.tasks.retrieval.bm25 import WordIndex
 from tutti.tasks.retrieval.build import MANIFEST, VECTORS, build_index
 from tutti.tasks.retrieval.embedder import NAME, Embedder, HashedNgrams, Vectors
 from tutti.tasks.retrieval.endpoint import EndpointEmbedder
-from tutti.tasks.retrieval.exact import Found, Rows, search_exact
+from tutti.tasks.retrieval.exact import Neighbours, Rows, search_exact
 from tutti.tasks.retrieval.fuse import fuse_ranks
 from tutti.tasks.retrieval.passage import Passage, PassageStore
 from tutti.tasks.retrieval.spec import IndexSpec
@@ -87,7 +87,7 @@ class Index:
         if mode not in self.modes:
             raise ValueError(f"the index has no {mode!r} ranking; it has: {', '.join(self.modes)}")
         depth = k if mode != "fused" else max(FUSED_DEPTH, FUSED_PER_HIT * k)
-        found: dict[str, Found] = {}
+        found: dict[str, Neighbours] = {}
         if mode != "words":
             texts = [self.spec.query_template.format(query=query) for query in queries]
             found["dense"] = self.nearest(self.embedder.embed(texts), depth, rows, approximate)
@@ -98,14 +98,14 @@ class Index:
 
     def nearest(
         self, vectors: Vectors, k: int, rows: Rows | None = None, approximate: bool = False
-    ) -> Found:
+    ) -> Neighbours:
         """The `k` nearest rows of each unit vector [q, dimensions], filtered as in `search`."""
         given = rows is not None
         if self._ann is None or (given and not (approximate and self._ann.filters)):
             return search_exact(vectors, self.vectors, k, rows)
         return self._ann.search(vectors, k, rows)
 
-    def _hits(self, nth: int, found: Mapping[str, Found], k: int) -> list[Hit]:
+    def _hits(self, nth: int, found: Mapping[str, Neighbours], k: int) -> list[Hit]:
         """The hits of query `nth`: of its only ranking, or of all fused."""
         rankings = {name: _ranking(part, nth) for name, part in found.items()}
         if len(rankings) == 1:
@@ -142,9 +142,9 @@ def _load_embedder(folder: Path, described: Mapping[str, Any]) -> Embedder:
         return HashedNgrams.load(folder)
     if kind == "endpoint":
         return EndpointEmbedder.load(folder)
-    raise ValueError(f"{folder} was embedded by {kind!r}, which has to be given to search it")
+    raise ValueError(f"{folder} was embedded by {kind!r}, which must be passed to search it")
 
 
-def _ranking(found: Found, nth: int) -> list[tuple[int, float]]:
+def _ranking(found: Neighbours, nth: int) -> list[tuple[int, float]]:
     pairs = zip(found.rows[nth].tolist(), found.scores[nth].tolist(), strict=True)
     return [(row, score) for row, score in pairs if row >= 0]

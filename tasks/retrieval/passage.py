@@ -1,8 +1,8 @@
-"""Passages: what an index holds, on disk as lines that are read one by one.
+"""Passages, the entries of an index, stored on disk as lines that are read one by one.
 
 In: passages, or a JSONL file of them. Out: ``documents.jsonl`` beside ``offsets.npy`` (where each
-line starts) and ``ids.npy`` (hashes of the ids, sorted, beside their rows), all read through memory
-maps: opening a million documents costs no more than opening ten.
+line starts) and ``ids.npy`` (sorted hashes of the ids with their rows), all read through memory
+maps: opening a million documents takes no longer than opening ten.
 """
 
 import hashlib
@@ -109,7 +109,7 @@ def write_passages(passages: Iterable[Passage], folder: Path) -> int:
         file.flush()
         os.fsync(file.fileno())
     if not hashes:
-        raise CorpusRefused("there is no document to build an index of")
+        raise CorpusRefused("the corpus is empty: an index needs at least one document")
     entries = np.zeros(len(hashes), dtype=ID_ENTRY)
     entries["hash"], entries["row"] = hashes, np.arange(len(hashes))
     entries = entries[np.argsort(entries["hash"], kind="stable")]

@@ -1,6 +1,6 @@
 """Pools: named sets of documents that a search may be limited to (the reference's ``eid``).
 
-In: a JSON file of names to document ids. Out: rows of an index, found once a pool.
+In: a JSON file of names to document ids. Out: rows of an index, looked up once per pool.
 """
 
 import json
@@ -15,8 +15,8 @@ from tutti.tasks.retrieval.passage import PassageStore
 KEPT = 1_024  # filters whose rows are remembered
 
 
-class Filters:
-    """The rows that filters mean. Use from one thread."""
+class RowFilters:
+    """Maps filters to rows of the index. Use from one thread only."""
 
     def __init__(self, store: PassageStore, pools: Mapping[str, Sequence[str]] | None) -> None:
         self.has_pools = pools is not None
@@ -36,7 +36,7 @@ class Filters:
         if isinstance(wanted, tuple):
             return wanted
         if wanted not in self._pools:
-            raise FilterUnknown(f"there is no pool {wanted!r} ({len(self._pools)} are known)")
+            raise FilterUnknown(f"no pool {wanted!r} among {len(self._pools)} pools")
         return self._pools[wanted]
 
 

@@ -1,7 +1,7 @@
-"""What a finished index is tried with; the results stay in its manifest.
+"""Quality checks of a finished index; the results are stored in its manifest.
 
 In: its vectors, and queries made of its own documents' names. Out: ``recall``, how often a document
-is among the first k for its own name, and ``probe``, which share of the exact first ten the index
+is among the top k for its own name, and ``probe``, the share of the exact top ten that the index
 finds (1 for a flat one).
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.tasks.retrieval.ann import Ann
 from tutti.tasks.retrieval.embedder import Vectors
-from tutti.tasks.retrieval.exact import Found, search_exact
+from tutti.tasks.retrieval.exact import Neighbours, search_exact
 from tutti.tasks.retrieval.passage import PassageStore
 
 QUERIES = 500
@@ -50,7 +50,7 @@ def probe_recall(
     return {"recall": recall, "probe": {"recall_at_10": overlap, "queries": len(rows)}}
 
 
-def overlap_share(exact: Found, found: Found) -> float:
+def overlap_share(exact: Neighbours, found: Neighbours) -> float:
     """Share of the exact rows that were found, over all queries."""
     wanted = [set(row[row >= 0].tolist()) for row in exact.rows]
     got = [set(row.tolist()) for row in found.rows]

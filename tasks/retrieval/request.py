@@ -1,8 +1,8 @@
-"""What ``POST /retrieve`` takes and gives.
+"""The request and response format of ``POST /retrieve``.
 
-In: the decoded body. Out: an `Ask`, and the answer's rows. Beside our own form there is the
-reference's: a body with ``eid`` is answered with the bare list of lists, and every document carries
-its text as ``contents`` and as ``content``.
+In: the decoded body. Out: a `SearchRequest`, and the rows of the answer. The reference's form is
+accepted too: a body with ``eid`` is answered with a bare list of lists, in which every document
+carries its text as ``contents`` and as ``content``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ FIELDS = frozenset(
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One request, checked."""
+class SearchRequest:
+    """A validated search request."""
 
     queries: tuple[str, ...]
     k: int
@@ -39,7 +39,7 @@ class Ask:
     """Answer as the reference does."""
 
 
-def read_ask(body: object, has_pools: bool) -> Ask:
+def read_ask(body: object, has_pools: bool) -> SearchRequest:
     """Check a body. Raises ValueError saying what is wrong with it."""
     if not isinstance(body, dict):
         raise ValueError("the body must be an object with `queries`")
@@ -52,7 +52,7 @@ def read_ask(body: object, has_pools: bool) -> Ask:
     score = body.get("min_score")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
         raise ValueError(f"`min_score` must be a number, not {score!r}")
-    return Ask(
+    return SearchRequest(
         queries=_queries(body.get("queries")),
         k=_whole(body, "topk", 5, 1, MAX_TOPK),
         only=_only(body, has_pools),
@@ -99,12 +99,14 @@ def _flag(body: Mapping[str, Any], name: str, default: bool) -> bool:
     return value
 
 
-def result_rows(hits: Sequence[Hit], ask: Ask, store: PassageStore) -> list[dict[str, Any]]:
+def result_rows(
+    hits: Sequence[Hit], ask: SearchRequest, store: PassageStore
+) -> list[dict[str, Any]]:
     """The answer's rows for one query."""
     return [_row(hit, ask, store) for hit in hits]
 
 
-def _row(hit: Hit, ask: Ask, store: PassageStore) -> dict[str, Any]:
+def _row(hit: Hit, ask: SearchRequest, store: PassageStore) -> dict[str, Any]:
     passage = hit.document
     document = {"id": passage.id, "contents": passage.text}
     if ask.as_list:

@@ -1,8 +1,8 @@
-"""Reranking: a slower model reads query and documents together and orders them again.
+"""Reranking: a slower model reads the query with each document and reorders the hits.
 
-In: a query and the texts of its hits. Out: a score for each. Any object with `score` will do;
-`EndpointReranker` asks a ``/v1/rerank`` (vLLM, Jina, Cohere). It runs beside the index, for the
-request that asks for it, and holds up no other.
+In: a query and the texts of its hits. Out: one score per hit. Any object with `score` works;
+`EndpointReranker` calls a ``/v1/rerank`` (vLLM, Jina, Cohere). It runs concurrently with the index,
+for the request that asked for it, and delays no other.
 """
 
 import json

@@ -33,8 +33,8 @@ from tutti.tasks.retrieval.errors import (
     WebSearchFailed,
 )
 from tutti.tasks.retrieval.index import Hit, Index
-from tutti.tasks.retrieval.pools import Filters, read_pools
-from tutti.tasks.retrieval.request import Ask, read_ask, result_rows
+from tutti.tasks.retrieval.pools import RowFilters, read_pools
+from tutti.tasks.retrieval.request import SearchRequest, read_ask, result_rows
 from tutti.tasks.retrieval.rerank import EndpointReranker, Reranker
 from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch, WebSearch
 
@@ -47,7 +47,7 @@ SWITCH_S = 0.0005
 
 @dataclass(frozen=True)
 class Options:
-    """What a service does beside searching its index."""
+    """Options of the service beside its index."""
 
     threads: int = 1
     """Threads of one search. One: beside an engine, whose cores these are."""
@@ -63,20 +63,20 @@ class Options:
     reranker: Reranker | None = None
 
 
-class Searching:
-    """One index at work: checks, batches, reranks, and asks the web."""
+class SearchService:
+    """Searches one index: validates, batches, reranks, and adds web search."""
 
     def __init__(self, index: Index, options: Options) -> None:
         self.index, self.options = index, options
         pools = None if options.pools is None else read_pools(options.pools)
-        self.filters = Filters(index.documents, pools)
-        self.batcher: Batcher[Ask, list[list[Hit]] | FilterUnknown] = Batcher(
+        self.filters = RowFilters(index.documents, pools)
+        self.batcher: Batcher[SearchRequest, list[list[Hit]] | FilterUnknown] = Batcher(
             self._search, options.wait_s, begin=lambda: limit_threads(options.threads)
         )
         cache = options.cache or current_home().root / "cache" / "web"
         self.web = None if options.web is None else CachedWeb(options.web, cache)
 
-    def check(self, body: object) -> Ask:
+    def check(self, body: object) -> SearchRequest:
         """The request, checked. Raises ValueError."""
         ask = read_ask(body, self.filters.has_pools)
         if ask.mode is not None and ask.mode not in self.index.modes:
@@ -85,7 +85,7 @@ class Searching:
             raise ValueError("`rerank` was asked for, and the service has no reranker")
         return ask
 
-    async def answer(self, ask: Ask) -> tuple[list[list[Hit]], list[str]]:
+    async def answer(self, ask: SearchRequest) -> tuple[list[list[Hit]], list[str]]:
         """Hits of each query, and what went wrong beside the index.
 
         Raises FilterUnknown, EmbedderFailed, RerankerFailed.
@@ -105,7 +105,7 @@ class Searching:
         answers = await asyncio.gather(*(self._from_web(*pair, ask.k) for pair in pairs))
         return [hits for hits, _ in answers], [fault for _, fault in answers if fault]
 
-    def _search(self, asks: Sequence[Ask]) -> list[list[list[Hit]] | FilterUnknown]:
+    def _search(self, asks: Sequence[SearchRequest]) -> list[list[list[Hit]] | FilterUnknown]:
         """Search a batch, in the batcher's thread: what can be is searched in one go."""
         results: list[list[list[Hit]] | FilterUnknown] = [[] for _ in asks]
         groups: dict[tuple[Any, ...], list[int]] = {}
@@ -148,11 +148,11 @@ def make_app(
     folder: Path, options: Options | None = None, embedder: Embedder | None = None
 ) -> Starlette:
     """The application; the index is loaded when the server starts."""
-    state: dict[str, Searching] = {}
+    state: dict[str, SearchService] = {}
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        state["searching"] = Searching(Index(folder, embedder), options or Options())
+        state["searching"] = SearchService(Index(folder, embedder), options or Options())
         async with state["searching"].batcher:
             yield
 
@@ -166,7 +166,7 @@ def make_app(
     return Starlette(routes=routes, lifespan=lifespan)
 
 
-async def _retrieve(searching: Searching, body: bytes) -> Response:
+async def _retrieve(searching: SearchService, body: bytes) -> Response:
     started = time.monotonic()
     try:
         ask = searching.check(orjson.loads(body))
@@ -190,7 +190,7 @@ async def _retrieve(searching: Searching, body: bytes) -> Response:
     return _json(answer, index_id=index.index_id)
 
 
-def _health(searching: Searching) -> dict[str, Any]:
+def _health(searching: SearchService) -> dict[str, Any]:
     index, batcher = searching.index, searching.batcher
     return {
         "index_id": index.index_id,

@@ -1,8 +1,9 @@
-"""Embedding a corpus in shards: each is one file, made once, by whichever worker is free.
+"""Embeds a corpus in shards: each shard is one file, written once, by whichever worker is free.
 
 In: a folder with ``documents.jsonl`` and an embedder. Out: ``shards/<n>.npy`` in it. A shard is
-written to a temporary name, synced and renamed: those that are there are whole, and a run after a
-crash makes only those that are missing. More than one worker, or a cluster: dask.distributed.
+written to a temporary name, synced and renamed. Existing shards are therefore complete, and a run
+after a crash makes only the missing ones. More than one worker, or a cluster, uses
+dask.distributed.
 """
 
 import os

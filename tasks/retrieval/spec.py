@@ -1,4 +1,4 @@
-"""What an index is made with: part of its id, written into its manifest."""
+"""The parameters of an index: part of its id, and written into its manifest."""
 
 from typing import Literal
 

@@ -1,8 +1,8 @@
-"""Web search for queries that the index has too little for.
+"""Web search for queries with too few hits in the index.
 
-In: a query. Out: passages from the web, kept on disk under the store, so the same query is asked
-once. Runs on the event loop beside the index's batches: a slow one holds up its own request only,
-and no longer than its time. Keys come from the environment when they are needed.
+In: a query. Out: passages from the web, cached on disk in the store, so that a query is sent once.
+It runs on the event loop beside the index's batches: a slow search delays only its own request, and
+no longer than its timeout. Keys are read from the environment when needed.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class WebSearch(Protocol):
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The name of the search in error messages."""
         ...
 
     async def search(self, query: str) -> list[Passage]:

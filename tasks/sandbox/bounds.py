@@ -1,4 +1,4 @@
-"""How long a program may take, to start and to end, and how much it may hold."""
+"""Limits of time and memory for programs in a sandbox: to start, to run and to end."""
 
 import asyncio
 from typing import Any

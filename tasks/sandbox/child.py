@@ -1,8 +1,8 @@
-"""What runs inside the sandbox before and around the program.
+"""Code that runs inside the sandbox, before and around the program.
 
-`walls` sends these functions as text to a bare interpreter, so each imports what it needs and
-nothing of a module is in sight there. All that it says to the other side can be said by the program
-as well: what the other side reads from here is the program's word.
+`walls` sends these functions as text to a bare interpreter. Each function therefore imports what it
+needs and uses no other name of this module. The program can forge anything that this code reports,
+so the parent treats it as the program's own word.
 """
 
 from typing import Any

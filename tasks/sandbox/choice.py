@@ -1,8 +1,9 @@
-"""Which level a program that a model wrote runs at: one with walls, or what the operator says.
+"""Chooses the sandbox level of model-written programs: isolated, or as the operator allows.
 
-Without walls (level "limits") such a program reads and writes what its user may: files, keys in the
-environment of that user's other processes. So it runs so only where the operator has said that it
-may: by ``--unsafe-sandbox``, by a suite's `unsafe_sandbox`, or by ``TUTTI_SANDBOX=limits``.
+Without isolation (level "limits") such a program can read and write whatever its user can: files,
+and keys in the environment of that user's other processes. It runs at this level only where the
+operator allows it: by ``--unsafe-sandbox``, by a suite's `unsafe_sandbox`, or by
+``TUTTI_SANDBOX=limits``.
 """
 
 import ctypes
@@ -10,7 +11,7 @@ import os
 from functools import cache
 from typing import NoReturn, Protocol
 
-from tutti.tasks.sandbox.talk import Talk
+from tutti.tasks.sandbox.talk import TalkResult
 from tutti.tasks.sandbox.values import SandboxResult, SandboxUnavailable
 from tutti.tasks.sandbox.walls import LEVELS, checked_identity, strongest_level
 
@@ -58,18 +59,18 @@ def _hide_environment() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-class Runs(Protocol):
+class CodeRunner(Protocol):
     """What runs programs: a `Sandbox`, or what stands where none may be."""
 
     async def run(self, code: str) -> SandboxResult:
         """Run a program."""
 
-    async def talk(self, asker: str, answerer: str) -> Talk:
+    async def talk(self, asker: str, answerer: str) -> TalkResult:
         """Let two programs speak with each other."""
 
 
 class NoSandbox:
-    """Stands where a sandbox would, for work that runs no program."""
+    """Stands in for a sandbox where no program may run; every use raises."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

@@ -1,10 +1,10 @@
-"""The system calls that no program in a sandbox may make, as a BPF program for the kernel.
+"""The system calls that programs in a sandbox may not make, as a BPF program for the kernel.
 
-In: the machine's architecture. Out: the filter's bytes, which `child.lower` hands to the kernel
-before the program's first statement; all that the program starts inherits it. It forbids what walls
-of namespaces leave open: kernel keyrings and memory outside every count (memfd, System V, spliced
-pages), socket families that no network namespace holds (vsock, netlink), namespaces of the
-program's own, tracing, and rare calls in which the kernel's flaws have been.
+In: the machine's architecture. Out: the filter's bytes, which `child.lower` passes to the kernel
+before the program's first statement; child processes inherit it. It forbids what namespaces do not
+isolate: kernel keyrings, memory outside every limit (memfd, System V, spliced pages), socket
+families outside network namespaces (vsock, netlink), new namespaces, tracing, and rare calls with a
+history of kernel vulnerabilities.
 """
 
 import errno

@@ -1,22 +1,22 @@
-"""Start a program that is spoken with: its process when ready, and what is to be closed after."""
+"""Starts an interactive program: returns its process when ready, and what to close afterwards."""
 
 import asyncio
 from contextlib import ExitStack
 
 from tutti.tasks.sandbox.bounds import START_S
-from tutti.tasks.sandbox.process import Kept, Running, start
+from tutti.tasks.sandbox.process import RunningProcess, StreamCapture, start
 from tutti.tasks.sandbox.values import SandboxLimits, SandboxUnavailable
 from tutti.tasks.sandbox.walls import READY, Enter, prepared
 
 
 async def open_ready(
     level: str, identity: str, limits: SandboxLimits, enter: Enter
-) -> tuple[Running, ExitStack]:
+) -> tuple[RunningProcess, ExitStack]:
     """A process that waits for its first message. Raises SandboxUnavailable."""
     with ExitStack() as held:
         command, options = held.enter_context(prepared(level, identity, limits, None, enter))
         running = await start(command, options)
-        before, ready = Kept(4 * limits.output_chars), False
+        before, ready = StreamCapture(4 * limits.output_chars), False
         try:
             async with asyncio.timeout(START_S):
                 ready = await running.stderr.until(READY, before)

@@ -1,4 +1,4 @@
-"""A sandbox's process on our side: started, read within bounds, ended with all it left behind."""
+"""The parent's side of a sandboxed process: start it, read it within limits, end all it started."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ class Pipe:
         self._stream, self._on_flood = stream, on_flood
         self._ahead = b""  # read, but beyond the last marker
 
-    async def until(self, marker: bytes | None, kept: "Kept") -> bool:
+    async def until(self, marker: bytes | None, kept: "StreamCapture") -> bool:
         """Read into `kept` until the marker (true) or the end of the stream (false)."""
         held, seen = self._ahead, 0
         self._ahead = b""
@@ -53,15 +53,15 @@ class Pipe:
         return whole[:count]
 
 
-class Kept:
-    """What is kept of a stream: its first bytes, or its last."""
+class StreamCapture:
+    """The first bytes of a stream, or the last, up to a limit."""
 
     def __init__(self, most_bytes: int, keep_end: bool = False) -> None:
         self._most, self._keep_end = most_bytes, keep_end
         self._data = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take what still has room."""
+        """Keep as much of `data` as fits."""
         self._data += data
         excess = max(0, len(self._data) - self._most)
         del self._data[slice(excess) if self._keep_end else slice(self._most, None)]
@@ -71,7 +71,7 @@ class Kept:
         return self._data.decode("utf-8", "replace")
 
 
-class Running:
+class RunningProcess:
     """A started launcher and the two streams of its program."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -109,11 +109,11 @@ class Running:
         self._gone = waiting.done()
         waiting.cancel()
         if not self._gone:
-            raise SandboxUnavailable(f"process {self.pid} would not end within {_REAP_S} s")
+            raise SandboxUnavailable(f"process {self.pid} did not end within {_REAP_S} s")
 
     async def discard(self) -> None:
         """End it; what it still had to say is lost."""
-        nothing = Kept(0)
+        nothing = StreamCapture(0)
         both = asyncio.gather(self.stdout.until(None, nothing), self.stderr.until(None, nothing))
         await self.ended(both)
 
@@ -122,7 +122,7 @@ class Running:
         return _status(await self._process.wait(), level)
 
 
-async def start(command: list[str], options: dict[str, Any]) -> Running:
+async def start(command: list[str], options: dict[str, Any]) -> RunningProcess:
     """Start a launcher in a group of its own. Raises SandboxUnavailable when it cannot be."""
     pipe = asyncio.subprocess.PIPE
     starting = asyncio.ensure_future(
@@ -131,12 +131,12 @@ async def start(command: list[str], options: dict[str, Any]) -> Running:
         )
     )
     try:
-        return Running(await asyncio.shield(starting))
+        return RunningProcess(await asyncio.shield(starting))
     except asyncio.CancelledError:
         # Cancelled itself, asyncio would kill the launcher alone: this early, that orphans the
         # child which waits for it, and asyncio then waits for that child's pipes.
         with suppress(OSError):
-            await Running(await starting).discard()
+            await RunningProcess(await starting).discard()
         raise
     except OSError as error:
         raise SandboxUnavailable(f"{command[0]} could not be started: {error}") from error

@@ -1,12 +1,12 @@
-"""Run one program: its text in, what it printed and how it ended out."""
+"""Runs one program: its source in, its output and exit status out."""
 
 import asyncio
 import time
 from contextlib import suppress
 
 from tutti.tasks.sandbox.bounds import START_S, overrun
-from tutti.tasks.sandbox.process import Kept, Running, start
-from tutti.tasks.sandbox.talk import Talk, talk
+from tutti.tasks.sandbox.process import RunningProcess, StreamCapture, start
+from tutti.tasks.sandbox.talk import TalkResult, talk
 from tutti.tasks.sandbox.values import (
     DEFAULT_LIMITS,
     SandboxLimits,
@@ -55,7 +55,7 @@ class Sandbox:
             start_s=reader.ready_at - began,
         )
 
-    async def talk(self, asker: str, answerer: str) -> Talk:
+    async def talk(self, asker: str, answerer: str) -> TalkResult:
         """Let two programs speak with each other, each in a sandbox of its own (`talk`).
 
         Raises SandboxUnavailable as `run` does.
@@ -66,11 +66,11 @@ class Sandbox:
 class _Reader:
     """Takes both streams of a program to their ends."""
 
-    def __init__(self, running: Running, most_chars: int) -> None:
+    def __init__(self, running: RunningProcess, most_chars: int) -> None:
         self.running = running
         most_bytes = 4 * most_chars + 4  # at most 4 bytes a character
-        self.out, self.errors = Kept(most_bytes), Kept(most_bytes, keep_end=True)
-        self.before = Kept(most_bytes)
+        self.out, self.errors = StreamCapture(most_bytes), StreamCapture(most_bytes, keep_end=True)
+        self.before = StreamCapture(most_bytes)
         self.ready_at: float | None = None
         self._ready = asyncio.Event()
 

@@ -2,11 +2,12 @@
 
     async with SandboxSession(strongest_level()) as session:
         await session.run("x = 6")
-        result = await session.run("x * 7")  # output "42\\n"
+        result = await session.run("x * 7")  # output "42\n"
 
-The walls and limits of one-shot runs, a cell at a time. A cell that runs out of time or memory, or
-exits, takes its session along; the next one begins afresh and its result says why. What a cell left
-running goes on until its session closes. A session dies with the process that opened it.
+Each cell has the isolation and limits of a one-shot run. A cell that exceeds its time or memory, or
+exits, ends its session; the next cell starts a new one, and its result says why. Threads and
+processes that a cell left running continue until the session closes. A session dies with the
+process that opened it.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from types import TracebackType
 from tutti.tasks.sandbox import child
 from tutti.tasks.sandbox.bounds import overrun
 from tutti.tasks.sandbox.opening import open_ready
-from tutti.tasks.sandbox.process import Kept, Running
+from tutti.tasks.sandbox.process import RunningProcess, StreamCapture
 from tutti.tasks.sandbox.values import (
     DEFAULT_LIMITS,
     SandboxLimits,
@@ -42,7 +43,7 @@ class SandboxSession:
         self._identity = checked_identity(level)
         self.level = level
         self.limits = limits
-        self._running: Running | None = None
+        self._running: RunningProcess | None = None
         self._held = ExitStack()
         self._lock = asyncio.Lock()
         self._lost = ""
@@ -153,10 +154,10 @@ _REASONS: dict[Status, str] = {
 class _Cell:
     """One cell's way there and back."""
 
-    def __init__(self, running: Running, most_chars: int) -> None:
+    def __init__(self, running: RunningProcess, most_chars: int) -> None:
         self._running = running
         most_bytes = 4 * most_chars + 4  # at most 4 bytes a character
-        self.out, self.errors = Kept(most_bytes), Kept(most_bytes, keep_end=True)
+        self.out, self.errors = StreamCapture(most_bytes), StreamCapture(most_bytes, keep_end=True)
 
     async def exchange(self, code: str) -> Status | None:
         """Send it and read to its end; None if the interpreter ended first."""

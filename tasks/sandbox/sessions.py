@@ -1,8 +1,8 @@
-"""Many sessions, one a program: opened when a program first runs a cell, never more than a bound.
+"""Many sessions, one per program: opened on the program's first cell, with an upper bound.
 
 async with SandboxSessions(strongest_level()) as sessions:
     await sessions.run("program-1", "x = 6")
-    result = await sessions.run("program-1", "x * 7")  # output "42\\n"
+    result = await sessions.run("program-1", "x * 7")  # output "42\n"
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from tutti.tasks.sandbox.values import DEFAULT_LIMITS, SandboxLimits, SandboxRes
 
 class SandboxSessions:
     """Sessions by program id. One that is idle too long, or longest when room is short, is closed;
-    its program's next call opens another and is told why."""
+    its program's next call opens another, whose result says why."""
 
     def __init__(
         self,

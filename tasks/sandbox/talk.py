@@ -1,12 +1,12 @@
-"""Two programs that speak through us, each in a sandbox of its own, until one has a last word.
+"""A dialogue of two programs, each in its own sandbox, until one sends a final message.
 
     talk = await Sandbox(strongest_level()).talk(asker, answerer)
-    talk.word  # what the asker came to, as bytes
+    talk.word  # the asker's final message, as bytes
 
-Neither sees the other's memory, files or processes: all that passes between them are messages of
-bytes, by `send` and `receive`. The asker sends ``b"?" + question`` and receives an answer, as often
-as it likes, then ``b"!" + word``; the answerer receives questions and sends answers. What they
-print goes nowhere.
+Neither sees the other's memory, files or processes. They exchange only byte messages, by `send` and
+`receive`. The asker sends ``b"?" + question`` and receives an answer, as often as it likes, then
+sends ``b"!" + word``; the answerer receives questions and sends answers. Their printed output is
+discarded.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Literal
 from tutti.tasks.sandbox import child
 from tutti.tasks.sandbox.bounds import overrun
 from tutti.tasks.sandbox.opening import open_ready
-from tutti.tasks.sandbox.process import Kept, Running
+from tutti.tasks.sandbox.process import RunningProcess, StreamCapture
 from tutti.tasks.sandbox.values import SandboxLimits, Status
 
 MAX_MESSAGE_BYTES = 4 * 2**20
@@ -30,8 +30,8 @@ Side = Literal["asker", "answerer"]
 
 
 @dataclass(frozen=True)
-class Talk:
-    """How a talk ended."""
+class TalkResult:
+    """The outcome of a dialogue."""
 
     word: bytes | None
     """The asker's last; None where it had none."""
@@ -44,7 +44,7 @@ class Talk:
     seconds: float
 
 
-class _Ended(Exception):
+class _SideEnded(Exception):
     """A side ended, or said what is no message."""
 
     def __init__(self, side: Side) -> None:
@@ -55,31 +55,33 @@ class _Ended(Exception):
 class _Speaker:
     """One side's process."""
 
-    def __init__(self, side: Side, running: Running, held: ExitStack, most_chars: int) -> None:
+    def __init__(
+        self, side: Side, running: RunningProcess, held: ExitStack, most_chars: int
+    ) -> None:
         self.side, self.running = side, running
         self._held = held
-        self.errors = Kept(4 * most_chars, keep_end=True)
+        self.errors = StreamCapture(4 * most_chars, keep_end=True)
         self.reading = asyncio.ensure_future(running.stderr.until(None, self.errors))
 
     async def send(self, data: bytes) -> None:
-        """A message to it."""
+        """Send one message to the process."""
         try:
             self.running.stdin.write(b"%d\n%b" % (len(data), data))
             await self.running.stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
-            raise _Ended(self.side) from None
+            raise _SideEnded(self.side) from None
 
     async def receive(self) -> bytes:
         """Its next message. Raises _Ended."""
-        header = Kept(HEADER_BYTES)
+        header = StreamCapture(HEADER_BYTES)
         found = await self.running.stdout.until(b"\n", header)
         text = header.text()
         if not found or not (text.isascii() and text.isdecimal()):
-            raise _Ended(self.side)
+            raise _SideEnded(self.side)
         size = int(text)
         data = await self.running.stdout.exactly(size) if size <= MAX_MESSAGE_BYTES else b""
         if len(data) < size:
-            raise _Ended(self.side)
+            raise _SideEnded(self.side)
         return data
 
     async def __aenter__(self) -> "_Speaker":
@@ -92,14 +94,16 @@ class _Speaker:
         at: TracebackType | None,
     ) -> None:
         try:
-            nothing = Kept(0)
+            nothing = StreamCapture(0)
             rest = asyncio.ensure_future(self.running.stdout.until(None, nothing))
             await self.running.ended(asyncio.gather(self.reading, rest))
         finally:
             self._held.close()
 
 
-async def talk(level: str, identity: str, limits: SandboxLimits, asker: str, answerer: str) -> Talk:
+async def talk(
+    level: str, identity: str, limits: SandboxLimits, asker: str, answerer: str
+) -> TalkResult:
     """Let two programs speak until the asker's last word, an end, or the limits; nothing of them
     outlives the call. `limits` are each side's; their time is counted from when both have started.
 
@@ -124,12 +128,12 @@ async def talk(level: str, identity: str, limits: SandboxLimits, asker: str, ans
         seconds = time.perf_counter() - began
         if over is not None:
             await asyncio.gather(relaying, return_exceptions=True)
-            return Talk(None, over[0], None, over[1], seconds)
+            return TalkResult(None, over[0], None, over[1], seconds)
         said = relaying.result()
         if isinstance(said, bytes):
-            return Talk(said, "ok", None, "", seconds)
+            return TalkResult(said, "ok", None, "", seconds)
         by = asks if said == "asker" else answers
-        return Talk(None, await _status_of(by, level), said, by.errors.text(), seconds)
+        return TalkResult(None, await _status_of(by, level), said, by.errors.text(), seconds)
 
 
 async def _open(side: Side, level: str, identity: str, limits: SandboxLimits) -> _Speaker:
@@ -161,5 +165,5 @@ async def _relay(asks: _Speaker, answers: _Speaker, asker: str, answerer: str) -
                 return "asker"
             await answers.send(said[1:])
             await asks.send(await answers.receive())
-    except _Ended as ended:
+    except _SideEnded as ended:
         return ended.side

@@ -1,4 +1,4 @@
-"""What a sandbox is given and what it gives back."""
+"""The inputs and results of a sandbox."""
 
 from dataclasses import dataclass
 from typing import Literal

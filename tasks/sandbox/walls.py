@@ -1,9 +1,9 @@
-"""The walls around a program: a level and limits in, the command that starts it there out.
+"""The isolation of a program: a level and limits in, the command that starts it there out.
 
-A launcher (bwrap, or unshare and a few mounts) builds the walls; then `child` lowers the limits
-from inside, for good, and runs the program. Started by root, each run gets a user id of its own:
-the kernel never holds root to a limit on processes, and an id of its own keeps one run's count out
-of another's.
+A launcher (bwrap, or unshare and a few mounts) builds the isolation. Then `child` lowers the limits
+permanently from inside and runs the program. When root starts it, each run gets its own user id:
+the kernel never applies limits on processes to root, and separate ids keep one run's count out of
+another's.
 """
 
 import inspect

@@ -1,8 +1,8 @@
-"""How much a run holds in all: its launcher's id in, what is wrong with it out.
+"""Watches a run's total memory and processes: its launcher's id in, a violated limit out.
 
-The kernel's limits bound each process; nothing but a control group bounds a run, and few machines
-hand those out. So a run that is still there after a tenth of a second is looked at from outside.
-One look at /proc serves every run, and looks take a twentieth of a core at most.
+The kernel's limits apply to each process. Only a control group limits a whole run, and few machines
+provide one. A run that lasts longer than a tenth of a second is therefore observed from outside.
+One scan of /proc serves every run, and scans take at most a twentieth of a core.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MEBIBYTE = 2**20
 
 
-class Watch:
-    """Looks at runs; one a process is enough."""
+class ProcessWatch:
+    """Observes runs from outside; one per process suffices."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -78,7 +78,7 @@ class Watch:
         self._cost_s = time.thread_time() - began
 
 
-WATCH = Watch()
+WATCH = ProcessWatch()
 
 
 def _parent(pid: str) -> int:

@@ -57,8 +57,5 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k
     from tutti.tasks.scoring.score import Asks as Asks
-    from tutti.tasks.scoring.votes import fenced as fenced
-    from tutti.tasks.scoring.votes import read_verdict as read_verdict
-    from tutti.tasks.scoring.votes import verdict_line as verdict_line
 
 __getattr__ = lazy(__name__, __file__)

@@ -9,9 +9,10 @@ detail keeps every vote with its text and call id. No answer is incorrect withou
 from collections.abc import Mapping
 from typing import Any
 
+from tutti.tasks.agents import fenced, verdict_line
 from tutti.tasks.scoring.score import Attempted, Means, Needs, Score
 from tutti.tasks.scoring.target import needed, said, texts
-from tutti.tasks.scoring.votes import ask, fenced, judge_of, majority, verdict_line
+from tutti.tasks.scoring.votes import ask, judge_of, majority
 
 VOTES = 3
 LABELS = ("correct", "incorrect", "not_attempted")

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
+from tutti.tasks.agents import fenced, verdict_line
 from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
 from tutti.tasks.scoring.target import needed, said
-from tutti.tasks.scoring.votes import Vote, ask, fenced, judge_of, verdict_line
+from tutti.tasks.scoring.votes import Vote, ask, judge_of
 
 ROUNDS = 1
 LABELS = ("A", "B", "tie")

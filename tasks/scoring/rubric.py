@@ -16,9 +16,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tutti.tasks.agents import fenced, verdict_line
 from tutti.tasks.scoring.score import Asks, Attempted, Means, Needs, Score, ScorerFailed
 from tutti.tasks.scoring.target import conversation, needed, said
-from tutti.tasks.scoring.votes import Vote, ask, fenced, judge_of, majority, verdict_line
+from tutti.tasks.scoring.votes import Vote, ask, judge_of, majority
 
 VOTES = 1
 LABELS = ("yes", "no")

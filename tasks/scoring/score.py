@@ -6,10 +6,11 @@ needs: nothing (`pure`), the sandbox, or a judge. A scorer that cannot do its wo
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from tutti.errors import TuttiError
+from tutti.tasks.agents import Score as Score
 
 Needs = Literal["pure", "sandbox", "judge"]
 
@@ -17,22 +18,6 @@ Needs = Literal["pure", "sandbox", "judge"]
 class ScorerFailed(TuttiError, RuntimeError):
     """The scorer itself failed: a time-out, a judge without a verdict, a target that makes no
     sense."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """What an answer is worth, by which scorer."""
-
-    scorer: str
-    version: str
-    value: float
-    """0 to 1, where the scorer does not say otherwise."""
-    correct: bool
-    answer: str | None = None
-    """As the scorer read it, where that differs from the attempt's."""
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-able: why; for a judge its words."""
-    judge_call_id: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.serving.addresses import served_page as served_page
+    from tutti.tasks.serving.dialects import Dialect as Dialect
     from tutti.tasks.serving.duration import serve_for as serve_for
     from tutti.tasks.serving.duration import stop_on_signals as stop_on_signals
     from tutti.tasks.serving.engine import Engine as Engine

@@ -20,8 +20,8 @@ from pydantic import (
 )
 
 from tutti.storage import content_hash
-from tutti.tasks.agents import Dialect
 from tutti.tasks.config import PASSWORD, read_document
+from tutti.tasks.serving.dialects import Dialect
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.serving.providers import NEWER, PROVIDERS
 

@@ -1,4 +1,4 @@
-"""Task synthesis: families propose, duplicates go, gates decide; see `generate`."""
+"""Task synthesis: families propose tasks, duplicates are removed, gates decide; see `generate`."""
 
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.generate import read_conversations as read_conversations
     from tutti.tasks.synthesis.generate import read_tasks as read_tasks
     from tutti.tasks.synthesis.generate import synthesize as synthesize
-    from tutti.tasks.synthesis.task import Oracle as Oracle
     from tutti.tasks.synthesis.task import Task as Task
-    from tutti.tasks.synthesis.task import ToolUse as ToolUse
 
 __getattr__ = lazy(__name__, __file__)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tutti.tasks.agents import (
-    Limits,
+    AttemptLimits,
     NoOpModel,
     OracleModel,
     Toolbox,
@@ -26,8 +26,8 @@ CONCURRENCY = 8
 
 
 @dataclass(frozen=True)
-class Gated:
-    """A candidate after the gates."""
+class GateResult:
+    """The gates' decision on a candidate."""
 
     task: Task
     accepted: bool
@@ -37,14 +37,14 @@ class Gated:
 
 async def gate(
     candidates: Sequence[Task], toolbox: Toolbox, on_done: Callable[[], None] = lambda: None
-) -> list[Gated]:
+) -> list[GateResult]:
     """Judge every candidate; order is kept. `on_done` is called after each.
 
     Raises ToolUnavailable when a tool's service fails: no verdict is better than a false one.
     """
     slots = asyncio.Semaphore(CONCURRENCY)
 
-    async def judge(task: Task) -> Gated:
+    async def judge(task: Task) -> GateResult:
         async with slots:
             verdict = await _judge(task, toolbox)
             on_done()
@@ -53,9 +53,9 @@ async def gate(
     return list(await asyncio.gather(*(judge(task) for task in candidates)))
 
 
-async def _judge(task: Task, toolbox: Toolbox) -> Gated:
-    limits = Limits()
-    oracle = OracleModel(task, FAMILIES[task.family].solve(task.slots), boxed("ANSWER"))
+async def _judge(task: Task, toolbox: Toolbox) -> GateResult:
+    limits = AttemptLimits()
+    oracle = OracleModel(FAMILIES[task.family].solve(task.slots), boxed("ANSWER"))
     solved = await run_attempt(opening(task.question), oracle, toolbox, limits)
     if solved.status == "infra_error":
         raise ToolUnavailable(solved.error_message or "a tool failed")
@@ -63,8 +63,8 @@ async def _judge(task: Task, toolbox: Toolbox) -> Gated:
         reason = f"oracle answered {solved.answer!r}"
         if solved.answer is None:
             reason = f"oracle: {solved.messages[-1]['content'] or solved.stop_reason}"
-        return Gated(task, False, reason[:200], solved)
+        return GateResult(task, False, reason[:200], solved)
     idle = await run_attempt(opening(task.question), NoOpModel(), toolbox, limits)
     if score_exact(idle.answer, task.answer).correct:
-        return Gated(task, False, "solved without tools", solved)
-    return Gated(task, True, "", solved)
+        return GateResult(task, False, "solved without tools", solved)
+    return GateResult(task, True, "", solved)

@@ -1,7 +1,7 @@
-"""Make a task set: propose, thin out, remove duplicates, gate, and store with every verdict.
+"""Makes a task set: propose, sample, remove duplicates, gate, and store every verdict.
 
-In: a corpus, an index over it, a request. Out: an artifact ``task_set:...`` whose accepted tasks
-and rejects are rows of the table `tasks`.
+In: a corpus, an index over it, a request. Out: an artifact ``task_set:...`` whose accepted and
+rejected tasks are rows of the table `tasks`.
 """
 
 import json
@@ -20,7 +20,7 @@ from tutti.tasks.retrieval import Document, corpus_id
 from tutti.tasks.sandbox import Sandbox, strongest_level
 from tutti.tasks.synthesis.dedup import duplicate_reasons
 from tutti.tasks.synthesis.families import FAMILIES
-from tutti.tasks.synthesis.gates import Gated, gate
+from tutti.tasks.synthesis.gates import GateResult, gate
 from tutti.tasks.synthesis.task import Task
 
 GENERATOR_VERSION = "2"
@@ -28,7 +28,7 @@ POCKET_FAMILIES = ("module", "parameter", "default", "expression", "arithmetic",
 
 
 class TaskRequest(BaseModel):
-    """What task set to make."""
+    """The parameters of a task set."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -85,7 +85,7 @@ async def synthesize(
     gated = await _gate_all(unique, search_url, on_progress)
     accepted = [verdict.task for verdict in gated if verdict.accepted]
     if not accepted:
-        raise ValueError("no candidate passed the gates; see the table `tasks` of the last set")
+        raise ValueError("no candidate passed the gates; the table `tasks` has the reasons")
     task_set_id = artifact_id("task_set", sorted(t.task_id for t in accepted), [index_id])
     rows = [
         _row(task_set_id, task, "duplicate", reason)
@@ -103,7 +103,7 @@ async def synthesize(
 
 async def _gate_all(
     candidates: list[Task], search_url: str, on_progress: Callable[[int, int], None]
-) -> list[Gated]:
+) -> list[GateResult]:
     done = 0
 
     def count() -> None:
@@ -171,7 +171,7 @@ def read_conversations(catalog: Catalog, task_set_id: str, split: str) -> list[d
     ]
 
 
-def _gated_row(task_set_id: str, verdict: Gated) -> dict[str, Any]:
+def _gated_row(task_set_id: str, verdict: GateResult) -> dict[str, Any]:
     status = "accepted" if verdict.accepted else "rejected"
     messages = json.dumps(verdict.oracle.messages, ensure_ascii=False)
     return _row(task_set_id, verdict.task, status, verdict.reason) | {"oracle_messages": messages}

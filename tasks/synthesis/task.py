@@ -1,11 +1,12 @@
 """A task: a question, the answer that code verified, and what it was made from."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, Protocol
 
 from tutti.storage import artifact_id
+from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.retrieval import Document
 
 Slots = dict[str, str]
@@ -45,18 +46,6 @@ class Task:
             sources=tuple(row["sources"]),
             split=row["split"],
         )
-
-
-@dataclass(frozen=True)
-class ToolUse:
-    """What an oracle does next: one tool and its arguments."""
-
-    name: str
-    arguments: dict[str, str]
-
-
-Oracle = Generator[ToolUse, str, str]
-"""Yields tool uses, is sent each result's text, returns the answer it read from them."""
 
 
 class Family(Protocol):

@@ -1,4 +1,4 @@
-"""Run a training job in the models environment and register what it made.
+"""Runs a training job in the models environment and registers the checkpoint.
 
 In: conversations, a base checkpoint. Out: an artifact (``checkpoint:`` or ``adapter:``) with its
 parents, a card, and rows of `train_steps`.
@@ -34,7 +34,7 @@ def write_training_set(
     """Store conversations as JSONL, an artifact made from its task sets; returns (id, file)."""
     rows = list(conversations)
     if not rows:
-        raise TrainingFailed("no conversations to train on: no task passed the gates")
+        raise TrainingFailed("no conversations to train on, because no task passed the gates")
     training_set_id = artifact_id("training_set", rows, task_set_ids)
     folder = catalog.home.artifact_folder(training_set_id)
     file = folder / "conversations.jsonl"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.agents.calls import Dialect, read_calls
+from tutti.tasks.agents.calls import read_calls
+from tutti.tasks.serving import Dialect
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=20),

@@ -26,7 +26,7 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
-from tutti.tasks.agents.client import COMPLETIONS, Client, Streamed, _Events
+from tutti.tasks.agents.client import COMPLETIONS, Client, StreamedAnswer, _Events
 from tutti.tasks.agents.model import GatewayModel, ModelCallFailed, Sampling
 from tutti.tasks.agents.retry import CONNECTION, Retry
 from tutti.tasks.serving import NoAnswer
@@ -147,7 +147,7 @@ async def test_what_none_is(engine: RawEngine, client: Client, sent: bytes) -> N
     """A stream of it has no first token, and is read to its end all the same."""
     engine.reply = streaming(sent, DONE)
     streamed = await client.stream([], b"{}")
-    assert streamed == Streamed(streamed.answer, None)
+    assert streamed == StreamedAnswer(streamed.answer, None)
     assert streamed.ttft_s() is None
     assert streamed.answer.body.startswith(sent)
 

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tutti.tasks.agents.command import Command, Commanded, run_command
+from tutti.tasks.agents.command import Command, CommandTrajectory, run_command
 from tutti.tasks.scoring import Score
 
 TASK: dict[str, Any] = {
@@ -20,7 +20,7 @@ TASK: dict[str, Any] = {
 }
 
 
-def play(program: str, seconds: float = 20.0) -> Commanded:
+def play(program: str, seconds: float = 20.0) -> CommandTrajectory:
     """Run a Python program as the harness."""
     command = Command(f"{{python}} -c {shlex.quote(program)}", seconds)
     return asyncio.run(run_command(command, TASK, "http://gw", "m", "a1", 7))
@@ -52,7 +52,7 @@ def test_no_output_is_no_answer(program: str) -> None:
     assert (trajectory.status, trajectory.stop_reason) == ("model_error", "no_answer")
 
 
-def result(said: str) -> Commanded:
+def result(said: str) -> CommandTrajectory:
     """What comes of a harness whose last line is `said`."""
     return play(f"print({json.dumps(said)})")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.sweeps.conftest import plan_of
-from tutti.tasks.agents.command import Commanded
+from tutti.tasks.agents.command import CommandTrajectory
 from tutti.tasks.benchmarks import Source, benchmark_named
 from tutti.tasks.scoring import SCORERS, Attempted, Means, Score, ScorerFailed
 from tutti.tasks.sweeps.run.records import Finished, attempt_rows
@@ -26,7 +26,7 @@ def test_both_scores_are_rows(ours: Score | None, theirs: Score | None, rows: li
     """Each under its own name, once; the attempt's columns are the scorer's."""
     plan = plan_of(count=1)
     cell = plan.cells[0]
-    trajectory = Commanded(status="ok", answer="42", imported=theirs)
+    trajectory = CommandTrajectory(status="ok", answer="42", imported=theirs)
     finished = Finished(cell.samples[0], "a1", 1, trajectory, ours)
     made = attempt_rows(plan, cell, finished, "run:1")
     assert sorted(row["scorer"] for row in made.get("scores", [])) == rows

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.agents.context import Window, spans
+from tutti.tasks.agents.context import PromptWindow, spans
 
 
 def conversation(turns: list[int]) -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def conversation(turns: list[int]) -> list[dict[str, Any]]:
 @given(turns=st.lists(st.integers(0, 3), max_size=8), budget=st.integers(1, 900))
 def test_every_call_has_its_result_and_every_result_its_call(turns: list[int], budget: int) -> None:
     """And the instructions, the question and the last turn are there; more within the budget."""
-    messages, window = conversation(turns), Window(budget)
+    messages, window = conversation(turns), PromptWindow(budget)
     chosen = window.select(messages)
     assert chosen == sorted(set(chosen)) and chosen[:2] == [0, 1]
     assert chosen[-1] == len(messages) - 1
@@ -43,13 +43,13 @@ def test_every_call_has_its_result_and_every_result_its_call(turns: list[int], b
 def test_without_a_budget_everything_goes(turns: list[int]) -> None:
     """Nothing is estimated then."""
     messages = conversation(turns)
-    assert Window(None).select(messages) == list(range(len(messages)))
+    assert PromptWindow(None).select(messages) == list(range(len(messages)))
 
 
 def test_the_estimate_follows_the_engine() -> None:
     """An engine that counts a token a character leaves room for fewer."""
     messages = conversation([1, 1, 1])
-    window = Window(400)
+    window = PromptWindow(400)
     before = window.select(messages)
     window.learn(messages, sum(len(m["content"]) for m in messages) + 8 * len(messages))
     after = window.select(messages)
@@ -59,7 +59,7 @@ def test_the_estimate_follows_the_engine() -> None:
 def test_a_long_prompt_that_fits_is_not_taken_as_too_long() -> None:
     """Six characters a token: by the first estimate it is twice the budget; the engine decides."""
     messages = [{"role": "user", "content": "x" * 6000}]
-    window = Window(1100)
+    window = PromptWindow(1100)
     assert window.select(messages) == [0]
     window.learn(messages, 1008)
     said = {"role": "assistant", "content": "y" * 300}
@@ -74,7 +74,7 @@ def test_a_long_prompt_that_fits_is_not_taken_as_too_long() -> None:
 def test_tools_are_not_taken_for_long_words(ratio: float, tools: int, sizes: list[int]) -> None:
     """Two prompts are enough to know both how long a token is and what the tools take."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "q" * 90}]
-    window = Window(10**6)
+    window = PromptWindow(10**6)
     for size in sizes:
         said = sum(len(message["content"]) for message in messages)
         window.learn(messages, round(tools + said / ratio + 8 * len(messages)))
@@ -86,7 +86,7 @@ def test_tools_are_not_taken_for_long_words(ratio: float, tools: int, sizes: lis
 def test_a_budget_of_nothing_is_refused() -> None:
     """Not found out at the first prompt."""
     with pytest.raises(ValueError, match="budget of 0"):
-        Window(0)
+        PromptWindow(0)
 
 
 @given(st.sets(st.integers(0, 50), min_size=1))

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.agents.calls import Dialect, read_calls
+from tutti.tasks.agents.calls import read_calls
 from tutti.tasks.agents.described import as_text
 from tutti.tasks.agents.tools import TOOL_SCHEMAS
+from tutti.tasks.serving import Dialect
 
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "what is os?"}]
 WRITTEN = [name for name in get_args(Dialect) if name != "openai"]

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
-from tutti.tasks.agents.mcp import MCPTools, Server, open_mcp
+from tutti.tasks.agents.mcp import McpServer, MCPTools, open_mcp
 from tutti.tasks.agents.tools import ToolUnavailable
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ def with_tools(work: Callable[[MCPTools], Awaitable[T]], call_s: float = 20.0) -
     """Run `work` on the tools of the test's server."""
 
     async def run() -> T:
-        async with open_mcp(Server(COMMAND, call_s)) as tools:
+        async with open_mcp(McpServer(COMMAND, call_s)) as tools:
             return await work(tools)
 
     return asyncio.run(run())
@@ -70,7 +70,7 @@ def test_a_server_that_does_not_start_is_said(where: str) -> None:
     """At once, with its name."""
 
     async def run() -> None:
-        async with open_mcp(Server(where)):
+        async with open_mcp(McpServer(where)):
             raise AssertionError("it has started")
 
     with pytest.raises(ToolUnavailable, match="did not start"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tutti.tasks.agents.model import Message, Reply
-from tutti.tasks.benchmarks import Item, LeftOut, Source, benchmark_named
+from tutti.tasks.benchmarks import ExcludedRow, Item, Source, benchmark_named
 from tutti.tasks.benchmarks.benchmark import tool_call
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +33,9 @@ def write_lines(path: Path, rows: Sequence[Any]) -> Path:
     return path
 
 
-def load(name: str, path: Path, left_out: list[LeftOut] | None = None, **asked: Any) -> list[Item]:
+def load(
+    name: str, path: Path, left_out: list[ExcludedRow] | None = None, **asked: Any
+) -> list[Item]:
     """Every item of benchmark `name` under `path`."""
     return list(benchmark_named(name).load(Source(path, **asked), left_out))
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.benchmarks.conftest import load, write_lines
-from tutti.tasks.benchmarks import BadRow, LeftOut, SourceMissing, benchmark_named
+from tutti.tasks.benchmarks import BadRow, ExcludedRow, SourceMissing, benchmark_named
 from tutti.tasks.benchmarks.questions.choices import shuffled
 
 
@@ -110,7 +110,7 @@ def test_hle_says_what_it_leaves_out(tmp_path: Path, caplog: pytest.LogCaptureFi
     image = "data:image/png;base64,AAAA"
     rows = [HLE | {"id": "t", "image": ""}, HLE | {"id": "i", "image": image}]
     write_lines(tmp_path / "test.jsonl", rows)
-    left: list[LeftOut] = []
+    left: list[ExcludedRow] = []
     assert [item.id for item in load("hle", tmp_path, left)] == ["t"]
     assert [one.id for one in left] == ["i"]
     assert "hle: 1 left out: the question has an image" in caplog.text
@@ -391,7 +391,7 @@ def test_flowbench_without_the_form(tmp_path: Path) -> None:
 def test_an_id_that_comes_twice_is_an_error(tmp_path: Path) -> None:
     """Two items of one id would be one task to the store."""
     write_lines(tmp_path / "test.jsonl", [{"id": 1, "problem": "p", "answer": "2"}] * 2)
-    with pytest.raises(BadRow, match="id: 1 comes twice"):
+    with pytest.raises(BadRow, match="id: 1 is a duplicate id"):
         load("aime-25", tmp_path)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.benchmarks import Asked, BadSelection, Item, parse_asked, select
+from tutti.tasks.benchmarks import BadSelection, BenchmarkChoice, Item, parse_benchmark, select
 
 
 def items(count: int = 6) -> list[Item]:
@@ -26,15 +26,15 @@ def ids(found: list[Item]) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "asked"),
     [
-        ("gsm8k", Asked("gsm8k")),
-        ("aime-25:16", Asked("aime-25", None, 16)),
-        ("gsm8k@cc7b04", Asked("gsm8k", "cc7b04")),
-        (" hle@refs/pr/3:2 ", Asked("hle", "refs/pr/3", 2)),
+        ("gsm8k", BenchmarkChoice("gsm8k")),
+        ("aime-25:16", BenchmarkChoice("aime-25", None, 16)),
+        ("gsm8k@cc7b04", BenchmarkChoice("gsm8k", "cc7b04")),
+        (" hle@refs/pr/3:2 ", BenchmarkChoice("hle", "refs/pr/3", 2)),
     ],
 )
-def test_asked(text: str, asked: Asked) -> None:
+def test_asked(text: str, asked: BenchmarkChoice) -> None:
     """name, name:N, name@revision and both."""
-    assert parse_asked(text) == asked
+    assert parse_benchmark(text) == asked
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_asked(text: str, asked: Asked) -> None:
 def test_asked_wrongly(text: str) -> None:
     """Whatever else is written is an error, never half read."""
     with pytest.raises(BadSelection):
-        parse_asked(text)
+        parse_benchmark(text)
 
 
 def test_selection_keeps_the_source_s_order() -> None:

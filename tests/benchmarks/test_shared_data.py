@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.conftest import load
-from tutti.tasks.benchmarks import LeftOut, benchmark_named, load_prompt, select
+from tutti.tasks.benchmarks import ExcludedRow, benchmark_named, load_prompt, select
 
 COUNTS = {
     "gsm8k": ("gsm8k", 1319),
@@ -45,7 +45,7 @@ def test_what_is_selected(data: Path) -> None:
 
 def test_what_is_left_out(data: Path) -> None:
     """The three dialogues of API-Bank without a call are named with the reason."""
-    left: list[LeftOut] = []
+    left: list[ExcludedRow] = []
     load("api-bank-1", data / "api-bank", left)
     load("api-bank-2", data / "api-bank", left)
     assert [(one.id.split("-")[0], one.reason) for one in left] == [

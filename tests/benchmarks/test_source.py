@@ -117,7 +117,9 @@ def test_what_the_hub_s_package_gives_or_refuses(
     monkeypatch.setattr(importlib, "import_module", lambda name: StandIn(str(tmp_path)))
     assert from_hub(hub, ["*"], tmp_path) == tmp_path
     monkeypatch.setattr(importlib, "import_module", lambda name: StandIn(OSError("no network")))
-    with pytest.raises(SourceMissing, match="a/b@c1 could not be had from the hub: no network"):
+    with pytest.raises(
+        SourceMissing, match="a/b@c1 could not be downloaded from the hub: no network"
+    ):
         from_hub(hub, ["*"], tmp_path)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.tasks.sandbox import SandboxResult
-from tutti.tasks.sandbox.process import Kept, Pipe
+from tutti.tasks.sandbox.process import Pipe, StreamCapture
 from tutti.tasks.sandbox.run import _Reader
 from tutti.tasks.sandbox.values import compose, make_result
 
@@ -24,7 +24,7 @@ def pieces(chunks: list[bytes], count: int) -> list[tuple[bool, str]]:
         found = []
         feeding = asyncio.ensure_future(feed(stream))
         for _ in range(count):
-            kept = Kept(10_000)
+            kept = StreamCapture(10_000)
             found.append((await pipe.until(MARK, kept), kept.text()))
         await feeding
         return found
@@ -52,7 +52,7 @@ async def test_what_follows_a_marker_is_not_lost() -> None:
     stream = asyncio.StreamReader()
     stream.feed_data(b"x" + MARK + b"oyz")
     stream.feed_eof()
-    pipe, kept = Pipe(stream, lambda: None), Kept(10)
+    pipe, kept = Pipe(stream, lambda: None), StreamCapture(10)
     assert await pipe.until(MARK, kept) and kept.text() == "x"
     assert await pipe.exactly(1) == b"o"
     assert not await pipe.until(None, kept) and kept.text() == "xyz"
@@ -63,14 +63,14 @@ async def test_a_flood_is_told_of() -> None:
     stream, told = asyncio.StreamReader(), list[int]()
     stream.feed_data(bytes(17 * 2**20))
     stream.feed_eof()
-    kept = Kept(100)
+    kept = StreamCapture(100)
     await Pipe(stream, lambda: told.append(1)).until(None, kept)
     assert told and len(kept.text()) == 100
 
 
 @given(st.lists(st.binary(max_size=9)), st.integers(0, 20), st.booleans())
 def test_the_first_or_the_last_bytes_are_kept(parts: list[bytes], most: int, end: bool) -> None:
-    kept, whole = Kept(most, keep_end=end), b"".join(parts)
+    kept, whole = StreamCapture(most, keep_end=end), b"".join(parts)
     for part in parts:
         kept.add(part)
     expected = whole[max(0, len(whole) - most) :] if end else whole[:most]

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxResult, strongest_level
-from tutti.tasks.sandbox.watch import Watch
+from tutti.tasks.sandbox.watch import ProcessWatch
 
 LIMITS = SandboxLimits(seconds=20.0, total_mb=256)
 
@@ -78,11 +78,11 @@ time.sleep(60)
         try:
             assert tree.stdout is not None
             found = {int(tree.stdout.readline()) for _ in range(4)}
-            below = Watch()._below(tree.pid)
+            below = ProcessWatch()._below(tree.pid)
         finally:
             os.killpg(tree.pid, signal.SIGKILL)
     assert {tree.pid, *below} == found and os.getpid() not in below
 
 
 def test_a_run_that_is_gone_is_no_trouble() -> None:
-    assert Watch().look(2**22 + 1, LIMITS) == ""
+    assert ProcessWatch().look(2**22 + 1, LIMITS) == ""

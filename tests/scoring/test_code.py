@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tutti.tasks.sandbox import Sandbox, SandboxResult, SandboxUnavailable, Talk
+from tutti.tasks.sandbox import Sandbox, SandboxResult, SandboxUnavailable, TalkResult
 from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
 from tutti.tasks.scoring.code import Code, completed, last_code
 from tutti.tasks.scoring.code_child import digest_of_output
@@ -90,7 +90,7 @@ async def test_what_is_expected_stays_outside() -> None:
 
         async def talk(self, asker: str, answerer: str) -> Any:
             seen.append(answerer)
-            return Talk(None, "ok", None, "", 0.0)
+            return TalkResult(None, "ok", None, "", 0.0)
 
     target = {"cases": [{"input": "in-4711", "output": "out-4711"}]}
     await Code().score(target, Attempted(None, "print(1)"), Means(sandbox=Keeping()))

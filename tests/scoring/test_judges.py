@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.scoring.conftest import ToldJudge
+from tutti.tasks.agents import fenced, read_verdict
 from tutti.tasks.agents.model import ModelCallFailed
 from tutti.tasks.scoring import Attempted, Means, Score, Scorer, ScorerFailed
 from tutti.tasks.scoring.judge import LABELS, Judge
 from tutti.tasks.scoring.judge_agreement import agreement
 from tutti.tasks.scoring.pairwise import Pairwise
 from tutti.tasks.scoring.rubric import Rubric
-from tutti.tasks.scoring.votes import fenced, read_verdict
 
 YES, NO, SILENT = "Same.\nVerdict: correct", "Verdict: incorrect", "I think it is correct"
 QUESTION = {"question": "2 + 2?", "answer": "4"}

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.agents.calls import Dialect
+from tutti.tasks.serving import Dialect
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.serving.providers import PROVIDERS
 from tutti.tasks.serving.registry import (

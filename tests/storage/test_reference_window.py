@@ -26,16 +26,16 @@ from tests.storage.reference_run import (
     write_run,
 )
 from tutti import storage
+from tutti.storage.exchange.imported import ImportedRecords, ImportIssue
 from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.thunderagent.read import read
 from tutti.storage.exchange.thunderagent.summary import (
-    Files,
+    RunFiles,
     combined_summary,
     over,
     steps_summary,
     window_summary,
 )
-from tutti.storage.exchange.trial import Problem, Recording
 from tutti.storage.schemas import TABLES
 
 READ_BY_THE_MACRO = ("calls", "server_metrics", "gateway_events", "tool_runs", "attempts")
@@ -54,14 +54,14 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def fill(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[Problem]:
+def fill(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[ImportIssue]:
     """The tables hold what the importer reads in the folder, as cell `c`; returns its problems."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in READ_BY_THE_MACRO}
     problems = []
     for item in read(folder, "run"):
-        if isinstance(item, Problem):
+        if isinstance(item, ImportIssue):
             problems.append(item)
-        elif isinstance(item, Recording):
+        elif isinstance(item, ImportedRecords):
             for name, some in item.rows.items():
                 rows[name] += [row | {"cell_id": "c"} for row in some]
     for name, some in rows.items():
@@ -71,11 +71,11 @@ def fill(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[Problem]:
     return problems
 
 
-def files(folder: Path) -> Files:
+def files(folder: Path) -> RunFiles:
     """The run's files, as their launcher names them."""
     log = str(folder / "eval.log")
     series, usage = folder / "prefix_cache_timeseries.csv", folder / "orchestrator_usage.jsonl"
-    return Files(str(usage), metrics_csv=str(series), trials_log=log, steps_log=log)
+    return RunFiles(str(usage), metrics_csv=str(series), trials_log=log, steps_log=log)
 
 
 def without_iso(found: Any) -> Any:
@@ -178,7 +178,7 @@ def test_their_files_have_their_form(connection: duckdb.DuckDBPyConnection, tmp_
     folder = tmp_path / "run"
     write_run(folder, 5, hours=0.5)
     fill(connection, folder)
-    given = Files(
+    given = RunFiles(
         **{**vars(files(folder)), "gpu_util_csv": "g.csv", "zone": timezone(timedelta(hours=8))}
     )
     windows = [over(connection, "c", *ends) for ends in ((600, 7800), (0, 60))]
@@ -208,12 +208,12 @@ def test_without_a_first_response_there_is_no_summary(
     fill(connection, tmp_path)
     window = over(connection, "c")
     failed = {"ok": False, "reason": "no_t0", "usage_jsonl": "u"}
-    assert window_summary([window], Files("u")) == failed
-    combined = combined_summary([window], Files("u"))
+    assert window_summary([window], RunFiles("u")) == failed
+    combined = combined_summary([window], RunFiles("u"))
     assert (combined["ok"], combined["windows"]) == (False, None)
     steps = combined["steps"]  # the steps' t0 is the first line, whatever it holds
     assert (steps["ok"], steps["steps"]) == (True, {"available": False})
-    assert steps_summary(over(connection, "no such cell"), Files("u")) == failed
+    assert steps_summary(over(connection, "no such cell"), RunFiles("u")) == failed
 
 
 def test_files_that_are_not_there_are_not_available(
@@ -223,7 +223,7 @@ def test_files_that_are_not_there_are_not_available(
     line = {"ts_unix": START, "prompt_tokens": 4, "cached_tokens": 1}
     (tmp_path / "orchestrator_usage.jsonl").write_text(json.dumps(line) + "\n")
     fill(connection, tmp_path)
-    found = window_summary([over(connection, "c", 0, 60)], Files("u"))["windows"]["0-60"]
+    found = window_summary([over(connection, "c", 0, 60)], RunFiles("u"))["windows"]["0-60"]
     assert (found["metrics"], found["trials"]) == ({"available": False}, {"available": False})
     assert found["response_usage"]["cached_tokens_ratio_token_weighted"] == 0.25
 
@@ -239,7 +239,7 @@ def test_one_attempt_is_enough_for_its_figures(
         "insert into attempts by name select 'c' as cell_id, 'a' as attempt_id, 'ok' as status, "
         f"to_timestamp({START + 5}) as ended_at"
     )
-    found = window_summary([over(connection, "c", 0, 60)], Files("u"))["windows"]["0-60"]
+    found = window_summary([over(connection, "c", 0, 60)], RunFiles("u"))["windows"]["0-60"]
     trials = found["trials"]
     assert (trials["available"], trials["source_log"]) == (True, None)
     assert trials["trials_completed_in_window"] == 1

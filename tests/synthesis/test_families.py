@@ -5,10 +5,11 @@ from random import Random
 
 import pytest
 
+from tutti.tasks.agents import ToolUse
 from tutti.tasks.retrieval.corpus import Document, Parameter, load_stdlib_corpus
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.families.expression import program_for
-from tutti.tasks.synthesis.task import Task, ToolUse, entry_lines, labelled
+from tutti.tasks.synthesis.task import Task, entry_lines, labelled
 
 DOCUMENTS = [
     Document("heapq.nlargest", "heapq", "function",

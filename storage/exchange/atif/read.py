@@ -1,11 +1,13 @@
-"""ATIF trajectories and Harbor's job folders in (Agent Trajectory Interchange Format v1).
+"""Import of ATIF trajectories (Agent Trajectory Interchange Format v1) and Harbor's job folders.
 
 In: a trajectory's JSON file, a Harbor trial or job folder (``<trial>/result.json`` and
-``<trial>/agent/trajectory.json``), or a folder of ``*trajectory*.json``. Out: one `Trial` each.
+``<trial>/agent/trajectory.json``), or a folder of ``*trajectory*.json``. Out: one
+`ImportedAttempt` per trajectory.
 Source: github.com/laude-institute/harbor, docs/rfcs/0001-trajectory-format.md and its models.
 
-A trial of Harbor has a random name where we have a number: `trial` is a hash of that name, so that
-a job folder that grows keeps the numbers it had. Subagents' trajectories are named and left out.
+Harbor gives a trial a random name where the store needs a number. `trial` is a hash of that name,
+so that trials keep their numbers when the job folder grows. Subagents' trajectories are reported
+and not imported.
 """
 
 from collections.abc import Iterator
@@ -14,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage.exchange.chat import content, last_said
-from tutti.storage.exchange.fields import Fields, Refused, compact, detail_text
+from tutti.storage.exchange.fields import Fields, RecordRefused, compact, detail_text
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.storage.exchange.jsonl import document
 from tutti.storage.exchange.rows import json_text
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Row, Trial
 from tutti.storage.lineage import content_hash
 
 LIMITS = (
@@ -39,7 +41,7 @@ STATUS_OF |= dict.fromkeys(VERIFIER_FAULTS, "scorer_error") | {"CancelledError":
 infrastructure."""
 
 
-def read(path: Path, run: str) -> Iterator[Imported]:
+def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """The trials under `path`; `run` names the run of trajectories that belong to no job."""
     if path.is_file() and path.name != "result.json":
         yield from _standalone(path, run, path.stem)
@@ -48,7 +50,7 @@ def read(path: Path, run: str) -> Iterator[Imported]:
     inside: set[Path] = set()
     for result in sorted(folder.rglob("result.json")):
         found = document(result)
-        if isinstance(found, Problem):
+        if isinstance(found, ImportIssue):
             yield found
         elif "task_name" in found:  # a job's own result.json has none
             inside.add(result.parent)
@@ -58,10 +60,10 @@ def read(path: Path, run: str) -> Iterator[Imported]:
             yield from _standalone(file, run, file.relative_to(folder).as_posix())
 
 
-def _taken(fields: Fields, make: Any) -> Iterator[Imported]:
+def _taken(fields: Fields, make: Any) -> Iterator[ImportedItem]:
     try:
         trial = make()
-    except Refused:
+    except RecordRefused:
         trial = None
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         # What tutti wrote under extra is taken as it is, and somebody may have changed it.
@@ -72,15 +74,15 @@ def _taken(fields: Fields, make: Any) -> Iterator[Imported]:
         yield trial
 
 
-def _standalone(file: Path, run: str, name: str) -> Iterator[Imported]:
+def _standalone(file: Path, run: str, name: str) -> Iterator[ImportedItem]:
     found = document(file)
-    if isinstance(found, Problem):
+    if isinstance(found, ImportIssue):
         yield found
         return
     yield from _taken(found, lambda: _bare_trial(found, run, name))
 
 
-def _bare_trial(fields: Fields, run: str, name: str) -> Trial:
+def _bare_trial(fields: Fields, run: str, name: str) -> ImportedAttempt:
     taken = _steps(fields)
     ours = fields.inner("extra").inner("tutti").data
     agent = fields.inner("agent")
@@ -94,7 +96,7 @@ def _bare_trial(fields: Fields, run: str, name: str) -> Trial:
         detail={"agent": agent.data},
     )
     own = fields.identity("trajectory_id") or fields.identity("session_id")
-    trial = Trial(cell, ours.get("task_id") or own or name, file=fields.file)
+    trial = ImportedAttempt(cell, ours.get("task_id") or own or name, file=fields.file)
     trial.trial, trial.attempt = ours.get("trial", 0), ours.get("attempt", 1)
     trial.origin = ours.get("attempt_id") or ""
     trial.scores = [dict(row) for row in ours.get("scores") or []]
@@ -107,16 +109,16 @@ def _bare_trial(fields: Fields, run: str, name: str) -> Trial:
     return taken.fill(trial)
 
 
-def _harbor_trial(result: Fields, folder: Path) -> Trial:
+def _harbor_trial(result: Fields, folder: Path) -> ImportedAttempt:
     task = result.needed("task_name", result.identity("task_name"))
     name = result.identity("trial_name") or folder.name
     agent = result.inner("agent_info")
     config = result.inner("config")
-    fields, taken = _trajectory(folder, result), _Taken()
+    fields, taken = _trajectory(folder, result), _StepRows()
     if fields is not None:
         try:
             taken = _steps(fields)
-        except Refused:
+        except RecordRefused:
             result.problem("", "the trial is taken without its trajectory")
         result.problems += fields.problems
     model = agent.inner("model_info").identity("name")
@@ -128,7 +130,7 @@ def _harbor_trial(result: Fields, folder: Path) -> Trial:
         model=model or "unknown",
         detail=detail,
     )
-    trial = Trial(cell, task, int(content_hash(name), 16) % 2**31, file=result.file)
+    trial = ImportedAttempt(cell, task, int(content_hash(name), 16) % 2**31, file=result.file)
     trial.outcome = (_totals(fields) if fields else {}) | _spent(result) | taken.times()
     trial.outcome |= _ended(result)
     _reward(result, trial)
@@ -146,7 +148,7 @@ def _trajectory(folder: Path, result: Fields) -> Fields | None:
     for file in files[:-1]:
         result.problem("steps", f"{file} is left out: a trial's last step is taken")
     found = document(files[-1])
-    if isinstance(found, Problem):
+    if isinstance(found, ImportIssue):
         result.problems.append(found)
         return None
     return found
@@ -188,7 +190,7 @@ def _ended(result: Fields) -> Row:
     return row | compact(error_type=kind, error_message=fault.text("exception_message"))
 
 
-def _reward(result: Fields, trial: Trial) -> None:
+def _reward(result: Fields, trial: ImportedAttempt) -> None:
     rewards = result.inner("verifier_result").inner("rewards")
     for name in rewards.data:
         value = rewards.number(name)
@@ -203,8 +205,8 @@ def _reward(result: Fields, trial: Trial) -> None:
 
 
 @dataclass
-class _Taken:
-    """What the steps of a trajectory say."""
+class _StepRows:
+    """Rows read from the steps of a trajectory."""
 
     messages: list[Row] = field(default_factory=list)
     calls: list[Row] = field(default_factory=list)
@@ -215,15 +217,15 @@ class _Taken:
         """When it began and ended."""
         return {"started_at": min(self.at), "ended_at": max(self.at)} if self.at else {}
 
-    def fill(self, trial: Trial) -> Trial:
-        """Put the rows into a trial."""
+    def fill(self, trial: ImportedAttempt) -> ImportedAttempt:
+        """Put the rows into an attempt."""
         trial.messages, trial.calls, trial.tool_runs = self.messages, self.calls, self.tool_runs
         if not trial.origin:
             trial.outcome = compact(answer=last_said(self.messages)) | trial.outcome
         return trial
 
 
-def _steps(fields: Fields) -> _Taken:
+def _steps(fields: Fields) -> _StepRows:
     version = fields.needed("schema_version", fields.identity("schema_version"))
     if not version.startswith("ATIF-v1."):
         fields.refuse("schema_version", f"{version!r} is not ATIF-v1.x")
@@ -234,13 +236,13 @@ def _steps(fields: Fields) -> _Taken:
         fields.problem(f"subagent_trajectories.{place}", "a subagent's trajectory is left out")
     if fields.text("continued_trajectory_ref"):
         fields.problem("continued_trajectory_ref", "the continuation is another trajectory to us")
-    taken = _Taken()
+    taken = _StepRows()
     for step in fields.each("steps"):
         _add_step(step, taken, model)
     return taken
 
 
-def _add_step(step: Fields, taken: _Taken, model: str | None) -> None:
+def _add_step(step: Fields, taken: _StepRows, model: str | None) -> None:
     source = step.needed("source", step.identity("source"))
     if source not in ("system", "user", "agent"):
         step.refuse("source", f"{source!r} is not system, user or agent")
@@ -267,7 +269,7 @@ def _tool_call(call: Fields) -> Row:
     return {"id": call.identity("tool_call_id"), "name": name, "arguments": json_text(arguments)}
 
 
-def _call(step: Fields, taken: _Taken, at: Any, model: str | None) -> Row | None:
+def _call(step: Fields, taken: _StepRows, at: Any, model: str | None) -> Row | None:
     """The model's call of an agent's step; None for a step that no model made."""
     ours = step.inner("extra").inner("tutti").data
     inferences = step.count("llm_call_count")
@@ -297,7 +299,7 @@ def _call(step: Fields, taken: _Taken, at: Any, model: str | None) -> Row | None
     return taken.calls[-1]
 
 
-def _observe(step: Fields, taken: _Taken, calls: list[Row]) -> None:
+def _observe(step: Fields, taken: _StepRows, calls: list[Row]) -> None:
     asked = {call["id"]: call for call in calls}
     for result in step.inner("observation").each("results"):
         ours = result.inner("extra").inner("tutti").data

@@ -1,7 +1,7 @@
-"""ATIF trajectories out: one ``*.trajectory.json`` an attempt, version 1.7.
+"""Export to ATIF: one ``*.trajectory.json`` per attempt, version 1.7.
 
-In: trials. Out: files that Harbor's validator takes. What ATIF has no field for (scores, times of
-calls, a cell's point) is under `extra.tutti`, from which `atif.read` takes it back.
+In: attempts. Out: files that Harbor's validator accepts. Values without a field in ATIF (scores,
+times of calls, the cell) are written under `extra.tutti`, from which `atif.read` restores them.
 """
 
 import json
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage.exchange.fields import compact, parsed
+from tutti.storage.exchange.imported import ImportedAttempt, Row
 from tutti.storage.exchange.rows import json_text
-from tutti.storage.exchange.trial import Row, Trial
 from tutti.storage.lineage import content_hash
 
 SCHEMA_VERSION = "ATIF-v1.7"
@@ -22,7 +22,7 @@ METRICS = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost_usd", "l
 TOTALS = {name: f"total_{name}" for name in METRICS[:-1]}
 
 
-def write(trials: Iterator[Trial], folder: Path) -> list[Path]:
+def write(trials: Iterator[ImportedAttempt], folder: Path) -> list[Path]:
     """Write one trajectory an attempt into `folder`."""
     agent = {"name": "tutti", "version": version("tutti")}
     paths = []
@@ -36,7 +36,7 @@ def write(trials: Iterator[Trial], folder: Path) -> list[Path]:
     return paths
 
 
-def trajectory(trial: Trial, agent: Row) -> Row:
+def trajectory(trial: ImportedAttempt, agent: Row) -> Row:
     """The trial as an ATIF document."""
     cell, outcome = trial.cell, trial.outcome
     runs: dict[Any, list[Row]] = {}
@@ -78,7 +78,7 @@ def _text(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def _steps(trial: Trial, runs: dict[Any, list[Row]]) -> Iterator[Row]:
+def _steps(trial: ImportedAttempt, runs: dict[Any, list[Row]]) -> Iterator[Row]:
     """Steps of the messages; takes those of `runs` that have a message out of it."""
     calls = {call["call_id"]: call for call in trial.calls if "call_id" in call}
     step: Row | None = None

@@ -1,8 +1,8 @@
-"""Inspect logs in: one trial for each sample and epoch of a `.eval` or `.json` log.
+"""Import of Inspect logs: one attempt for each sample and epoch of a `.eval` or `.json` log.
 
-In: a log or a folder of logs. Out: `Trial`s and `Problem`s. Samples are read some at a time by
-inspect_ai itself (the extra ``inspect``), never the whole log. Sources: inspect.aisi.org.uk,
-``inspect_ai.log``. `inspect_export` writes such logs.
+In: a log or a folder of logs. Out: `ImportedAttempt` and `ImportIssue` objects. inspect_ai itself
+(the extra ``inspect``) reads the samples a few at a time, never the whole log. Sources:
+inspect.aisi.org.uk, ``inspect_ai.log``. `inspect.write` writes such logs.
 """
 
 import zlib
@@ -14,6 +14,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from tutti.storage.error_types import foreign_error
 from tutti.storage.errors import StoreError
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.storage.exchange.inspect.values import (
     content_of,
     logprobs_of,
@@ -25,7 +26,6 @@ from tutti.storage.exchange.inspect.values import (
     usage_of,
 )
 from tutti.storage.exchange.rows import json_text
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Row, Trial
 
 Key = tuple[int | str, int]
 """Id and epoch of a sample."""
@@ -40,7 +40,7 @@ ROLES = ("orchestrator", "expert", "judge", "user", "teacher", "embedder")
 ROLE_OF = {"grader": "judge", "critic": "judge", "monitor": "judge"}
 
 
-def read(path: Path, run: str) -> Iterator[Imported]:
+def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """The trials of one log, or of every log under a folder. Raises StoreError without inspect_ai.
 
     `run` names the run of a log that has no id of its own.
@@ -65,26 +65,28 @@ def _may_be_log(path: Path) -> bool:
     return path.suffix == ".eval" or (path.suffix == ".json" and path.name != "logs.json")
 
 
-def _read_log(path: Path, run: str) -> Iterator[Imported]:
+def _read_log(path: Path, run: str) -> Iterator[ImportedItem]:
     from inspect_ai.log import read_eval_log
 
     if path.suffix == ".eval" and not is_zipfile(path):
-        yield Problem(path, None, "", "is cut short or no Inspect log: it is not a whole zip file")
+        yield ImportIssue(
+            path, None, "", "is truncated or not an Inspect log: it is not a complete zip file"
+        )
         return
     try:
         header = read_eval_log(path, header_only=True)
     except READ_ERRORS as error:
-        yield Problem(path, None, "", f"no Inspect log: {_said(error)}")
+        yield ImportIssue(path, None, "", f"no Inspect log: {_said(error)}")
         return
     cell = _cell(header, run)
     for item in _samples(path):
-        if isinstance(item, Problem):
+        if isinstance(item, ImportIssue):
             yield item
             continue
         try:
-            yield from _Sample(path, cell, header.eval.model, item).trials()
+            yield from _LoggedSample(path, cell, header.eval.model, item).trials()
         except READ_ERRORS as error:
-            yield Problem(path, None, f"samples.{item.id}.{item.epoch}", _said(error))
+            yield ImportIssue(path, None, f"samples.{item.id}.{item.epoch}", _said(error))
 
 
 def _said(error: Exception) -> str:
@@ -101,7 +103,7 @@ def _samples(path: Path) -> Iterator[Any]:
     try:
         keys = [(summary.id, summary.epoch) for summary in read_eval_log_sample_summaries(path)]
     except READ_ERRORS as error:
-        yield Problem(path, None, "summaries", _said(error))
+        yield ImportIssue(path, None, "summaries", _said(error))
         return
     for some in _in_portions(path, keys):
         yield from _read_some(path, some)
@@ -132,7 +134,7 @@ def _read_some(path: Path, keys: list[Key]) -> Iterator[Any]:
     except READ_ERRORS as error:
         if len(keys) == 1:
             (sample_id, epoch) = keys[0]
-            yield Problem(path, None, f"samples.{sample_id}.{epoch}", _said(error))
+            yield ImportIssue(path, None, f"samples.{sample_id}.{epoch}", _said(error))
             return
         half = len(keys) // 2  # one of them is bad: the others are taken
         yield from _read_some(path, keys[:half])
@@ -151,9 +153,9 @@ def _json_samples(path: Path) -> Iterator[Any]:
                     sample = resolve_sample_events_data(EvalSample.model_validate(raw))
                     yield resolve_sample_attachments(sample, "full")
                 except READ_ERRORS as error:
-                    yield Problem(path, None, f"samples.{place}", _said(error))
+                    yield ImportIssue(path, None, f"samples.{place}", _said(error))
     except ijson.JSONError as error:
-        yield Problem(path, None, "samples", f"the rest cannot be read: {_said(error)}")
+        yield ImportIssue(path, None, "samples", f"the rest cannot be read: {_said(error)}")
 
 
 def _cell(header: Any, run: str) -> Cell:
@@ -185,16 +187,16 @@ def _cell(header: Any, run: str) -> Cell:
 
 
 @dataclass
-class _Sample:
-    """One sample of a log on its way to one trial, and one more for each retry after an error."""
+class _LoggedSample:
+    """One sample of a log, read as one attempt and one more per retry after an error."""
 
     path: Path
     cell: Cell
     model: str
     sample: Any
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ImportIssue] = field(default_factory=list)
 
-    def trials(self) -> Iterator[Imported]:
+    def trials(self) -> Iterator[ImportedItem]:
         """The attempts of the sample in order, then what of them could not be taken."""
         retries = self.sample.error_retries or []
         ours = (self.sample.metadata or {}).get("tutti") or {}
@@ -221,9 +223,9 @@ class _Sample:
 
     def _trial(
         self, attempt: int, outcome: Row, events: list[Any], messages: list[Any] | None = None
-    ) -> Trial:
+    ) -> ImportedAttempt:
         task_id, epoch = str(self.sample.id), self.sample.epoch - 1
-        trial = Trial(self.cell, task_id, epoch, attempt, outcome, file=self.path)
+        trial = ImportedAttempt(self.cell, task_id, epoch, attempt, outcome, file=self.path)
         _add_events(trial, events, self.model)
         asked = [event for event in events if event.event == "model"]
         if asked and not messages:
@@ -238,7 +240,7 @@ class _Sample:
         rows, lost = message_rows(messages)
         which = f"samples.{self.sample.id}.{self.sample.epoch}.messages"
         self.problems += [
-            Problem(self.path, None, f"{which}.{place}.content", f"{kind} has no column")
+            ImportIssue(self.path, None, f"{which}.{place}.content", f"{kind} has no column")
             for place, kind in lost
             if len(self.problems) < 20  # a conversation repeats its images at every call
         ]
@@ -267,7 +269,7 @@ class _Sample:
         return row
 
 
-def _primary(trial: Trial) -> Row:
+def _primary(trial: ImportedAttempt) -> Row:
     """Score, correctness and answer by the first scorer that gave a number."""
     valued = [row for row in trial.scores if row["value"] is not None]
     if not valued:
@@ -289,7 +291,7 @@ def _name_calls(messages: list[Row], calls: list[Row]) -> None:
             message["call_id"] = made
 
 
-def _add_events(trial: Trial, events: list[Any], model: str) -> None:
+def _add_events(trial: ImportedAttempt, events: list[Any], model: str) -> None:
     """Model events as calls, tool events as tool runs; a step is a call and the tools after it."""
     scoring: set[str] = set()
     step = 0

@@ -1,8 +1,9 @@
-"""A sample of an Inspect log from the attempts at one of ours.
+"""Builds a sample of an Inspect log from the attempts at one sample of the store.
 
-The last attempt is the sample; those before it are its retries after errors. Calls become model
-events and tool runs tool events; where the store has messages only, both are drawn from them and
-marked as made up, so that the viewer has a transcript and an import takes no call that never was.
+The last attempt is the sample; earlier ones are its retries after errors. Calls become model events
+and tool runs become tool events. Where the store has only messages, both are derived from them and
+marked as synthetic, so that the viewer shows a transcript and an import does not read them as
+calls.
 """
 
 import json
@@ -11,8 +12,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from tutti.storage.exchange.imported import ImportedAttempt, Row
 from tutti.storage.exchange.rows import json_text
-from tutti.storage.exchange.trial import Row, Trial
 
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 LIMITS = {"turns": "turn", "tokens": "token", "money": "cost", "length": "token"}
@@ -29,7 +30,7 @@ OUTCOME_FIELDS = (
 )
 
 
-def eval_sample(attempts: list[Trial]) -> Any:
+def eval_sample(attempts: list[ImportedAttempt]) -> Any:
     """An `EvalSample`, condensed as inspect_ai writes it."""
     from inspect_ai.log import EvalRetryError, EvalSample, condense_sample
     from inspect_ai.model import ModelOutput
@@ -110,13 +111,13 @@ def _seconds(outcome: Row) -> float | None:
     return None if began is None or ended is None else (ended - began).total_seconds()
 
 
-def _fault(trial: Trial) -> str:
+def _fault(trial: ImportedAttempt) -> str:
     outcome = trial.outcome
     names = ("error_message", "error_type", "stop_reason", "status")
     return str(next((outcome[name] for name in names if outcome.get(name)), None))
 
 
-def _error(trial: Trial) -> Any:
+def _error(trial: ImportedAttempt) -> Any:
     from inspect_ai.log import EvalError
 
     if trial.outcome.get("status") not in ("infra_error", "scorer_error", "cancelled"):
@@ -124,7 +125,7 @@ def _error(trial: Trial) -> Any:
     return EvalError(message=_fault(trial), traceback="", traceback_ansi="")
 
 
-def _limit(trial: Trial) -> Any:
+def _limit(trial: ImportedAttempt) -> Any:
     from typing import get_args
 
     from inspect_ai.log import EvalSampleLimit
@@ -189,7 +190,7 @@ def _arguments(text: str | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _scores(trial: Trial) -> dict[str, Any] | None:
+def _scores(trial: ImportedAttempt) -> dict[str, Any] | None:
     from inspect_ai.scorer import Score
 
     scores: dict[str, Any] = {}
@@ -230,7 +231,7 @@ def _scalar(value: Any) -> Any:
     return value if isinstance(value, str | int | float) else json_text(value)
 
 
-def _events(trial: Trial, messages: list[Any] | None = None) -> list[Any]:
+def _events(trial: ImportedAttempt, messages: list[Any] | None = None) -> list[Any]:
     if messages is None:
         messages = [_message(row, place) for place, row in enumerate(trial.messages)]
     began = trial.outcome.get("started_at") or NO_TIME
@@ -241,7 +242,7 @@ def _events(trial: Trial, messages: list[Any] | None = None) -> list[Any]:
 class _Events:
     """Model and tool events of one attempt, in the order of its steps."""
 
-    def __init__(self, trial: Trial, messages: list[Any], began: datetime) -> None:
+    def __init__(self, trial: ImportedAttempt, messages: list[Any], began: datetime) -> None:
         self.trial, self.messages, self.began = trial, messages, began
         self.place_of = {
             row["call_id"]: place

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from tutti.storage.exchange.imported import Row
 from tutti.storage.exchange.rows import json_text
-from tutti.storage.exchange.trial import Row
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's letters: correct, partial, incorrect, no answer."""

@@ -1,9 +1,9 @@
-"""Inspect logs out: one `.eval` file a cell, so that ``inspect view`` shows our trajectories.
+"""Export to Inspect: one `.eval` file per cell, so that ``inspect view`` shows the trajectories.
 
-In: trials, those of a cell together. Out: files. A file is what inspect_ai writes (a zip with
-`header.json`, `summaries.json` and a JSON file a sample, format version 2), sample by sample, so
-that a cell of any size fits in memory. What Inspect has no field for is under `metadata.tutti`.
-Left out: token ids and log probabilities of calls, retrievals.
+In: attempts, grouped by cell. Out: files as inspect_ai writes them (a zip with `header.json`,
+`summaries.json` and a JSON file per sample, format version 2). They are written sample by sample,
+so that a cell of any size fits in memory. Values without a field in Inspect are under
+`metadata.tutti`. Token ids and log probabilities of calls and retrievals are not exported.
 """
 
 import re
@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, Row
 from tutti.storage.exchange.inspect.read import require_inspect
 from tutti.storage.exchange.inspect.sample import eval_sample, usage_from
-from tutti.storage.exchange.trial import Cell, Row, Trial
 
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # Inspect wants a time where we know none
 
 
-def write(trials: Iterator[Trial], folder: Path) -> list[Path]:
+def write(trials: Iterator[ImportedAttempt], folder: Path) -> list[Path]:
     """Write one log a cell into `folder`. Raises StoreError without inspect_ai."""
     require_inspect()
     cells = groupby(trials, key=lambda trial: (trial.cell, trial.cell.detail.get("cell_id")))
     return [_write_log(cell, of_cell, folder) for (cell, _), of_cell in cells]
 
 
-def _write_log(cell: Cell, trials: Iterator[Trial], folder: Path) -> Path:
+def _write_log(cell: Cell, trials: Iterator[ImportedAttempt], folder: Path) -> Path:
     totals = _Totals(cell)
     unnamed = folder / "log.part"
     with ZipFile(unnamed, "w", ZIP_DEFLATED) as archive:
@@ -66,7 +66,7 @@ class _Totals:
     """Scorer to its scores."""
     failed: int = 0
 
-    def add(self, sample: Any, last: Trial) -> None:
+    def add(self, sample: Any, last: ImportedAttempt) -> None:
         """Count one sample."""
         self.summaries.append(_json(sample.summary()))
         self.sample_ids[sample.id] = None

@@ -1,16 +1,16 @@
-"""Take samples that lm-evaluation-harness logged.
+"""Import of samples that lm-evaluation-harness logged.
 
-In: a ``samples_<task>_<time>.jsonl`` (``--log_samples``) or a folder of them; the model and the
-run's settings come from the ``results_<time>.json`` beside it. The run is the time in its name.
+In: a ``samples_<task>_<time>.jsonl`` (``--log_samples``) or a folder of them. The model and the
+run's settings come from the ``results_<time>.json`` beside it. The time in its name is the run.
 
-A document is a task with one trial. The file has a line for each document and filter, all of one
-filter before the next, so it is read twice: first for the scores of each document, then for the
-documents. A score is named metric/filter; the first filter's first metric decides score and
-correct (value 1, where higher is better). A metric that is a list (perplexities, F1) is kept in
-its score's detail.
+A document is a task with one trial. The file has one line per document and filter, all lines of a
+filter before those of the next. It is therefore read twice: first for the scores of each document,
+then for the documents. A score is named metric/filter. The first metric of the first filter sets
+score and correct (value 1, where higher is better). A metric whose value is a list (perplexities,
+F1) is kept in its score's detail.
 
-Each response is a call. Log-likelihood tasks send a request for each choice: their continuations
-and likelihoods are in the first score's detail, and the answer is the likeliest.
+Each response is a call. Log-likelihood tasks send one request per choice: the continuations and
+their likelihoods are in the first score's detail, and the answer is the likeliest one.
 """
 
 import re
@@ -24,16 +24,16 @@ from typing import Any
 from tutti.storage.exchange.chat import message_rows, params
 from tutti.storage.exchange.fields import (
     Fields,
-    Refused,
+    RecordRefused,
     compact,
     detail_text,
     finite,
     parsed,
     take,
 )
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.storage.exchange.jsonl import document, records
 from tutti.storage.exchange.rows import json_text, shown
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Row, Trial
 
 NAME = re.compile(
     r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl(?:\.gz)?"
@@ -47,11 +47,11 @@ KNOWN = frozenset(
 """Fields of a line that are no metric; the harness did not always list its metrics."""
 
 
-def read(path: Path, run: str) -> Iterator[Imported]:
+def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """The trials in `path`, and what could not be taken. `run` names a file that has no time."""
     files = [path] if path.is_file() else sorted(path.rglob("samples_*.jsonl*"))
     if not files:
-        yield Problem(path, None, "", "has no samples_*.jsonl")
+        yield ImportIssue(path, None, "", "has no samples_*.jsonl")
     results: dict[Path, Fields] = {}
     for file in files:
         name = NAME.fullmatch(file.name)
@@ -61,7 +61,7 @@ def read(path: Path, run: str) -> Iterator[Imported]:
             yield from results[beside_it].problems
         about = results[beside_it] if beside_it else Fields(file, None, {})
         task, time = (name["task"], name["time"]) if name else (file.name.split(".")[0], run)
-        yield from _Samples(file, time, task, about).imported()
+        yield from _SampleFile(file, time, task, about).imported()
 
 
 def _results_file(samples: Path, time: str) -> Path | None:
@@ -70,8 +70,8 @@ def _results_file(samples: Path, time: str) -> Path | None:
 
 
 @dataclass
-class _Document:
-    """What the lines of one document say of its scores."""
+class _DocumentScores:
+    """The scores in the lines of one document."""
 
     line: int | None
     """The first of them, from which the rest of the trial is taken."""
@@ -80,30 +80,30 @@ class _Document:
 
 
 @dataclass
-class _Samples:
-    """One file."""
+class _SampleFile:
+    """The samples of one file."""
 
     file: Path
     run: str
     task: str
     about: Fields
-    documents: dict[str, _Document] = field(default_factory=dict)
+    documents: dict[str, _DocumentScores] = field(default_factory=dict)
 
-    def imported(self) -> Iterator[Imported]:
+    def imported(self) -> Iterator[ImportedItem]:
         """Problems of all lines, then a trial for each document with the problems in it."""
         yield from take(records(self.file), self._note)
         homes = {document.line: name for name, document in self.documents.items()}
         cell = self._cell()
         for fields in records(self.file):
             if isinstance(fields, Fields) and fields.line in homes:
-                fields.problems.clear()  # the first reading told them
+                fields.problems.clear()  # the first pass reported them
                 yield from take([fields], partial(self._filled, cell, homes[fields.line]))
 
-    def _note(self, fields: Fields) -> Iterable[Imported]:
+    def _note(self, fields: Fields) -> Iterable[ImportedItem]:
         doc_id = fields.needed("doc_id", fields.identity("doc_id"))
         _requests(fields)  # refuses a line that has no prompt, so that another one is taken
         name = fields.text("filter") or "none"
-        found = self.documents.setdefault(doc_id, _Document(fields.line, set(), []))
+        found = self.documents.setdefault(doc_id, _DocumentScores(fields.line, set(), []))
         if name in found.filters:
             reason = f"document {doc_id} with filter {name} came before; the first is taken"
             fields.problem("doc_id", reason)
@@ -141,8 +141,8 @@ class _Samples:
         names.append(folder.replace("__", "/") if "__" in folder else None)
         return next((name for name in names if isinstance(name, str) and name), "unknown")
 
-    def _filled(self, cell: Cell, task_id: str, fields: Fields) -> list[Imported]:
-        trial = Trial(cell, task_id, file=self.file, line=fields.line)
+    def _filled(self, cell: Cell, task_id: str, fields: Fields) -> list[ImportedItem]:
+        trial = ImportedAttempt(cell, task_id, file=self.file, line=fields.line)
         likelihoods = _take_responses(fields, _requests(fields), trial)
         trial.scores = self.documents[trial.task_id].scores
         trial.outcome = {"status": "ok"} | compact(answer=_likeliest(likelihoods))
@@ -161,7 +161,7 @@ class _Samples:
 def document_fields(path: Path) -> Fields:
     """The object in `path`; one that cannot be read is without fields and has its problem."""
     found = document(path)
-    return Fields(path, None, {}, [found]) if isinstance(found, Problem) else found
+    return Fields(path, None, {}, [found]) if isinstance(found, ImportIssue) else found
 
 
 def _pairs(arguments: Any) -> dict[str, str]:
@@ -227,7 +227,7 @@ def _prompt_text(fields: Fields, place: int, prompt: Any) -> str:
     return text
 
 
-def _take_responses(fields: Fields, requests: list[list[Any]], trial: Trial) -> list[Row]:
+def _take_responses(fields: Fields, requests: list[list[Any]], trial: ImportedAttempt) -> list[Row]:
     """Messages and calls of every request; what the likelihoods were."""
     responses = fields.array("resps")
     if len(responses) != len(requests):
@@ -257,13 +257,13 @@ def _prompt(fields: Fields, place: int, text: str) -> list[Row]:
     turns = parsed(text) if text.startswith("[{") else None
     if isinstance(turns, list):
         where = f"arguments.gen_args_{place}.arg_0"
-        with suppress(Refused):  # it only looked like a conversation
+        with suppress(RecordRefused):  # it only looked like a conversation
             return message_rows(Fields(fields.file, fields.line, {where: turns}), where)
     return [{"role": "user", "content": text}]
 
 
 def _take_texts(
-    fields: Fields, where: str, given: list[Any], settings: dict[str, Any], trial: Trial
+    fields: Fields, where: str, given: list[Any], settings: dict[str, Any], trial: ImportedAttempt
 ) -> None:
     for place, response in enumerate(given):
         if not isinstance(response, str):
@@ -275,7 +275,7 @@ def _take_texts(
         trial.messages.append(said)
 
 
-def _call(trial: Trial, asked: Mapping[str, Any]) -> Row:
+def _call(trial: ImportedAttempt, asked: Mapping[str, Any]) -> Row:
     step = len(trial.calls) + 1
     row = {"call_id": f"call-{step}", "step": step, "role": "orchestrator", "status": "ok"}
     return row | {"model": trial.cell.model} | compact(params=params(dict(asked)))

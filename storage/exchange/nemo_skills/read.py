@@ -1,13 +1,15 @@
-"""Take what NeMo-Skills generated and graded.
+"""Import of what NeMo-Skills generated and graded.
 
 In: an ``output-rs{seed}.jsonl``, ``output.jsonl`` or one of their chunks; a benchmark's folder; or
-the results' folder (with or without ``eval-results``) of all benchmarks. The benchmark is the
-folder's name, the trial the seed. ``output.jsonl`` is greedy decoding, so it is a run of its own.
+the results' folder (with or without ``eval-results``) of all benchmarks. The folder's name is the
+benchmark, and the seed is the trial. ``output.jsonl`` is greedy decoding and becomes a separate
+run.
 
-Rows hold the benchmark's own fields beside the answer. The task is the row's id, else the hash of
-its problem. They name neither the model nor the rendered prompt: the model is "unknown" and the
-first message the problem as the benchmark has it, unless the row holds the conversation.
-``.jsonl-async`` files belong to jobs that have not ended; they are named and not taken.
+Rows hold the benchmark's own fields beside the answer. The task is the row's id, or the hash of its
+problem where there is none. Rows name neither the model nor the rendered prompt. The model is
+therefore "unknown", and the first message is the benchmark's problem, unless the row holds the
+conversation. ``.jsonl-async`` files belong to jobs that are still running; they are reported and
+not imported.
 """
 
 import re
@@ -19,8 +21,8 @@ from pathlib import Path
 from tutti.storage.error_types import foreign_error
 from tutti.storage.exchange.chat import link_calls, message_rows, tool_runs
 from tutti.storage.exchange.fields import Fields, compact, detail_text, take
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.storage.exchange.jsonl import records
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Row, Trial
 from tutti.storage.lineage import content_hash
 
 NAME = re.compile(r"output(?:-rs(?P<seed>\d+))?(?:_chunk_(?P<chunk>\d+))?\.jsonl(?:\.gz)?")
@@ -56,11 +58,11 @@ Files = list[tuple[Path, int | None, int | None]]
 """Files with their seeds and chunks."""
 
 
-def read(path: Path, run: str) -> Iterator[Imported]:
+def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """The trials in `path`, and what could not be taken. `run` names the run."""
     folders = [path.parent] if path.is_file() else _folders(path)
     if not folders:
-        yield Problem(path, None, "", "has no output.jsonl or output-rs*.jsonl")
+        yield ImportIssue(path, None, "", "has no output.jsonl or output-rs*.jsonl")
     for folder in folders:
         found = [path] if path.is_file() else sorted(folder.glob("output*"))
         yield from _read_folder(found, _benchmark(folder, run), run)
@@ -82,7 +84,7 @@ def _has_output(folder: Path) -> bool:
     return any(".jsonl" in file.name for file in folder.glob("output*"))
 
 
-def _read_folder(found: list[Path], benchmark: str, run: str) -> Iterator[Imported]:
+def _read_folder(found: list[Path], benchmark: str, run: str) -> Iterator[ImportedItem]:
     files: Files = []
     for file in found:
         match = NAME.fullmatch(file.name)
@@ -91,14 +93,14 @@ def _read_folder(found: list[Path], benchmark: str, run: str) -> Iterator[Import
         elif file.name.endswith(f".jsonl{ASYNC}"):
             whole = file.name.removesuffix(ASYNC)
             reason = f"is of a job that has not ended: import {whole} when it is there"
-            yield Problem(file, None, "", reason)
+            yield ImportIssue(file, None, "", reason)
         elif len(found) == 1:
-            yield Problem(file, None, "", "is no output.jsonl or output-rs{seed}.jsonl")
+            yield ImportIssue(file, None, "", "is not an output.jsonl or output-rs{seed}.jsonl")
     whole_seeds = {seed for _, seed, chunk in files if chunk is None}
     readers: dict[int | None, _Reader] = {}
     for file, seed, chunk in sorted(files, key=_order):
         if chunk is not None and seed in whole_seeds:
-            yield Problem(file, None, "", "is not taken: its seed's merged file is there")
+            yield ImportIssue(file, None, "", "is not taken: its seed's merged file is there")
             continue
         reader = readers.setdefault(seed, _Reader(benchmark, run, seed))
         yield from take(records(file), reader.trials_of)
@@ -123,14 +125,14 @@ class _Reader:
     seen: Counter[str] = field(default_factory=Counter)
     """How often a task's id came: the second time it is another task."""
 
-    def trials_of(self, fields: Fields) -> list[Imported]:
+    def trials_of(self, fields: Fields) -> list[ImportedItem]:
         task_id = _task_id(fields)
         self.seen[task_id] += 1
         if (times := self.seen[task_id]) > 1:
             task_id = f"{task_id}#{times}"
         run = f"{self.run}/greedy" if self.seed is None else self.run
         cell = Cell(run, self.benchmark, "unknown")
-        trial = Trial(cell, task_id, self.seed or 0, file=fields.file, line=fields.line)
+        trial = ImportedAttempt(cell, task_id, self.seed or 0, file=fields.file, line=fields.line)
         trial.messages, trial.calls = _conversation(fields)
         steps = {call["call_id"]: call["step"] for call in trial.calls}
         trial.tool_runs = tool_runs(trial.messages, steps)
@@ -215,7 +217,7 @@ def _timing(fields: Fields) -> Row:
     )
 
 
-def _outcome(fields: Fields, trial: Trial) -> Row:
+def _outcome(fields: Fields, trial: ImportedAttempt) -> Row:
     error = fields.text("error")
     last = trial.calls[-1].get("finish_reason") if trial.calls else None
     status = "limit" if error == CONTEXT_ERROR or last in CUT_SHORT else "ok"
@@ -242,7 +244,7 @@ def _answer(fields: Fields) -> str | None:
     return value if isinstance(value, str) else fields.json("predicted_answer")
 
 
-def _score(fields: Fields, trial: Trial) -> None:
+def _score(fields: Fields, trial: ImportedAttempt) -> None:
     if trial.outcome["status"] == "infra_error":
         return
     for name, scorer, value_of in METRICS:

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from tutti.storage.exchange.chat import message_row, params, tool_runs
 from tutti.storage.exchange.fields import Fields, compact, detail_text, take
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.storage.exchange.jsonl import document
 from tutti.storage.exchange.rows import shown
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Row, Trial
 
 RESULTS = "results.json"
 SIMULATIONS = "simulations"
@@ -54,17 +54,17 @@ CHECKS = (
 """Lists of checks: their name, the scorer's, the fields of its value and of what it found."""
 
 
-def read(path: Path, run: str) -> Iterator[Imported]:
+def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """The trials in `path`, and what could not be taken. `run` names results without a time."""
     file = path / RESULTS if path.is_dir() else path
     found = document(file)
-    if isinstance(found, Problem):
+    if isinstance(found, ImportIssue):
         yield found
         return
     if "info" not in found:
-        yield Problem(file, None, "info", "is missing: this is no results file of tau2")
+        yield ImportIssue(file, None, "info", "is missing: this is not a results file of tau2")
         return
-    results = _Results(found, run)
+    results = _RunSettings(found, run)
     yield from found.problems
     found.problems.clear()
     yield from take(_simulations(found), results.trials_of)
@@ -75,7 +75,7 @@ def read(path: Path, run: str) -> Iterator[Imported]:
         yield from _missing(found, {one.stem for one in files})
 
 
-def _simulations(found: Fields) -> Iterator[Fields | Problem]:
+def _simulations(found: Fields) -> Iterator[Fields | ImportIssue]:
     """The simulations in the file, each with problems of its own."""
     members = found.array(SIMULATIONS)
     yield from found.problems
@@ -84,10 +84,10 @@ def _simulations(found: Fields) -> Iterator[Fields | Problem]:
         if isinstance(member, dict):
             yield Fields(found.file, None, member, [], where)
         else:
-            yield Problem(found.file, None, where, f"{shown(member)} is not a simulation")
+            yield ImportIssue(found.file, None, where, f"{shown(member)} is not a simulation")
 
 
-def _missing(found: Fields, names: set[str]) -> Iterator[Problem]:
+def _missing(found: Fields, names: set[str]) -> Iterator[ImportIssue]:
     """Simulations that the index has and the folder has not."""
     for entry in found.each("simulation_index"):
         if (name := entry.identity("id")) and name not in names:
@@ -95,7 +95,7 @@ def _missing(found: Fields, names: set[str]) -> Iterator[Problem]:
     yield from found.problems
 
 
-class _Results:
+class _RunSettings:
     """What holds for all simulations of one run."""
 
     def __init__(self, found: Fields, run: str) -> None:
@@ -116,10 +116,10 @@ class _Results:
         self.seen: Counter[str] = Counter()
         self.taken: set[tuple[str, int]] = set()
 
-    def trials_of(self, fields: Fields) -> list[Imported]:
+    def trials_of(self, fields: Fields) -> list[ImportedItem]:
         task_id = fields.needed("task_id", fields.identity("task_id"))
         number = self._number(fields, task_id)
-        trial = Trial(self.cell, task_id, number, file=fields.file, line=fields.line)
+        trial = ImportedAttempt(self.cell, task_id, number, file=fields.file, line=fields.line)
         trial.outcome = _outcome(fields)
         if "ticks" in fields and "messages" not in fields:
             fields.problem("ticks", "messages of full-duplex simulations are not taken")
@@ -139,7 +139,7 @@ class _Results:
         self.taken.add((task_id, number))
         return number
 
-    def _take_messages(self, fields: Fields, trial: Trial) -> None:
+    def _take_messages(self, fields: Fields, trial: ImportedAttempt) -> None:
         said = list(_messages(fields))
         for place, message in enumerate(said):
             row = message_row(message)
@@ -225,7 +225,7 @@ def _outcome(fields: Fields) -> Row:
     )
 
 
-def _score(fields: Fields, trial: Trial) -> None:
+def _score(fields: Fields, trial: ImportedAttempt) -> None:
     info = fields.inner("reward_info")
     reward = info.number("reward")
     if reward is not None:

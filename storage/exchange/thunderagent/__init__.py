@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.storage.exchange.thunderagent.summary import Files as Files
+    from tutti.storage.exchange.thunderagent.summary import RunFiles as RunFiles
     from tutti.storage.exchange.thunderagent.summary import combined_summary as combined_summary
     from tutti.storage.exchange.thunderagent.summary import over as over
     from tutti.storage.exchange.thunderagent.summary import steps_summary as steps_summary

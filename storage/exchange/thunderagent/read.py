@@ -3,8 +3,8 @@
 In: an output or log folder of one run, or one file of it. Read are `orchestrator_usage.jsonl`,
 `*_timeseries.csv`, the eval log's `[HLE_TRIAL_COMPLETE]` and `type=step_complete` lines, and the
 tasks' `{id}.json`. Of an output folder `…/outputs/NAME` the logs are looked for in `…/logs/NAME`
-too, and the other way round. Out: `Recording`s of one record each (so that a log that has grown
-since adds its tail), `Trial`s, and a `Problem` for whatever could not be taken.
+too, and the other way round. Out: one `ImportedRecords` per record (so that a log that has grown
+adds only its new lines), `ImportedAttempt` objects, and an `ImportIssue` for each failure.
 
 | theirs | ours |
 |---|---|
@@ -31,10 +31,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tutti.storage.exchange.imported import Cell, ImportedItem, ImportedRecords, ImportIssue
 from tutti.storage.exchange.rows import json_text, shown
-from tutti.storage.exchange.thunderagent.results import Mark, read_results
-from tutti.storage.exchange.thunderagent.series import Line, read_series
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Recording
+from tutti.storage.exchange.thunderagent.results import TrialEnd, read_results
+from tutti.storage.exchange.thunderagent.series import LogLine, read_series
 
 USAGE = "orchestrator_usage.jsonl"
 SERIES = "*_timeseries.csv"
@@ -59,12 +59,12 @@ STEP_STAMP = re.compile(r"\[PROFILE\]\s+(\d{4}-\d{2}-\d{2}\s+\d{2}:\d{2}:\d{2})"
 
 
 @dataclass
-class Run:
+class SourceRun:
     """The files of one run of theirs that are to be read, and what they say about it."""
 
     path: Path
     run: str
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[TrialEnd] = field(default_factory=list)
     """The trials' lines, as far as they are read."""
 
     @cached_property
@@ -129,7 +129,7 @@ class Run:
 
     @cached_property
     def utc_offset_s(self) -> int | None:
-        """Of the clock that stamped the logs without a zone; None when nothing tells."""
+        """Of the clock that stamped the logs without a zone; None when the files do not say."""
         unix, iso = self.first_usage.get("ts_unix"), self.first_usage.get("ts_iso")
         try:
             local = datetime.fromisoformat(str(iso)).replace(tzinfo=UTC).timestamp()
@@ -145,19 +145,19 @@ class Run:
         return local.replace(tzinfo=UTC) - timedelta(seconds=self.utc_offset_s)
 
 
-def read(path: Path, run: str) -> Iterator[Imported]:
+def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """Everything in the folder or file at `path`; `run` names the run for good."""
-    source = Run(path, run)
+    source = SourceRun(path, run)
     known = any(source.files(name) for name in (USAGE, SERIES, *TRIAL_LOGS))
     for item in _read(source):
         known = True
         yield item
     if not known:
         wanted = f"no {USAGE}, {SERIES}, eval log or task's result in it"
-        yield Problem(path, None, "", wanted if path.exists() else "there is no such file")
+        yield ImportIssue(path, None, "", wanted if path.exists() else "there is no such file")
 
 
-def _read(source: Run) -> Iterator[Imported]:
+def _read(source: SourceRun) -> Iterator[ImportedItem]:
     for file in source.files(USAGE):
         yield from _read_usage(file, source)
     for file in source.files(SERIES):
@@ -167,11 +167,11 @@ def _read(source: Run) -> Iterator[Imported]:
     yield from read_results(source.files("*.json"), source.cell, source.marks)
 
 
-def lines(file: Path) -> Iterator[Line]:
+def lines(file: Path) -> Iterator[LogLine]:
     """A file's lines with their numbers; bytes that are no UTF-8 become U+FFFD."""
     with file.open("rb") as stream:
         for number, line in enumerate(stream, 1):
-            yield Line(number, line.decode("utf-8", "replace").strip(), line.endswith(b"\n"))
+            yield LogLine(number, line.decode("utf-8", "replace").strip(), line.endswith(b"\n"))
 
 
 def _record(text: str) -> Any:
@@ -187,10 +187,10 @@ def moment(unix: Any) -> datetime:
     try:
         return datetime.fromtimestamp(float(unix), UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
-        raise ValueError(f"{shown(unix)} is no Unix time") from error
+        raise ValueError(f"{shown(unix)} is not a Unix time") from error
 
 
-def _read_usage(file: Path, source: Run) -> Iterator[Imported]:
+def _read_usage(file: Path, source: SourceRun) -> Iterator[ImportedItem]:
     place = 0
     for line in lines(file):
         if not line.text:
@@ -201,22 +201,22 @@ def _read_usage(file: Path, source: Run) -> Iterator[Imported]:
             return
         place += 1
         if not isinstance(record, dict):
-            yield Problem(file, line.number, "", f"{shown(line.text)} is no JSON object")
+            yield ImportIssue(file, line.number, "", f"{shown(line.text)} is not a JSON object")
             continue
         try:
             row = _call(record, source, place) | {"ended_at": moment(record.get("ts_unix"))}
         except ValueError as error:
-            yield Problem(file, line.number, "ts_unix", str(error))
+            yield ImportIssue(file, line.number, "ts_unix", str(error))
             continue
         for name in TOKENS:
             try:
                 row[name] = _count(record.get(name))
             except ValueError as error:
-                yield Problem(file, line.number, name, str(error))
-        yield Recording(source.cell, USAGE, place - 1, {"calls": [row]}, 1)
+                yield ImportIssue(file, line.number, name, str(error))
+        yield ImportedRecords(source.cell, USAGE, place - 1, {"calls": [row]}, 1)
 
 
-def _call(record: dict[str, Any], source: Run, place: int) -> dict[str, Any]:
+def _call(record: dict[str, Any], source: SourceRun, place: int) -> dict[str, Any]:
     kept = ("req_id", "model", "cached_tokens_inferred")
     return {
         "call_id": f"{source.run}/{source.name}/usage-{place}",
@@ -238,10 +238,10 @@ def _count(value: Any) -> int | None:
             return int(number)
     except (TypeError, ValueError):
         pass  # said below
-    raise ValueError(f"{shown(value)} is no count of tokens")
+    raise ValueError(f"{shown(value)} is not a token count")
 
 
-def _read_marks(source: Run, mark: str, names: tuple[str, ...]) -> Iterator[Imported]:
+def _read_marks(source: SourceRun, mark: str, names: tuple[str, ...]) -> Iterator[ImportedItem]:
     """Records of the first log that has lines with `mark`; the others say the same again."""
     is_trial = mark == TRIAL_MARK
     place = 0
@@ -255,14 +255,14 @@ def _read_marks(source: Run, mark: str, names: tuple[str, ...]) -> Iterator[Impo
             try:
                 at = (_trial_time if is_trial else _step_time)(source, line.text)
             except ValueError as error:
-                yield Problem(file, line.number, "ts_unix", str(error))
+                yield ImportIssue(file, line.number, "ts_unix", str(error))
                 continue
             said = _pairs(line.text)
             if is_trial:
-                source.marks.append(Mark(file, line.number, at, said))
+                source.marks.append(TrialEnd(file, line.number, at, said))
             row = {"at": at, "program_id": said.get("job_id")} | (TRIAL if is_trial else STEP)
             stream = "trials" if is_trial else "steps"
-            yield Recording(source.cell, stream, place, {"gateway_events": [row]}, 1)
+            yield ImportedRecords(source.cell, stream, place, {"gateway_events": [row]}, 1)
             place += 1
         if place:
             return
@@ -272,17 +272,17 @@ def _pairs(text: str) -> dict[str, str]:
     return dict(re.findall(r"(\w+)=(\S+)", text))
 
 
-def _trial_time(source: Run, text: str) -> datetime:
+def _trial_time(source: SourceRun, text: str) -> datetime:
     if found := UNIX.search(text):
         return moment(found[1])
     if found := ISO.search(text) or STAMP.search(text):
         return source.from_local(found[1])
-    raise ValueError(f"{shown(text)} says no time")
+    raise ValueError(f"{shown(text)} is not a time")
 
 
-def _step_time(source: Run, text: str) -> datetime:
+def _step_time(source: SourceRun, text: str) -> datetime:
     if found := UNIX.search(text):
         return moment(found[1])
     if found := STEP_STAMP.search(text):
         return source.from_local(" ".join(found[1].split()))
-    raise ValueError(f"{shown(text)} says no time")
+    raise ValueError(f"{shown(text)} is not a time")

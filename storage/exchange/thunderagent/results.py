@@ -1,8 +1,8 @@
-"""The tasks' results of ThunderAgent's HLE example as trials: `{id}.json`, or the log's lines.
+"""Import of task results of ThunderAgent's HLE example: `{id}.json`, or the log's lines.
 
-In: JSON files of a run's folder and the lines that say that a trial is complete. Out: a `Trial` a
-task. Files of another kind (summaries, ports) are passed over. Where a folder has no results, its
-log's lines are trials without messages.
+In: JSON files of a run's folder and the log lines that mark a completed trial. Out: one
+`ImportedAttempt` per task. Other files (summaries, ports) are skipped. Where a folder has no
+results, the log's lines become attempts without messages.
 """
 
 import json
@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportIssue, Row
 from tutti.storage.exchange.rows import json_text, shown
-from tutti.storage.exchange.trial import Cell, Problem, Row, Trial
 
 RESULT_FIELDS = {"id", "all_tool_responses", "all_message_responses", "correct", "status"}
 REQUEST_FIELDS = {"vllm_model_configs", "cur_output_dir", "context_str", "problem", "answer", "eid"}
@@ -24,7 +24,7 @@ SCORER = "thunderagent-hle"
 
 
 @dataclass(frozen=True)
-class Mark:
+class TrialEnd:
     """A log's line that says that a trial is complete."""
 
     file: Path
@@ -35,8 +35,8 @@ class Mark:
 
 
 def read_results(
-    files: Sequence[Path], cell: Cell, marks: Sequence[Mark]
-) -> Iterator[Trial | Problem]:
+    files: Sequence[Path], cell: Cell, marks: Sequence[TrialEnd]
+) -> Iterator[ImportedAttempt | ImportIssue]:
     """A trial for each result, ended when its mark says; else one for each mark."""
     ends = {mark.said.get("task_id"): mark.at for mark in marks}
     found = False
@@ -44,7 +44,7 @@ def read_results(
         try:
             result = json.loads(file.read_bytes())
         except (ValueError, RecursionError) as error:
-            yield Problem(file, None, "", f"no JSON: {error}")
+            yield ImportIssue(file, None, "", f"no JSON: {error}")
             continue
         if isinstance(result, dict) and result.keys() >= RESULT_FIELDS:
             found = True
@@ -53,7 +53,7 @@ def read_results(
         yield from _of_marks(cell, marks)
 
 
-def _of_marks(cell: Cell, marks: Sequence[Mark]) -> Iterator[Trial]:
+def _of_marks(cell: Cell, marks: Sequence[TrialEnd]) -> Iterator[ImportedAttempt]:
     seen: Counter[str] = Counter()
     for mark in marks:
         task_id = mark.said.get("task_id")
@@ -62,7 +62,7 @@ def _of_marks(cell: Cell, marks: Sequence[Mark]) -> Iterator[Trial]:
         outcome = _outcome(mark.said.get("status"), mark.said.get("correct") == "True", True)
         place: dict[str, Any] = {"file": mark.file, "line": mark.line}
         ended = {"ended_at": mark.at}
-        yield Trial(cell, task_id, seen[task_id], outcome=outcome | ended, **place)
+        yield ImportedAttempt(cell, task_id, seen[task_id], outcome=outcome | ended, **place)
         seen[task_id] += 1
 
 
@@ -76,13 +76,13 @@ def _outcome(status: Any, correct: bool, answered: bool) -> Row:
 
 def _of_result(
     file: Path, result: Row, cell: Cell, ended_at: datetime | None
-) -> Iterator[Trial | Problem]:
+) -> Iterator[ImportedAttempt | ImportIssue]:
     responses, problem = _turns(result, "all_tool_responses")
     said, other = _turns(result, "all_message_responses")
     for field, reason in (problem, other):
         if reason:
-            yield Problem(file, None, field, reason)
-    trial = Trial(cell, str(result["id"]), file=file)
+            yield ImportIssue(file, None, field, reason)
+    trial = ImportedAttempt(cell, str(result["id"]), file=file)
     trial.messages.append({"role": "user", "content": str(result.get("problem", ""))})
     answer = None
     for turn in sorted(said.keys() | responses.keys()):
@@ -114,7 +114,7 @@ def _turns(result: Row, field: str) -> tuple[dict[int, Any], tuple[str, str]]:
     return turns, (field, f"{shown(odd)} are no turns" if odd else "")
 
 
-def _add_turn(trial: Trial, turn: int, message: Row, replies: list[Row]) -> None:
+def _add_turn(trial: ImportedAttempt, turn: int, message: Row, replies: list[Row]) -> None:
     """An assistant's message with its calls, and each executed tool's reply."""
     given = message.get("tool_calls")
     asked = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []

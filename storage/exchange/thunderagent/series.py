@@ -1,8 +1,8 @@
-"""The samplers' `*_timeseries.csv` of ThunderAgent's and ToolOrchestra's examples.
+"""Import of the samplers' `*_timeseries.csv` of ThunderAgent's and ToolOrchestra's examples.
 
-In: a file and its lines. Out: one `Recording` a row, with a row of `server_metrics` for each number
-in it. Wide files have a column a series, long ones the columns `metric` and `value`. "nan" is a
-sample without a number, which is no problem.
+In: a file and its lines. Out: one `ImportedRecords` per line, with a row of `server_metrics` for
+each number in it. Wide files have one column per series; long ones have the columns `metric` and
+`value`. "nan" means that the sampler read no number, and is not an issue.
 """
 
 import csv
@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tutti.storage.exchange.imported import Cell, ImportedItem, ImportedRecords, ImportIssue
 from tutti.storage.exchange.rows import shown
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Recording
 
 HISTOGRAMS = (
     "time_to_first_token_seconds",
@@ -55,7 +55,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """A line of a log that may still be written."""
 
     number: int
@@ -65,12 +65,12 @@ class Line:
     ended: bool
     """Whether it has an end: a line without one may yet grow."""
 
-    def unended(self, file: Path) -> Problem:
-        """Why the line is not taken."""
-        return Problem(file, self.number, "", "the line has no end yet: it is not taken")
+    def unended(self, file: Path) -> ImportIssue:
+        """The issue that the line has no end yet."""
+        return ImportIssue(file, self.number, "", "the line has no end yet: it is not taken")
 
 
-def read_series(file: Path, cell: Cell, lines: Iterable[Line]) -> Iterator[Imported]:
+def read_series(file: Path, cell: Cell, lines: Iterable[LogLine]) -> Iterator[ImportedItem]:
     """One Recording a sample.
 
     Samples of one engine with the same stamp (its resolution is a second) are told apart by the
@@ -85,7 +85,7 @@ def read_series(file: Path, cell: Cell, lines: Iterable[Line]) -> Iterator[Impor
             return
         cells = _cells(line.text)
         if not names and "ts_unix" not in cells:
-            yield Problem(file, line.number, "ts_unix", f"no such column in {shown(line.text)}")
+            yield ImportIssue(file, line.number, "ts_unix", f"no such column in {shown(line.text)}")
             return
         names = names or cells
         if not line.text or cells == names:  # a sampler started again writes its header again
@@ -94,19 +94,19 @@ def read_series(file: Path, cell: Cell, lines: Iterable[Line]) -> Iterator[Impor
         row = dict(zip(names, cells, strict=False))
         if len(cells) != len(names):
             said = f"{len(cells)} cells in {shown(line.text)}, the header has {len(names)}"
-            yield Problem(file, line.number, "", said)
+            yield ImportIssue(file, line.number, "", said)
         samples, problems = _samples(row)
         for column, value in problems:
-            yield Problem(file, line.number, column, f"{shown(value)} is no number")
+            yield ImportIssue(file, line.number, column, f"{shown(value)} is not a number")
         try:
             about = _about(row, seen)
         except (ValueError, OverflowError, OSError):
-            said = f"{shown(row.get('ts_unix'))} is no Unix time"
-            yield Problem(file, line.number, "ts_unix", said)
+            said = f"{shown(row.get('ts_unix'))} is not a Unix time"
+            yield ImportIssue(file, line.number, "ts_unix", said)
             continue
         if samples:
             rows = [about | {"name": name, "value": value} for name, value in samples]
-            yield Recording(cell, file.name, place - 1, {"server_metrics": rows}, 1)
+            yield ImportedRecords(cell, file.name, place - 1, {"server_metrics": rows}, 1)
 
 
 def _about(row: dict[str, str], seen: "Counter[Any]") -> dict[str, Any]:

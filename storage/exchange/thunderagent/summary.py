@@ -1,11 +1,11 @@
-"""ThunderAgent's own summary files from our SQL: the same fields, the same numbers.
+"""ThunderAgent's own summary files, computed by our SQL with the same fields and numbers.
 
-In: rows of the macro `reference_window` (`over` asks for them). Out: what its launcher writes as
+In: rows of the macro `reference_window` (read by `over`). Out: the contents of its launcher's
 `window_summary.json`, `steps_summary.json` and `combined_summary.json`, as dictionaries in its
 order of fields. How to run::
 
     connection = storage.connect()
-    files = Files(usage_jsonl="…/orchestrator_usage.jsonl", metrics_csv="…")
+    files = RunFiles(usage_jsonl="…/orchestrator_usage.jsonl", metrics_csv="…")
     window = over(connection, cell, 600, 7800)
     json.dumps(combined_summary([window], files), indent=2)
 """
@@ -56,7 +56,7 @@ Summary = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Files:
+class RunFiles:
     """The run's files as the summaries name them; None for one that the run does not have.
 
     A store cannot tell a file without a record from no file. One named here is `available`.
@@ -72,7 +72,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Window:
+class MeasuredWindow:
     """One row of `reference_window` and what was asked."""
 
     start_s: float
@@ -82,17 +82,17 @@ class Window:
 
 def over(
     connection: duckdb.DuckDBPyConnection, cell: str, start_s: float = 600, end_s: float = 7800
-) -> Window:
+) -> MeasuredWindow:
     """Their figures for a cell's window; their default is 10 to 130 minutes after t0."""
     sql = "select * from reference_window($cell, $start_s, $end_s)"
     asked = {"cell": cell, "start_s": float(start_s), "end_s": float(end_s)}
     cursor = connection.execute(sql, asked)
     names = [column[0] for column in cursor.description or []]
     (row,) = cursor.fetchall()
-    return Window(start_s, end_s, dict(zip(names, row, strict=True)))
+    return MeasuredWindow(start_s, end_s, dict(zip(names, row, strict=True)))
 
 
-def window_summary(windows: Sequence[Window], files: Files) -> Summary:
+def window_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summary:
     """`window_summary.json`; one run's windows share their t0."""
     t0 = windows[0].row["t0_first_request_unix"]
     if t0 is None:
@@ -105,7 +105,7 @@ def window_summary(windows: Sequence[Window], files: Files) -> Summary:
     }
 
 
-def steps_summary(window: Window, files: Files) -> Summary:
+def steps_summary(window: MeasuredWindow, files: RunFiles) -> Summary:
     """`steps_summary.json`."""
     row = window.row
     if row["t0_unix"] is None:
@@ -116,7 +116,7 @@ def steps_summary(window: Window, files: Files) -> Summary:
     return {"ok": True, **times, "steps": steps}
 
 
-def combined_summary(windows: Sequence[Window], files: Files) -> Summary:
+def combined_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summary:
     """`combined_summary.json`; its steps are those of the first window."""
     summary = window_summary(windows, files)
     names = ("t0_first_request_unix", "t0_first_request_iso", "windows")
@@ -130,7 +130,7 @@ def combined_summary(windows: Sequence[Window], files: Files) -> Summary:
     }
 
 
-def _window(row: Mapping[str, Any], files: Files) -> Summary:
+def _window(row: Mapping[str, Any], files: RunFiles) -> Summary:
     start, end = row["window_start_unix"], row["window_end_unix"]
     metrics: Summary = {"available": True, **_pick(row, (*HITS, *GAUGES))}
     metrics["latency_means_seconds"] = _pick(row, LATENCIES)
@@ -160,10 +160,10 @@ def _pick(row: Mapping[str, Any], names: Sequence[str]) -> Summary:
     return {name: row[name] for name in names}
 
 
-def _no_t0(files: Files) -> Summary:
+def _no_t0(files: RunFiles) -> Summary:
     return {"ok": False, "reason": "no_t0", "usage_jsonl": files.usage_jsonl}
 
 
-def _iso(unix: float, files: Files) -> str:
+def _iso(unix: float, files: RunFiles) -> str:
     time = datetime.fromtimestamp(unix, UTC).astimezone(files.zone)
     return time.replace(microsecond=0).isoformat()

@@ -28,9 +28,9 @@ from tutti.storage.exchange.chat import (
     tool_runs,
 )
 from tutti.storage.exchange.fields import Fields, compact, detail_text, take
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.storage.exchange.jsonl import beside, records
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Row, Trial
-from tutti.storage.exchange.verifiers.traces import PASS_THRESHOLD, Counted, episode_trials
+from tutti.storage.exchange.verifiers.traces import PASS_THRESHOLD, RolloutCounts, episode_trials
 
 LIMITS = {
     "max_turns_reached",
@@ -44,12 +44,12 @@ SETTINGS = ("env_args", "sampling_args", "base_url", "version_info", "date", "nu
 FILES = ("results.jsonl", "traces.jsonl", "*rollouts*.jsonl")
 
 
-def read(path: Path, run: str) -> Iterator[Imported]:
+def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """The trials in `path`, and what could not be taken. `run` names what has no name itself."""
     files = [path] if path.is_file() else _files(path)
     if not files:
-        yield Problem(path, None, "", "has no results.jsonl, traces.jsonl or rollouts")
-    counted = Counted()
+        yield ImportIssue(path, None, "", "has no results.jsonl, traces.jsonl or rollouts")
+    counted = RolloutCounts()
     for file in files:
         yield from _read_file(file, _run_name(path, file, run), counted)
 
@@ -67,7 +67,7 @@ def _run_name(path: Path, file: Path, run: str) -> str:
     return f"{run}/{file.parent.relative_to(path).as_posix()}"
 
 
-def _read_file(path: Path, run: str, counted: Counted) -> Iterator[Imported]:
+def _read_file(path: Path, run: str, counted: RolloutCounts) -> Iterator[ImportedItem]:
     about = beside(path, "metadata.json")
     reader = _Reader(run, path.stem, about, counted)
     yield from about.problems if about else []
@@ -81,7 +81,7 @@ class _Reader:
     run: str
     stem: str
     about: Fields | None
-    counted: Counted
+    counted: RolloutCounts
     metadata: Mapping[str, Any] = field(init=False)
     pass_threshold: float = PASS_THRESHOLD
 
@@ -90,12 +90,12 @@ class _Reader:
         given = self.about.number("pass_threshold") if self.about else None
         self.pass_threshold = PASS_THRESHOLD if given is None else given
 
-    def trials_of(self, fields: Fields) -> Iterable[Imported]:
+    def trials_of(self, fields: Fields) -> Iterable[ImportedItem]:
         if "traces" in fields or "nodes" in fields:
             return episode_trials(fields, self.run, self.counted)
         return [self._rollout(fields)]
 
-    def _rollout(self, fields: Fields) -> Trial:
+    def _rollout(self, fields: Fields) -> ImportedAttempt:
         name = "example_id" if "example_id" in fields else "id"
         task_id = fields.needed("example_id", fields.identity(name))
         cell = self._cell(fields)
@@ -108,7 +108,7 @@ class _Reader:
         link_calls(said, calls)
         messages = prompt + said
         steps = {call["call_id"]: call["step"] for call in calls}
-        found = Trial(cell, task_id, trial, messages=messages, calls=calls)
+        found = ImportedAttempt(cell, task_id, trial, messages=messages, calls=calls)
         found.tool_runs = tool_runs(messages, steps)
         found.outcome = _outcome(fields) | compact(answer=last_said(said))
         self._score(fields, found)
@@ -126,7 +126,7 @@ class _Reader:
             detail=detail,
         )
 
-    def _score(self, fields: Fields, trial: Trial) -> None:
+    def _score(self, fields: Fields, trial: ImportedAttempt) -> None:
         reward = fields.number("reward")
         if trial.outcome["status"] == "infra_error" or reward is None:
             return

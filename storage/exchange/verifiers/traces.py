@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from tutti.storage.conversation import spans_of
 from tutti.storage.error_types import foreign_error
 from tutti.storage.exchange.chat import last_said, message_row, params, sampled, tool_runs
-from tutti.storage.exchange.fields import Fields, Refused, compact, detail_text
-from tutti.storage.exchange.trial import Cell, Row, Trial
+from tutti.storage.exchange.fields import Fields, RecordRefused, compact, detail_text
+from tutti.storage.exchange.imported import Cell, ImportedAttempt, Row
 
 ONLY_AGENT = "agent"  # the name verifiers gives the agent of an environment that has just one
 LIMITS = {
@@ -40,8 +40,8 @@ PASS_THRESHOLD = 0.5  # verifiers' own default for pass@k
 
 
 @dataclass
-class Counted:
-    """What earlier lines say of later ones."""
+class RolloutCounts:
+    """Counts over the lines read so far, which number later rollouts."""
 
     trials: Counter[tuple[Cell, str]] = field(default_factory=Counter)
     """How many rollouts of a task came so far."""
@@ -60,10 +60,10 @@ class _Episode:
 
     run: str
     benchmark: str
-    counted: "Counted"
+    counted: "RolloutCounts"
 
 
-def episode_trials(fields: Fields, run: str, counted: Counted) -> Iterator[Trial]:
+def episode_trials(fields: Fields, run: str, counted: RolloutCounts) -> Iterator[ImportedAttempt]:
     """The trials of one line. A trace that is refused does not cost the episode's others."""
     episode = _Episode(_run(fields, run), _environment(fields, run), counted)
     if "nodes" in fields:
@@ -73,7 +73,7 @@ def episode_trials(fields: Fields, run: str, counted: Counted) -> Iterator[Trial
     if not traces:
         yield _without_trace(fields, episode)
     for trace in traces:
-        with suppress(Refused):  # why is among the line's problems
+        with suppress(RecordRefused):  # why is among the line's problems
             yield _trial(trace, fields, episode)
 
 
@@ -102,12 +102,12 @@ def _task_id(fields: Fields) -> str:
     return fields.needed("task.key", found or data.identity("name"))
 
 
-def _numbered(cell: Cell, task_id: str, episode: _Episode, fields: Fields) -> Trial:
+def _numbered(cell: Cell, task_id: str, episode: _Episode, fields: Fields) -> ImportedAttempt:
     number = episode.counted.trial(cell, task_id)
-    return Trial(cell, task_id, number, file=fields.file, line=fields.line)
+    return ImportedAttempt(cell, task_id, number, file=fields.file, line=fields.line)
 
 
-def _without_trace(fields: Fields, episode: _Episode) -> Trial:
+def _without_trace(fields: Fields, episode: _Episode) -> ImportedAttempt:
     model = episode.counted.models.get((episode.run, episode.benchmark), "unknown")
     cell = Cell(episode.run, episode.benchmark, model)
     trial = _numbered(cell, _task_id(fields), episode, fields)
@@ -117,7 +117,7 @@ def _without_trace(fields: Fields, episode: _Episode) -> Trial:
     return trial
 
 
-def _trial(trace: Fields, fields: Fields, episode: _Episode) -> Trial:
+def _trial(trace: Fields, fields: Fields, episode: _Episode) -> ImportedAttempt:
     task_id = _task_id(trace if "task" in trace else fields)
     trial = _numbered(_cell(trace, episode), task_id, episode, trace)
     nodes = list(trace.each("nodes"))
@@ -160,7 +160,7 @@ def _parents(nodes: list[Fields]) -> list[int | None]:
     return parents
 
 
-def _say_prompts(trial: Trial, parents: list[int | None]) -> None:
+def _say_prompts(trial: ImportedAttempt, parents: list[int | None]) -> None:
     """Note in each call which messages led to the one it made."""
     calls = {call["call_id"]: call for call in trial.calls}
     for row, parent in zip(trial.messages, parents, strict=True):
@@ -172,7 +172,7 @@ def _say_prompts(trial: Trial, parents: list[int | None]) -> None:
             calls[row["call_id"]]["prompt_spans"] = spans_of(path[::-1])
 
 
-def _calls(trace: Fields, nodes: list[Fields], trial: Trial) -> list[Row]:
+def _calls(trace: Fields, nodes: list[Fields], trial: ImportedAttempt) -> list[Row]:
     given = list(trace.each("calls"))
     calls: list[Row] = []
     for call in given:
@@ -293,7 +293,7 @@ def _last_error(fields: Fields) -> str | None:
     return ": ".join(part for part in parts if part) or "unknown"
 
 
-def _score(trace: Fields, trial: Trial) -> None:
+def _score(trace: Fields, trial: ImportedAttempt) -> None:
     rewards = trace.inner("rewards")
     rows, total = [], 0.0
     for name in rewards.data:

@@ -1,9 +1,9 @@
-"""Agent files: which experts an orchestrator has, what it is told of them, how long prompts may be.
+"""Agent files: an orchestrator's experts, what it may know of them, and the limits of prompts.
 
-In: a YAML file, or the name of one in `deployments/agents`. Out: an `AgentFile`, checked; an error
-names file, field and value. A file may begin with ``extends: NAME`` (a shipped name, or a path from
-the file's own folder): it then states only what differs, mapping by mapping; ``null`` takes a tool
-away.
+In: a YAML file, or the name of one in `deployments/agents`. Out: a validated `AgentFile`; an error
+names file, field and value. A file may begin with ``extends: NAME`` (a file that tutti ships, or a
+path relative to the file's folder). It then states only the differences, mapping by mapping;
+``null`` removes a tool.
 """
 
 from collections.abc import Iterator, Mapping
@@ -52,7 +52,7 @@ class Caps(_Strict):
 
 
 class ShownPrices(_Strict):
-    """USD per million tokens, as the orchestrator is told; what is charged is the gateway's."""
+    """USD per million tokens, as shown to the orchestrator; the gateway's prices are charged."""
 
     prompt: Usd
     completion: Usd
@@ -65,7 +65,7 @@ class ShownPrices(_Strict):
         return self
 
     def cost_usd(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Of one call."""
+        """The cost of one call."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 

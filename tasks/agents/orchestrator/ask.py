@@ -1,7 +1,7 @@
-"""What experts are asked, and how their texts are read.
+"""The prompts for experts, and the parsing of their replies.
 
-In: the problem, what was found so far, an expert's text. Out: messages for the expert; queries, a
-program, a verdict. The same words go to every expert, whatever its model is called.
+In: the problem, the evidence so far, an expert's text. Out: messages for the expert; queries, a
+program, a verdict. Every expert gets the same prompts, whatever its model.
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.orchestrator.agent_file import SearchTool
-from tutti.tasks.agents.retrieve import Hit, Retrieved
-from tutti.tasks.scoring import fenced, read_verdict, verdict_line
+from tutti.tasks.agents.retrieve import Hit, SearchResult
+from tutti.tasks.agents.verdicts import fenced, read_verdict, verdict_line
 
 LABELS = ("right", "wrong")
 WHY_CHARS = 300  # of a verifier's reasons, kept beside the answer that it refuses
@@ -102,7 +102,7 @@ def read_verification(text: str) -> tuple[bool, str]:
     return right, " ".join(text.split())[-WHY_CHARS:]
 
 
-def merged(found: Sequence[Retrieved]) -> tuple[Hit, ...]:
+def merged(found: Sequence[SearchResult]) -> tuple[Hit, ...]:
     """The documents of several queries, best first: the first of each, then the second."""
     most = max((len(each.hits) for each in found), default=0)
     ranked = (each.hits[rank] for rank in range(most) for each in found if rank < len(each.hits))

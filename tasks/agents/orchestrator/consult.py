@@ -1,13 +1,13 @@
-"""Calls of experts for one use of a tool, and what they took.
+"""Calls of experts during one use of a tool, with their cost.
 
 In: an expert and its messages. Out: its text. Money and the time that the gateway held the calls
-are added up, for the attempt's own account. How long a token is, is learned for each model from
-what its engine counts.
+are added up for the attempt. The length of a token is learned for each model from the counts that
+its engine reports.
 """
 
 from collections.abc import Callable, Sequence
 
-from tutti.tasks.agents.context import TEMPLATE_TOKENS, Message, Window
+from tutti.tasks.agents.context import TEMPLATE_TOKENS, Message, PromptWindow
 from tutti.tasks.agents.model import ChatModel
 from tutti.tasks.agents.orchestrator.agent_file import Expert
 from tutti.tasks.agents.orchestrator.evidence import Tokens
@@ -16,15 +16,15 @@ Experts = Callable[[Expert], ChatModel]
 """The model of an expert, for calls of role ``expert`` in one attempt's program."""
 
 
-class Measures:
-    """How long a token is, by model; one attempt's."""
+class TokenMeasures:
+    """Token lengths by model, learned during one attempt."""
 
     def __init__(self) -> None:
-        self._windows: dict[str, Window] = {}
+        self._windows: dict[str, PromptWindow] = {}
 
-    def of(self, expert: Expert) -> Window:
+    def of(self, expert: Expert) -> PromptWindow:
         """What is known of the expert's tokens."""
-        return self._windows.setdefault(expert.model, Window(None))
+        return self._windows.setdefault(expert.model, PromptWindow(None))
 
     def tokens(self, expert: Expert) -> Tokens:
         """About how many of the expert's tokens a text takes."""
@@ -40,7 +40,7 @@ class Measures:
 class Consultation:
     """The calls of one use of a tool."""
 
-    def __init__(self, experts: Experts, measures: Measures, step: int) -> None:
+    def __init__(self, experts: Experts, measures: TokenMeasures, step: int) -> None:
         self._experts, self._measures, self._step = experts, measures, step
         self.cost_usd = 0.0
         self.held_s = 0.0

@@ -1,8 +1,8 @@
-"""What one sample's orchestrator sees: aliases, prices, latencies and words, drawn by its seed.
+"""What a sample's orchestrator sees: aliases, prices, latencies, descriptions, drawn by its seed.
 
-An orchestrator that always met the same prices behind the same aliases would learn their names.
-Each feature has a stream of its own, named by seed, task and what is drawn, so that another alias
-or another range in the file changes no other draw. A model has one factor, whatever its aliases.
+An orchestrator that always saw the same prices behind the same aliases would memorise them. Each
+feature has a random stream of its own, named by seed, task and feature, so that another alias or
+another range in the file changes no other draw. A model has one factor, whatever its aliases.
 """
 
 import math

@@ -1,10 +1,10 @@
-"""Get an answer; where the file says so, have it verified, and ask a dearer expert if it fails.
+"""Answers a problem; where the file asks for it, has the answer verified and asks a dearer expert.
 
-In: the expert that the orchestrator chose, and what was found. Out: a `Settled`. The verifier is
-the cheapest expert with another model than the answer's own, if there is one. A refused answer goes
-to the next dearer expert, which sees it and why it was refused. Verifying and asking again stop
-where the next call might take them beyond the budget, by the most that it can cost; then the last
-answer stands.
+In: the expert that the orchestrator chose, and the evidence so far. Out: an `AnswerOutcome`. The
+verifier is the cheapest expert whose model is not the answer's own, if there is one. A refused
+answer goes to the next dearer expert, which sees the answer and the reason. Verification and
+escalation stop where the highest possible cost of the next call would exceed the budget; the last
+answer then stands.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,25 +19,25 @@ from tutti.tasks.agents.orchestrator.ask import (
     read_verification,
     verify_messages,
 )
-from tutti.tasks.agents.orchestrator.consult import Consultation, Measures
-from tutti.tasks.agents.orchestrator.evidence import Answered, Note, evidence
+from tutti.tasks.agents.orchestrator.consult import Consultation, TokenMeasures
+from tutti.tasks.agents.orchestrator.evidence import Note, RefusedAnswer, evidence
 
 ReadAnswer = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
-class Settled:
-    """What answering came to."""
+class AnswerOutcome:
+    """The answer that stands, and those refused before it."""
 
     text: str | None
     """The answer's whole text; None where the last expert gave none that can be read."""
     alias: str
     """Who gave it."""
-    refused: tuple[Answered, ...]
+    refused: tuple[RefusedAnswer, ...]
     """Answers on the way to it that were not taken."""
 
 
-class Answering:
+class AnswerTool:
     """One use of `answer`."""
 
     def __init__(
@@ -47,15 +47,15 @@ class Answering:
         notes: Sequence[Note],
         read_answer: ReadAnswer,
         consultation: Consultation,
-        measures: Measures,
+        measures: TokenMeasures,
     ) -> None:
         self._experts = sorted(tool.experts.values(), key=_price)
         self._problem, self._notes = problem, notes
         self._read, self._consultation, self._measures = read_answer, consultation, measures
-        self._refused: list[Answered] = []
+        self._refused: list[RefusedAnswer] = []
         self._left_usd: float | None = None
 
-    async def settle(self, expert: Expert, budget_usd: float | None) -> Settled:
+    async def settle(self, expert: Expert, budget_usd: float | None) -> AnswerOutcome:
         """Ask `expert`, and go on while `budget_usd` allows; None asks nobody else.
 
         Raises ModelCallFailed; ContextExceeded where not even the first call fits.
@@ -69,7 +69,7 @@ class Answering:
                 self._refused.pop()  # there is no other: the last one stands
                 break
             expert, text = dearer, more
-        return Settled(text if self._read(text) else None, expert.alias, tuple(self._refused))
+        return AnswerOutcome(text if self._read(text) else None, expert.alias, tuple(self._refused))
 
     async def _stands(self, expert: Expert, text: str) -> bool:
         """Whether the answer is taken; if not, it is entered among the refused."""
@@ -92,7 +92,7 @@ class Answering:
         return right
 
     def _refuse(self, expert: Expert, answer: str, why: str) -> None:
-        self._refused.append(Answered(expert.alias, answer, why))
+        self._refused.append(RefusedAnswer(expert.alias, answer, why))
 
     async def _more(self, expert: Expert, messages: Sequence[Message]) -> str | None:
         """A further call, on the budget; None where it has no room, in money or in context."""

@@ -1,10 +1,9 @@
-"""What an orchestrator has found out, and as much of it as a prompt has room for.
+"""What an orchestrator has found out, reduced to what fits into a prompt.
 
-In: notes of what tools came to, in the order of their calls. Out: a text under `Caps`. Of each kind
-the later piece is worth more, and stands nearer to the end: documents worst first, then programs
-with their output and errors, then answers that were not taken. Pieces are left out whole, the
-earliest first; a piece that is longer than all the room is shown with its middle left out and said
-to be, between words.
+In: notes of the results of tools, in the order of their calls. Out: a text within the `Caps`. Later
+pieces of a kind are worth more and come nearer to the end: documents with the worst first, then
+programs with their output and errors, then refused answers. Pieces are left out whole, the earliest
+first. A piece that exceeds the whole budget is shortened in the middle, between words, with a mark.
 """
 
 import math
@@ -25,7 +24,7 @@ LEAST_CHARS = 8  # of a piece that is cut; less says nothing
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchNote:
     """A search, and what it found, best first."""
 
     alias: str
@@ -34,7 +33,7 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramNote:
     """A program that an expert wrote, and how it ended."""
 
     alias: str
@@ -45,8 +44,8 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Answered:
-    """An answer that was not taken."""
+class RefusedAnswer:
+    """An answer that the verifier refused."""
 
     alias: str
     answer: str
@@ -54,14 +53,14 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A call that came to nothing."""
+class FailureNote:
+    """A call that failed."""
 
     call: str
     why: str
 
 
-Note = Searched | Ran | Answered | Failed
+Note = SearchNote | ProgramNote | RefusedAnswer | FailureNote
 
 
 def documents(notes: Iterable[Note]) -> list[Hit]:
@@ -69,7 +68,7 @@ def documents(notes: Iterable[Note]) -> list[Hit]:
     found last."""
     found: dict[str, Hit] = {}
     for note in notes:
-        if isinstance(note, Searched):
+        if isinstance(note, SearchNote):
             for hit in reversed(note.hits):
                 found.pop(hit.text, None)
                 found[hit.text] = hit
@@ -148,7 +147,7 @@ def _size(text: str, tokens: Tokens) -> float:
 
 
 def _heading(notes: Sequence[Note]) -> str:
-    searches = [note for note in notes if isinstance(note, Searched)]
+    searches = [note for note in notes if isinstance(note, SearchNote)]
     asked = "; ".join(
         f"{note.alias} asked {', '.join(map(repr, note.queries))}" for note in searches[-LAST:]
     )
@@ -167,7 +166,7 @@ def _runs(notes: Sequence[Note]) -> list[str]:
         f"```python\n{note.code}\n```\nby {note.alias}; it ended: {note.status}; output:\n"
         f"```\n{note.output or '(nothing was printed)'}\n```"
         for note in notes
-        if isinstance(note, Ran)
+        if isinstance(note, ProgramNote)
     ]
 
 
@@ -175,10 +174,10 @@ def _answers(notes: Sequence[Note]) -> list[str]:
     return [
         f"{note.alias}: {note.answer}\nnot taken: {note.why}"
         for note in notes
-        if isinstance(note, Answered)
+        if isinstance(note, RefusedAnswer)
     ]
 
 
 def _failures(notes: Sequence[Note]) -> list[str]:
-    failures = [note for note in notes if isinstance(note, Failed)]
+    failures = [note for note in notes if isinstance(note, FailureNote)]
     return [f"{note.call}: {note.why}" for note in failures[-LAST:]]

@@ -1,10 +1,10 @@
-"""One attempt's orchestrator: its tools, what they found out, and the prompt of each turn.
+"""The orchestrator of one attempt: its tools, the evidence they found, and the prompt of each turn.
 
-In: an agent file (as drawn for the sample), the problem, and how to reach experts, a search and a
-sandbox. Out: tools for the agent loop and an `Agent` that rebuilds the prompt each turn: the
-problem, what was found under the file's caps, what to do. Calls of one turn run at once and see
-what was known when the turn began; what they add is entered in the order of the calls, so that the
-same replies give the same prompts.
+In: an agent file (as drawn for the sample), the problem, and access to experts, a search and a
+sandbox. Out: tools for the agent loop and an `Agent` that rebuilds the prompt each turn from the
+problem, the evidence within the file's caps, and the instructions. Calls of one turn run
+concurrently and see the evidence from the start of the turn. Their results are added in the order
+of the calls, so that the same replies give the same prompts.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,13 +28,13 @@ from tutti.tasks.agents.orchestrator.ask import (
     read_queries,
     search_messages,
 )
-from tutti.tasks.agents.orchestrator.consult import Consultation, Experts, Measures
-from tutti.tasks.agents.orchestrator.escalate import Answering
+from tutti.tasks.agents.orchestrator.consult import Consultation, Experts, TokenMeasures
+from tutti.tasks.agents.orchestrator.escalate import AnswerTool
 from tutti.tasks.agents.orchestrator.evidence import (
-    Failed,
+    FailureNote,
     Note,
-    Ran,
-    Searched,
+    ProgramNote,
+    SearchNote,
     Tokens,
     documents,
     evidence,
@@ -48,7 +48,7 @@ ARGUMENT = "model"  # as the released orchestrators were trained
 QUESTION_TOOLS = ("search", "enhance_reasoning", "answer")
 
 
-class Runs(Protocol):
+class CodeRunner(Protocol):
     """What runs programs (`tutti.tasks.sandbox.Sandbox`)."""
 
     async def run(self, code: str) -> SandboxResult:
@@ -57,10 +57,10 @@ class Runs(Protocol):
 
 
 @dataclass(frozen=True)
-class Done:
-    """What one use of a tool came to."""
+class ToolOutcome:
+    """The outcome of one use of a tool."""
 
-    told: str
+    summary: str
     """What `tool_runs` keeps; the model reads it from the next prompt."""
     notes: tuple[Note, ...] = ()
     status: str = "ok"
@@ -79,7 +79,7 @@ class Orchestrator:
         own: Agent,
         experts: Experts,
         search: Search,
-        sandbox: Runs,
+        sandbox: CodeRunner,
     ) -> None:
         """`problem` are the messages that a plain agent would begin with; `own` is its `Agent`.
 
@@ -89,10 +89,10 @@ class Orchestrator:
         if not problem or problem[-1]["role"] != "user":
             raise ValueError("an orchestrator needs a problem that ends with a user's question")
         if file.tools.answer is None:
-            raise ValueError("the agent file has no tool `answer`, so no question can be answered")
+            raise ValueError("the agent file has no tool `answer`, which questions need")
         self._file, self._problem, self._own = file, list(problem), own
         self._experts, self._search, self._sandbox = experts, search, sandbox
-        self._measures = Measures()
+        self._measures = TokenMeasures()
         self._tools = {n: tool for n, tool in file.tools.given() if n in QUESTION_TOOLS}
         self._step, self._calls = 1, 0
         self._known: list[Note] = []
@@ -120,7 +120,7 @@ class Orchestrator:
         of calls of the last turn that could not be read."""
         for call in sorted(self._new):
             self._known += self._new[call]
-        self._known += [Failed("a turn", error) for error in errors]
+        self._known += [FailureNote("a turn", error) for error in errors]
         self._new.clear()
         self._step += 1
         caps, problem = self._caps(tokens), problem_text(self._problem)
@@ -151,7 +151,7 @@ class Orchestrator:
             tool = self._tool(name)
             expert = chosen(name, tool, ARGUMENT, arguments)
         except ValueError as error:
-            self._new[call] = (Failed(f"{name} {arguments:.80}", str(error)),)
+            self._new[call] = (FailureNote(f"{name} {arguments:.80}", str(error)),)
             return refused(str(error))
         consultation = Consultation(self._experts, self._measures, self._step)
         try:
@@ -159,7 +159,7 @@ class Orchestrator:
         except ContextExceeded as error:
             done = _failed(f"{expert.alias} cannot read so much: {error}"[:300], "context")
         if done.status != "ok" and not done.notes:
-            done = replace(done, notes=(Failed(f"{name} by {expert.alias}", done.told),))
+            done = replace(done, notes=(FailureNote(f"{name} by {expert.alias}", done.summary),))
         self._new[call] = done.notes
         return _result(done, consultation, started_at)
 
@@ -170,16 +170,18 @@ class Orchestrator:
 
     def _carry_out(
         self, name: str, tool: Tool, expert: Expert, consultation: Consultation
-    ) -> Awaitable[Done]:
+    ) -> Awaitable[ToolOutcome]:
         if isinstance(tool, SearchTool):
             return self._find(tool, expert, consultation)
-        by_name: Mapping[str, Callable[[Tool, Expert, Consultation], Awaitable[Done]]] = {
+        by_name: Mapping[str, Callable[[Tool, Expert, Consultation], Awaitable[ToolOutcome]]] = {
             "enhance_reasoning": self._reason,
             "answer": self._answer,
         }
         return by_name[name](tool, expert, consultation)
 
-    async def _find(self, tool: SearchTool, expert: Expert, consultation: Consultation) -> Done:
+    async def _find(
+        self, tool: SearchTool, expert: Expert, consultation: Consultation
+    ) -> ToolOutcome:
         problem = problem_text(self._problem)
         asked = search_messages(tool, problem, self._found(expert))
         queries = read_queries(await consultation.ask(expert, asked), tool)
@@ -189,11 +191,11 @@ class Orchestrator:
         hits = merged(found)
         known = {hit.text for hit in documents(self._known)}
         new = sum(hit.text not in known for hit in hits)
-        told = f"{len(hits)} documents, {new} of them new, for {', '.join(map(repr, queries))}"
+        summary = f"{len(hits)} documents, {new} of them new, for {', '.join(map(repr, queries))}"
         rows = tuple(each.row for each in found)
-        return Done(told, (Searched(expert.alias, queries, hits),), retrievals=rows)
+        return ToolOutcome(summary, (SearchNote(expert.alias, queries, hits),), retrievals=rows)
 
-    async def _reason(self, tool: Tool, expert: Expert, consultation: Consultation) -> Done:
+    async def _reason(self, tool: Tool, expert: Expert, consultation: Consultation) -> ToolOutcome:
         asked = program_messages(problem_text(self._problem), self._found(expert))
         code = read_program(await consultation.ask(expert, asked))
         if code is None:
@@ -205,11 +207,13 @@ class Orchestrator:
         output = result.output.rstrip("\n")
         status = {"ok": "ok", "timeout": "timeout"}.get(result.status, "error")
         kind = None if status == "ok" else result.status
-        told = f"```python\n{code}\n```\n{result.status}:\n{output}"
-        return Done(told, (Ran(expert.alias, code, output, result.status),), status, kind)
+        summary = f"```python\n{code}\n```\n{result.status}:\n{output}"
+        return ToolOutcome(
+            summary, (ProgramNote(expert.alias, code, output, result.status),), status, kind
+        )
 
-    async def _answer(self, tool: Tool, expert: Expert, consultation: Consultation) -> Done:
-        answering = Answering(
+    async def _answer(self, tool: Tool, expert: Expert, consultation: Consultation) -> ToolOutcome:
+        answering = AnswerTool(
             tool,
             self._problem,
             tuple(self._known),
@@ -222,26 +226,26 @@ class Orchestrator:
         refusals = [f"{each.alias}: {each.answer} ({each.why})" for each in settled.refused]
         if settled.text is None:
             why = f"{settled.alias} gave no final answer in the form that is asked for"
-            told = "; ".join([*refusals, why])
+            summary = "; ".join([*refusals, why])
             return replace(
-                _failed(told, "no_answer"),
-                notes=(*settled.refused, Failed(f"answer by {settled.alias}", why)),
+                _failed(summary, "no_answer"),
+                notes=(*settled.refused, FailureNote(f"answer by {settled.alias}", why)),
             )
-        told = "; ".join([*refusals, f"{settled.alias} answers"])
-        return Done(told, settled.refused, final=settled.text)
+        summary = "; ".join([*refusals, f"{settled.alias} answers"])
+        return ToolOutcome(summary, settled.refused, final=settled.text)
 
     def _found(self, expert: Expert) -> str:
         tokens = self._measures.tokens(expert)
         return evidence(self._known, expert.caps, problem_text(self._problem), tokens)
 
 
-def _failed(why: str, kind: str) -> Done:
-    return Done(why, status="error", error_type=kind)
+def _failed(why: str, kind: str) -> ToolOutcome:
+    return ToolOutcome(why, status="error", error_type=kind)
 
 
-def _result(done: Done, consultation: Consultation, started_at: datetime) -> ToolResult:
+def _result(done: ToolOutcome, consultation: Consultation, started_at: datetime) -> ToolResult:
     return ToolResult(
-        done.told,
+        done.summary,
         done.status,
         started_at,
         now(),

@@ -1,10 +1,10 @@
-"""Experts in dialogues: the orchestrator talks and acts itself, or has an expert write the turn.
+"""Experts in dialogues: the orchestrator acts itself, or has an expert write the turn.
 
-In: the file's tool ``call_expert``, the orchestrator's model, the tools of the environment. Out: an
-`ExpertTurns`, a model and a set of tools for the agent loop. An expert is given the conversation as
-it is, without a word more, and the environment's tools; its message, calls included, is the turn.
-The orchestrator's own call is kept in `tool_runs`; other calls beside it are not carried out. What
-is wrong with a call is answered like any malformed call.
+In: the file's tool ``call_expert``, the orchestrator's model, the tools of the environment. Out:
+`ExpertTurns`, a model and a set of tools for the agent loop. An expert receives the unchanged
+conversation and the environment's tools; its message, with its calls, is the turn. The
+orchestrator's own call is recorded in `tool_runs`; other calls beside it are not carried out. An
+invalid call is answered like any malformed call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from tutti.storage import now
-from tutti.tasks.agents.calls import Dialect, read_calls
+from tutti.tasks.agents.calls import read_calls
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.model import ChatModel, ContextExceeded, Reply
 from tutti.tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert
 from tutti.tasks.agents.orchestrator.consult import Experts
 from tutti.tasks.agents.orchestrator.offer import chosen, offered
 from tutti.tasks.agents.tools import ToolResult, Tools, refused
+from tutti.tasks.serving import Dialect
 
 ARGUMENT = "expert"
 
@@ -38,7 +39,7 @@ class ExpertTurns:
         """`dialect` is how the orchestrator writes calls that nobody parses, `dialect_of` how an
         expert does. Raises ValueError for a file without the tool ``call_expert``."""
         if file.tools.call_expert is None:
-            raise ValueError(f"the agent file has no tool `{CALL_EXPERT}`, so none for dialogues")
+            raise ValueError(f"the agent file has no tool `{CALL_EXPERT}`, which dialogues need")
         self._tool = file.tools.call_expert
         self._model, self._tools, self._experts = model, tools, experts
         self._dialect, self._dialect_of = dialect, dialect_of

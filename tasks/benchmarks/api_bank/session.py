@@ -31,7 +31,7 @@ from tutti.tasks.benchmarks.api_bank.single_call import (
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
 from tutti.tasks.benchmarks.api_bank.world import RecordedWorld, session_target
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of
-from tutti.tasks.benchmarks.item import Item, LeftOut
+from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
@@ -39,7 +39,7 @@ Step = dict[str, Any]
 """``{"says": text}`` of the user, or a call: ``name``, ``arguments``, ``result``."""
 
 
-def read(files: Files, level: int) -> Iterator[Item | LeftOut]:
+def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
     """One item a dialogue of level 1 or 2. Raises BadRow."""
     home = repository(files.paths[0])
     dialogues = {path: read_dialogue(path) for path in files.paths}
@@ -48,7 +48,7 @@ def read(files: Files, level: int) -> Iterator[Item | LeftOut]:
     for path, dialogue in dialogues.items():
         calls = [turn for turn in dialogue.calls if turn.name != SEARCHER]
         if not calls:
-            yield LeftOut(path.name, "no line of it is a call")
+            yield ExcludedRow(path.name, "no line of it is a call")
             continue
         first = next(nth for nth, turn in enumerate(dialogue.turns) if turn.role != "User")
         script = _script(dialogue, first)

@@ -25,7 +25,7 @@ from tutti.tasks.benchmarks.api_bank.gold import Databases, replay_note
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
 from tutti.tasks.benchmarks.api_bank.world import text_of
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
-from tutti.tasks.benchmarks.item import Item, LeftOut
+from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
 
@@ -79,7 +79,7 @@ def _turn(row: Row) -> Turn:
     return Turn(row.line, role, name=row.text("api_name"), arguments=arguments, result=output)
 
 
-def read(files: Files, level: int) -> Iterator[Item | LeftOut]:
+def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
     """One item a call of level 1 or 2. Raises BadRow."""
     dialogues = [read_dialogue(path) for path in files.paths]
     calls = [turn for dialogue in dialogues for turn in dialogue.calls]
@@ -89,7 +89,7 @@ def read(files: Files, level: int) -> Iterator[Item | LeftOut]:
     for dialogue in dialogues:
         if not dialogue.calls:
             reason = "the dialogue is empty" if not dialogue.turns else "no line of it is a call"
-            yield LeftOut(dialogue.file.name, reason)
+            yield ExcludedRow(dialogue.file.name, reason)
         for place, turn in enumerate(dialogue.turns):
             if turn.role != "API":
                 continue

@@ -1,12 +1,12 @@
-"""API-Bank acted out: a dialogue's user speaks line by line, its calls have their recorded results.
+"""The world of an API-Bank dialogue: a scripted user, and tools that return recorded results.
 
-In: an item of `api_bank_session`, whose target has the script and the library. Out: a `World`. The
-APIs' code is not among the data, so nothing is run: a call that was never recorded is refused with
-these words, and its result's error type is ``not_recorded``.
+In: an item of `api_bank.session`, whose target has the script and the library. Out: a `World`. The
+data do not include the APIs' code, so nothing is run: a call without a recorded result is refused,
+and its result's error type is ``not_recorded``.
 
-The tool searcher answers with what is recorded for its keywords, and else really searches: BM25
-over the names and descriptions of the library's APIs, the best one, with GetUserToken before it
-where it wants a token. What it finds is on offer from then on.
+The tool searcher returns what is recorded for its keywords. For others it searches with BM25 over
+the names and descriptions of the library's APIs and returns the best one, preceded by GetUserToken
+where it needs a token. The tools that it finds are available from then on.
 """
 
 import functools
@@ -65,11 +65,11 @@ class RecordedWorld:
         return False
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """The calls are what counts."""
+        """Return the calls, which are what is scored."""
         return None
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> str:
         # Those still to come first: the same call may come twice.

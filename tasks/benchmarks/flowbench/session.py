@@ -134,11 +134,11 @@ class FlowSession:
         return self._user.done or self._calls >= MAX_CALLS
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """The calls are what counts."""
+        """Return the calls, which are what is scored."""
         return None
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> str:
         for one in self._answers:

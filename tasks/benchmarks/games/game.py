@@ -1,7 +1,8 @@
-"""A game as an agent's world: commands in, what happens out, and at the end what it paid.
+"""A game as an agent's world: commands in, observations out, and a reward at the end.
 
-In: a `Game`, an adapter of some package's environment. Out: a `World` with the scorer ``reward``'s
-state. The packages are not tutti's: `package` imports one, or says what to install.
+In: a `Game`, an adapter of another package's environment. Out: a `World` with the state of the
+scorer ``reward``. The packages are not part of tutti: `package` imports one, or says what to
+install.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ _ONE_AT_A_TIME = ThreadPoolExecutor(1, "games")
 
 @dataclass(frozen=True)
 class Turn:
-    """What came of one command."""
+    """The result of one command."""
 
     text: str
     reward: float = 0.0
@@ -75,7 +76,7 @@ class GameWorld:
         return await carry_out(self._act, self.schemas, name, arguments)
 
     async def reply(self, said: str) -> str | None:
-        """Words do nothing: the first time it is told so, the next time it has given up."""
+        """A message without a command: the first gets a reminder, the second ends the attempt."""
         again, self._reminded = self._reminded, True
         return None if again else REMINDER
 

@@ -186,7 +186,7 @@ class Conversation:
         return None
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 SOTOPIA = Benchmark(

@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from functools import partial
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import IMAGE, Item, LeftOut
+from tutti.tasks.benchmarks.item import IMAGE, ExcludedRow, Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
 IMAGE_STARTS = ("data:image/", "https://", "http://")
 
 
-def read(files: Files, images: bool) -> Iterator[Item | LeftOut]:
+def read(files: Files, images: bool) -> Iterator[Item | ExcludedRow]:
     """One item a row with ``id``, ``question``, ``answer``, ``answer_type``, ``image``."""
     for row in files.rows():
         image = _image(row)
         item_id = row.name("id")
         if image and not images:
-            yield LeftOut(item_id, "the question has an image (hle-images keeps it)")
+            yield ExcludedRow(item_id, "the question has an image (hle-images keeps it)")
             continue
         question, answer = row.text("question", "problem"), row.name("answer")
         kind = row.text_or("", "answer_type")

@@ -31,7 +31,7 @@ class _OnlyText(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Always raises UnpicklingError."""
-        raise pickle.UnpicklingError(f"{module}.{name} has no place in tests")
+        raise pickle.UnpicklingError(f"{module}.{name} is not allowed in hidden tests")
 
 
 def read(files: Files) -> Iterator[Item]:

@@ -68,7 +68,7 @@ class Tau2World:
         return self._session.outcome("\n".join(self._said))
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
     async def _for_agent(self, name: str, arguments: dict[str, Any]) -> str:
         return self._call(SIDES[0], name, arguments)

@@ -31,7 +31,7 @@ JSON_TYPES: dict[Any, str] = {
 
 
 class ToolRefused(Exception):
-    """A tool's own no: what was asked cannot be done. The caller is told why; nothing changes."""
+    """A tool refuses a call; the message goes to the caller, and no state changes."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class State:
 
 
 Act = Callable[..., Any]
-"""A tool: ``act(state, **arguments)``; gives what the caller is told. Raises ToolRefused."""
+"""A tool: ``act(state, **arguments)``; returns the caller's result. Raises ToolRefused."""
 
 
 @dataclass(frozen=True)

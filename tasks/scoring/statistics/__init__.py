@@ -18,6 +18,7 @@ from tutti.tasks.scoring.statistics.ratios import Ratio, ratio_of_sums
 from tutti.tasks.scoring.statistics.sequential import Look, Looks, confidence_sequence, look
 from tutti.tasks.scoring.statistics.spread import Spread, spread
 from tutti.tasks.scoring.statistics.verdicts import (
+    MOST_LOST,
     Finding,
     Verdict,
     holm,
@@ -27,6 +28,7 @@ from tutti.tasks.scoring.statistics.verdicts import (
 
 __all__ = [
     "CONFIDENCE",
+    "MOST_LOST",
     "BatchInterval",
     "Comparison",
     "Finding",

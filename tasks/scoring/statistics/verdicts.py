@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval
 
 Word = Literal["better", "worse", "same", "inconclusive"]
+MOST_LOST = 0.1
+"""The share of unscored samples above which the scores of a side support no verdict."""
 
 
 class Finding(NamedTuple):

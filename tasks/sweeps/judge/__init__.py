@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.judge.compare import MOST_LOST as MOST_LOST
     from tutti.tasks.sweeps.judge.compare import Compared as Compared
     from tutti.tasks.sweeps.judge.compare import Side as Side
     from tutti.tasks.sweeps.judge.compare import compare_sides as compare_sides

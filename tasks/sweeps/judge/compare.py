@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tutti.storage import catalog as cat
 from tutti.tasks.scoring.statistics import (
     CONFIDENCE,
+    MOST_LOST,
     Comparison,
     Finding,
     Interval,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 AXES = ("benchmark", "model", "policy", "concurrency")
 MARGIN = 0.05
-MOST_LOST = 0.1  # share of samples that are in no score beyond which a score says too little
 SCORES_SQL = """
 select cell_id, task_id, cost_usd, working_s,
        coalesce(if(isfinite(score), score, null), cast(correct as double), 0) as score,

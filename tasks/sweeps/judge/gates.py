@@ -14,6 +14,7 @@ from tutti.storage import Catalog, content_hash
 from tutti.storage import catalog as cat
 from tutti.tasks.reporting import LoadPoint, load_points, ratio, summarise
 from tutti.tasks.scoring.statistics import (
+    MOST_LOST,
     Interval,
     bootstrap_mean,
     mean_interval,
@@ -24,7 +25,6 @@ from tutti.tasks.scoring.statistics import (
 from tutti.tasks.sweeps import GateError
 from tutti.tasks.sweeps.judge.compare import (
     METRICS,
-    MOST_LOST,
     Compared,
     Sampled,
     Side,

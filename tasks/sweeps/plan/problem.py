@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tutti.tasks.agents import Agent, ChatModel, Commanded, Message, Trajectory, opening
+from tutti.tasks.agents import Agent, ChatModel, CommandTrajectory, Message, Trajectory, opening
 from tutti.tasks.benchmarks import Benchmark, Item, Prompt, World
 from tutti.tasks.scoring import EXACT, Attempted
 from tutti.tasks.synthesis import Task
@@ -66,7 +66,7 @@ def attempted(
 
     The prompt was `begun` messages; `state` is what became of the attempt's world.
     """
-    if isinstance(trajectory, Commanded):  # its messages are with the gateway
+    if isinstance(trajectory, CommandTrajectory):  # its messages are with the gateway
         return Attempted(trajectory.answer, messages=None, imported=trajectory.imported)
     made = trajectory.messages[begun:]
     return Attempted(trajectory.answer, trajectory.text, made, state)

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutti.tasks.agents import ChatModel, Client, Dialect, GatewayModel, Message, Reply, sampling_of
+from tutti.tasks.agents import ChatModel, Client, GatewayModel, Message, Reply, sampling_of
 from tutti.tasks.agents.orchestrator import AgentFile, AgentFileError, Expert, Experts, read_agent
-from tutti.tasks.serving import Model
+from tutti.tasks.serving import Dialect, Model
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 

@@ -20,7 +20,7 @@ from tutti.tasks.benchmarks import (
     benchmark_named,
     first_prompt,
     load_prompt,
-    parse_asked,
+    parse_benchmark,
     select,
 )
 from tutti.tasks.scoring import SCORERS
@@ -42,7 +42,7 @@ def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
 
     Raises BenchmarkError (no such data, a bad row, a bad selection), SuiteError where none fits.
     """
-    asked = parse_asked(suite.benchmark)
+    asked = parse_benchmark(suite.benchmark)
     benchmark = benchmark_named(asked.name)
     source = Source(suite.source, suite.split, asked.revision)
     items = select(benchmark.load(source), suite.limit, suite.ids, suite.where)
@@ -56,7 +56,7 @@ def check_roles(suite: Suite) -> None:
 
     Raises SuiteError, UnknownBenchmark.
     """
-    benchmark, harness = benchmark_named(parse_asked(suite.benchmark).name), suite.command
+    benchmark, harness = benchmark_named(parse_benchmark(suite.benchmark).name), suite.command
     scorer = SCORERS[benchmark.scorer]
     if scorer.needs == "judge" and suite.judge is None and harness is None:
         raise SuiteError(f"judge: {benchmark.name} is scored by one; name a model of models.yaml")

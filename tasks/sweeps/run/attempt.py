@@ -12,17 +12,17 @@ from typing import Any
 from tutti.storage import ErrorType
 from tutti.tasks.agents import (
     Agent,
+    AttemptLimits,
     ChatModel,
     Client,
     Command,
+    DescribedTools,
     GatewayModel,
-    Limits,
+    McpServer,
     Message,
     ModelCallFailed,
-    Offered,
     Partner,
     Sampling,
-    Server,
     Toolbox,
     Tools,
     Trajectory,
@@ -35,7 +35,7 @@ from tutti.tasks.agents import (
     service_search,
 )
 from tutti.tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
-from tutti.tasks.sandbox import NO_WALLS, NoSandbox, Runs, Sandbox, SandboxSessions
+from tutti.tasks.sandbox import NO_WALLS, CodeRunner, NoSandbox, Sandbox, SandboxSessions
 from tutti.tasks.scoring import SCORERS, Means, Score, ScorerFailed
 from tutti.tasks.sweeps.plan import Cast, Cell, Plan, Problem, Sample, attempted, sandbox_level
 from tutti.tasks.sweeps.spec import sessions_of
@@ -74,7 +74,7 @@ class Attempts:
         self.plan, self.cell = plan, cell
         self._url, self._search_url = url, search_url
         suite = plan.suite
-        self._limits = Limits(suite.max_turns, suite.working_s, cost_usd=suite.attempt_usd)
+        self._limits = AttemptLimits(suite.max_turns, suite.working_s, cost_usd=suite.attempt_usd)
         self._open = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> "Attempts":
@@ -83,7 +83,7 @@ class Attempts:
             self._client = await stack.enter_async_context(Client(self._url))
             self._http = await stack.enter_async_context(open_http())
             suite, level = self.plan.suite, sandbox_level(self.plan)
-            server = None if suite.mcp is None else open_mcp(Server(suite.mcp))
+            server = None if suite.mcp is None else open_mcp(McpServer(suite.mcp))
             self._mcp = None if server is None else await stack.enter_async_context(server)
             sessions = None
             if suite.python == "session":  # as many as run at once: none makes room for another
@@ -93,7 +93,7 @@ class Attempts:
                 kept = SandboxSessions(level, most=most, idle_s=idle_s)
                 sessions = await stack.enter_async_context(kept)
             file = self.plan.set_up.roles.agent
-            self._sandbox: Runs = NoSandbox(NO_WALLS) if level is None else Sandbox(level)
+            self._sandbox: CodeRunner = NoSandbox(NO_WALLS) if level is None else Sandbox(level)
             self._experts_sandbox = self._sandbox
             if level is not None and file is not None:
                 self._experts_sandbox = Sandbox(level, file.sandbox_limits)
@@ -204,7 +204,7 @@ class Attempts:
             async with self._toolbox.of(attempt_id) as tools:
                 yield tools
         else:
-            yield Offered(problem.offered) if self._mcp is None else self._mcp
+            yield DescribedTools(problem.offered) if self._mcp is None else self._mcp
 
     async def _run_command(
         self, sample: Sample, attempt_id: str, model: GatewayModel

@@ -8,7 +8,7 @@ import orjson
 
 from tutti.storage import ErrorType, storable
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import Commanded, Trajectory
+from tutti.tasks.agents import CommandTrajectory, Trajectory
 from tutti.tasks.scoring import Score
 from tutti.tasks.sweeps.plan import Cell, Plan, Sample
 
@@ -71,7 +71,7 @@ def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Row
 def _scores(finished: Finished) -> list[Score]:
     """A harness's own, unless the scorer took that one, and the scorer's, which is the newest."""
     trajectory = finished.trajectory
-    own = trajectory.imported if isinstance(trajectory, Commanded) else None
+    own = trajectory.imported if isinstance(trajectory, CommandTrajectory) else None
     both = (None if own is finished.score else own, finished.score)
     return [score for score in both if score is not None]
 

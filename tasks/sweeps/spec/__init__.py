@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.sweeps.spec.cron import check_cron as check_cron
     from tutti.tasks.sweeps.spec.gate_file import Gate as Gate
     from tutti.tasks.sweeps.spec.gate_file import GateFile as GateFile
     from tutti.tasks.sweeps.spec.gate_file import read_gates as read_gates

@@ -6,7 +6,7 @@ cells are as those of a suite of its own; engines are started once for a model.
 
 from typing import Any
 
-from tutti.tasks.benchmarks import benchmark_named, parse_asked
+from tutti.tasks.benchmarks import benchmark_named, parse_benchmark
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.spec.suite import STDLIB, Suite, SuiteError
 
@@ -36,7 +36,7 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
     if benchmark == STDLIB:
         change |= dict.fromkeys((*PUBLIC, "judge", "user", "search_url"))
     else:
-        name = parse_asked(benchmark).name
+        name = parse_benchmark(benchmark).name
         known = benchmark_named(name)
         if suite.source is not None:
             change["source"] = suite.source / name

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tutti.tasks.benchmarks import BenchmarkError, benchmark_named, parse_asked
+from tutti.tasks.benchmarks import BenchmarkError, benchmark_named, parse_benchmark
 from tutti.tasks.config import read_document
-from tutti.tasks.nights import check_cron
 from tutti.tasks.sweeps import SuiteError
+from tutti.tasks.sweeps.spec.cron import check_cron
 from tutti.tasks.sweeps.spec.gate_file import Gate
 from tutti.tasks.sweeps.spec.load import Load
 from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS
@@ -211,7 +211,7 @@ class Suite(BaseModel):
             if given := [name for name in chosen if getattr(self, name) is not None]:
                 raise ValueError(f"stdlib has no {', '.join(given)}; its tasks say what is made")
             return self
-        if parse_asked(self.benchmark).trials > 1 and self.trials > 1:
+        if parse_benchmark(self.benchmark).trials > 1 and self.trials > 1:
             raise ValueError("trials are given twice, by `benchmark` and by `trials`")
         return self
 
@@ -264,7 +264,7 @@ class Suite(BaseModel):
     def samples_of_each(self) -> int:
         """Samples of each task in a cell."""
         return max(
-            self.trials, 1 if self.benchmark == STDLIB else parse_asked(self.benchmark).trials
+            self.trials, 1 if self.benchmark == STDLIB else parse_benchmark(self.benchmark).trials
         )
 
     @field_validator("benchmark")
@@ -272,7 +272,7 @@ class Suite(BaseModel):
     def _known_benchmark(cls, name: str) -> str:
         try:
             if name != STDLIB:
-                benchmark_named(parse_asked(name).name)
+                benchmark_named(parse_benchmark(name).name)
         except BenchmarkError as error:
             raise ValueError(f"{error}, and stdlib") from None
         return name

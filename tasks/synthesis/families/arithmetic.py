@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.default import default_in
 from tutti.tasks.synthesis.families.parameter import MAX_PARAMETERS
-from tutti.tasks.synthesis.task import Oracle, Slots, Task, entry_lines, run_python, search_for
+from tutti.tasks.synthesis.task import Slots, Task, entry_lines, run_python, search_for
 
 OPERATIONS = {"plus": "+", "minus": "-", "times": "*"}
 QUESTIONS = (

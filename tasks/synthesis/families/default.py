@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.parameter import MAX_PARAMETERS
-from tutti.tasks.synthesis.task import Oracle, Slots, Task, entry_lines, search_for
+from tutti.tasks.synthesis.task import Slots, Task, entry_lines, search_for
 
 QUESTIONS = (
     "What is the default of {parameter} in {name}?",

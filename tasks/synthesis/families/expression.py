@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
+from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
-from tutti.tasks.synthesis.task import Oracle, Slots, Task, run_python
+from tutti.tasks.synthesis.task import Slots, Task, run_python
 
 # Modules whose functions have no side effects, need no files and end at once on small arguments.
 PURE_MODULES = (

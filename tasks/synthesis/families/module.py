@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
-from tutti.tasks.synthesis.task import Oracle, Slots, Task, entry_lines, labelled, search_for
+from tutti.tasks.synthesis.task import Slots, Task, entry_lines, labelled, search_for
 
 QUESTIONS = (
     "Which module defines {short}?",

@@ -1,9 +1,10 @@
-"""Shadow worlds: the corpus with every identifier made up anew, and the oracle at work in it.
+"""Shadow worlds: copies of the corpus with invented identifiers, solved by the same oracle.
 
-A model of a few million parameters learns real names by heart long before it learns to copy them.
-In a shadow world no name is ever seen twice, so copying is the only way to be right; the same
-oracle policies solve the same families there. In: the training documents, a seed.
-Out: an endless stream of conversations (messages as an OpenAI client would send them).
+A model of a few million parameters memorises real names long before it learns to copy them. In
+shadow worlds no name occurs twice, so that copying is the only way to be correct. The same oracle
+policies solve the same families there.
+In: the training documents, a seed. Out: an endless stream of conversations (messages as an OpenAI
+client would send them).
 """
 
 import itertools
@@ -15,9 +16,9 @@ from random import Random
 from string import ascii_lowercase
 from typing import Any
 
-from tutti.tasks.agents import SYSTEM_PROMPT, boxed
+from tutti.tasks.agents import SYSTEM_PROMPT, ToolUse, boxed
 from tutti.tasks.retrieval import Document, Parameter
-from tutti.tasks.synthesis import Task, ToolUse
+from tutti.tasks.synthesis import Task
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.families import QUESTIONS as EXPRESSION_QUESTIONS
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tutti.tasks.agents.loop import Agent, Limits, Trajectory, run_attempt
+from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.model import Message, Reply
 from tutti.tasks.agents.orchestrator import AgentFile, Expert, Orchestrator
-from tutti.tasks.agents.retrieve import Hit, Retrieved
+from tutti.tasks.agents.retrieve import Hit, SearchResult
 from tutti.tasks.sandbox import SandboxResult
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -98,15 +98,15 @@ class Found:
         self.batches = list(batches)
         self.asked: list[tuple[str, ...]] = []
 
-    async def __call__(self, queries: Sequence[str], results: int) -> Sequence[Retrieved]:
+    async def __call__(self, queries: Sequence[str], results: int) -> Sequence[SearchResult]:
         self.asked.append(tuple(queries))
         return [self._one(query) for query in queries]
 
-    def _one(self, query: str) -> Retrieved:
+    def _one(self, query: str) -> SearchResult:
         batch = self.batches.pop(0) if self.batches else []
         hits = tuple(Hit(name, text, 1.0 / rank) for rank, (name, text) in enumerate(batch, 1))
         row = {"index_id": "index:1", "query": query, "doc_ids": [hit.id for hit in hits]}
-        return Retrieved(hits, row | {"scores": [hit.score for hit in hits], "latency_s": 0.1})
+        return SearchResult(hits, row | {"scores": [hit.score for hit in hits], "latency_s": 0.1})
 
 
 class Runner:
@@ -144,5 +144,5 @@ def play(
         search or Found(),
         sandbox or Runner(),
     )
-    running = run_attempt(made.opening, orchestrator, made, Limits(**limits), made.agent)
+    running = run_attempt(made.opening, orchestrator, made, AttemptLimits(**limits), made.agent)
     return asyncio.run(running), made

@@ -17,7 +17,7 @@ from tutti.tasks.agents.orchestrator.ask import (
     search_messages,
     verify_messages,
 )
-from tutti.tasks.agents.retrieve import Hit, Retrieved
+from tutti.tasks.agents.retrieve import Hit, SearchResult
 
 EXPERTS = {"search-1": expert("m")}
 
@@ -114,8 +114,8 @@ def test_a_verdict_that_cannot_be_read_is_none_for_the_answer(text: str, right: 
 def test_documents_of_several_queries_alternate() -> None:
     """The first of each, then the second; one text once, where it stands best."""
     found = [
-        Retrieved((Hit("1", "a", 1), Hit("2", "b", 0.5), Hit("3", "c", 0.1)), {}),
-        Retrieved((Hit("4", "d", 1), Hit("1", "a", 0.9)), {}),
+        SearchResult((Hit("1", "a", 1), Hit("2", "b", 0.5), Hit("3", "c", 0.1)), {}),
+        SearchResult((Hit("4", "d", 1), Hit("1", "a", 0.9)), {}),
     ]
     assert [hit.text for hit in merged(found)] == ["a", "d", "b", "c"]
     assert merged([]) == ()

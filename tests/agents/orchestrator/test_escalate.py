@@ -10,8 +10,8 @@ from tests.agents.orchestrator.play import PROBLEM, Script, expert, experts_of
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.model import ContextExceeded
 from tutti.tasks.agents.orchestrator.agent_file import Tool
-from tutti.tasks.agents.orchestrator.consult import Consultation, Measures
-from tutti.tasks.agents.orchestrator.escalate import Answering, Settled
+from tutti.tasks.agents.orchestrator.consult import Consultation, TokenMeasures
+from tutti.tasks.agents.orchestrator.escalate import AnswerOutcome, AnswerTool
 from tutti.tasks.agents.prompts import last_boxed
 
 TOOL = Tool.model_validate(
@@ -29,26 +29,26 @@ RIGHT, WRONG = "Fine.\nVerdict: right", "Off by one.\nVerdict: wrong"
 
 def settle(
     models: dict[str, Script], alias: str, budget_usd: float | None, tool: Tool = TOOL
-) -> tuple[Settled, float]:
+) -> tuple[AnswerOutcome, float]:
     """What came of it, and what it cost."""
-    measures = Measures()
+    measures = TokenMeasures()
     consultation = Consultation(experts_of(models), measures, 1)
-    answering = Answering(tool, PROBLEM, (), last_boxed, consultation, measures)
+    answering = AnswerTool(tool, PROBLEM, (), last_boxed, consultation, measures)
     settled = asyncio.run(answering.settle(tool.experts[alias], budget_usd))
     return settled, consultation.cost_usd
 
 
 def test_without_a_budget_nobody_else_is_asked() -> None:
     settled, _ = settle({"small": Script("\\boxed{1}")}, "cheap", None)
-    assert settled == Settled("\\boxed{1}", "cheap", ())
+    assert settled == AnswerOutcome("\\boxed{1}", "cheap", ())
     settled, _ = settle({"small": Script("no box")}, "cheap", None)
-    assert settled == Settled(None, "cheap", ())
+    assert settled == AnswerOutcome(None, "cheap", ())
 
 
 def test_a_verified_answer_stands() -> None:
     """The verifier is the cheapest with another model."""
     settled, _ = settle({"small": Script("\\boxed{1}"), "mid": Script(RIGHT)}, "cheap", 1.0)
-    assert settled == Settled("\\boxed{1}", "cheap", ())
+    assert settled == AnswerOutcome("\\boxed{1}", "cheap", ())
     settled, _ = settle({"big": Script("\\boxed{1}"), "small": Script(RIGHT)}, "dear", 1.0)
     assert settled.alias == "dear"
 
@@ -68,7 +68,7 @@ def test_a_refused_answer_goes_to_the_next_dearer_with_the_reason() -> None:
 def test_the_dearest_has_the_last_word() -> None:
     """Refused or not: there is no other."""
     settled, _ = settle({"big": Script("\\boxed{3}"), "small": Script(WRONG)}, "dear", 1.0)
-    assert settled == Settled("\\boxed{3}", "dear", ())
+    assert settled == AnswerOutcome("\\boxed{3}", "dear", ())
 
 
 def test_an_unreadable_answer_is_refused_without_a_verifier() -> None:
@@ -83,7 +83,7 @@ def test_an_expert_without_room_is_passed_over() -> None:
     """The last answer stands."""
     models = {"small": Script("\\boxed{1}"), "mid": Script(ContextExceeded("full"))}
     settled, _ = settle(models, "cheap", 1.0)
-    assert settled == Settled("\\boxed{1}", "cheap", ())
+    assert settled == AnswerOutcome("\\boxed{1}", "cheap", ())
 
 
 def test_nothing_begins_that_might_cost_more_than_is_left() -> None:

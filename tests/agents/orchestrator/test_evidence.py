@@ -8,11 +8,11 @@ from tutti.tasks.agents.orchestrator.agent_file import Caps
 from tutti.tasks.agents.orchestrator.evidence import (
     CUT,
     SEPARATOR,
-    Answered,
-    Failed,
+    FailureNote,
     Note,
-    Ran,
-    Searched,
+    ProgramNote,
+    RefusedAnswer,
+    SearchNote,
     documents,
     evidence,
     shortened,
@@ -20,10 +20,10 @@ from tutti.tasks.agents.orchestrator.evidence import (
 from tutti.tasks.agents.retrieve import Hit
 
 
-def searched(*texts: str, query: str = "q") -> Searched:
+def searched(*texts: str, query: str = "q") -> SearchNote:
     """Best first."""
     hits = tuple(Hit(f"d-{text[:5]}", text, 1 / place) for place, text in enumerate(texts, 1))
-    return Searched("search-1", (query,), hits)
+    return SearchNote("search-1", (query,), hits)
 
 
 def tokens(text: str) -> float:
@@ -39,10 +39,10 @@ def test_documents_stand_worst_first() -> None:
 def test_code_stands_with_its_output_and_its_error() -> None:
     """The reference threw stderr away, and a program that printed nothing left no trace."""
     notes: list[Note] = [
-        Ran("reasoner-1", "1/0", "Traceback\nZeroDivisionError: division by zero", "error"),
-        Ran("reasoner-2", "x = 1", "", "ok"),
-        Answered("answer-2", "41", "answer-1: off by one"),
-        Failed("answer x", "no such expert"),
+        ProgramNote("reasoner-1", "1/0", "Traceback\nZeroDivisionError: division by zero", "error"),
+        ProgramNote("reasoner-2", "x = 1", "", "ok"),
+        RefusedAnswer("answer-2", "41", "answer-1: off by one"),
+        FailureNote("answer x", "no such expert"),
     ]
     text = evidence(notes, Caps(), "problem", tokens)
     order = ["1/0", "it ended: error", "ZeroDivisionError", "x = 1", "(nothing was printed)"]
@@ -54,7 +54,7 @@ def test_code_stands_with_its_output_and_its_error() -> None:
 def test_programs_outlive_documents_and_the_best_document_outlives_the_worst() -> None:
     notes: list[Note] = [
         searched("best " * 20, "worst " * 20),
-        Ran("reasoner-1", "print(1)", "1", "ok"),
+        ProgramNote("reasoner-1", "print(1)", "1", "ok"),
     ]
     whole = evidence(notes, Caps(), "", tokens)
     assert "worst" in whole and whole.index("worst w") < whole.index("best b")
@@ -67,10 +67,10 @@ def test_programs_outlive_documents_and_the_best_document_outlives_the_worst() -
 
 def test_each_cap_counts() -> None:
     """Answers within theirs, answers and programs within work, documents by characters."""
-    answers = [Answered("answer-1", f"number {n}", "no") for n in range(20)]
+    answers = [RefusedAnswer("answer-1", f"number {n}", "no") for n in range(20)]
     text = evidence(answers, Caps(answers_tokens=30), "", tokens)
     assert "number 19" in text and "number 5" not in text
-    runs = [Ran("r", f"print({n})", str(n), "ok") for n in range(20)]
+    runs = [ProgramNote("r", f"print({n})", str(n), "ok") for n in range(20)]
     both = evidence([*answers, *runs], Caps(answers_tokens=30, work_tokens=80), "", tokens)
     assert "number 19" in both and "print(19)" in both and "print(10)" not in both
     short = evidence([searched("word " * 100)], Caps(document_chars=50), "", tokens)
@@ -80,7 +80,7 @@ def test_each_cap_counts() -> None:
 @pytest.mark.parametrize("cap", ["answers_tokens", "work_tokens", "total_tokens"])
 def test_a_cap_is_kept_to_the_token(cap: str) -> None:
     """A text that takes just the cap stays whole; with one token less its earliest piece goes."""
-    notes = [Answered("answer-1", f"number {n}", "no") for n in range(6)]
+    notes = [RefusedAnswer("answer-1", f"number {n}", "no") for n in range(6)]
     whole = evidence(notes, Caps(), "", len)
     size = len(SEPARATOR + whole) if cap != "total_tokens" else len(whole) + len(SEPARATOR)
     assert evidence(notes, Caps.model_validate({cap: size}), "", len) == whole
@@ -93,9 +93,11 @@ def test_a_cap_is_kept_to_the_token(cap: str) -> None:
 NOTES = st.lists(
     st.one_of(
         st.builds(searched, st.text(max_size=300), st.text(max_size=60)),
-        st.builds(Ran, st.just("r"), st.text(max_size=80), st.text(max_size=200), st.just("ok")),
-        st.builds(Answered, st.just("a"), st.text(max_size=80), st.text(max_size=80)),
-        st.builds(Failed, st.text(max_size=40), st.text(max_size=80)),
+        st.builds(
+            ProgramNote, st.just("r"), st.text(max_size=80), st.text(max_size=200), st.just("ok")
+        ),
+        st.builds(RefusedAnswer, st.just("a"), st.text(max_size=80), st.text(max_size=80)),
+        st.builds(FailureNote, st.text(max_size=40), st.text(max_size=80)),
     ),
     max_size=8,
 )

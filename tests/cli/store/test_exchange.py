@@ -91,7 +91,7 @@ def test_files_of_one_name_in_two_folders_are_two_runs(tmp_path: Path, home: Pat
         (["import", "nowhere"], 2, "nowhere: no such file or folder"),
         (["import", "inspect"], 2, "no path to import"),
         (["import"], 2, "Missing argument"),
-        (["import", "cli"], 1, "not a format known here; say which it is: inspect, atif"),
+        (["import", "cli"], 1, "the format was not recognised; name it: inspect, atif"),
         (["export", "csv", "--out", "x"], 2, "no export format 'csv'; known: inspect, atif"),
         (["export", "atif", "--out", "x", "--sweep", "s"], 2, "no sweep 's'; known: none yet"),
         (["export", "atif", "--out", "x", "--cell", "c"], 2, "no cell 'c'"),
@@ -118,7 +118,7 @@ def test_export_chooses_and_does_not_overwrite(logs: Path, home: Path, tmp_path:
     assert done.exit_code == 0 and done.stdout == f"3 attempts in 3 files in {out}\n"
     before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
     again = run("export", "atif", "--out", out, home=home)
-    assert again.exit_code == 1 and "there already; --force replaces" in again.stderr
+    assert again.exit_code == 1 and "exists already; --force replaces it" in again.stderr
     assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == before
     forced = json.loads(run("export", "atif", "--out", out, "--force", "--json", home=home).stdout)
     assert forced["attempts"] == 3 and len(list(out.iterdir())) == 3

@@ -8,7 +8,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tutti.storage.encode import to_arrow
-from tutti.storage.exchange.trial import Imported, Problem, Recording, Trial
+from tutti.storage.exchange.imported import (
+    ImportedAttempt,
+    ImportedItem,
+    ImportedRecords,
+    ImportIssue,
+)
 
 Record = dict[str, Any]
 
@@ -34,13 +39,13 @@ def write_json(path: Path, record: Any) -> Path:
     return path
 
 
-def taken(imported: Iterable[Imported]) -> tuple[list[Trial], list[Problem]]:
+def taken(imported: Iterable[ImportedItem]) -> tuple[list[ImportedAttempt], list[ImportIssue]]:
     """Trials, each of which fits the store's tables, and problems."""
-    trials: list[Trial] = []
-    problems: list[Problem] = []
+    trials: list[ImportedAttempt] = []
+    problems: list[ImportIssue] = []
     for item in imported:
-        assert not isinstance(item, Recording)
-        if isinstance(item, Problem):
+        assert not isinstance(item, ImportedRecords)
+        if isinstance(item, ImportIssue):
             problems.append(item)
         else:
             check_fits(item)
@@ -48,7 +53,7 @@ def taken(imported: Iterable[Imported]) -> tuple[list[Trial], list[Problem]]:
     return trials, problems
 
 
-def check_fits(trial: Trial) -> None:
+def check_fits(trial: ImportedAttempt) -> None:
     """The store's tables hold the trial's rows; its calls and messages belong together."""
     ids = {"attempt_id": "a"}
     to_arrow("attempts", [{**trial.outcome, **ids, "trial": trial.trial, "task_id": trial.task_id}])
@@ -66,12 +71,12 @@ def check_fits(trial: Trial) -> None:
 STATUSES = ("ok", "limit", "model_error", "infra_error", "scorer_error", "cancelled")
 
 
-def keys(trials: Iterable[Trial]) -> list[tuple[Any, ...]]:
+def keys(trials: Iterable[ImportedAttempt]) -> list[tuple[Any, ...]]:
     """What makes a trial the same trial in the next import."""
     return [(t.cell, t.task_id, t.trial, t.attempt) for t in trials]
 
 
-def said(problems: Iterable[Problem]) -> list[tuple[int | None, str]]:
+def said(problems: Iterable[ImportIssue]) -> list[tuple[int | None, str]]:
     """Line and field of each problem."""
     return [(problem.line, problem.field) for problem in problems]
 
@@ -137,7 +142,7 @@ def _paths(value: Any, path: str) -> Iterable[str]:
 
 
 def check_others_are_kept(
-    read: Callable[[Path, str], Iterable[Imported]],
+    read: Callable[[Path, str], Iterable[ImportedItem]],
     path: Path,
     records: list[Record],
     line: bytes,

@@ -22,9 +22,9 @@ from tests.storage.exchange.test_load import counts, trial, trials
 from tutti import storage
 from tutti.storage.exchange.atif.read import read
 from tutti.storage.exchange.atif.write import write
+from tutti.storage.exchange.imported import ImportedAttempt
 from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.stored import stored_trials
-from tutti.storage.exchange.trial import Trial
 
 TRAJECTORY: Record = {
     "schema_version": "ATIF-v1.6",
@@ -245,7 +245,7 @@ def _comparable(home: storage.Home) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _all(found: Iterator[Trial]) -> list[Trial]:
+def _all(found: Iterator[ImportedAttempt]) -> list[ImportedAttempt]:
     return list(found)
 
 

@@ -16,13 +16,13 @@ from tests.storage.exchange.imported import taken
 from tests.storage.exchange.test_load import counts, trial
 from tutti import storage
 from tutti.storage import catalog as cat
+from tutti.storage.exchange.imported import ImportedAttempt, Row
 from tutti.storage.exchange.inspect import read as inspect_import
 from tutti.storage.exchange.inspect.read import read
 from tutti.storage.exchange.inspect.values import number_of
 from tutti.storage.exchange.inspect.write import write
 from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.stored import stored_trials
-from tutti.storage.exchange.trial import Row, Trial
 
 log = pytest.importorskip("inspect_ai.log")
 
@@ -48,13 +48,13 @@ def exported(catalog: storage.Catalog, logs: Path, tmp_path: Path) -> Path:
     return out
 
 
-def _stored(home: storage.Home) -> Iterator[Trial]:
+def _stored(home: storage.Home) -> Iterator[ImportedAttempt]:
     connection = storage.connect(home)
     yield from stored_trials(connection)
     connection.close()
 
 
-def _comparable(trials: Iterator[Trial]) -> dict[Any, Row]:
+def _comparable(trials: Iterator[ImportedAttempt]) -> dict[Any, Row]:
     """Trials by what they are of, without what names the store they lie in."""
     return {
         (t.cell.benchmark, t.cell.model, t.task_id, t.trial, t.attempt): {
@@ -64,7 +64,7 @@ def _comparable(trials: Iterator[Trial]) -> dict[Any, Row]:
     }
 
 
-def _of(trials: list[Trial], benchmark: str) -> list[Trial]:
+def _of(trials: list[ImportedAttempt], benchmark: str) -> list[ImportedAttempt]:
     return [trial for trial in trials if trial.cell.benchmark == benchmark]
 
 
@@ -323,7 +323,7 @@ def test_a_log_of_2000_samples_is_read_in_portions(
     read_some = log.read_eval_log_samples_by_id
     monkeypatch.setattr(log, "read_eval_log_samples_by_id", watched)
     monkeypatch.setattr(inspect_import, "BYTES_AT_ONCE", 100 * len(text))
-    assert sum(isinstance(item, Trial) for item in read(path, "x")) == 2000
+    assert sum(isinstance(item, ImportedAttempt) for item in read(path, "x")) == 2000
     assert len(alive) == 20 and max(alive) <= 300  # cycles wait for the collector
 
 

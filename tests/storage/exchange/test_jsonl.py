@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from tutti.storage.exchange import jsonl
 from tutti.storage.exchange.chat import message_rows, tool_runs
-from tutti.storage.exchange.fields import Fields, Refused, take
+from tutti.storage.exchange.fields import Fields, RecordRefused, take
+from tutti.storage.exchange.imported import ImportIssue
 from tutti.storage.exchange.jsonl import document, records
-from tutti.storage.exchange.trial import Problem
 
 
 def read(path: Path, data: bytes) -> tuple[list[tuple[int | None, Any]], list[str]]:
     """Lines with their objects, and problems as text without the file's name."""
     path.write_bytes(data)
     lines: list[tuple[int | None, Any]] = []
-    problems: list[Problem] = []
+    problems: list[ImportIssue] = []
     for found in records(path):
-        if isinstance(found, Problem):
+        if isinstance(found, ImportIssue):
             problems.append(found)
         else:
             lines.append((found.line, found.data))
@@ -132,8 +132,8 @@ def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     """As is a folder."""
     for path in (tmp_path / "none", tmp_path):
         (problem,) = records(path)
-        assert isinstance(problem, Problem) and "cannot be read" in problem.reason
-        assert isinstance(document(path), Problem)
+        assert isinstance(problem, ImportIssue) and "cannot be read" in problem.reason
+        assert isinstance(document(path), ImportIssue)
 
 
 def test_a_document_has_no_lines(path: Path) -> None:
@@ -237,14 +237,14 @@ def test_log_probabilities_are_finite_numbers_of_32_bits() -> None:
 def test_a_record_without_what_it_needs_is_refused() -> None:
     """`take` gives its problems and goes on."""
 
-    def of(record: Fields) -> list[Problem]:
+    def of(record: Fields) -> list[ImportIssue]:
         record.needed("id", record.identity("id"))
-        return [Problem(Path("taken"), None, "", "")]
+        return [ImportIssue(Path("taken"), None, "", "")]
 
     found = list(
-        take([fields(), Problem(Path("p"), 1, "", "x"), fields(id=True), fields(id=1)], of)
+        take([fields(), ImportIssue(Path("p"), 1, "", "x"), fields(id=True), fields(id=1)], of)
     )
-    assert [str(item) for item in found if isinstance(item, Problem)] == [
+    assert [str(item) for item in found if isinstance(item, ImportIssue)] == [
         "f:3: id: is missing; the record is not taken",
         "p:1: x",
         "f:3: id: True is not a name",
@@ -314,7 +314,7 @@ def test_content_with_an_image_is_kept_as_json() -> None:
 def test_a_message_that_cannot_be_read_refuses_the_record(messages: Any, field: str) -> None:
     """A transcript with a hole is none."""
     record = fields(m=messages)
-    with pytest.raises(Refused):
+    with pytest.raises(RecordRefused):
         message_rows(record, "m")
     assert record.problems[-1].field == field
 

@@ -13,8 +13,14 @@ from typing import Any
 import pytest
 
 from tutti import storage
-from tutti.storage.exchange.loader import LISTED_PROBLEMS, Report, load
-from tutti.storage.exchange.trial import Cell, Imported, Problem, Recording, Trial
+from tutti.storage.exchange.imported import (
+    Cell,
+    ImportedAttempt,
+    ImportedItem,
+    ImportedRecords,
+    ImportIssue,
+)
+from tutti.storage.exchange.loader import LISTED_PROBLEMS, ImportReport, load
 from tutti.storage.schemas import TABLES
 
 CELL = Cell("run-1", "adder", "small", detail={"seed": 7})
@@ -24,7 +30,7 @@ import sys, time
 from pathlib import Path
 from tutti import storage
 from tutti.storage.exchange.loader import load
-from tutti.storage.exchange.trial import Cell, Trial
+from tutti.storage.exchange.imported import Cell, Trial
 def source():
     for n in range(60):
         yield Trial(Cell("r", "b", "m"), f"t{n}", messages=[{"role": "user", "content": "hi"}])
@@ -36,9 +42,9 @@ with storage.open_catalog(storage.Home(Path(sys.argv[1]))) as catalog:
 """
 
 
-def trial(number: int, cell: Cell = CELL, **changes: Any) -> Trial:
+def trial(number: int, cell: Cell = CELL, **changes: Any) -> ImportedAttempt:
     """A trial with a row in every table."""
-    made = Trial(
+    made = ImportedAttempt(
         cell,
         f"task-{number}",
         outcome={"status": "ok", "score": 1.0, "correct": True},
@@ -63,7 +69,7 @@ def trial(number: int, cell: Cell = CELL, **changes: Any) -> Trial:
     return made
 
 
-def trials(count: int) -> Iterator[Imported]:
+def trials(count: int) -> Iterator[ImportedItem]:
     yield from (trial(number) for number in range(count))
 
 
@@ -114,7 +120,7 @@ def test_rows_and_what_follows_from_them(catalog: storage.Catalog) -> None:
 
 
 def test_importing_twice_adds_nothing(catalog: storage.Catalog) -> None:
-    log = Recording(CELL, "log", 0, {"server_metrics": [{"name": "x", "value": 1.0}] * 4}, 2)
+    log = ImportedRecords(CELL, "log", 0, {"server_metrics": [{"name": "x", "value": 1.0}] * 4}, 2)
     load(catalog, [*trials(5), log], "test")
     before = counts(catalog.home)
     report = load(catalog, [*trials(5), log], "test", batch=2)
@@ -170,7 +176,7 @@ def test_an_attempt_of_this_store_is_not_taken_again(catalog: storage.Catalog) -
 
 
 def test_a_source_that_breaks_off_keeps_what_was_committed(catalog: storage.Catalog) -> None:
-    def broken() -> Iterator[Imported]:
+    def broken() -> Iterator[ImportedItem]:
         yield from trials(5)
         raise OSError("gone")
 
@@ -198,11 +204,11 @@ def test_a_killed_import_is_made_whole(home: storage.Home, worker_environment: A
 
 def test_two_imports_at_once_do_not_double(catalog: storage.Catalog) -> None:
     log = [
-        Recording(CELL, "log", n, {"server_metrics": [{"name": str(n), "value": 1.0}]}, 1)
+        ImportedRecords(CELL, "log", n, {"server_metrics": [{"name": str(n), "value": 1.0}]}, 1)
         for n in range(40)
     ]
 
-    def one(_: int) -> Report:
+    def one(_: int) -> ImportReport:
         with storage.open_catalog(catalog.home) as own:
             return load(own, [*trials(40), *log], "test", batch=7)
 
@@ -217,17 +223,17 @@ def test_two_imports_at_once_do_not_double(catalog: storage.Catalog) -> None:
 
 
 def test_recordings_take_each_record_once_however_they_are_cut(catalog: storage.Catalog) -> None:
-    def log(start: int, end: int) -> Recording:
+    def log(start: int, end: int) -> ImportedRecords:
         rows = [{"name": f"{n}-{part}", "value": 1.0} for n in range(start, end) for part in "ab"]
-        return Recording(CELL, "log", start, {"server_metrics": rows}, end - start)
+        return ImportedRecords(CELL, "log", start, {"server_metrics": rows}, end - start)
 
     load(catalog, [log(0, 3), log(3, 5)], "test")
     report = load(catalog, [log(0, 4), log(4, 9)], "test")
     assert (report.records, report.records_there) == (4, 5)
     names = column(catalog.home, "select name from server_metrics")
     assert sorted(names) == sorted(f"{n}-{part}" for n in range(9) for part in "ab")
-    uneven = Recording(CELL, "log", 8, {"server_metrics": [{"name": "x"}] * 3}, 2)
-    assert "cannot be told" in load(catalog, [uneven], "test").problems[0].reason
+    uneven = ImportedRecords(CELL, "log", 8, {"server_metrics": [{"name": "x"}] * 3}, 2)
+    assert "cannot be identified" in load(catalog, [uneven], "test").problems[0].reason
 
 
 @pytest.mark.parametrize(
@@ -280,7 +286,7 @@ def test_what_has_a_near_form_is_mended_and_named(catalog: storage.Catalog) -> N
 
 def test_a_recording_with_a_bad_value_keeps_its_place(catalog: storage.Catalog) -> None:
     rows: list[dict[str, Any]] = [{"name": "x", "value": "high"}, {"name": "y", "value": 1.0}]
-    report = load(catalog, [Recording(CELL, "log", 0, {"server_metrics": rows}, 2)], "test")
+    report = load(catalog, [ImportedRecords(CELL, "log", 0, {"server_metrics": rows}, 2)], "test")
     assert (report.records, report.problems_total) == (2, 1)
     assert report.problems[0].field == "log.server_metrics.0.value"
     values = storage.query("select name, value from server_metrics order by name", catalog.home)
@@ -288,7 +294,7 @@ def test_a_recording_with_a_bad_value_keeps_its_place(catalog: storage.Catalog) 
 
 
 def test_problems_are_counted_and_only_so_many_kept(catalog: storage.Catalog) -> None:
-    source = (Problem(Path("f"), n, "x", "bad") for n in range(LISTED_PROBLEMS + 5))
+    source = (ImportIssue(Path("f"), n, "x", "bad") for n in range(LISTED_PROBLEMS + 5))
     report = load(catalog, source, "test")
     assert (report.problems_total, len(report.problems)) == (LISTED_PROBLEMS + 5, LISTED_PROBLEMS)
     assert counts(catalog.home)["runs"] == 0  # nothing new: no trace of a run

@@ -19,8 +19,8 @@ from tests.storage.exchange.imported import (
     taken,
     write_lines,
 )
+from tutti.storage.exchange.imported import ImportedAttempt
 from tutti.storage.exchange.nemo_skills.read import read
-from tutti.storage.exchange.trial import Trial
 
 T0 = 1_780_000_000.0
 
@@ -71,7 +71,7 @@ def bench(tmp_path: Path) -> Path:
     return tmp_path / "out" / "eval-results" / "aime25"
 
 
-def only(bench: Path, record: Record) -> Trial:
+def only(bench: Path, record: Record) -> ImportedAttempt:
     """The one trial of a file with one row, without problems."""
     trials, problems = taken(read(write_lines(bench / "output-rs3.jsonl", [record]), "exp"))
     assert problems == []

@@ -18,8 +18,8 @@ from tests.storage.exchange.imported import (
     taken,
     write_json,
 )
+from tutti.storage.exchange.imported import ImportedAttempt
 from tutti.storage.exchange.tau2.read import STATUS, read
-from tutti.storage.exchange.trial import Trial
 
 REAL_TASKS = Path(__file__).parents[4] / "shared" / "data" / "tau2"
 AT = "2026-06-30T11:40:{:02d}.500000"
@@ -130,7 +130,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.json"
 
 
-def only(path: Path, record: Record) -> Trial:
+def only(path: Path, record: Record) -> ImportedAttempt:
     """The one trial of a file with one simulation, without problems."""
     trials, problems = taken(read(write_json(path, results(record)), "run"))
     assert problems == []

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tutti import storage
+from tutti.storage.exchange.imported import ImportedAttempt, ImportedRecords, ImportIssue
 from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.thunderagent.read import read
-from tutti.storage.exchange.trial import Problem, Recording, Trial
 
 NAME = "hle_paper_thunderagent_c48_rep3_20260101_000000"
 USAGE = {
@@ -35,16 +35,16 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def taken(path: Path) -> tuple[list[Recording], list[Trial], list[str]]:
+def taken(path: Path) -> tuple[list[ImportedRecords], list[ImportedAttempt], list[str]]:
     """What the importer yields, by kind; of problems the words after the folder's path."""
     items = list(read(path, "run"))
-    problems = [item for item in items if isinstance(item, Problem)]
+    problems = [item for item in items if isinstance(item, ImportIssue)]
     words = [str(problem).replace(str(problem.file), problem.file.name) for problem in problems]
-    recordings = [item for item in items if isinstance(item, Recording)]
-    return recordings, [item for item in items if isinstance(item, Trial)], words
+    recordings = [item for item in items if isinstance(item, ImportedRecords)]
+    return recordings, [item for item in items if isinstance(item, ImportedAttempt)], words
 
 
-def rows(recordings: list[Recording], table: str) -> list[dict[str, Any]]:
+def rows(recordings: list[ImportedRecords], table: str) -> list[dict[str, Any]]:
     """The rows of a table."""
     return [row for recording in recordings for row in recording.rows.get(table, [])]
 
@@ -160,17 +160,17 @@ def test_bad_lines_are_named_and_the_rest_is_taken(folder: Path) -> None:
     )
     recordings, _, problems = taken(folder)
     assert problems == [
-        "orchestrator_usage.jsonl:2: 'not JSON' is no JSON object",
-        "orchestrator_usage.jsonl:3: '[1]' is no JSON object",
-        "orchestrator_usage.jsonl:4: ts_unix: 'soon' is no Unix time",
-        "orchestrator_usage.jsonl:5: prompt_tokens: 'many' is no count of tokens",
-        "orchestrator_usage.jsonl:5: cached_tokens: 1.5 is no count of tokens",
-        "prefix_cache_timeseries.csv:2: kv_cache_usage_perc: 'oops' is no number",
-        "prefix_cache_timeseries.csv:2: request_decode_time_seconds_sum: 'inf' is no number",
-        "prefix_cache_timeseries.csv:3: ts_unix: 'never' is no Unix time",
+        "orchestrator_usage.jsonl:2: 'not JSON' is not a JSON object",
+        "orchestrator_usage.jsonl:3: '[1]' is not a JSON object",
+        "orchestrator_usage.jsonl:4: ts_unix: 'soon' is not a Unix time",
+        "orchestrator_usage.jsonl:5: prompt_tokens: 'many' is not a token count",
+        "orchestrator_usage.jsonl:5: cached_tokens: 1.5 is not a token count",
+        "prefix_cache_timeseries.csv:2: kv_cache_usage_perc: 'oops' is not a number",
+        "prefix_cache_timeseries.csv:2: request_decode_time_seconds_sum: 'inf' is not a number",
+        "prefix_cache_timeseries.csv:3: ts_unix: 'never' is not a Unix time",
         "prefix_cache_timeseries.csv:4: 3 cells in 'x,1767225604,1', the header has 6",
-        "eval.log:1: ts_unix: '[HLE_TRIAL_COMPLETE] task_id=q1' says no time",
-        "eval.log:2: ts_unix: '[PROFILE] type=step_complete' says no time",
+        "eval.log:1: ts_unix: '[HLE_TRIAL_COMPLETE] task_id=q1' is not a time",
+        "eval.log:2: ts_unix: '[PROFILE] type=step_complete' is not a time",
     ]
     calls = rows(recordings, "calls")
     assert [(row["step"], row.get("prompt_tokens")) for row in calls] == [

@@ -21,7 +21,7 @@ from tests.storage.exchange.imported import (
     write_json,
     write_lines,
 )
-from tutti.storage.exchange.trial import Trial
+from tutti.storage.exchange.imported import ImportedAttempt
 from tutti.storage.exchange.verifiers.read import read
 
 T0 = 1_780_000_000.0
@@ -201,7 +201,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "run" / "results.jsonl"
 
 
-def only(path: Path, record: Any) -> Trial:
+def only(path: Path, record: Any) -> ImportedAttempt:
     """The one trial of a file with one line, without problems."""
     trials, problems = taken(read(write_lines(path, [record]), "run"))
     assert problems == []

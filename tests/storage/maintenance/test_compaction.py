@@ -13,7 +13,7 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.columns import SCHEMA_VERSION
 from tutti.storage.maintenance import compact, compaction
-from tutti.storage.maintenance.compaction import Compacted
+from tutti.storage.maintenance.compaction import CompactionReport
 from tutti.storage.parts import write_part
 from tutti.storage.writer import settle
 
@@ -57,7 +57,7 @@ def test_the_same_rows_in_one_part_a_table_and_sweep(catalog: storage.Catalog) -
     assert (done.sources, done.merged, done.files_removed) == (12, 6, 0)
     assert everything(catalog.home) == before
     assert storage.query("select count(*) as n from parts", catalog.home) == [{"n": 6}]
-    assert compact(catalog) == Compacted()
+    assert compact(catalog) == CompactionReport()
 
 
 def test_replaced_files_go_when_their_grace_is_over(catalog: storage.Catalog) -> None:

@@ -1,6 +1,6 @@
 """What a scorer sees of an attempt: what was made, and of a harness no more than is known."""
 
-from tutti.tasks.agents.command import Commanded
+from tutti.tasks.agents.command import CommandTrajectory
 from tutti.tasks.agents.loop import Trajectory
 from tutti.tasks.scoring import Score
 from tutti.tasks.sweeps.plan.problem import attempted
@@ -19,5 +19,5 @@ def test_the_prompt_is_not_the_attempts() -> None:
 def test_a_harness_made_what_only_the_gateway_saw() -> None:
     """Not a conversation without calls: that would be scored."""
     own = Score("inspect/match", "1", 1.0, True)
-    seen = attempted(Commanded(answer="7", imported=own), 0)
+    seen = attempted(CommandTrajectory(answer="7", imported=own), 0)
     assert seen.answer == "7" and seen.messages is None and seen.imported is own

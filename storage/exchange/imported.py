@@ -1,7 +1,8 @@
-"""What an importer yields and an exporter takes: one trial of a task, in the store's own words.
+"""What an importer yields and an exporter receives: attempts in the columns of the store.
 
-An importer turns a foreign file into `Trial`s, `Recording`s and `Problem`s; `storage.exchange.load`
-gives them ids and commits them. An exporter gets `Trial`s back from the store.
+An importer turns a foreign file into `ImportedAttempt`, `ImportedRecords` and `ImportIssue`
+objects; `storage.exchange.load` gives them ids and commits them. An exporter receives the store's
+attempts as `ImportedAttempt` objects.
 """
 
 from collections.abc import Mapping
@@ -13,8 +14,8 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Something in a file that could not be taken; the rest of the file is."""
+class ImportIssue:
+    """A part of a file that could not be read; the rest is imported."""
 
     file: Path
     """The file as it was given."""
@@ -32,7 +33,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Cell:
-    """The point of a sweep that a trial belongs to. Equal cells of one import are one cell."""
+    """The cell that an attempt belongs to. Equal cells of one import are one cell."""
 
     run: str
     """What names the foreign run for good (its own id where it has one); part of every id."""
@@ -46,7 +47,7 @@ class Cell:
 
 
 @dataclass
-class Trial:
+class ImportedAttempt:
     """One attempt at one task. Rows use the columns of `tutti.storage.schemas.TABLES`.
 
     Rows leave out attempt_id, cell_id, sweep_id, run_id, sample_id and call_id's prefix: the loader
@@ -78,7 +79,7 @@ class Trial:
 
 
 @dataclass
-class Recording:
+class ImportedRecords:
     """Rows of a cell that belong to no attempt: a server's metrics, a log of calls.
 
     `stream` names the log within the cell. Logs only grow: `position` says how many of the log's
@@ -94,4 +95,4 @@ class Recording:
     """How many records of the log these rows are."""
 
 
-Imported = Trial | Recording | Problem
+ImportedItem = ImportedAttempt | ImportedRecords | ImportIssue

@@ -1,0 +1,34 @@
+"""The order of stages: an import of a later stage is found wherever it stands."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.house import STAGES, offences
+
+STAGED_FOLDERS = Path(__file__).resolve().parents[1] / "tasks"
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "found"),
+    [
+        ("serving/registry.py", "from tutti.tasks.agents import Agent", True),
+        ("agents/command.py", "def f():\n    from tutti.tasks.scoring import Score", True),
+        ("agents/model.py", "from tutti.tasks import synthesis", True),
+        ("serving/registry.py", "from tutti.tasks.unheard_of import name", True),
+        ("scoring/votes.py", "from tutti.tasks.agents import read_verdict", False),
+        ("scoring/votes.py", "from tutti.tasks.project import DEPLOYMENTS", False),
+    ],
+)
+def test_a_stage_imports_only_from_earlier_stages(
+    tmp_path: Path, file: str, line: str, found: bool
+) -> None:
+    path = tmp_path / "tasks" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(f'"""A module."""\n\n{line}\n')
+    assert ("stage order" in [rule for _, _, rule, _ in offences(tmp_path)]) is found
+
+
+def test_every_folder_of_tasks_has_a_place_in_the_order() -> None:
+    folders = {each.parent.name for each in STAGED_FOLDERS.glob("*/__init__.py")}
+    assert folders <= set(STAGES)

@@ -13,11 +13,9 @@ from tutti.tasks.scoring.judge import Judge
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric
 from tutti.tasks.scoring.pairwise import Pairwise
-from tutti.tasks.scoring.recall import Recall
 from tutti.tasks.scoring.reward import Reward
 from tutti.tasks.scoring.rubric import Rubric
 from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, Scorer, ScorerFailed
-from tutti.tasks.scoring.short_answer import ShortAnswer
 from tutti.tasks.scoring.sql import Sql
 from tutti.tasks.scoring.state import State
 from tutti.tasks.scoring.tool_calls import ToolCalls
@@ -27,12 +25,10 @@ SCORERS: dict[str, Scorer] = {
     "numeric": Numeric(),
     "choice": Choice(),
     "math": Math(),
-    "short_answer": ShortAnswer(),
     "ifeval": IFEval(),
     "tool_calls": ToolCalls(),
     "state": State(),
     "reward": Reward(),
-    "recall": Recall(),
     "code": Code(),
     "sql": Sql(),
     "judge": Judge(),
@@ -57,6 +53,9 @@ __all__ = [
 if TYPE_CHECKING:
     from tutti.tasks.scoring.judge_agreement import Agreement as Agreement
     from tutti.tasks.scoring.judge_agreement import agreement as agreement
+    from tutti.tasks.scoring.metrics import majority_at_k as majority_at_k
+    from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
+    from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k
     from tutti.tasks.scoring.score import Asks as Asks
     from tutti.tasks.scoring.votes import fenced as fenced
     from tutti.tasks.scoring.votes import read_verdict as read_verdict

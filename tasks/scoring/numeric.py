@@ -74,12 +74,6 @@ def read_number(attempted: Attempted) -> Fraction | None:
     return found[-1] if found else None
 
 
-def same_number(one: str, other: str) -> bool:
-    """Whether both texts give the same number; for `majority_at_k`."""
-    values = [numbers(text)[-1:] for text in (one, other)]
-    return bool(values[0]) and values[0] == values[1]
-
-
 class Numeric:
     """The answer is the expected number."""
 

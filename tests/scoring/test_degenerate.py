@@ -50,7 +50,6 @@ TARGETS: dict[str, dict[str, Any]] = {
     "exact": {"answer": "none of them"},
     "numeric": {"answer": "7"},
     "choice": {"answer": "C", "choices": ["x", "y", "z"]},
-    "short_answer": {"answer": "none of them"},
     "math": {"answer": "7"},
 }
 

@@ -1,4 +1,4 @@
-"""Tool calls, final states and recall: compared as JSON values, one to one."""
+"""Tool calls and final states: compared as JSON values, one to one."""
 
 import itertools
 import json
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
 from tutti.tasks.scoring.json_values import first_difference, same
-from tutti.tasks.scoring.recall import Recall
 from tutti.tasks.scoring.state import State
 from tutti.tasks.scoring.tool_calls import ToolCalls, calls_made, match
 
@@ -164,18 +163,3 @@ async def test_state() -> None:
     assert (await left({"orders": [{"id": 7}], "log": []}, only=True)).correct
     with pytest.raises(ScorerFailed):
         await left(None)
-
-
-async def test_recall() -> None:
-    async def found(retrieved: Any, **more: Any) -> float:
-        state = None if retrieved is None else {"retrieved": retrieved}
-        target = {"doc_ids": ["a", "b"], **more}
-        return (await Recall().score(target, Attempted(None, state=state), Means())).value
-
-    assert await found([["x", "a"], ["b"]]) == 1.0
-    assert await found([["x", "a"], ["b"]], k=1) == 0.5
-    assert await found(["a", "a", "x"]) == 0.5
-    assert await found([]) == 0.0
-    for retrieved, more in ((None, {}), ([], {"k": 0}), ([], {"doc_ids": []})):
-        with pytest.raises(ScorerFailed):
-            await found(retrieved, **more)

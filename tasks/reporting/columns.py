@@ -27,13 +27,14 @@ from tutti.tasks.reporting.numbers import (
     usd,
     usd_range,
 )
-from tutti.tasks.reporting.paired import COST, RATE, SCORE, Compared
+from tutti.tasks.reporting.paired import COST, RATE, SCORE, SetupComparison
 from tutti.tasks.reporting.summary import A_A, CellSummary
+from tutti.tasks.reporting.trials import TrialScores
 
 Row = TypeVar("Row")
 
 CellColumns = Mapping[str, Callable[[CellSummary], str]]
-ComparisonColumns = Mapping[str, Callable[[Compared], str]]
+ComparisonColumns = Mapping[str, Callable[[SetupComparison], str]]
 
 
 def window(cell: CellSummary) -> str:
@@ -63,6 +64,17 @@ OUTCOME: CellColumns = {
     "95 %, p95": lambda c: seconds_range(c.p95_low, c.p95_high),
     "step p99 s": lambda c: seconds(c.step_latency_p99),
     "cost USD": lambda c: usd(c.cost_usd),
+}
+TRIALS: Mapping[str, Callable[[TrialScores], str]] = {
+    "k": lambda t: count(t.k),
+    "tasks": lambda t: count(t.n),
+    "left out": lambda t: count(t.n_left_out),
+    "pass@k": lambda t: share(t.pass_at_k),
+    "95 %, pass@k": lambda t: share_range(t.pass_at_k_low, t.pass_at_k_high),
+    "pass^k": lambda t: share(t.pass_hat_k),
+    "95 %, pass^k": lambda t: share_range(t.pass_hat_k_low, t.pass_hat_k_high),
+    "majority@k": lambda t: share(t.majority_at_k),
+    "95 %, majority": lambda t: share_range(t.majority_at_k_low, t.majority_at_k_high),
 }
 REACHED: CellColumns = {
     "sessions": lambda c: number(c.sessions_mean),
@@ -183,6 +195,44 @@ def identity(cells: Sequence[CellSummary]) -> CellColumns:
     return columns
 
 
+def outcome(cells: Sequence[CellSummary]) -> CellColumns:
+    """`OUTCOME`; with several trials a task also avg@n, and pass@k, pass^k, majority@k at most k.
+
+    The k is the highest that every cell with several trials reaches.
+    """
+    columns = dict(OUTCOME)
+    most = [cell.trials[-1].k for cell in cells if cell.trials]
+    if most:
+        k = min(most)
+        columns["avg@n"] = _at_k(1, lambda t: t.pass_at_k)
+        columns[f"pass@{k}"] = _at_k(k, lambda t: t.pass_at_k)
+        columns[f"pass^{k}"] = _at_k(k, lambda t: t.pass_hat_k)
+        columns[f"majority@{k}"] = _at_k(k, lambda t: t.majority_at_k)
+    return columns
+
+
+def _at_k(k: int, value_of: Callable[[TrialScores], float]) -> Callable[[CellSummary], str]:
+    return lambda cell: share(next((value_of(t) for t in cell.trials if t.k == k), None))
+
+
+def trial_rows(cells: Sequence[CellSummary]) -> list[tuple[CellSummary, TrialScores]]:
+    """A row for each cell and k, of the cells with several trials a task."""
+    return [(cell, scores) for cell in cells for scores in cell.trials]
+
+
+def trial_columns(
+    found: Sequence[tuple[CellSummary, TrialScores]],
+) -> Mapping[str, Callable[[tuple[CellSummary, TrialScores]], str]]:
+    """`identity` of a row's cell and `TRIALS`."""
+    named = identity([cell for cell, _ in found])
+    columns: dict[str, Callable[[tuple[CellSummary, TrialScores]], str]] = {}
+    for name, of_cell in named.items():
+        columns[name] = lambda row, show=of_cell: show(row[0])  # type: ignore[misc]
+    for name, of_trials in TRIALS.items():
+        columns[name] = lambda row, show=of_trials: show(row[1])  # type: ignore[misc]
+    return columns
+
+
 def family_rows(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
     """Scores by family, so that a family's models stand together; all families last."""
     return sorted(scores, key=lambda s: s.family) + all_families(scores)
@@ -193,7 +243,7 @@ class OfCell(Protocol):
 
     @property
     def cell(self) -> CellSummary:
-        """Which."""
+        """The cell that the row describes."""
         ...
 
 
@@ -225,13 +275,13 @@ def with_values(
     }
 
 
-def _value(compared: Compared, value: float | None) -> str:
+def _value(compared: SetupComparison, value: float | None) -> str:
     if compared.figure == SCORE.name:
         return share(value)
     return {RATE: rate, COST.name: usd}.get(compared.figure, seconds)(value)
 
 
-def _range(compared: Compared) -> str:
+def _range(compared: SetupComparison) -> str:
     if compared.low is None or compared.high is None:
         return ABSENT
     if compared.figure == RATE:
@@ -239,7 +289,7 @@ def _range(compared: Compared) -> str:
     return f"{_change(compared, compared.low)} to {_change(compared, compared.high)}"
 
 
-def _change(compared: Compared, value: float | None) -> str:
+def _change(compared: SetupComparison, value: float | None) -> str:
     if value is None:
         return ABSENT
     if compared.figure == RATE:

@@ -14,6 +14,7 @@ from tutti.tasks.reporting.terminal import (
     noise_table,
     reached_table,
     terminal_table,
+    trials_table,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def terminal_summary(report: Report, console: "Console") -> None:
     for alarm in report.alarms:
         console.print(Text(alarm, style="bold red"))
     console.print(terminal_table(report.cells))
+    if any(cell.trials for cell in report.cells):
+        console.print(trials_table(report.cells))
     if any(cell.sessions_mean is not None for cell in report.cells):
         console.print(reached_table(report.cells))
     if report.worth:

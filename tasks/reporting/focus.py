@@ -17,9 +17,13 @@ END_S = 1e-6  # windows are half open; one microsecond more takes in what ends l
 CURRENT = "status is distinct from 'superseded'"
 """Cells that count; one replaced by a cell with other content is in nothing of a report."""
 
+ANSWER_HASH = "if(answer is null, null, hash(answer)) as answer_hash"
 # Table to the columns that a report and the macros it asks read, and the order of its copy.
 COPIED = {
-    "attempts": ("* exclude (answer)", "cell_id"),
+    "attempts": (
+        f"* exclude (answer), {ANSWER_HASH}",
+        "cell_id",
+    ),
     "calls": (
         "cell_id, attempt_id, step, role, status, http_status, sent_at, admitted_at, ended_at, "
         "held_s, ttft_s, latency_s, prompt_tokens, cached_tokens, completion_tokens",
@@ -30,6 +34,7 @@ COPIED = {
         "cell_id",
     ),
     "retrievals": ("cell_id, attempt_id, step, latency_s", "cell_id"),
+    "scores": (f"cell_id, attempt_id, scored_at, {ANSWER_HASH}", "attempt_id"),
     "server_metrics": ('cell_id, engine_id, name, "at", value', "cell_id, name"),
 }
 # Histograms' buckets are most of a server's samples and in no figure of a report.

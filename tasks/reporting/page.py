@@ -24,12 +24,14 @@ from tutti.tasks.reporting.columns import (
     FAULTS,
     NOISE,
     ORIGIN,
-    OUTCOME,
     REACHED,
     SERVER,
     anatomy_columns,
     family_rows,
     identity,
+    outcome,
+    trial_columns,
+    trial_rows,
     which,
 )
 from tutti.tasks.reporting.drawing import Plot, png, svg
@@ -40,7 +42,7 @@ from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.noise import Noise, noise_floor
 from tutti.tasks.reporting.paired import (
     SCORE,
-    Compared,
+    SetupComparison,
     compare_pairs,
     compare_rates,
     model_pairs,
@@ -56,6 +58,12 @@ OUTCOME_NOTE = (
     "wrong answers and stand beside it. Steps, rates and latencies are of the cell's window; "
     "accuracy, errors and cost are of the whole cell. Percentiles are of the steps counted; "
     "intervals of rates and of p95 are by batches of steps, since neighbouring steps are alike."
+)
+TRIALS_NOTE = (
+    "Means over the tasks with at least k counted trials (tasks); left out: tasks with fewer. "
+    "pass@k: at least one of k trials is right; pass^k: all are; both unbiased. avg@n is pass@1. "
+    "majority@k: the expected score of the answer that most of k trials give; a tie gives the mean "
+    "of the tied answers. Intervals are over tasks."
 )
 REACHED_NOTE = (
     "Means over the window, beside the sessions asked for (at once). late: how long after it was "
@@ -99,7 +107,7 @@ class Report:
     """PNG files by name, where they were asked for; a figure without data has none."""
     cells: list[CellSummary]
     scores: list[FamilyScore]
-    compared: list[Compared]
+    compared: list[SetupComparison]
     failed: list[Failure]
     findings: list[str]
     """The report in words."""
@@ -114,14 +122,14 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Found:
+class ReportRows:
     """Everything a report shows of its sweeps, before it is words, figures and tables."""
 
     cells: list[CellSummary]
     scores: list[FamilyScore]
-    policies: list[Compared]
+    policies: list[SetupComparison]
     """Each policy against the baseline, at each load."""
-    models: list[Compared]
+    models: list[SetupComparison]
     """Each model of the comparison sweeps against the first."""
     steps: list[Anatomy]
     worth: list[Efficiency]
@@ -132,7 +140,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ReportPlots:
     """The report's figures."""
 
     load: list[Plot]
@@ -196,9 +204,9 @@ def build_report(
     )
 
 
-def _drawn(focused: "DuckDBPyConnection", found: Found) -> Drawn:
+def _drawn(focused: "DuckDBPyConnection", found: ReportRows) -> ReportPlots:
     cells = without_a_a(found.cells)
-    return Drawn(
+    return ReportPlots(
         load=plots.load_plots(cells),
         reached=capacity.reached_plot(cells),
         worth=[
@@ -260,12 +268,12 @@ def write_page(
 
 def _found(
     connection: "DuckDBPyConnection", focused: "DuckDBPyConnection", sweep_ids: Sequence[str]
-) -> Found:
+) -> ReportRows:
     cells = in_order(cells_of(focused, sweep_ids[0])) if sweep_ids else []
     others = [cell for each in sweep_ids[1:] for cell in cells_of(focused, each)]
     pairs = policy_pairs(cells)
     failed = failures(focused, sweep_ids)
-    return Found(
+    return ReportRows(
         cells=cells,
         scores=pooled_family_scores(focused, sweep_ids[1:] or sweep_ids),
         policies=[*compare_pairs(connection, pairs), *compare_rates(pairs, cells)],
@@ -279,13 +287,14 @@ def _found(
     )
 
 
-def _sections(found: Found, drawn: Drawn, svgs: Mapping[str, str]) -> list[str]:
+def _sections(found: ReportRows, drawn: ReportPlots, svgs: Mapping[str, str]) -> list[str]:
     named = identity(found.cells)
     return [
         html.section(
             "Speed, accuracy, latency and cost under load",
             html.figures(drawn.load, svgs, beside=True),
-            html.table({**named, **OUTCOME}, found.cells),
+            html.table({**named, **outcome(found.cells)}, found.cells),
+            _trials(found.cells),
             note=OUTCOME_NOTE,
         ),
         html.section(
@@ -322,7 +331,7 @@ def _sections(found: Found, drawn: Drawn, svgs: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _what_failed(found: Found) -> str:
+def _what_failed(found: ReportRows) -> str:
     return html.section(
         "What went wrong",
         html.failure_table(found.failed, found.shown),
@@ -333,7 +342,7 @@ def _what_failed(found: Found) -> str:
     )
 
 
-def _what_was_compared(found: Found) -> str:
+def _what_was_compared(found: ReportRows) -> str:
     compared = [*found.policies, *found.models]
     return html.section(
         "What was compared with what",
@@ -342,6 +351,14 @@ def _what_was_compared(found: Found) -> str:
         html.subsection("The cells", html.table({**identity(found.cells), **ORIGIN}, found.cells)),
         note=COMPARED_NOTE,
     )
+
+
+def _trials(cells: Sequence[CellSummary]) -> str:
+    found = trial_rows(cells)
+    if not found:
+        return ""
+    table = html.table(trial_columns(found), found)
+    return html.subsection("Several trials a task", table + html.said_below(TRIALS_NOTE))
 
 
 def _noise(found: Sequence[Noise]) -> str:

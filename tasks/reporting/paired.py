@@ -1,6 +1,6 @@
 """Two sides compared: paired by task where each task was tried on both, by intervals else.
 
-In: a store's connection and `Pair`s of cells. Out: `Compared` rows, each with one of four verdicts,
+In: a store's connection and `Pair`s of cells. Out: `SetupComparison` rows, each with a verdict,
 Holm's correction made over the comparisons of one figure.
 """
 
@@ -122,7 +122,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Compared:
+class SetupComparison:
     """One figure of one pair. None is "not known", never 0."""
 
     where: str
@@ -192,12 +192,12 @@ def setting(point: LoadPoint, cells: Sequence[CellSummary]) -> str:
 
 def compare_pairs(
     connection: "DuckDBPyConnection", pairs: Sequence[Pair], figures: Sequence[Figure] = FIGURES
-) -> list[Compared]:
+) -> list[SetupComparison]:
     """Every figure of every pair that has tasks tried on both sides; a figure's pairs together."""
     return [each for figure in figures for each in _compared(connection, pairs, figure)]
 
 
-def compare_rates(pairs: Sequence[Pair], cells: Sequence[CellSummary]) -> list[Compared]:
+def compare_rates(pairs: Sequence[Pair], cells: Sequence[CellSummary]) -> list[SetupComparison]:
     """Steps per minute of each pair as a ratio with its interval; pairs without rates are left out.
 
     Rates of two runs share no tasks' luck worth pairing: their intervals are taken as independent.
@@ -225,7 +225,7 @@ def compare_rates(pairs: Sequence[Pair], cells: Sequence[CellSummary]) -> list[C
 
 def _compared(
     connection: "DuckDBPyConnection", pairs: Sequence[Pair], figure: Figure
-) -> list[Compared]:
+) -> list[SetupComparison]:
     import numpy as np
 
     if not pairs:
@@ -281,13 +281,13 @@ def _unless_lost(verdict: Verdict, share: float) -> Verdict:
 
 def _row(
     pair: Pair, figure: Figure, left_out: int, found: Comparison, unit: float, verdict: Verdict
-) -> Compared:
+) -> SetupComparison:
     where = (pair.where, pair.name_a, pair.name_b, figure.name)
     means = (found.n, left_out, found.first * unit, found.second * unit)
     low, high = _both(found.low, found.high) or (None, None)
     ends = [None if end is None else end * unit for end in (low, high)]
     change = (found.difference * unit, ends[0], ends[1], verdict.p_holm)
-    return Compared(*where, *means, *change, verdict.word, verdict.reason)
+    return SetupComparison(*where, *means, *change, verdict.word, verdict.reason)
 
 
 def _rates(
@@ -295,13 +295,13 @@ def _rates(
     times: float,
     interval: Interval | None,
     verdict: Verdict,
-) -> Compared:
+) -> SetupComparison:
     pair, a, b = found
     low, high = interval or (None, None)
     where = (pair.where, pair.name_a, pair.name_b, RATE)
     reason = verdict.reason if interval else TOO_SHORT
     rates = (a.rate, b.rate, times, low, high, verdict.p_holm)
-    return Compared(*where, a.steps + b.steps, 0, *rates, verdict.word, reason)
+    return SetupComparison(*where, a.steps + b.steps, 0, *rates, verdict.word, reason)
 
 
 def _ratio(a: LoadPoint, b: LoadPoint) -> tuple[float, Interval | None]:

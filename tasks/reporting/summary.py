@@ -21,6 +21,7 @@ from tutti.tasks.reporting.intervals import (
     tail_interval,
 )
 from tutti.tasks.reporting.reached import Reached, client_fault, reached_loads
+from tutti.tasks.reporting.trials import TrialScores, trial_scores
 from tutti.tasks.scoring.statistics import Interval, wilson
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ class CellSummary:
     """Of an attempt that counts, where costs are known."""
     cost_low: float | None
     cost_high: float | None
+    trials: tuple[TrialScores, ...]
+    """pass@k, pass^k and majority@k by k; empty where every task has one trial."""
 
     @property
     def rate_interval(self) -> Interval | None:
@@ -188,7 +191,7 @@ OF_CELL = (
         "correct",
         "n_infra",
     ),
-    *("cost_usd", "cost_mean", "window_start_s", "window_end_s", "last_s"),
+    *("cost_usd", "cost_mean", "window_start_s", "window_end_s", "last_s", "reached", "trials"),
 )
 
 
@@ -250,13 +253,11 @@ def cells_of(focused: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
     for row in rows(focused, BINS_SQL):
         counts = bins.setdefault(row["cell_id"], [0] * BINS)
         counts[min(BINS - 1, row["bin"])] += row["n"]
-    reached = reached_loads(focused)
-    return [
-        _summary(
-            focused, row, bins.get(row["cell_id"], [0]), reached.get(row["cell_id"], Reached())
-        )
-        for row in found
-    ]
+    reached, trials = reached_loads(focused), trial_scores(focused)
+    for row in found:
+        row["reached"] = reached.get(row["cell_id"], Reached())
+        row["trials"] = trials.get(row["cell_id"], ())
+    return [_summary(focused, row, bins.get(row["cell_id"], [0])) for row in found]
 
 
 def in_order(cells: Sequence[CellSummary]) -> list[CellSummary]:
@@ -289,7 +290,7 @@ def load_points(cells: Sequence[CellSummary]) -> list[LoadPoint]:
 
 
 def _summary(
-    focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int], reached: Reached
+    focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int]
 ) -> CellSummary:
     n, correct, alike = row["n"], row["correct"], worth(row)
     accuracy = wilson(correct / n * alike, alike) if n else None
@@ -304,8 +305,7 @@ def _summary(
         accuracy=correct / n if n else None,
         window_reason=row["window_reason"],
         steady=bool(row["steady"]),
-        reached=reached,
-        client_fault=client_fault(reached, row["concurrency"], figures["sessions_mean"]),
+        client_fault=client_fault(row["reached"], row["concurrency"], figures["sessions_mean"]),
     )
 
 

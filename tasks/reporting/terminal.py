@@ -22,6 +22,9 @@ from tutti.tasks.reporting.columns import (
     Row,
     family_rows,
     identity,
+    outcome,
+    trial_columns,
+    trial_rows,
     which,
     with_values,
 )
@@ -30,7 +33,7 @@ from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.families import FamilyScore
 from tutti.tasks.reporting.noise import Noise
 from tutti.tasks.reporting.numbers import ABSENT, rate
-from tutti.tasks.reporting.paired import Compared
+from tutti.tasks.reporting.paired import SetupComparison
 from tutti.tasks.reporting.summary import CellSummary, in_order
 
 if TYPE_CHECKING:
@@ -59,6 +62,13 @@ def terminal_table(cells: Sequence[CellSummary]) -> "Table":
     if any(cell.client_fault for cell in cells):
         columns["client"] = OUTCOME["client"]
     return _table(columns, in_order(cells), spare=("hits", "p95 s", "infra"))
+
+
+def trials_table(cells: Sequence[CellSummary]) -> "Table":
+    """pass@k, pass^k and majority@k of the cells with several trials a task."""
+    found = trial_rows(in_order(cells))
+    spare = ("95 %, majority", "95 %, pass^k", "95 %, pass@k", "left out")
+    return _table(trial_columns(found), found, "several trials a task", spare)
 
 
 def reached_table(cells: Sequence[CellSummary]) -> "Table":
@@ -94,10 +104,10 @@ def failure_table(found: Sequence[Failure]) -> "Table":
     return _table(FAILURES, found)
 
 
-def comparison_tables(found: Sequence[Compared]) -> "list[Table]":
+def comparison_tables(found: Sequence[SetupComparison]) -> "list[Table]":
     """What was compared with what, a table for each two sides: verdicts without their reasons."""
     names = ("figure", "n", "change", "95 %", "verdict")
-    columns: dict[str, Callable[[Compared], str]] = {
+    columns: dict[str, Callable[[SetupComparison], str]] = {
         "at once": lambda c: c.where.replace(" at once", "")
     }
     columns |= {name: COMPARISONS[name] for name in names}
@@ -117,7 +127,7 @@ def markdown_table(cells: Sequence[CellSummary]) -> str:
     """The cells as a Markdown table, for a Prefect artifact; a sentence when there are none."""
     if not cells:
         return "No cells.\n"
-    columns = with_values({**identity(cells), **OUTCOME, **REACHED, **SERVER}, cells)
+    columns = with_values({**identity(cells), **outcome(cells), **REACHED, **SERVER}, cells)
     lines = [list(columns), ["---" if name in WORDS else "---:" for name in columns]]
     lines += [[_markdown(show(cell)) for show in columns.values()] for cell in cells]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

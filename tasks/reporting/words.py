@@ -22,7 +22,7 @@ from tutti.tasks.reporting.numbers import (
     share_range,
     signed_range,
 )
-from tutti.tasks.reporting.paired import RATE, SCORE, Compared, setting
+from tutti.tasks.reporting.paired import RATE, SCORE, SetupComparison, setting
 from tutti.tasks.reporting.summary import A_A, CellSummary, LoadPoint, load_points, without_a_a
 
 DONE = (FINISHED, ENDED_EARLY)  # an early end is a result
@@ -32,7 +32,7 @@ NAMED = 6  # cells named in one sentence; of more, how many
 
 
 def load_findings(
-    cells: Sequence[CellSummary], compared: Sequence[Compared], noise: Sequence[Noise]
+    cells: Sequence[CellSummary], compared: Sequence[SetupComparison], noise: Sequence[Noise]
 ) -> list[str]:
     """Each benchmark and model's policies at the highest load, with the noise floor there; the
     verdicts over all loads."""
@@ -91,7 +91,7 @@ def efficiency_findings(found: Sequence[Efficiency]) -> list[str]:
     return sentences
 
 
-def model_findings(scores: Sequence[FamilyScore], compared: Sequence[Compared]) -> list[str]:
+def model_findings(scores: Sequence[FamilyScore], compared: Sequence[SetupComparison]) -> list[str]:
     """Each model's accuracy over all families, and the models against the first of them."""
     totals = sorted(all_families(scores), key=lambda s: -s.accuracy)
     sentences = [
@@ -120,7 +120,7 @@ def failure_findings(cells: Sequence[CellSummary], found: Sequence[Failure]) -> 
     return sentences
 
 
-def against(compared: Compared) -> str:
+def against(compared: SetupComparison) -> str:
     """One comparison as a sentence with its verdict."""
     c = compared
     who = f"{c.name_b} against {c.name_a}"
@@ -138,7 +138,7 @@ def against(compared: Compared) -> str:
     return f"{who}: {c.verdict}. {both}, {gap}{p}, paired by task (n = {count(c.n)}{left})."
 
 
-def tally(compared: Sequence[Compared]) -> list[str]:
+def tally(compared: Sequence[SetupComparison]) -> list[str]:
     """How many comparisons of each figure ended in each verdict; nothing for a single one."""
     sentences = []
     for figure in dict.fromkeys(c.figure for c in compared):
@@ -199,13 +199,13 @@ def _noise_at_load(
     return [f"{setting(point, cells)}: {which} differed by {said(known)}: less than that is noise."]
 
 
-def _first(compared: Sequence[Compared]) -> str:
+def _first(compared: Sequence[SetupComparison]) -> str:
     names = {c.name_a for c in compared}
     return names.pop() if len(names) == 1 else "the first"
 
 
 def _at_load(
-    points: Sequence[LoadPoint], cells: Sequence[CellSummary], compared: Sequence[Compared]
+    points: Sequence[LoadPoint], cells: Sequence[CellSummary], compared: Sequence[SetupComparison]
 ) -> list[str]:
     where = setting(points[0], cells)
     found = [c for c in compared if c.where == where and c.figure in (RATE, SCORE.name)]

@@ -1,70 +1,45 @@
-"""Metrics over tasks and trials, one estimator each; the source of each formula in its docstring.
+"""Metrics over tasks with several trials, one estimator each; each docstring names its source.
 
 In: scores grouped by task, ``[[score of trial 1, …] of task 1, …]``. Out: an `Estimate`. Trials of
-a task must be interchangeable (drawn alike, with their own seeds). A group is what counts in
-accuracy: attempts that ended in infra_error are left out before, and `bounds` says what that could
-hide. All raise ValueError for no tasks, a task without trials, and scores the metric is not for.
+a task must be interchangeable: drawn in the same way, with seeds of their own. A group holds the
+attempts that count in accuracy. All raise ValueError for no tasks, for a task with fewer than k
+trials, and for scores that the metric is not defined for. The SQL macros of the same names
+(`storage/sql`) give the same values.
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from statistics import fmean
 from typing import NamedTuple
 
-from tutti.tasks.scoring.statistics.spread import spread
+import numpy as np
+
+from tutti.tasks.scoring.statistics import mean_interval
 
 Groups = Sequence[Sequence[float]]
+Vote = tuple[int, float]
+"""The number of trials that gave an answer, and the answer's score."""
+PROFILES = 4096  # cached values of majority@k: most tasks of a benchmark share a few profiles
 
 
 class Estimate(NamedTuple):
-    """A mean over tasks."""
+    """A mean over tasks, with its 95 % interval over tasks (`statistics.mean_interval`)."""
 
     value: float
-    se: float | None
-    """Standard error over tasks, or over clusters of them; None for fewer than two."""
+    low: float | None
+    """Bounds of the interval; None for fewer than two tasks."""
+    high: float | None
     n: int
     """Tasks."""
-
-
-class Bounds(NamedTuple):
-    """An accuracy and what it could be had no attempt been lost."""
-
-    n: int
-    """Attempts that count."""
-    n_infra: int
-    """Attempts lost to infrastructure."""
-    accuracy: float | None
-    """Of those that count; None where none does."""
-    low: float | None
-    """If all lost ones were wrong."""
-    high: float | None
-    """If all lost ones were right."""
-
-
-def mean(groups: Groups, clusters: Sequence[Hashable] | None = None) -> Estimate:
-    """Mean over tasks of each task's mean, and its standard error at the level of questions.
-
-    Without clusters: sd of the task means / √n. With `clusters` (one label a task: tasks that share
-    a document or a template) as `statistics.spread`. Repeated trials lower the error by what they
-    lower the task's own noise, and never count as more questions. For an interval:
-    `statistics.mean_interval`.
-    """
-    return _over_tasks([fmean(_filled(group)) for group in groups], clusters)
-
-
-def avg_at_n(groups: Groups, n: int, clusters: Sequence[Hashable] | None = None) -> Estimate:
-    """The mean of exactly `n` trials a task, as published for small sets; ValueError otherwise."""
-    for place, group in enumerate(groups):
-        if len(group) != n:
-            raise ValueError(f"task {place} has {len(group)} trials, not {n}")
-    return mean(groups, clusters)
 
 
 def pass_at_k(groups: Groups, k: int) -> Estimate:
     """Chance that at least one of `k` trials is right: 1 - C(n-c, k) / C(n, k), a mean over tasks.
 
-    Unbiased; for scores of 0 and 1 only. Source: Chen et al., "Evaluating large language models
-    trained on code", 2021, equation 1.
+    Unbiased; for scores of 0 and 1 only. k = 1 gives avg@n, the mean over tasks of the share of
+    right trials. Source: Chen et al., "Evaluating large language models trained on code", 2021,
+    equation 1.
     """
     counts = [_right_of(group, k) for group in groups]
     return _over_tasks([1 - math.comb(n - c, k) / math.comb(n, k) for n, c in counts])
@@ -79,52 +54,21 @@ def pass_hat_k(groups: Groups, k: int) -> Estimate:
     return _over_tasks([math.comb(c, k) / math.comb(n, k) for n, c in counts])
 
 
-def best_of_k(groups: Sequence[Sequence[tuple[float, float]]], k: int) -> Estimate:
-    """Expected score of the trial that a judge ranks first among `k`; groups of (rank, score).
-
-    Over all subsets of k of the n trials: with trials in order of rank, the i-th is first in
-    C(i-1, k-1) / C(n, k) of them; trials of the same rank share their chance alike.
-    Source: counting; the max-of-k estimator of Chen et al., 2021, with a judge in the place of
-    tests.
-    """
-    return _over_tasks([_best_of(group, k) for group in groups])
-
-
-def majority_at_k(
-    groups: Sequence[Sequence[tuple[str | None, float]]],
-    k: int,
-    same: Callable[[str, str], bool] = lambda one, other: one == other,
-) -> Estimate:
+def majority_at_k(groups: Sequence[Sequence[tuple[str | None, float]]], k: int) -> Estimate:
     """Expected score of the answer that most of `k` trials give; groups of (answer, score).
 
-    Over all subsets of k of the n trials, by counting. Answers that are the `same` are one vote,
-    whose score is the mean of their scores: the votes go by answer, never by how it was judged. A
-    tie gives the mean of the tied answers; None is no answer and never wins; k times None gives 0.
+    The expectation is over all subsets of k of the n trials, by counting. Equal answers are one
+    answer, whose score is the mean of their scores: votes depend on the answer alone, not on how it
+    was judged. A tie gives the mean of the tied answers' scores. None is no answer and never wins;
+    k trials without an answer give 0.
     Source: Wang et al., "Self-consistency", 2022; the subsets as in Chen et al., 2021.
     """
-    return _over_tasks([_majority_of(group, k, same) for group in groups])
+    return _over_tasks([_majority_of(group, k) for group in groups])
 
 
-def bounds(scores: Sequence[float], n_infra: int) -> Bounds:
-    """The mean of `scores` (each 0 to 1), and the least and most it could be with those lost."""
-    if any(not 0 <= score <= 1 for score in scores) or n_infra < 0:
-        raise ValueError("bounds are for scores of 0 to 1")
-    n, total = len(scores), math.fsum(scores)
-    if n + n_infra == 0:
-        return Bounds(0, 0, None, None, None)
-    low, high = total / (n + n_infra), (total + n_infra) / (n + n_infra)
-    return Bounds(n, n_infra, total / n if n else None, low, high)
-
-
-def _over_tasks(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> Estimate:
-    known = spread(values, clusters)
-    return Estimate(known.mean, known.se, known.n)
-
-
-def _filled(group: Sequence[float]) -> Sequence[float]:
-    if not group:
-        raise ValueError("a task without trials")
-    return group
+def _over_tasks(values: Sequence[float]) -> Estimate:
+    known = mean_interval(np.array(values, dtype=np.float64).reshape(-1, 1))
+    return Estimate(known.value, known.low, known.high, known.n)
 
 
 def _right_of(group: Sequence[float], k: int) -> tuple[int, int]:
@@ -140,56 +84,41 @@ def _check_k(n: int, k: int) -> None:
         raise ValueError(f"k = {k} of {n} trials")
 
 
-def _best_of(group: Sequence[tuple[float, float]], k: int) -> float:
-    n = len(group)
-    _check_k(n, k)
-    levels: dict[float, list[float]] = {}
-    for rank, score in group:
-        levels.setdefault(rank, []).append(score)
-    total, below = 0.0, 0
-    for rank in sorted(levels):
-        scores = levels[rank]
-        upto = below + len(scores)
-        total += (math.comb(upto, k) - math.comb(below, k)) * fmean(scores)
-        below = upto
+def _majority_of(group: Sequence[tuple[str | None, float]], k: int) -> float:
+    _check_k(len(group), k)
+    scores: dict[str, list[float]] = {}
+    for answer, score in group:
+        if answer is not None:
+            scores.setdefault(answer, []).append(score)
+    votes = sorted((len(each), fmean(each)) for each in scores.values())
+    return _expected(tuple(votes), len(group), k)
+
+
+@lru_cache(PROFILES)
+def _expected(votes: tuple[Vote, ...], n: int, k: int) -> float:
+    """The expected score of the majority of `k` of `n` trials, some of which may have no answer."""
+    silent = n - sum(size for size, _ in votes)
+    total = math.fsum(_won_with(votes, silent, k, most) for most in range(1, k + 1))
     return total / math.comb(n, k)
 
 
-def _majority_of(
-    group: Sequence[tuple[str | None, float]], k: int, same: Callable[[str, str], bool]
-) -> float:
-    _check_k(len(group), k)
-    classes: list[tuple[str, list[float]]] = []
-    for answer, score in group:
-        if answer is not None:
-            known = next((scores for first, scores in classes if same(first, answer)), None)
-            if known is None:
-                classes.append((answer, [score]))
-            else:
-                known.append(score)
-    sizes = [(len(scores), fmean(scores)) for _, scores in classes]
-    silent = sum(answer is None for answer, _ in group)
-    ways = math.fsum(_won_with(sizes, silent, k, most) for most in range(1, k + 1))
-    return ways / math.comb(len(group), k)
+def _won_with(votes: Sequence[Vote], silent: int, k: int, most: int) -> float:
+    """Sum of the tied answers' mean score over subsets of `k` whose largest vote is `most`.
 
-
-def _won_with(sizes: Sequence[tuple[int, float]], silent: int, k: int, most: int) -> float:
-    """Sum over subsets of `k` whose largest vote is `most` of the mean score of the answers tied.
-
-    `sizes`: (trials, score) of each answer; `silent`: trials without one.
+    `silent`: trials without an answer.
     """
     # (trials chosen, answers tied at the top) to (subsets, sum over them of the tied scores)
     ways: dict[tuple[int, int], tuple[int, float]] = {
         (chosen, 0): (math.comb(silent, chosen), 0.0) for chosen in range(min(k, silent) + 1)
     }
-    for size, score in sizes:
+    for size, score in votes:
         counts: dict[tuple[int, int], int] = {}
         sums: dict[tuple[int, int], float] = {}
         for (chosen, tied), (subsets, total) in ways.items():
-            for votes in range(min(size, most, k - chosen) + 1):
-                top = votes == most
-                state = chosen + votes, tied + top
-                picks = math.comb(size, votes)
+            for taken in range(min(size, most, k - chosen) + 1):
+                top = taken == most
+                state = chosen + taken, tied + top
+                picks = math.comb(size, taken)
                 counts[state] = counts.get(state, 0) + picks * subsets
                 sums[state] = sums.get(state, 0.0) + picks * (total + subsets * score * top)
         ways = {state: (counts[state], sums[state]) for state in counts}

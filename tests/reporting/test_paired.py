@@ -7,8 +7,8 @@ from tutti.tasks.reporting import CellSummary, paired, summarise
 from tutti.tasks.reporting.paired import (
     RATE,
     SCORE,
-    Compared,
     Pair,
+    SetupComparison,
     compare_pairs,
     compare_rates,
     model_pairs,
@@ -22,7 +22,7 @@ def cells(connection: DuckDBPyConnection) -> list[CellSummary]:
 
 
 @pytest.fixture(scope="module")
-def found(connection: DuckDBPyConnection, cells: list[CellSummary]) -> list[Compared]:
+def found(connection: DuckDBPyConnection, cells: list[CellSummary]) -> list[SetupComparison]:
     return compare_pairs(connection, policy_pairs(cells))
 
 
@@ -35,7 +35,7 @@ def test_policies_are_judged_against_passthrough_at_each_load(cells: list[CellSu
     assert policy_pairs([c for c in cells if c.policy == "cap"]) == []
 
 
-def test_scores_are_paired_by_task(found: list[Compared]) -> None:
+def test_scores_are_paired_by_task(found: list[SetupComparison]) -> None:
     scores = [each for each in found if each.figure == SCORE.name]
     assert [each.n for each in scores] == [10, 10]  # tasks, not attempts
     # Attempt i of 40 is at task i % 10 and right below 30 or 31: one task's mean is 1/4 better.
@@ -43,7 +43,7 @@ def test_scores_are_paired_by_task(found: list[Compared]) -> None:
     assert scores[0].mean_a == pytest.approx(0.75)
 
 
-def test_the_void_attempt_is_at_a_task_of_its_own(found: list[Compared]) -> None:
+def test_the_void_attempt_is_at_a_task_of_its_own(found: list[SetupComparison]) -> None:
     """An infra_error counts on no side: it is not even a task left out."""
     assert all(each.left_out == 0 for each in found if each.figure == SCORE.name)
 
@@ -67,7 +67,7 @@ def test_what_was_lost_to_infrastructure_leaves_no_verdict(
     }
 
 
-def test_faster_is_better(found: list[Compared], cells: list[CellSummary]) -> None:
+def test_faster_is_better(found: list[SetupComparison], cells: list[CellSummary]) -> None:
     seconds = {each.where: each for each in found if each.figure == "seconds an attempt"}
     eight = seconds["8 at once"]
     assert eight.verdict == "better" and eight.change is not None and eight.change < 0
@@ -77,7 +77,7 @@ def test_faster_is_better(found: list[Compared], cells: list[CellSummary]) -> No
     assert rates["2 at once"].n == cells[0].steps + cells[1].steps
 
 
-def test_costs_that_are_all_alike_are_the_same(found: list[Compared]) -> None:
+def test_costs_that_are_all_alike_are_the_same(found: list[SetupComparison]) -> None:
     for each in (c for c in found if c.figure == "USD an attempt"):
         assert each.change == 0
 

@@ -12,7 +12,7 @@ from tutti.tasks.scoring.statistics.bootstrap import bootstrap_mean
 from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
 from tutti.tasks.scoring.statistics.means import Mean, mean_interval
 from tutti.tasks.scoring.statistics.paired import Comparison, compare_paired, sign_flip
-from tutti.tasks.scoring.statistics.pareto import Placed, Point, pareto_front
+from tutti.tasks.scoring.statistics.pareto import FrontPlace, Point, pareto_front
 from tutti.tasks.scoring.statistics.power import expected_sd, minimum_detectable
 from tutti.tasks.scoring.statistics.ratios import Ratio, ratio_of_sums
 from tutti.tasks.scoring.statistics.sequential import Look, Looks, confidence_sequence, look
@@ -30,12 +30,12 @@ __all__ = [
     "BatchInterval",
     "Comparison",
     "Finding",
+    "FrontPlace",
     "Goodput",
     "Interval",
     "Look",
     "Looks",
     "Mean",
-    "Placed",
     "Point",
     "Ratio",
     "Spread",

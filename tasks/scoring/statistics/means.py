@@ -75,4 +75,4 @@ def _score_interval(known: Spread, coins: bool, confidence: float) -> Interval:
 
 
 def _are_coins(groups: Groups) -> bool:
-    return all(bool(np.isin(group, (0.0, 1.0)).all()) for group in groups)
+    return bool(np.isin(np.concatenate([np.asarray(g) for g in groups]), (0.0, 1.0)).all())

@@ -18,7 +18,7 @@ class Point(NamedTuple):
     accuracy_high: float | None
 
 
-class Placed(NamedTuple):
+class FrontPlace(NamedTuple):
     """Where a set-up stands."""
 
     on_front: bool
@@ -27,7 +27,7 @@ class Placed(NamedTuple):
     """on: none can be, as far as the intervals go; off: one surely is; maybe: the rest."""
 
 
-def pareto_front(points: Sequence[Point]) -> list[Placed]:
+def pareto_front(points: Sequence[Point]) -> list[FrontPlace]:
     """Each point's place, in order. An end that is not known (None) excludes nothing.
 
     Of points surely `on` or `off` the statement holds when all intervals hold; give them at
@@ -49,7 +49,7 @@ def pareto_front(points: Sequence[Point]) -> list[Placed]:
             boxes[j].cost_low <= high and boxes[j].accuracy_high >= worst for j in others
         )
         standing: Standing = "off" if surely_off else "maybe" if may_be_beaten else "on"
-        placed.append(Placed(not beaten, standing))
+        placed.append(FrontPlace(not beaten, standing))
     return placed
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tutti.tasks.scoring.statistics import (
-    Placed,
+    FrontPlace,
     Point,
     batch_interval,
     bootstrap_mean,
@@ -124,15 +124,15 @@ def point(cost: float, accuracy: float, wide: float = 0.0) -> Point:
 def test_the_front_without_doubt() -> None:
     """Cheap and bad, dear and good are on it; dear and bad is off."""
     found = pareto_front([point(1, 0.5), point(2, 0.8), point(3, 0.6)])
-    assert found == [Placed(True, "on"), Placed(True, "on"), Placed(False, "off")]
+    assert found == [FrontPlace(True, "on"), FrontPlace(True, "on"), FrontPlace(False, "off")]
 
 
 def test_wide_intervals_leave_it_open() -> None:
     """Neither on nor off is sure; an end that is not known excludes nothing; twins are both on."""
     found = pareto_front([point(1, 0.5, 0.2), point(1.1, 0.45, 0.2)])
-    assert found == [Placed(True, "maybe"), Placed(False, "maybe")]
+    assert found == [FrontPlace(True, "maybe"), FrontPlace(False, "maybe")]
     unknown = Point(3, None, None, 0.6, 0.5, 0.7)
-    assert pareto_front([point(1, 0.9), unknown])[1] == Placed(False, "maybe")
+    assert pareto_front([point(1, 0.9), unknown])[1] == FrontPlace(False, "maybe")
     assert [each.on_front for each in pareto_front([point(1, 0.5), point(1, 0.5)])] == [True, True]
     with pytest.raises(ValueError, match="point 1"):
         pareto_front([point(1, 0.5), Point(math.nan, None, None, 0.5, None, None)])

@@ -1,0 +1,46 @@
+-- pass@k of every cell of a sweep (its id, or its name: then the newest of that name): the chance
+-- that at least one of k trials of a task is right, averaged over tasks. One row a cell.
+-- Of a task with n counted trials, c of them right, it is 1 - C(n - c, k) / C(n, k), which is
+-- unbiased (Chen et al., "Evaluating large language models trained on code", 2021, equation 1).
+-- k = 1 gives avg@n: the mean over tasks of the share of right trials.
+-- What counts: attempts that ended in ok, limit or model_error, of each sample the last one; right
+-- is `correct`, and null is wrong. infra_errors, scorer_errors and cancelled attempts never count.
+-- n: tasks with at least k counted trials; n_left_out: tasks with fewer, which are in no value.
+create or replace macro pass_at_k(sweep, k) as table
+with chosen as (
+    select cell_id, benchmark, model, policy, concurrency, repeat, position
+    from cells
+    -- The check of k stands here: among the columns, DuckDB 2 fails to plan a lateral use.
+    where if(k < 1, error('pass_at_k: k is at least 1'), true)
+        and status is distinct from 'superseded' and sweep_id = coalesce(
+        (select arg_max(sweep_id, created_at) from sweeps where name = sweep), sweep)
+),
+samples as (
+    select cell_id, task_id,
+           arg_max(coalesce(correct, false),
+                   (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
+                    coalesce(attempt_id, ''))) as is_right
+    from attempts
+    where status in ('ok', 'limit', 'model_error') and cell_id in (select cell_id from chosen)
+    group by cell_id, task_id, coalesce(sample_id, attempt_id)
+),
+by_task as (
+    select cell_id, count(*) as n_trials, count(*) filter (not is_right) as n_wrong
+    from samples group by cell_id, task_id
+),
+figures as (
+    -- C(n - c, k) / C(n, k) as a product of k shares: no factorial grows beyond a double.
+    select cell_id, n_trials >= k as is_counted,
+           1 - if(n_wrong < k, 0, list_product(list_transform(
+               range(k), lambda i: (n_wrong - i) / (n_trials - i)))) as chance
+    from by_task
+),
+by_cell as (
+    select cell_id, count(*) filter (is_counted) as n,
+           count(*) filter (not is_counted) as n_left_out, avg(chance) filter (is_counted) as mean
+    from figures group by cell_id
+)
+select cell_id, benchmark, model, policy, concurrency, repeat, coalesce(n, 0) as n,
+       coalesce(n_left_out, 0) as n_left_out, cast(k as bigint) as k, mean as value
+from chosen left join by_cell using (cell_id)
+order by position, cell_id;

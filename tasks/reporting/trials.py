@@ -1,0 +1,98 @@
+"""Scores of cells with several trials a task: pass@k, pass^k and majority@k.
+
+In: a connection of `focus`. Out: `TrialScores` rows by cell. The attempts counted are those of the
+SQL macros `pass_at_k`, `pass_hat_k` and `majority_at_k`, which give the same values.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tutti.tasks.reporting.focus import rows
+from tutti.tasks.scoring import majority_at_k, pass_at_k, pass_hat_k
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+EVERY_K = 8  # up to this every k has a row; above it powers of two and the number of trials
+# Of each sample the last counted attempt. Cells with one trial a task are left out.
+TASKS_SQL = """
+with read as (
+    select attempt_id, arg_max(answer_hash, scored_at) as read_hash from scores group by attempt_id
+),
+samples as (
+    select cell_id, task_id,
+           arg_max({'answer': coalesce(read_hash, answer_hash),
+                    'correct': coalesce(correct, false)},
+                   (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
+                    coalesce(attempt_id, ''))) as last_one
+    from attempts left join read using (attempt_id)
+    where status in ('ok', 'limit', 'model_error')
+    group by cell_id, task_id, coalesce(sample_id, attempt_id)
+)
+select cell_id, list(last_one.correct::int::double) as scores,
+       list(last_one.answer::varchar) as answers
+from samples group by cell_id, task_id
+qualify max(count(*)) over (partition by cell_id) > 1
+"""
+
+
+@dataclass(frozen=True)
+class TrialScores:
+    """What `k` trials of a task reach: shares over the cell's tasks, with 95 % intervals.
+
+    An interval is None for fewer than two tasks.
+    """
+
+    k: int
+    n: int
+    """Tasks with at least `k` counted trials."""
+    n_left_out: int
+    """Tasks with fewer; they are in no value."""
+    pass_at_k: float
+    """Chance that at least one of k trials is right; avg@n for k = 1."""
+    pass_at_k_low: float | None
+    pass_at_k_high: float | None
+    pass_hat_k: float
+    """Chance that all of k trials are right."""
+    pass_hat_k_low: float | None
+    pass_hat_k_high: float | None
+    majority_at_k: float
+    """Expected score of the answer that most of k trials give."""
+    majority_at_k_low: float | None
+    majority_at_k_high: float | None
+
+
+Answers = list[tuple[str | None, float]]
+"""One task's trials: (answer, score)."""
+
+
+def trial_scores(focused: "DuckDBPyConnection") -> dict[str, tuple[TrialScores, ...]]:
+    """Scores for k = 1, 2, … by cell; a cell with one trial a task is absent."""
+    tasks: dict[str, list[Answers]] = {}
+    for row in rows(focused, TASKS_SQL):
+        group = list(zip(row["answers"], row["scores"], strict=True))
+        tasks.setdefault(row["cell_id"], []).append(group)
+    return {
+        cell_id: tuple(_scores(groups, k) for k in _ks(max(map(len, groups))))
+        for cell_id, groups in tasks.items()
+    }
+
+
+def _ks(most: int) -> list[int]:
+    powers = [2**i for i in range(most.bit_length())]
+    return sorted({*range(1, min(most, EVERY_K) + 1), *powers, most})
+
+
+def _scores(groups: list[Answers], k: int) -> TrialScores:
+    counted = [group for group in groups if len(group) >= k]
+    scores = [[score for _, score in group] for group in counted]
+    some, every = pass_at_k(scores, k), pass_hat_k(scores, k)
+    majority = majority_at_k(counted, k)
+    return TrialScores(
+        k,
+        len(counted),
+        len(groups) - len(counted),
+        *some[:3],
+        *every[:3],
+        *majority[:3],
+    )

@@ -1,0 +1,228 @@
+"""pass_at_k, pass_hat_k and majority_at_k against the Python metrics, and what they count."""
+
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tutti.tasks.scoring import majority_at_k, pass_at_k, pass_hat_k
+
+MACROS = ("pass_at_k", "pass_hat_k", "majority_at_k")
+TABLES = (
+    "sweeps (sweep_id text, name text, created_at timestamptz)",
+    "cells (cell_id text, sweep_id text, benchmark text, model text, policy text, "
+    "concurrency int, repeat int, position int, status text)",
+    "attempts (cell_id text, task_id text, sample_id text, attempt_id text, attempt bigint, "
+    "status text, ended_at timestamptz, correct boolean, answer text)",
+    "scores (cell_id text, attempt_id text, answer text, scored_at timestamptz)",
+)
+COUNTED = ("ok", "limit", "model_error")
+TOLERANCE = 1e-9
+
+
+class Trial(NamedTuple):
+    """One attempt: the status, the verdict (None for no score) and the answer."""
+
+    status: str
+    correct: bool | None
+    answer: str | None
+
+
+Tasks = Sequence[Sequence[Trial]]
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Empty tables and the macros."""
+    with duckdb.connect() as connection:
+        for table in TABLES:
+            connection.execute(f"create table {table}")
+        for macro in MACROS:
+            source = resources.files("tutti.storage").joinpath("sql", f"{macro}.sql")
+            connection.execute(source.read_text())
+        yield connection
+
+
+def fill(connection: duckdb.DuckDBPyConnection, cells: dict[str, Tasks]) -> None:
+    """The sweep `sweep:1`, named demo, holds these cells in this order and nothing else."""
+    for table in ("sweeps", "cells", "attempts", "scores"):
+        connection.execute(f"delete from {table}")
+    connection.execute("insert into sweeps values ('sweep:1', 'demo', '2026-01-01 00:00:00+00')")
+    rows = [
+        (cell, f"t{task}", f"{cell}-t{task}-{nth}", f"{cell}-t{task}-{nth}-1", 1, *trial)
+        for cell, tasks in cells.items()
+        for task, trials in enumerate(tasks)
+        for nth, trial in enumerate(trials)
+    ]
+    for position, cell in enumerate(cells):
+        connection.execute(
+            "insert into cells values (?, 'sweep:1', 'b', 'm', 'cap', 4, 0, ?, 'finished')",
+            [cell, position],
+        )
+    names = ("cell_id", "task_id", "sample_id", "attempt_id", "attempt", "status", "correct")
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 8
+    kinds = {"attempt": pa.int64(), "correct": pa.bool_()}
+    table = pa.table(
+        {
+            name: pa.array(column, kinds.get(name, pa.string()))
+            for name, column in zip((*names, "answer"), columns, strict=True)
+        }
+    )
+    connection.register("rows_given", table)
+    connection.execute("insert into attempts by name from rows_given")
+
+
+def ask(connection: duckdb.DuckDBPyConnection, macro: str, k: int) -> list[dict[str, Any]]:
+    """The macro's rows over sweep:1."""
+    cursor = connection.execute(f"from {macro}('sweep:1', $k)", {"k": k})
+    names = [column[0] for column in cursor.description or []]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def counted(tasks: Tasks, k: int) -> list[list[tuple[str | None, float]]]:
+    """(answer, score) of the counted trials of tasks that have `k` of them."""
+    groups = [
+        [(each.answer, float(bool(each.correct))) for each in trials if each.status in COUNTED]
+        for trials in tasks
+    ]
+    return [group for group in groups if len(group) >= k]
+
+
+def expected(macro: str, tasks: Tasks, k: int) -> float | None:
+    """What the Python metric says; None where no task has `k` counted trials."""
+    groups = counted(tasks, k)
+    if not groups:
+        return None
+    if macro == "majority_at_k":
+        return majority_at_k(groups, k).value
+    scores = [[score for _, score in group] for group in groups]
+    return {"pass_at_k": pass_at_k, "pass_hat_k": pass_hat_k}[macro](scores, k).value
+
+
+TRIAL = st.builds(
+    Trial,
+    st.sampled_from([*COUNTED, "ok", "infra_error", "scorer_error", "cancelled"]),
+    st.sampled_from([True, False, None]),
+    st.sampled_from(["a", "b", "c", None]),
+)
+TASKS = st.lists(st.lists(TRIAL, min_size=1, max_size=8), max_size=6)
+
+
+@pytest.mark.parametrize("macro", MACROS)
+@settings(deadline=None, max_examples=40)
+@given(cells=st.lists(TASKS, min_size=1, max_size=3), k=st.integers(1, 6))
+def test_sql_and_python_agree(
+    connection: duckdb.DuckDBPyConnection, macro: str, cells: list[Tasks], k: int
+) -> None:
+    """Every cell has a row, also where no task has k counted trials."""
+    named = {f"cell:{place}": tasks for place, tasks in enumerate(cells)}
+    fill(connection, named)
+    rows = ask(connection, macro, k)
+    assert [row["cell_id"] for row in rows] == list(named)
+    for row in rows:
+        tasks = named[row["cell_id"]]
+        some = [trials for trials in tasks if any(each.status in COUNTED for each in trials)]
+        n = len(counted(tasks, k))
+        assert (row["n"], row["n_left_out"], row["k"]) == (n, len(some) - n, k)
+        value = expected(macro, tasks, k)
+        assert row["value"] == (None if value is None else pytest.approx(value, abs=TOLERANCE))
+
+
+@pytest.mark.parametrize("macro", MACROS)
+def test_many_ks_at_once(connection: duckdb.DuckDBPyConnection, macro: str) -> None:
+    """Used laterally, each k has the rows that it has alone."""
+    right, wrong = Trial("ok", True, "a"), Trial("ok", False, "b")
+    silent = Trial("limit", None, None)
+    fill(
+        connection,
+        {
+            "cell:0": [[right, right, wrong, silent], [wrong, wrong, right, right]],
+            "cell:1": [[right] * 4, [wrong, right, right], [silent] * 4],
+        },
+    )
+    together = connection.execute(
+        f"select m.* from range(1, 5) t(k), {macro}('demo', t.k) m order by m.k, m.cell_id"
+    ).fetchall()
+    alone = [tuple(row.values()) for k in range(1, 5) for row in ask(connection, macro, k)]
+    assert len(together) == 8
+    for one, other in zip(together, alone, strict=True):
+        assert one[:-1] == other[:-1] and one[-1] == pytest.approx(other[-1], abs=TOLERANCE)
+
+
+def test_known_values(connection: duckdb.DuckDBPyConnection) -> None:
+    """Four trials, two right with one answer, two wrong with two: by hand."""
+    right = Trial("ok", True, "4")
+    fill(connection, {"c": [[right, right, Trial("ok", False, "5"), Trial("limit", None, "6")]]})
+    found = {macro: ask(connection, macro, 2)[0]["value"] for macro in MACROS}
+    # Of six pairs one is right twice (1), four are a tie of right and wrong (1/2), one has none.
+    assert found == {
+        "pass_at_k": pytest.approx(5 / 6),
+        "pass_hat_k": pytest.approx(1 / 6),
+        "majority_at_k": pytest.approx((1 + 4 / 2) / 6),
+    }
+
+
+def test_the_last_attempt_of_a_sample_counts(connection: duckdb.DuckDBPyConnection) -> None:
+    """A retry is no further trial."""
+    fill(connection, {"c": [[Trial("ok", False, "a"), Trial("ok", False, "a")]]})
+    connection.execute(
+        "insert into attempts select cell_id, task_id, sample_id, attempt_id || 'b', 2, "
+        "status, ended_at, true, answer from attempts where sample_id = 'c-t0-0'"
+    )
+    (row,) = ask(connection, "pass_hat_k", 2)
+    assert (row["n"], row["value"]) == (1, 0.0)
+    assert ask(connection, "pass_at_k", 1)[0]["value"] == 0.5
+
+
+def test_votes_go_by_what_the_scorer_read(connection: duckdb.DuckDBPyConnection) -> None:
+    """The newest score's answer is the vote; a wordy answer without a score is its own."""
+    fill(
+        connection,
+        {"c": [[Trial("ok", True, "so 4"), Trial("ok", True, "it is 4"), Trial("ok", False, "5")]]},
+    )
+    assert ask(connection, "majority_at_k", 3)[0]["value"] == pytest.approx(2 / 3)
+    for nth in (0, 1):
+        for answer, second in (("x", 1), ("4", 2)):
+            connection.execute(
+                "insert into scores values ('c', $attempt, $answer, $at)",
+                {
+                    "attempt": f"c-t0-{nth}-1",
+                    "answer": f"{answer}{nth}" if answer == "x" else answer,
+                    "at": f"2026-01-01 00:00:0{second}+00",
+                },
+            )
+    assert ask(connection, "majority_at_k", 3)[0]["value"] == 1.0
+
+
+def test_the_newest_sweep_of_a_name_is_meant(connection: duckdb.DuckDBPyConnection) -> None:
+    """Superseded cells are in nothing."""
+    fill(connection, {"old": [[Trial("ok", True, "a")]]})
+    connection.execute("insert into sweeps values ('sweep:2', 'demo', '2026-01-02 00:00:00+00')")
+    for cell, status in (("new", "finished"), ("gone", "superseded")):
+        connection.execute(
+            "insert into cells values ($cell, 'sweep:2', 'b', 'm', 'cap', 4, 0, 0, $status)",
+            {"cell": cell, "status": status},
+        )
+    found = connection.execute("select cell_id, n, value from pass_at_k('demo', 1)").fetchall()
+    assert found == [("new", 0, None)]
+
+
+@pytest.mark.parametrize("macro", MACROS)
+def test_k_is_at_least_one(connection: duckdb.DuckDBPyConnection, macro: str) -> None:
+    fill(connection, {"c": [[Trial("ok", True, "a")]]})
+    with pytest.raises(duckdb.Error, match=f"{macro}: k is at least 1"):
+        ask(connection, macro, 0)
+
+
+def test_many_trials(connection: duckdb.DuckDBPyConnection) -> None:
+    """64 trials of a task: binomials of that size lose no digits that are shown."""
+    trials = [Trial("ok", nth % 8 == 0, str(nth % 8)) for nth in range(64)]
+    fill(connection, {"c": [trials]})
+    for macro in MACROS:
+        (row,) = ask(connection, macro, 32)
+        assert row["value"] == pytest.approx(expected(macro, [trials], 32), abs=TOLERANCE)

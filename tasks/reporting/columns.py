@@ -1,4 +1,4 @@
-"""Columns of the report's tables: what each row says, as text.
+"""Columns of the report's tables: each function formats one column of a row as text.
 
 In: rows of the report. Out: one string a column, an absent value as a dash; `html` and `terminal`
 make tables of them.
@@ -196,9 +196,9 @@ def identity(cells: Sequence[CellSummary]) -> CellColumns:
 
 
 def outcome(cells: Sequence[CellSummary]) -> CellColumns:
-    """`OUTCOME`; with several trials a task also avg@n, and pass@k, pass^k, majority@k at most k.
+    """`OUTCOME`; for cells with several trials a task also avg@n, pass@k, pass^k and majority@k.
 
-    The k is the highest that every cell with several trials reaches.
+    k is the highest that every cell with several trials reaches.
     """
     columns = dict(OUTCOME)
     most = [cell.trials[-1].k for cell in cells if cell.trials]

@@ -86,7 +86,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Efficiency:
-    """One set-up."""
+    """Efficiency of one set-up."""
 
     point: LoadPoint
     solved: int

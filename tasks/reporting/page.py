@@ -100,7 +100,7 @@ COMPARED_NOTE = (
 
 @dataclass(frozen=True)
 class Report:
-    """What was written, and the rows behind it."""
+    """A written report: its files and the rows behind them."""
 
     page: Path
     plots: dict[str, Path]
@@ -112,18 +112,18 @@ class Report:
     findings: list[str]
     """The report in words."""
     gaps: list[str]
-    """What is missing."""
+    """Sentences about missing measurements."""
     worth: list[Efficiency] = field(default_factory=list)
-    """What was solved for what, a set-up each."""
+    """Efficiency: tasks solved against time, cost and energy, one row for each set-up."""
     noise: list[Noise] = field(default_factory=list)
-    """How far the same set-up differs from itself."""
+    """The noise floor: differences between repeated measurements of one set-up."""
     alarms: list[str] = field(default_factory=list)
-    """What makes all the rest worth less."""
+    """Warnings that limit the validity of the whole report."""
 
 
 @dataclass(frozen=True)
 class ReportRows:
-    """Everything a report shows of its sweeps, before it is words, figures and tables."""
+    """The rows of a report, before they become sentences, figures and tables."""
 
     cells: list[CellSummary]
     scores: list[FamilyScore]

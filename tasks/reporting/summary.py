@@ -1,4 +1,4 @@
-"""What a sweep's cells came to: one frozen row each, from SQL over the store.
+"""Summaries of a sweep's cells: one frozen row for each cell, by SQL over the store.
 
 In: a connection of `focus`, or one from `storage.connect()`, and a sweep id. Out: `CellSummary` and
 `LoadPoint` rows. Rates, latencies and server figures are of the cell's window;
@@ -86,9 +86,9 @@ class CellSummary:
     repeat: int
     status: str
     sandbox: str | None
-    """Behind which walls its programs ran; None where that is not known."""
+    """How its programs were isolated; None where that is not known."""
     reason: str | None
-    """Why the cell ended as it did, where that is no matter of course."""
+    """Why the cell ended as it did; None where it ran to its end."""
     task_set_id: str
     index_id: str
     engine_id: str | None
@@ -97,7 +97,7 @@ class CellSummary:
     tasks: int
     """Different tasks among them."""
     n_effective: float
-    """Independent attempts that they are worth: trials of one task are alike."""
+    """The effective number of attempts: trials of one task correlate."""
     correct: int
     accuracy: float | None
     accuracy_low: float | None
@@ -136,11 +136,11 @@ class CellSummary:
     tools_running_mean: float | None
     reached: Reached
     client_fault: str | None
-    """Why the client was the bottleneck: such figures are its own, not the server's."""
+    """Why the client was the bottleneck; the figures then describe the client, not the server."""
     cost_usd: float | None
-    """Of all attempts."""
+    """Cost of all attempts."""
     cost_mean: float | None
-    """Of an attempt that counts, where costs are known."""
+    """Mean cost of the counted attempts whose cost is known."""
     cost_low: float | None
     cost_high: float | None
     trials: tuple[TrialScores, ...]
@@ -227,7 +227,7 @@ class LoadPoint:
 
     @property
     def n_infra(self) -> int:
-        """Attempts void by an infrastructure error: in no score."""
+        """Attempts lost to infrastructure errors; they are in no score."""
         return sum(cell.n_infra for cell in self.cells)
 
     @property
@@ -261,7 +261,7 @@ def cells_of(focused: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
 
 
 def in_order(cells: Sequence[CellSummary]) -> list[CellSummary]:
-    """By benchmark, model, load and policy, the baseline first: not by when they ran."""
+    """Sort by benchmark, model, load and policy, the baseline first; not by time."""
     return sorted(
         cells,
         key=lambda c: (
@@ -326,7 +326,7 @@ def _window_figures(
 
 
 def worth(row: dict[str, Any]) -> float:
-    """Independent attempts that a row of `correct`, `n`, `tasks` and `spread` stands for."""
+    """The effective number of attempts of a row with `correct`, `n`, `tasks` and `spread`."""
     return effective_n(row["correct"], row["n"], row["tasks"], row["spread"])
 
 

@@ -72,7 +72,7 @@ def trials_table(cells: Sequence[CellSummary]) -> "Table":
 
 
 def reached_table(cells: Sequence[CellSummary]) -> "Table":
-    """Load asked and reached."""
+    """Requested and reached load."""
     names = ("sessions", "calls in flight", "tools running", "late p95 s", "intended p95 s")
     columns = {**identity(cells), **{name: REACHED[name] for name in names}}
     columns |= {"client lag p99 ms": REACHED["client lag p99 ms"]}
@@ -82,7 +82,7 @@ def reached_table(cells: Sequence[CellSummary]) -> "Table":
 
 
 def efficiency_table(found: Sequence[Efficiency]) -> "Table":
-    """What was solved for what."""
+    """Tasks solved against time, cost and energy."""
     names = ("front", "solved an engine hour", "95 %, engine hour", "USD/solved", "J/solved")
     chosen = {name: EFFICIENCY[name] for name in (*names, "working s/solved")}
     spare = ("95 %, engine hour",)
@@ -90,7 +90,7 @@ def efficiency_table(found: Sequence[Efficiency]) -> "Table":
 
 
 def noise_table(found: Sequence[Noise]) -> "Table":
-    """How far the same set-up differs from itself."""
+    """The noise floor: differences between repeated measurements of one set-up."""
     return _table({**which(found), **NOISE}, found, "the same, measured twice", ("pairs",))
 
 
@@ -105,7 +105,7 @@ def failure_table(found: Sequence[Failure]) -> "Table":
 
 
 def comparison_tables(found: Sequence[SetupComparison]) -> "list[Table]":
-    """What was compared with what, a table for each two sides: verdicts without their reasons."""
+    """The comparisons, one table for each pair of sides: verdicts without their reasons."""
     names = ("figure", "n", "change", "95 %", "verdict")
     columns: dict[str, Callable[[SetupComparison], str]] = {
         "at once": lambda c: c.where.replace(" at once", "")

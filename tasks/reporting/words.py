@@ -1,4 +1,4 @@
-"""What the numbers say, in sentences, and what is missing from them.
+"""The findings of a report as sentences, and its gaps.
 
 In: summaries and comparisons. Out: plain text. Every verdict is one of better, worse, same within
 the margin, and inconclusive.
@@ -47,7 +47,7 @@ def load_findings(
 
 
 def alarms(cells: Sequence[CellSummary]) -> list[str]:
-    """What makes all the rest worth less: shown in red, before anything else."""
+    """Warnings that limit the validity of the whole report; shown first, in red."""
     unwalled = [cell for cell in cells if cell.sandbox == UNWALLED]
     if not unwalled:
         return []

@@ -1,4 +1,4 @@
-"""Scorers: what an answer is worth. Adding one: a file with a `Scorer`, a line in `SCORERS`."""
+"""Scorers: they score answers. To add one, write a file with a `Scorer` and a line in `SCORERS`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,8 @@
 """Scores of several trials a task: the same as the SQL macros', in the tables and in JSON."""
 
-from dataclasses import replace
+import io
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from duckdb import DuckDBPyConnection
@@ -53,11 +55,13 @@ def test_tables_and_page_show_them(connection: DuckDBPyConnection, tmp_path: Pat
     assert [line.split("|")[place].strip() for line in lines] == [
         f"{cell.trials[3].pass_hat_k * 100:.1f} %" for cell in cells
     ]
-    console = Console(width=80, record=True, file=(tmp_path / "out").open("w"))
+    console = Console(width=80, record=True, file=io.StringIO())
     console.print(trials_table(cells))
     printed = console.export_text()
     assert "several trials a task" in printed and "majority@k" in printed
     assert all(len(line) <= 80 for line in printed.splitlines())
+    (last,) = json.loads(json.dumps(asdict(cells[0])))["trials"][-1:]
+    assert last["k"] == 4 and last["pass_hat_k"] == cells[0].trials[3].pass_hat_k
     page = build_report(connection, ["load"], tmp_path, "t", {}, files=False).page.read_text()
     assert "Several trials a task" in page and "pass^4" in page
 

@@ -1,4 +1,4 @@
-"""Statistics of measurements: how far a figure is known, and what two figures say together.
+"""Statistics of measurements: intervals of figures and comparisons of two figures.
 
 Pure functions on plain numbers; the same input, and the same seed where one is drawn by, gives the
 same result. Each formula's source is in its docstring. docs/statistics.md says which is used when.

@@ -1,0 +1,163 @@
+"""Ids: those of stored sweeps stay; each field of a suite changes exactly what its mark says."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sweeps.conftest import make_tasks, set_up_of
+from tutti.tasks.serving.registry import Model
+from tutti.tasks.sweeps.plan.identity import grid_id_of
+from tutti.tasks.sweeps.plan.plan import Plan, plan_of
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.plan.roles import Roles, Served
+from tutti.tasks.sweeps.plan.set_up import SetUp
+from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS, marks_of
+from tutti.tasks.sweeps.spec.suite import Suite, with_fields
+
+STORED = json.loads(Path(__file__).with_name("stored_ids.json").read_text())
+"""Ids as they were before suites had marks: those of a sweep, its cells and their first samples."""
+BASE = Suite(policies=("passthrough", "cap"), concurrency=(2,))
+CHANGES: dict[str, Any] = {
+    "name": "another",
+    "benchmark": "gsm8k",
+    "benchmarks": ("gsm8k", "stdlib"),
+    "tasks": {"seed": 7},
+    "source": Path("elsewhere"),
+    "split": "train",
+    "limit": 3,
+    "ids": ("a",),
+    "where": "subject = 'x'",
+    "prompt": "generic",
+    "model": "other",
+    "models": ("a", "b"),
+    "judge": "other",
+    "user": "other",
+    "agent": "pocket",
+    "experts": {"pocket": "other"},
+    "search_url": "http://127.0.0.1:1",
+    "policies": ("passthrough", "cap", "adaptive"),
+    "concurrency": (2, 4),
+    "engines": 2,
+    "cap": 3,
+    "order": "random",
+    "load": {"kind": "ramp", "over_s": 2.0},
+    "repeats": 2,
+    "a_a": True,
+    "trials": 2,
+    "per_session": 40,
+    "cell_s": 30.0,
+    "saturation": {"step_latency_p95": 1.0},
+    "stop_when_sure": {"margin": 0.1},
+    "budget": {"minutes": 1.0},
+    "windows": {"first": (0.0, 5.0)},
+    "gates": ({"metric": "score", "at_least": 0.5},),
+    "baseline": "another",
+    "schedule": "0 1 * * *",
+    "temperature": 0.7,
+    "max_tokens": 32,
+    "max_turns": 3,
+    "working_s": 5.0,
+    "attempt_usd": 0.5,
+    "command": "run it",
+    "mcp": "serve it",
+    "python": "session",
+    "command_s": 5.0,
+    "unsafe_sandbox": True,
+    "max_attempts": 2,
+}
+"""Of each field another value than its default."""
+PUBLIC = ("source", "split", "limit", "ids", "where", "prompt", "judge", "user", "command", "mcp")
+NEEDS: dict[str, dict[str, Any]] = {name: {"benchmark": "gsm8k"} for name in PUBLIC}
+NEEDS |= {"experts": {"agent": "pocket"}, "search_url": {"benchmark": "gsm8k", "agent": "pocket"}}
+
+
+def set_up(suite: Suite) -> SetUp:
+    """What `suite` would be measured with, where all that its fields reach leaves its mark."""
+    reached = {n: getattr(suite, n) for n, mark in marks_of(Suite).items() if mark == TASKS}
+    made = set_up_of([problem_of_task(task) for task in make_tasks(4)])
+    content = json.dumps(reached, default=str, sort_keys=True)
+    task_set = replace(made.task_set, task_set_id=f"task_set:{content}")
+    named = {n: getattr(suite, n) for n in ("judge", "user", "agent", "experts")}
+    entry = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=64)
+    other = Served("other", f"engine:{json.dumps(named, sort_keys=True)}", entry)
+    roles = Roles(judge=other if any(named.values()) else None)
+    return replace(made, task_set=task_set, roles=roles, model_id=f"checkpoint:{suite.model}")
+
+
+def planned(suite: Suite) -> Plan:
+    """Its plan."""
+    return plan_of(suite, set_up(suite))
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_the_ids_of_stored_sweeps_are_found_again(kind: str) -> None:
+    """A sweep that was measured before the marks is reused after them."""
+    stored = STORED[kind]
+    base = {"concurrency": [2], "policies": ["passthrough"]}
+    suite = Suite.model_validate(base | stored["suite"])
+    plan = plan_of(suite, set_up_of([problem_of_task(task) for task in make_tasks(6)]))
+    assert plan.sweep_id == stored["sweep"]
+    assert [
+        [c.policy, c.concurrency, c.repeat, c.cell_id, c.samples[0].sample_id] for c in plan.cells
+    ] == stored["cells"]
+
+
+def test_every_field_has_its_mark_and_a_change() -> None:
+    """A field that is added without a mark, or is not walked here, fails."""
+    assert set(marks_of(Suite)) == set(CHANGES)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_field_changes_what_its_mark_says(name: str) -> None:
+    """The sweep's id, its cells', which cells there are, or nothing."""
+    mark, base = marks_of(Suite)[name], with_fields(BASE, NEEDS.get(name, {}))
+    changed = with_fields(base, {name: CHANGES[name]})
+    if name in ("benchmarks", "models"):  # of a grid, whose id has no axes
+        more = with_fields(base, {name: (*CHANGES[name], "ifeval")})
+        assert mark == AXIS and grid_id_of(changed) == grid_id_of(more) is not None
+        return
+    one, other = planned(base), planned(changed)
+    cells, others = ({cell.cell_id for cell in plan.cells} for plan in (one, other))
+    same_sweep = one.sweep_id == other.sweep_id
+    expected: dict[Any, Callable[[], bool]] = {
+        AXIS: lambda: same_sweep and cells < others,
+        CELL: lambda: same_sweep and bool(others - cells),
+        SWEEP: lambda: not same_sweep and not cells & others,
+        TASKS: lambda: not same_sweep and not cells & others,
+        MODELS: lambda: not same_sweep and not cells & others,
+        RUN: lambda: same_sweep and cells == others,
+    }
+    assert expected[mark]()
+
+
+@pytest.mark.parametrize("name", [n for n, mark in marks_of(Suite).items() if n != "models"])
+def test_a_grids_id_is_of_its_settings_alone(name: str) -> None:
+    """Axes, cells' fields and the run's leave it; the name and the settings change it."""
+    base = with_fields(Suite(models=("a", "b")), NEEDS.get(name, {}))
+    if name == "model":
+        return  # a grid has `models`
+    changed = with_fields(base, {name: CHANGES[name]})
+    moved = grid_id_of(base) != grid_id_of(changed)
+    assert moved == (marks_of(Suite)[name] in (SWEEP, TASKS, MODELS))
+
+
+def test_a_policys_options_are_part_of_its_cells_ids() -> None:
+    """`cap` written either way is the same cell; other options give another."""
+    flat = planned(Suite(policies=("cap",), cap=5, concurrency=(2,)))
+    own = planned(
+        Suite.model_validate({"policies": [{"name": "cap", "limit": 5}], "concurrency": [2]})
+    )
+    assert flat.cells[0].cell_id == own.cells[0].cell_id
+    several = Suite.model_validate(
+        {
+            "policies": ["adaptive", {"name": "cap", "limit": 5}, {"name": "cap", "limit": 7}],
+            "concurrency": [2],
+        }
+    )
+    labels = {cell.policy: cell.cell_id for cell in planned(several).cells}
+    assert list(labels) == ["adaptive", "cap-limit-5", "cap-limit-7"]
+    assert labels["cap-limit-5"] == flat.cells[0].cell_id != labels["cap-limit-7"]

@@ -86,7 +86,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class GatewaySetup:
     """What is to be served, checked as far as it can be before anything starts."""
 
     settings: "Settings"
@@ -154,7 +154,7 @@ def gateway(
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenModels:
     """What --engine and --model name."""
 
     endpoints: list["EndpointConfig"]
@@ -162,7 +162,7 @@ class Chosen:
     record_tokens: bool
 
 
-def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen:
+def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> ChosenModels:
     """Raises RegistryError, UsageError."""
     from pydantic import ValidationError
 
@@ -189,7 +189,7 @@ def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen
             except ValidationError as error:
                 raise UsageError(f"{registry}: models.{name}: {message_of(error)}") from None
     served = {name: model for name, model in picked.items() if model.endpoint is None}
-    return Chosen(endpoints, served, bool(kept))
+    return ChosenModels(endpoints, served, bool(kept))
 
 
 def _endpoint(name: str, model: "Model", url: str, identity: str) -> "EndpointConfig":
@@ -245,13 +245,13 @@ def _access(
 
 
 def _plan(
-    chosen: Chosen,
+    chosen: ChosenModels,
     settings: "Settings",
     access: "Access",
     host: str,
     port: int,
     catalog: "Catalog",
-) -> Plan:
+) -> GatewaySetup:
     """What can be wrong is found here, before an engine's start takes minutes.
 
     Raises UsageError, PortTaken, RegistryError.
@@ -264,7 +264,7 @@ def _plan(
         engine = Engine(name, model, catalog)
         endpoint = _endpoint(name, model, engine.address.url, engine.engine_id)
         engines.append((engine, endpoint))
-    plan = Plan(settings, access, chosen.endpoints, engines, host, listening)
+    plan = GatewaySetup(settings, access, chosen.endpoints, engines, host, listening)
     names = [endpoint.name for endpoint in plan.all_endpoints]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -272,7 +272,7 @@ def _plan(
     return plan
 
 
-def _run(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
+def _run(plan: GatewaySetup, catalog: "Catalog", as_json: bool) -> None:
     """Start the engines, serve, end all. Raises EngineFailed, GatewayFailed."""
     import uvloop
 
@@ -285,7 +285,7 @@ def _run(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
         typer.echo("ended; what was recorded is kept", err=True)
 
 
-async def _serve(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
+async def _serve(plan: GatewaySetup, catalog: "Catalog", as_json: bool) -> None:
     from tutti.tasks.serving import GatewayFailed
     from tutti.tasks.serving.gateway import Gateway, serve
 
@@ -305,7 +305,7 @@ async def _serve(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
         raise GatewayFailed(f"cannot listen on {plan.host}:{plan.port}: {error}") from error
 
 
-def _told(plan: Plan, port: int, token: Path | None, as_json: bool) -> str:
+def _told(plan: GatewaySetup, port: int, token: Path | None, as_json: bool) -> str:
     """Where it is and how it is used."""
     url = f"http://{plan.host}:{port}"
     names = [name for endpoint in plan.all_endpoints for name in endpoint.models]

@@ -33,7 +33,7 @@ class AccessError(ValueError):
     """The tokens make no sense, or the gateway would stand open to a network."""
 
 
-class Denied(Exception):
+class AccessDenied(Exception):
     """No, with the HTTP status that says so."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -58,9 +58,9 @@ class Key:
         return "admin" in self.scopes
 
     def check_owner(self, program: Program | None) -> None:
-        """Raises Denied where the program is another's."""
+        """Raises AccessDenied where the program is another's."""
         if program is not None and program.key != self.name and not self.is_admin:
-            raise Denied(403, f"the program {program.program_id!r} belongs to another token")
+            raise AccessDenied(403, f"the program {program.program_id!r} belongs to another token")
 
 
 class Access:
@@ -115,21 +115,23 @@ class Access:
             )
 
     def check_site(self, known: Mapping[bytes, bytes]) -> None:
-        """Raises Denied for what a browser sends on behalf of another site's page: with the page's
-        Origin, or under a name of the attacker's that leads here. `known` are headers by name in
-        lower case."""
+        """Refuse cross-site requests of browsers. Raises AccessDenied.
+
+        That is a foreign Origin header, or a Host header that this gateway does not serve (DNS
+        rebinding). `known` holds the headers by their names in lower case.
+        """
         host = known.get(b"host", b"")
         origin = known.get(b"origin")
         if origin is not None and origin.partition(b"://")[2].lower() != host.lower():
             shown = origin.decode("latin-1")
-            raise Denied(
+            raise AccessDenied(
                 403, f"requests of another site's pages are refused (Origin: {shown:.100})"
             )
         if self.is_open and host not in self._known_hosts:
             self._check_name(host)
 
     def admit(self, known: Mapping[bytes, bytes], scope: str) -> Key:
-        """The key that a request holds. Raises Denied."""
+        """The key that a request holds. Raises AccessDenied."""
         found = None
         if b"authorization" in known:
             authorization = known[b"authorization"]
@@ -140,20 +142,22 @@ class Access:
             found = self._keys.get(_digest(known[b"x-api-key"]))
         if found is None:
             if not self.is_open or scope not in self.everybody.scopes:
-                raise Denied(
+                raise AccessDenied(
                     401, f"a bearer token of this gateway's with the scope {scope} is needed"
                 )
             return self.everybody
         if scope not in found.scopes:
-            raise Denied(403, f"the token {found.name!r} has no scope {scope!r}")
+            raise AccessDenied(403, f"the token {found.name!r} has no scope {scope!r}")
         return found
 
     def check_budget(self, key: Key) -> None:
-        """Raises Denied when the run's or the key's money is spent."""
+        """Raises AccessDenied when the run's or the key's money is spent."""
         if self.budget_usd is not None and self.spent_usd >= self.budget_usd:
-            raise Denied(402, f"the run's budget of {self.budget_usd:.2f} USD is spent")
+            raise AccessDenied(402, f"the run's budget of {self.budget_usd:.2f} USD is spent")
         if key.budget_usd is not None and key.spent_usd >= key.budget_usd:
-            raise Denied(402, f"the budget of {key.name!r}, {key.budget_usd:.2f} USD, is spent")
+            raise AccessDenied(
+                402, f"the budget of {key.name!r}, {key.budget_usd:.2f} USD, is spent"
+            )
 
     def spend(self, key: Key, usd: float) -> None:
         """A call cost so much."""
@@ -163,7 +167,7 @@ class Access:
     def _check_name(self, host: bytes) -> None:
         name = _name_of(host)
         if not (name in self._names or _is_this_machine(name)):
-            raise Denied(
+            raise AccessDenied(
                 403,
                 f"the request is for the host {name!r:.100}, which this gateway does not go by; "
                 "use its address, or start it with --allow-host",

@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from tutti.tasks.serving.metering.sampler import MetricsSampler
 from tutti.tasks.serving.registry import Model, Prices
-from tutti.tasks.serving.scheduling import Engine, Rate
-from tutti.tasks.serving.wire.client import Origin, Permits, Receiver, Request
+from tutti.tasks.serving.scheduling import EngineState, Rate
+from tutti.tasks.serving.wire.answer import Answer, NoAnswer, ask
+from tutti.tasks.serving.wire.client import Origin, OutgoingRequest, Permits, Receiver
 from tutti.tasks.serving.wire.messages import Headers, find
-from tutti.tasks.serving.wire.whole import Answer, NoAnswer, ask
 
 PROBE_TIMEOUT_S = 5.0
 FAILURES_TO_CLOSE = 3
@@ -110,7 +110,7 @@ class EndpointConfig(BaseModel):
         return key.encode()
 
 
-class Elsewhere(Origin):
+class PrefixedOrigin(Origin):
     """Where an API begins at another path than /v1, or wants a query with each request."""
 
     def __init__(self, config: EndpointConfig, permits: Permits | None = None) -> None:
@@ -119,7 +119,7 @@ class Elsewhere(Origin):
 
     def send(
         self, method: bytes, path: bytes, headers: Headers, body: bytes, receiver: Receiver
-    ) -> Request:
+    ) -> OutgoingRequest:
         """Send a request for our `path` where it is there."""
         return super().send(method, self.there(path), headers, body, receiver)
 
@@ -141,7 +141,7 @@ class Endpoint:
     """One engine or outside endpoint, as it is now."""
 
     config: EndpointConfig
-    engine: Engine
+    engine: EngineState
     origin: Origin
     sampler: MetricsSampler
     models: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class Endpoint:
     def make(cls, config: EndpointConfig, permits: Permits | None = None) -> "Endpoint":
         """An endpoint that was not asked yet. Raises ValueError for what makes no sense."""
         name = config.name
-        engine = Engine(
+        engine = EngineState(
             name,
             config.capacity_tokens,
             max_calls=config.max_calls,
@@ -180,7 +180,7 @@ class Endpoint:
         )
         key = config.key()
         plain = config.api_path == "/v1" and not config.query
-        origin = Origin(config.url, permits) if plain else Elsewhere(config, permits)
+        origin = Origin(config.url, permits) if plain else PrefixedOrigin(config, permits)
         made = cls(config, engine, origin, MetricsSampler(name), config.models)
         if key is not None:
             header = config.key_header.encode() or b"Authorization"

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from tutti.tasks.serving.gateway.access import Denied, Key
+from tutti.tasks.serving.gateway.access import AccessDenied, Key
 from tutti.tasks.serving.gateway.body import read_object
 from tutti.tasks.serving.gateway.routes import BadRequest, ModelRoute
 from tutti.tasks.serving.wire.exchange import Exchange
@@ -63,7 +63,7 @@ def _kind(name: bytes) -> tuple[bool, bytes | None]:
 
 
 @dataclass(slots=True)
-class Asked:
+class CallRequest:
     """A request that is scheduled."""
 
     path: bytes
@@ -75,7 +75,7 @@ class Asked:
     raw: bytes
     """The body as it goes on."""
     program: str
-    anonymous: bool
+    is_anonymous: bool
     call_id: str
     cell: str
     step: int
@@ -86,7 +86,7 @@ class Asked:
     stream: bool
     spans: list[dict[str, int]] | None = None
     """Which of the messages that the client records the prompt is, where it is not all of them."""
-    names_call: bool = False
+    has_call_id: bool = False
     """The client gave the call its id."""
     usage_added: bool = False
     """The client did not ask for usage in the stream, and must not see it."""
@@ -103,8 +103,8 @@ class Asked:
         return UNLIMITED
 
 
-def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> Asked:
-    """The call that a POST makes, in the cell that runs. Raises BadRequest, Denied."""
+def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> CallRequest:
+    """The call that a POST makes, in the cell that runs. Raises BadRequest, AccessDenied."""
     headers: Headers = []
     own: dict[bytes, bytes] = {}
     for header in exchange.headers:
@@ -135,25 +135,25 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
     ):  # fmt: skip
         raise BadRequest(f"ids, roles and models' names may have {MAX_NAME} characters")
     if its_cell != cell and key.has_token and not key.is_admin:
-        raise Denied(403, f"X-Tutti-Cell: {its_cell!r} is not the cell that runs")
+        raise AccessDenied(403, f"X-Tutti-Cell: {its_cell!r} is not the cell that runs")
     step = own.get(b"x-tutti-step", b"0")
     if not step.isdigit() or len(step) > MAX_STEP_DIGITS:
         raise BadRequest(f"X-Tutti-Step must be a whole number, not {step.decode('latin-1')!r}")
-    return Asked(
+    return CallRequest(
         path=route.path,
         kind=route.kind,
         headers=headers,
         body=body,
         raw=raw,
         program=program,
-        anonymous=not named,
+        is_anonymous=not named,
         call_id=call_id,
         cell=its_cell,
         step=int(step),
         role=role,
         keeps_messages=own.get(b"x-tutti-messages") == b"kept",
         model=model,
-        names_call=b"x-call-id" in own,
+        has_call_id=b"x-call-id" in own,
         stream=body.get("stream") is True,
         spans=_spans(own[b"x-tutti-spans"]) if b"x-tutti-spans" in own else None,
     )
@@ -176,18 +176,18 @@ def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:
     return inside + (more if inside.endswith(b"{") else b"," + more)
 
 
-def ask_for_usage(asked: Asked) -> None:
+def ask_for_usage(request: CallRequest) -> None:
     """Have the engine send usage at a stream's end, where the client did not ask for it."""
-    if not asked.stream or asked.kind not in ("chat/completions", "completions"):
+    if not request.stream or request.kind not in ("chat/completions", "completions"):
         return
-    options = asked.body.get("stream_options")
+    options = request.body.get("stream_options")
     if isinstance(options, dict):
         if options.get("include_usage"):
             return
-        changed = {**asked.body, "stream_options": {**options, "include_usage": True}}
-        asked.raw = orjson.dumps(changed)
-    elif "stream_options" in asked.body:
-        asked.raw = orjson.dumps({**asked.body, "stream_options": {"include_usage": True}})
+        changed = {**request.body, "stream_options": {**options, "include_usage": True}}
+        request.raw = orjson.dumps(changed)
+    elif "stream_options" in request.body:
+        request.raw = orjson.dumps({**request.body, "stream_options": {"include_usage": True}})
     else:
-        asked.raw = with_fields(asked.raw, {"stream_options": {"include_usage": True}})
-    asked.usage_added = True
+        request.raw = with_fields(request.raw, {"stream_options": {"include_usage": True}})
+    request.usage_added = True

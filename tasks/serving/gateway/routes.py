@@ -8,7 +8,7 @@ other paths (files, batches, stored responses) are of its account, which is not 
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from tutti.tasks.serving.gateway.access import Denied
+from tutti.tasks.serving.gateway.access import AccessDenied
 
 CALLS = frozenset(
     "chat/completions completions responses messages "
@@ -51,7 +51,7 @@ ROUTES_KEPT, TARGET_KEPT_BYTES = 1024, 64
 
 
 def model_route(method: bytes, target: bytes) -> ModelRoute:
-    """The route of a request below /v1 or /p/<program>/v1. Raises BadRequest, Denied."""
+    """The route of a request below /v1 or /p/<program>/v1. Raises BadRequest, AccessDenied."""
     known = _KNOWN.get((method, target))
     if known is not None:
         return known
@@ -73,9 +73,9 @@ def _read_route(method: bytes, target: bytes) -> ModelRoute:
     wanted = _method(kind)
     if wanted is None:
         shown = path.decode("latin-1")
-        raise Denied(404, f"{shown!r:.200} is not passed on: this gateway lists what is")
+        raise AccessDenied(404, f"{shown!r:.200} is not passed on: this gateway lists what is")
     if method != wanted and not (wanted == b"GET" and method == b"HEAD"):
-        raise Denied(405, f"/v1/{kind} takes {wanted.decode()}")
+        raise AccessDenied(405, f"/v1/{kind} takes {wanted.decode()}")
     if kind.startswith(MODELS):
         path = V1 + quote(kind, safe="/").encode()
     scope = "admin" if kind in ADAPTERS else "call"

@@ -27,7 +27,8 @@ class Settings:
     """Prices of models whose endpoint has none of its own."""
     record_tokens: bool = False
     all_events: bool = False
-    """Record also what `calls` says already: arrive, admit, first_token, finish, tool_start."""
+    """Also record events that `calls` already covers: arrive, admit, first_token, finish,
+    tool_start."""
     engine_hosts: tuple[str, ...] = ()
     """Where an engine added over HTTP may be, beside public addresses and the hosts of those given
     at the start: names, addresses, networks."""

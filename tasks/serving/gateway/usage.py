@@ -14,7 +14,7 @@ from tutti.tasks.serving.scheduling import Usage
 MAX_TOKENS = 2**40
 
 
-class Told:
+class ReportedUsage:
     """What an answer has said so far."""
 
     __slots__ = ("cached", "completion", "failed", "finish_reason", "prompt")

@@ -25,7 +25,7 @@ from heapq import nlargest
 from tutti.tasks.serving.scheduling.account import Account, Place
 from tutti.tasks.serving.scheduling.breakeven import SURE, MissPrice, seconds_to_keep
 from tutti.tasks.serving.scheduling.forecast import Forecast, Quantiles
-from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program, Sample
+from tutti.tasks.serving.scheduling.ledger import Call, EngineMetrics, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loaded
 
 LOOK_AHEAD = 16  # waiting calls tried for a place that the first does not fit in
@@ -68,7 +68,7 @@ class Adaptive(Policy):
 
     # Events
 
-    def changed(self, engine: Engine, now: float) -> None:
+    def changed(self, engine: EngineState, now: float) -> None:
         """An engine that is new or was restarted has nothing cached; one that left, no places."""
         self._blocked = False
         if engine.prefill_token_s is not None:
@@ -164,7 +164,7 @@ class Adaptive(Policy):
         if (place := self._place(program)) is not None:
             self._leave(place, now)
 
-    def observed(self, engine: Engine, sample: Sample, now: float) -> None:
+    def observed(self, engine: EngineState, sample: EngineMetrics, now: float) -> None:
         """Preemptions mean that more was given out than there is."""
         self._blocked = False
         if sample.preemptions_total is not None:
@@ -239,7 +239,7 @@ class Adaptive(Policy):
                 return None
         return None
 
-    def _fitting(self, call: Call, engines: list[Engine], now: float) -> Engine | None:
+    def _fitting(self, call: Call, engines: list[EngineState], now: float) -> EngineState | None:
         """Where the call fits: on its own engine, else on one of those with the most room."""
         tokens = engines[0].blocks(self._tokens(call.program, call))
         profile = self._profile(tokens, call.program.calls_done + len(call.program.running) + 1)
@@ -279,7 +279,7 @@ class Adaptive(Policy):
 
     # The account
 
-    def booked_tokens(self, engine: Engine) -> int:
+    def booked_tokens(self, engine: EngineState) -> int:
         """What those who have a place hold now."""
         account: Account = engine.note
         return account.held_tokens

@@ -26,7 +26,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
+from tutti.tasks.serving.scheduling.ledger import Call, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy
 from tutti.tasks.serving.scheduling.thunderagent_book import Book, Rules, State, rank
 
@@ -133,7 +133,7 @@ class ThunderAgent(Policy):
                 del self._ready[call.call_id]
                 self._pause(state, f"{engine.engine_id} accepts no calls")
 
-    def booked_tokens(self, engine: Engine) -> int:
+    def booked_tokens(self, engine: EngineState) -> int:
         """The engine's book."""
         return self._book(engine).used()
 
@@ -144,17 +144,17 @@ class ThunderAgent(Policy):
             return f"paused with {state.tokens} tokens, {len(self._paused)} programs are"
         return f"{state.engine.engine_id} takes no more calls"
 
-    def _book(self, engine: Engine) -> Book:
+    def _book(self, engine: EngineState) -> Book:
         if not isinstance(engine.note, Book):
             engine.note = Book(engine, self.rules)
         return engine.note
 
-    def _accepting(self) -> list[Engine]:
+    def _accepting(self) -> list[EngineState]:
         return [engine for engine in self.ledger.engines.values() if engine.accepting]
 
     # Transitions
 
-    def _room_for_new(self, state: State) -> Engine | None:
+    def _room_for_new(self, state: State) -> EngineState | None:
         if self._paused and self.rules.queue_blocks_arrivals:
             return None
         need = state.tokens + self.rules.buffer_tokens
@@ -163,7 +163,7 @@ class ThunderAgent(Policy):
         found = min(fitting, key=lambda book: book.tokens(), default=None)
         return None if found is None else found.engine
 
-    def _activate(self, state: State, engine: Engine) -> None:
+    def _activate(self, state: State, engine: EngineState) -> None:
         program = state.program
         self._paused.pop(program.program_id, None)
         self._book(engine).states[program.program_id] = state
@@ -243,7 +243,7 @@ class ThunderAgent(Policy):
                 room -= need
         return chosen
 
-    def _shed(self, engine: Engine, now: float) -> None:
+    def _shed(self, engine: EngineState, now: float) -> None:
         rules, book = self.rules, self._book(engine)
         decayed_at = now if rules.decay and not rules.decay_mismatch else None
         over = -book.free(decayed_at)

@@ -2,7 +2,15 @@
 
 import itertools
 
-from tutti.tasks.serving.scheduling import Call, Engine, Limits, Policy, Program, Scheduler, Usage
+from tutti.tasks.serving.scheduling import (
+    Call,
+    EngineState,
+    Policy,
+    Program,
+    Scheduler,
+    SchedulerLimits,
+    Usage,
+)
 
 
 class World:
@@ -11,7 +19,7 @@ class World:
     def __init__(self, policy: Policy, *capacities: int | None, lease_s: float = 1800.0) -> None:
         self.log: list[tuple[str, str, str]] = []
         self.now = 0.0
-        self.scheduler = Scheduler(policy, Limits(idle_lease_s=lease_s), self._write)
+        self.scheduler = Scheduler(policy, SchedulerLimits(idle_lease_s=lease_s), self._write)
         self.policy, self.ledger = policy, self.scheduler.ledger
         self._numbers = itertools.count()
         self.engines = [self.engine(capacity) for capacity in capacities]
@@ -19,10 +27,12 @@ class World:
     def _write(self, event: str, program: Program, call: Call | None, reason: str) -> None:
         self.log.append((event, program.program_id, reason))
 
-    def engine(self, capacity: int | None, block: int = 1, max_calls: int | None = None) -> Engine:
+    def engine(
+        self, capacity: int | None, block: int = 1, max_calls: int | None = None
+    ) -> EngineState:
         """One more engine; blocks of one token keep sums readable."""
         name = f"e{len(self.ledger.engines)}"
-        engine = Engine(name, capacity, block_tokens=block, max_calls=max_calls)
+        engine = EngineState(name, capacity, block_tokens=block, max_calls=max_calls)
         self.scheduler.add_engine(engine, self.now)
         return engine
 

@@ -7,7 +7,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import orjson
@@ -16,26 +15,24 @@ from pydantic import ValidationError
 from tutti.storage import StoreError
 from tutti.tasks.config import explain
 from tutti.tasks.serving.gateway import views
-from tutti.tasks.serving.gateway.access import Denied
+from tutti.tasks.serving.gateway.access import AccessDenied
 from tutti.tasks.serving.gateway.body import read_object
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
-from tutti.tasks.serving.gateway.passage import State
+from tutti.tasks.serving.gateway.proxied_call import CallState
 from tutti.tasks.serving.gateway.routes import BadRequest
-from tutti.tasks.serving.gateway.screen import Order, Routes, answer
+from tutti.tasks.serving.gateway.screen import AdminHandler, Routes, answer
+from tutti.tasks.serving.gateway.state import GatewayState
 from tutti.tasks.serving.scheduling import make_policy
 from tutti.tasks.serving.wire.exchange import Exchange
-
-if TYPE_CHECKING:
-    from tutti.tasks.serving.gateway.app import Gateway
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 STORE_FULL = 507
 
 
-class Orders:
+class AdminApi:
     """The routes of one gateway."""
 
-    def __init__(self, gateway: "Gateway") -> None:
+    def __init__(self, gateway: GatewayState) -> None:
         self.gateway = gateway
 
     def routes(self) -> Routes:
@@ -62,24 +59,24 @@ class Orders:
 
     async def begin_cell(self, exchange: Exchange) -> None:
         """Start a cell: a fresh policy, a first sample of the engines' counters."""
-        gateway, order = self.gateway, read_object(exchange.body)
+        gateway, fields = self.gateway, read_object(exchange.body)
         try:
-            cell, name = str(order["cell_id"]), str(order["policy"])
-            options = dict(order.get("options") or {})
+            cell, name = str(fields["cell_id"]), str(fields["policy"])
+            options = dict(fields.get("options") or {})
             if name == "cap" and "limit" not in options:
-                options["limit"] = int(order["limit"])
+                options["limit"] = int(fields["limit"])
             make_policy(name, options)
-            concurrency = order.get("concurrency")
+            concurrency = fields.get("concurrency")
             gateway.concurrency = None if concurrency is None else int(concurrency)
         except (KeyError, ValueError, TypeError) as error:
             raise BadRequest(
                 f"a cell needs `cell_id`, a known `policy` and its options: {error!r}"
             ) from None
-        for passage in list(gateway.passages.values()):
-            if passage.state is State.HELD:  # of an abandoned cell; nobody would ever let it in
-                passage.refuse(503, "another cell has begun", [(b"Retry-After", b"1")])
+        for proxied in list(gateway.in_flight.values()):
+            if proxied.state is CallState.HELD:  # of an abandoned cell; nobody would ever let it in
+                proxied.refuse(503, "another cell has begun", [(b"Retry-After", b"1")])
         for pool in gateway.pools.by_name.values():
-            if order.get("pool") in (None, pool.name):
+            if fields.get("pool") in (None, pool.name):
                 pool.begin(name, options, gateway.events.note)
                 gateway.set_wake(pool)
         gateway.cell_id = cell
@@ -106,11 +103,11 @@ class Orders:
 
     def release(self, exchange: Exchange) -> None:
         """A program is over: its place is free at once."""
-        order = read_object(exchange.body)
-        if "program_id" not in order:
+        fields = read_object(exchange.body)
+        if "program_id" not in fields:
             raise BadRequest("the body must name `program_id`")
-        program = str(order["program_id"])
-        key = exchange.pass_.key
+        program = str(fields["program_id"])
+        key = exchange.permission.key
         spent: dict[str, float] = {}
         for pool in self.gateway.pools.by_name.values():
             known = pool.scheduler.ledger.programs.get(program)
@@ -131,7 +128,7 @@ class Orders:
         name = unquote(exchange.target.decode("latin-1").partition("?")[0][len("/profiles/") :])
         found = views.profiles(self.gateway)
         if name and name not in found:
-            raise Denied(404, f"no program {name!r}")
+            raise AccessDenied(404, f"no program {name!r}")
         answer(exchange, 200, orjson.dumps(found[name] if name else found))
 
     # Engines
@@ -159,7 +156,7 @@ class Orders:
         try:
             self.gateway.pools.find(name)
         except LookupError as error:
-            raise Denied(404, str(error)) from None
+            raise AccessDenied(404, str(error)) from None
         self.gateway.spawn(self.gateway.pools.remove(name))
         answer(exchange, 202, orjson.dumps({"id": name, "draining": True}))
 
@@ -188,7 +185,7 @@ class Orders:
         self.gateway.pulse.reset()
         answer(exchange, 200, b"{}")
 
-    def _later(self, work: Callable[[Exchange], Awaitable[None]]) -> Order:
+    def _later(self, work: Callable[[Exchange], Awaitable[None]]) -> AdminHandler:
         async def run(exchange: Exchange) -> None:
             try:
                 await work(exchange)

@@ -10,7 +10,7 @@ from tutti.tasks.serving.process import answers
 from tutti.tasks.serving.registry import Model, checkpoint_id
 
 
-class Outside:
+class ExternalEndpoint:
     """An endpoint of `models.yaml`: nothing is started or stopped."""
 
     def __init__(self, name: str, model: Model, catalog: Catalog) -> None:
@@ -57,6 +57,10 @@ class Outside:
         await asyncio.Event().wait()
 
 
-def engine_of(name: str, model: Model, catalog: Catalog) -> Engine | Outside:
+def engine_of(name: str, model: Model, catalog: Catalog) -> Engine | ExternalEndpoint:
     """What serves a registry's model. Raises RegistryError, EngineFailed."""
-    return Engine(name, model, catalog) if model.endpoint is None else Outside(name, model, catalog)
+    return (
+        Engine(name, model, catalog)
+        if model.endpoint is None
+        else ExternalEndpoint(name, model, catalog)
+    )

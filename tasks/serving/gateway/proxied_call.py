@@ -10,12 +10,13 @@ from typing import Protocol
 
 from tutti.tasks.serving.gateway.access import Key
 from tutti.tasks.serving.gateway.endpoint import Endpoint, retry_after_s
-from tutti.tasks.serving.gateway.record import Record
-from tutti.tasks.serving.gateway.request import Asked, ask_for_usage, with_fields
+from tutti.tasks.serving.gateway.pools import Pool
+from tutti.tasks.serving.gateway.record import CallRecord
+from tutti.tasks.serving.gateway.request import CallRequest, ask_for_usage, with_fields
 from tutti.tasks.serving.gateway.screen import JSON, refusal
 from tutti.tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong
-from tutti.tasks.serving.scheduling import Call, Scheduler
-from tutti.tasks.serving.wire.client import Request
+from tutti.tasks.serving.scheduling import Call
+from tutti.tasks.serving.wire.client import OutgoingRequest
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
 
@@ -28,7 +29,7 @@ TOO_MANY, FAULT = 429, 500
 PROGRESS_EVERY = 32  # chunks
 
 
-class State(Enum):
+class CallState(Enum):
     """Where a call is."""
 
     HELD = "held"
@@ -37,26 +38,18 @@ class State(Enum):
     OVER = "over"
 
 
-class Pool(Protocol):
-    """Endpoints that serve the same models, and their scheduler."""
-
-    name: str
-    scheduler: Scheduler
-    endpoints: dict[str, Endpoint]
-
-
-class Owner(Protocol):
-    """What a passage needs of its gateway."""
+class CallOwner(Protocol):
+    """What a proxied call needs of its gateway."""
 
     record_tokens: bool
 
     def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
         """Send calls that the scheduler has let in."""
 
-    def note_admitted(self, passage: "Passage") -> None:
+    def note_admitted(self, proxied: "ProxiedCall") -> None:
         """A held call was let in."""
 
-    def ended(self, passage: "Passage") -> None:
+    def ended(self, proxied: "ProxiedCall") -> None:
         """A call is over: record it. Raises nothing."""
 
     def report(self, error: Exception) -> None:
@@ -66,32 +59,31 @@ class Owner(Protocol):
         """An endpoint failed, or asked for a pause."""
 
 
-class Passage:
+class ProxiedCall:
     """One call."""
 
     __slots__ = (
-        "_body", "_head", "_request", "_stream", "_tried", "active_at", "asked", "call", "chain",
+        "_body", "_head", "_stream", "_tried", "_upstream", "active_at", "call", "chain",
         "chunks", "commented", "endpoint", "exchange", "key", "owner", "paused", "pool",
-        "prompt_bytes", "record", "scheduler", "state",
+        "prompt_bytes", "record", "request", "scheduler", "state",
     )  # fmt: skip
 
     def __init__(
-        self, owner: Owner, pool: Pool, exchange: Exchange, asked: Asked, key: Key
+        self, owner: CallOwner, pool: Pool, exchange: Exchange, request: CallRequest, key: Key
     ) -> None:
-        self.owner, self.pool, self.exchange, self.asked, self.key = (
-            owner, pool, exchange, asked, key,
-        )  # fmt: skip
+        self.owner, self.pool, self.exchange = owner, pool, exchange
+        self.request, self.key = request, key
         self.scheduler = pool.scheduler  # a new cell brings another; this call ends with its own
-        self.record = Record(asked)
-        self.prompt_bytes = len(asked.raw)
-        self.state = State.HELD
+        self.record = CallRecord(request)
+        self.prompt_bytes = len(request.raw)
+        self.state = CallState.HELD
         self.call: Call | None = None
         self.chain: tuple[int, ...] = ()
         self.endpoint: Endpoint | None = None
         self.active_at = self.record.sent
         self.commented = self.record.sent
         self.chunks = 0
-        self._request: Request | None = None
+        self._upstream: OutgoingRequest | None = None
         self._head: Headers = []
         self._body: list[bytes] = []
         self._stream = StreamedAnswer(self.record.answered, strip=False)
@@ -110,44 +102,46 @@ class Passage:
 
     def refuse(self, status: int, message: str, headers: Headers | None = None) -> None:
         """End the call with an error of the gateway's own."""
-        if self.state is State.OVER:
+        if self.state is CallState.OVER:
             return
         self.record.http_status = status
         exchange = self.exchange
-        if self.state is State.STREAMING:
+        if self.state is CallState.STREAMING:
             exchange.abort()  # part of an answer is out, so a cut is the only honest end
         elif exchange.started:
             exchange.send(b"data: %b\n\n" % refusal(status, message))
             exchange.end()
         else:
             exchange.respond(status, [JSON, *(headers or [])], refusal(status, message))
-        if self._request is not None:
-            self._request.cancel()
+        if self._upstream is not None:
+            self._upstream.cancel()
         self._close(message)
 
     def gone(self) -> None:
         """The client went away: the hold, or the request to the engine, is cancelled."""
-        if self.state is State.OVER:
+        if self.state is CallState.OVER:
             return
         self.record.status = "cancelled"
         try:
-            if self.state is State.STREAMING:
-                self._stream.read_usage(self.record.told)  # some engines tell their usage all along
+            if self.state is CallState.STREAMING:
+                self._stream.read_usage(
+                    self.record.reported
+                )  # some engines tell their usage all along
         except Exception as error:
             self.owner.report(error)
-        if self._request is not None:
-            self._request.cancel()
+        if self._upstream is not None:
+            self._upstream.cancel()
         self._close("client went away")
 
     def fail(self, error: Exception) -> None:
         """A fault of ours: it ends this call, with 500, and touches no other."""
         self.owner.report(error)
-        if self.state is State.OVER:
+        if self.state is CallState.OVER:
             return
         self.record.status, self.record.http_status = "infra_error", FAULT
-        if self._request is not None:
-            self._request.cancel()
-            self._request = None
+        if self._upstream is not None:
+            self._upstream.cancel()
+            self._upstream = None
         try:
             if self.exchange.started:
                 self.exchange.abort()
@@ -177,29 +171,29 @@ class Passage:
             self.owner.note_admitted(self)
             self._prepare()
         self.record.endpoint = endpoint.name
-        self.record.prices = endpoint.prices_of(self.asked.model)
-        self.state, self.active_at = State.SENT, now
+        self.record.prices = endpoint.prices_of(self.request.model)
+        self.state, self.active_at = CallState.SENT, now
         self._tried.add(endpoint.name)
         self._head, self._body, self.chunks = [], [], 0
-        asked = self.asked
-        headers = endpoint.authorize(asked.headers, self.key.has_token, asked.path)
+        request = self.request
+        headers = endpoint.authorize(request.headers, self.key.has_token, request.path)
         endpoint.calls += 1
-        self._request = endpoint.origin.send(b"POST", asked.path, headers, asked.raw, self)
+        self._upstream = endpoint.origin.send(b"POST", request.path, headers, request.raw, self)
 
     def _prepare(self) -> None:
-        asked = self.asked
-        if self.owner.record_tokens and asked.kind == "chat/completions":
-            missing = {k: v for k, v in TOKEN_FIELDS.items() if k not in asked.body}
-            asked.raw = with_fields(asked.raw, missing) if missing else asked.raw
+        request = self.request
+        if self.owner.record_tokens and request.kind == "chat/completions":
+            missing = {k: v for k, v in TOKEN_FIELDS.items() if k not in request.body}
+            request.raw = with_fields(request.raw, missing) if missing else request.raw
             self.record.records_tokens = True
-        ask_for_usage(asked)
-        self._stream = StreamedAnswer(self.record.answered, asked.usage_added)
+        ask_for_usage(request)
+        self._stream = StreamedAnswer(self.record.answered, request.usage_added)
         self.exchange.on_writable = self._writable
 
     def _writable(self, writable: bool) -> None:
         self.paused, self.active_at = not writable, time.monotonic()
-        if self._request is not None:
-            self._request.pause(not writable)
+        if self._upstream is not None:
+            self._upstream.pause(not writable)
 
     # The answer
 
@@ -221,9 +215,9 @@ class Passage:
 
     def on_end(self) -> None:
         """The answer is whole."""
-        self._request = None
+        self._upstream = None
         try:
-            if self.state is State.STREAMING:
+            if self.state is CallState.STREAMING:
                 self._end_stream()
             else:
                 self._end_whole()
@@ -232,7 +226,7 @@ class Passage:
 
     def on_failure(self, reason: str) -> None:
         """The engine's connection failed."""
-        self._request = None
+        self._upstream = None
         try:
             self._break(reason)
         except Exception as error:
@@ -244,7 +238,7 @@ class Passage:
         self._head = headers
         kind = find(headers, b"content-type") or b""
         if status == 200 and kind.startswith(b"text/event-stream"):
-            self.state, self.record.streamed = State.STREAMING, True
+            self.state, self.record.streamed = CallState.STREAMING, True
             if not self.exchange.started:
                 self.exchange.start(status, self._passed())
             assert self.endpoint is not None
@@ -253,7 +247,7 @@ class Passage:
     def _take(self, data: bytes) -> None:
         record = self.record
         self.active_at = time.monotonic()
-        if self.state is not State.STREAMING:
+        if self.state is not CallState.STREAMING:
             self._body.append(data)
             self.chunks += len(data)
             if self.chunks > MAX_BUFFERED:
@@ -271,11 +265,11 @@ class Passage:
 
     def _break(self, reason: str) -> None:
         endpoint = self.endpoint
-        if self.state is State.OVER or endpoint is None:
+        if self.state is CallState.OVER or endpoint is None:
             return
         endpoint.failed(time.monotonic(), reason)
         self.owner.endpoint_changed(endpoint)
-        if self.state is State.STREAMING:
+        if self.state is CallState.STREAMING:
             self.record.http_status = 502
             self.exchange.abort()
             self._close(f"the engine failed in mid-stream: {reason}")
@@ -285,7 +279,7 @@ class Passage:
     def _elsewhere(self, reason: str) -> bool:
         """Before its first token a call can be sent to another engine."""
         call = self.call
-        if call is None or len(self._tried) >= MAX_TRIES or self.state is State.OVER:
+        if call is None or len(self._tried) >= MAX_TRIES or self.state is CallState.OVER:
             return False
         if self.scheduler is not self.pool.scheduler:
             return False
@@ -319,8 +313,8 @@ class Passage:
             endpoint.answered()
         if status == 200:
             body_read = unzipped(body, MAX_BUFFERED)
-            record.whole = record.told.read(body_read)
-            sound = record.whole is not None and not record.told.failed
+            record.whole = record.reported.read(body_read)
+            sound = record.whole is not None and not record.reported.failed
             record.status = "ok" if sound else "infra_error"
         elif 400 <= status < 500 and status != TOO_MANY:
             record.status = "model_error"
@@ -342,7 +336,7 @@ class Passage:
         if call is None or self.record.retry > MAX_TRIES:
             return False
         endpoint.pause(time.monotonic() + (1.0 if pause is None else pause), "HTTP 429")
-        self.state = State.HELD
+        self.state = CallState.HELD
         self.owner.endpoint_changed(endpoint)
         admitted = self.scheduler.requeue(call, time.monotonic())
         self.owner.send_admitted(self.pool, admitted)
@@ -351,8 +345,8 @@ class Passage:
     def _end_stream(self) -> None:
         record = self.record
         self.exchange.send(self._stream.rest())
-        self._stream.read_usage(record.told)
-        record.status = "infra_error" if record.told.failed else "ok"
+        self._stream.read_usage(record.reported)
+        record.status = "infra_error" if record.reported.failed else "ok"
         self.exchange.end()
         self._close("answered")
 
@@ -364,7 +358,7 @@ class Passage:
     def cost_usd(self) -> float:
         """What the call costs its key: of an answer that was cut short, what it took till then."""
         record, call = self.record, self.call
-        if record.told.prompt is None and self.chunks and record.streamed and call is not None:
+        if record.reported.prompt is None and self.chunks and record.streamed and call is not None:
             prices = record.prices
             return 0.0 if prices is None else prices.cost_usd(call.prompt_tokens, 0, self.chunks)
         return record.cost_usd() or 0.0
@@ -376,7 +370,7 @@ class Passage:
 
     def _close(self, reason: str) -> None:
         """The call is over, for the ledger and for the record."""
-        self.state = State.OVER
+        self.state = CallState.OVER
         self.exchange.on_gone = self.exchange.on_writable = None
         self.record.end()
         call, scheduler, now = self.call, self.scheduler, time.monotonic()
@@ -385,7 +379,7 @@ class Passage:
             if call.engine is None:
                 admitted = scheduler.withdraw(call, now, reason)
             else:
-                usage = self.record.told.usage if self.record.status == "ok" else None
+                usage = self.record.reported.usage if self.record.status == "ok" else None
                 if usage is not None:
                     call.program.prompt_bytes = self.prompt_bytes
                     call.program.prompt_chain = self.chain

@@ -37,7 +37,7 @@ class Answer:
         return None if value is None else value.decode("latin-1")
 
 
-class Whole:
+class AnswerReceiver:
     """A receiver that keeps all of it; `done` when it has ended."""
 
     def __init__(self) -> None:
@@ -83,13 +83,13 @@ async def ask(
     path: bytes,
     headers: Headers,
     body: bytes,
-    receiver: Whole | None = None,
+    receiver: AnswerReceiver | None = None,
 ) -> Answer:
     """Send a request and wait for its answer. Raises NoAnswer.
 
     Cancelled, it closes the connection. `receiver` may watch the pieces as they come.
     """
-    reading = receiver or Whole()
+    reading = receiver or AnswerReceiver()
     request = origin.send(method, path, headers, body, reading)
     try:
         await reading.done

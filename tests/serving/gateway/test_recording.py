@@ -20,7 +20,7 @@ from tutti.tasks.serving.gateway.transcripts import Transcripts
 LONG = "x" * MANY_BYTES
 PANDAS = """
 import sys
-from tutti.tasks.serving.gateway.__main__ import WithoutPandas
+from tutti.tasks.serving.gateway.no_pandas import WithoutPandas
 sys.meta_path.insert(0, WithoutPandas)
 from tutti import storage
 from tutti.storage.encode import to_arrow

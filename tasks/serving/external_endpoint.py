@@ -1,4 +1,4 @@
-"""A model that others serve, in the place of an engine that tutti starts."""
+"""An endpoint that tutti does not start, with the interface of `Engine`."""
 
 import asyncio
 import os
@@ -47,13 +47,13 @@ class ExternalEndpoint:
         return self.address
 
     def stop(self) -> None:
-        """It is others' to stop."""
+        """Do nothing: tutti did not start it."""
 
     def reset(self) -> None:
-        """Its cache is others' too: a cell may find prefixes of the one before."""
+        """Do nothing: its cache cannot be reset, so a cell may find prefixes of the cell before."""
 
     async def watch(self) -> None:
-        """Return never: the gateway sees whether it answers."""
+        """Wait for ever: the gateway checks whether it answers."""
         await asyncio.Event().wait()
 
 

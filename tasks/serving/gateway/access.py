@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens with scopes, and what may be spent.
+"""Access control: bearer tokens with scopes, and budgets.
 
 Tokens come from the environment (`TUTTI_GATEWAY_TOKENS`), one after the other, separated by
 spaces: ``name:scopes:token`` or ``name:scopes:token:usd`` with scopes joined by ``+``. Only their
@@ -21,7 +21,7 @@ from tutti.tasks.serving.scheduling import Program
 
 TOKENS_VARIABLE = "TUTTI_GATEWAY_TOKENS"
 ADMIN_VARIABLE = "TUTTI_GATEWAY_ADMIN_TOKEN"
-"""The token to use where one would be made: from a parent that is to order its gateway about."""
+"""The admin token to use instead of a new one: set by a parent that controls its gateway."""
 ADMIN_NAME = "admin"
 SCOPES = frozenset(("call", "read", "admin"))
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
@@ -30,11 +30,11 @@ TOKEN_BYTES = 32
 
 
 class AccessError(ValueError):
-    """The tokens make no sense, or the gateway would stand open to a network."""
+    """The tokens are invalid, or the gateway would be open to a network."""
 
 
 class AccessDenied(Exception):
-    """No, with the HTTP status that says so."""
+    """The request is refused, with an HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -43,28 +43,28 @@ class AccessDenied(Exception):
 
 @dataclass
 class Key:
-    """A holder of a token, or everybody."""
+    """The holder of a token, or everybody."""
 
     name: str
     scopes: frozenset[str]
     has_token: bool = True
-    """Whether requests come with a token of ours, which engines are never shown."""
+    """Whether requests carry a token of this gateway, which is never sent to engines."""
     budget_usd: float | None = None
     spent_usd: float = 0.0
 
     @property
     def is_admin(self) -> bool:
-        """Whether others' programs, cells and engines are its to change."""
+        """Whether it may change cells, engines and the programs of others."""
         return "admin" in self.scopes
 
     def check_owner(self, program: Program | None) -> None:
-        """Raises AccessDenied where the program is another's."""
+        """Raises AccessDenied if the program belongs to another key."""
         if program is not None and program.key != self.name and not self.is_admin:
             raise AccessDenied(403, f"the program {program.program_id!r} belongs to another token")
 
 
 class Access:
-    """All keys, what the run may spend, and by which names browsers may reach the gateway."""
+    """All keys, the budget of the run, and the host names that browsers may use."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Access:
             made = admin_token or secrets.token_urlsafe(TOKEN_BYTES)
             self.token_to_show = None if admin_token else made
             given.append((Key(ADMIN_NAME, SCOPES), _digest(made.encode())))
-        # Looked up by a digest, which nobody can choose: how long it takes tells nothing.
+        # Looked up by a digest, so that the lookup time reveals nothing about a token.
         self._keys = {digest: key for key, digest in given}
         self.everybody = Key("", SCOPES - {"admin"}, has_token=False)
         self.budget_usd, self.spent_usd = budget_usd, 0.0
@@ -103,11 +103,11 @@ class Access:
 
     @property
     def keys(self) -> list[Key]:
-        """Of all tokens."""
+        """The keys of all tokens."""
         return list(self._keys.values())
 
     def check_host(self, host: str) -> None:
-        """Raises AccessError where others could reach a gateway that asks for no token."""
+        """Raises AccessError for a network address where no token is set."""
         if host not in LOOPBACK and self.is_open:
             raise AccessError(
                 f"--host {host} can be reached from the network and no token is set; set "
@@ -131,7 +131,7 @@ class Access:
             self._check_name(host)
 
     def admit(self, known: Mapping[bytes, bytes], scope: str) -> Key:
-        """The key that a request holds. Raises AccessDenied."""
+        """The key of a request. Raises AccessDenied."""
         found = None
         if b"authorization" in known:
             authorization = known[b"authorization"]
@@ -151,7 +151,7 @@ class Access:
         return found
 
     def check_budget(self, key: Key) -> None:
-        """Raises AccessDenied when the run's or the key's money is spent."""
+        """Raises AccessDenied if the run's or the key's budget is spent."""
         if self.budget_usd is not None and self.spent_usd >= self.budget_usd:
             raise AccessDenied(402, f"the run's budget of {self.budget_usd:.2f} USD is spent")
         if key.budget_usd is not None and key.spent_usd >= key.budget_usd:
@@ -160,7 +160,7 @@ class Access:
             )
 
     def spend(self, key: Key, usd: float) -> None:
-        """A call cost so much."""
+        """Add the cost of a call."""
         self.spent_usd += usd
         key.spent_usd += usd
 
@@ -177,7 +177,7 @@ class Access:
 
 
 def _name_of(host: bytes) -> str | None:
-    """The name in a Host header, without its port; None where it makes no sense."""
+    """The name in a Host header, without its port; None if the header is invalid."""
     try:
         return urlsplit(f"//{host.decode('ascii')}").hostname
     except ValueError:
@@ -185,7 +185,7 @@ def _name_of(host: bytes) -> str | None:
 
 
 def _is_this_machine(name: str | None) -> bool:
-    """Whether no name service has a say in where `name` leads."""
+    """Whether `name` is loopback or an address, so that DNS cannot redirect it."""
     if name is None:
         return False
     if name == "localhost" or name.endswith(".localhost"):

@@ -1,4 +1,4 @@
-"""What is asked of the gateway itself: cells, releases, engines, and views of its state.
+"""The gateway's own HTTP routes: cells, releases, engines, and views of its state.
 
 ``PUT /cell``, ``DELETE /cell``, ``POST /flush`` (a sweep's); ``POST /programs/release``,
 ``GET /programs``, ``GET /profiles`` (ThunderAgent's routes); ``GET|POST /engines``,
@@ -30,13 +30,13 @@ STORE_FULL = 507
 
 
 class AdminApi:
-    """The routes of one gateway."""
+    """Handles requests to the gateway itself."""
 
     def __init__(self, gateway: GatewayState) -> None:
         self.gateway = gateway
 
     def routes(self) -> Routes:
-        """By method and path, with the scope that each needs."""
+        """Handlers by method and path, with the scope that each needs."""
         return {
             ("GET", "/health"): (None, self.health),  # a load balancer has no token
             ("GET", "/ui"): (None, self.page),
@@ -73,7 +73,7 @@ class AdminApi:
                 f"a cell needs `cell_id`, a known `policy` and its options: {error!r}"
             ) from None
         for proxied in list(gateway.in_flight.values()):
-            if proxied.state is CallState.HELD:  # of an abandoned cell; nobody would ever let it in
+            if proxied.state is CallState.HELD:  # of an abandoned cell; no policy would admit it
                 proxied.refuse(503, "another cell has begun", [(b"Retry-After", b"1")])
         for pool in gateway.pools.by_name.values():
             if fields.get("pool") in (None, pool.name):
@@ -102,7 +102,7 @@ class AdminApi:
     # Programs
 
     def release(self, exchange: Exchange) -> None:
-        """A program is over: its place is free at once."""
+        """Release a program: its place is free at once."""
         fields = read_object(exchange.body)
         if "program_id" not in fields:
             raise BadRequest("the body must name `program_id`")
@@ -120,11 +120,11 @@ class AdminApi:
         answer(exchange, 200, orjson.dumps(found))
 
     def programs(self, exchange: Exchange) -> None:
-        """Every program."""
+        """List all programs."""
         answer(exchange, 200, orjson.dumps(views.programs(self.gateway)))
 
     def profiles(self, exchange: Exchange) -> None:
-        """Times of every program, or of the one that the path names."""
+        """Show the times of all programs, or of the one in the path."""
         name = unquote(exchange.target.decode("latin-1").partition("?")[0][len("/profiles/") :])
         found = views.profiles(self.gateway)
         if name and name not in found:
@@ -134,11 +134,11 @@ class AdminApi:
     # Engines
 
     def engines(self, exchange: Exchange) -> None:
-        """Every engine."""
+        """List all engines."""
         answer(exchange, 200, orjson.dumps(views.engines(self.gateway)))
 
     def add_engine(self, exchange: Exchange) -> None:
-        """Add an engine while running."""
+        """Add an engine to the running gateway."""
         try:
             config = EndpointConfig.model_validate(read_object(exchange.body))
             permits = self.gateway.targets.check(config)
@@ -163,25 +163,25 @@ class AdminApi:
     # Views
 
     def health(self, exchange: Exchange) -> None:
-        """What the gateway does, and what it could not record."""
+        """Show the gateway's health, and rows that were not recorded."""
         answer(exchange, 200, orjson.dumps(views.health(self.gateway)))
 
     def state(self, exchange: Exchange) -> None:
-        """What the page shows."""
+        """Show the data of the live page."""
         answer(exchange, 200, orjson.dumps(views.state(self.gateway)))
 
     def metrics(self, exchange: Exchange) -> None:
-        """Prometheus text."""
+        """Show the metrics in Prometheus' text format."""
         text = views.prometheus(self.gateway)
         exchange.respond(200, [(b"Content-Type", TEXT)], text.encode())
 
     def page(self, exchange: Exchange) -> None:
-        """The live page; it holds nothing but a script, which asks with the viewer's token."""
+        """Serve the live page; its script polls `/state` with the viewer's token."""
         body, headers = views.page()
         exchange.respond(200, headers, body)
 
     def reset_pulse(self, exchange: Exchange) -> None:
-        """Measure decisions and stalls anew."""
+        """Reset the measured decision times and stalls."""
         self.gateway.pulse.reset()
         answer(exchange, 200, b"{}")
 

@@ -44,7 +44,7 @@ FEW_WAITING = 64  # beyond so many the sizes of the last do not matter yet
 
 
 class Gateway:
-    """One gateway."""
+    """One gateway: its server, pools, access rules and records."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Gateway:
         self.recorder = BufferedWriter(catalog)
         self.recording = CallRecorder(self.recorder, Transcripts(catalog.home))
         self.folder = Path(str(catalog.home)) / "gateway"
-        """Where what belongs to running gateways lies."""
+        """Folder for files of running gateways: token and journal."""
         self.counts: dict[str, int] = {}
         self.cell_id, self.concurrency = "", None  # type: str, int | None
         self.events = EventLog(self.recorder, lambda: self.cell_id, self.count)
@@ -97,7 +97,7 @@ class Gateway:
     # Life
 
     async def start(self, host: str, port: int, endpoints: list[EndpointConfig]) -> int:
-        """Listen, and find the endpoints; returns the port. Raises OSError, ValueError."""
+        """Start to listen and add the endpoints; return the port. Raises OSError, ValueError."""
         self.access.check_host(host)
         for config in endpoints:
             self.targets.list_host(urlsplit(config.url).hostname or "")
@@ -109,7 +109,7 @@ class Gateway:
         return await self.server.listen(host, port)
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Refuse what is held, let running calls end for `grace_s`, commit what was recorded."""
+        """Refuse held calls, wait up to `grace_s` for running ones, commit the records."""
         self.server.closing = True
         for proxied in list(self.in_flight.values()):
             if proxied.state is CallState.HELD:
@@ -128,7 +128,7 @@ class Gateway:
         await asyncio.to_thread(self.recorder.close)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine beside; its end is waited for when the gateway stops."""
+        """Run a coroutine in the background; `stop` cancels it and waits for its end."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._spawn_ended)
@@ -141,7 +141,7 @@ class Gateway:
     # Requests
 
     def handle(self, exchange: Exchange) -> None:
-        """One request that has passed the screen: a model's, or an order."""
+        """Handle an authorized request: a model call, or a request to the gateway itself."""
         allowed: Permission = exchange.permission
         try:
             if allowed.handler is not None:
@@ -183,7 +183,7 @@ class Gateway:
         chain = chain_of(request.raw)
         prompt, common = self.sizes.estimate(program, request), common_share(program, chain)
         proxied.chain = chain
-        # The scheduler may let the call in at once, and asks for its passage by the call's id.
+        # The scheduler may admit the call at once, and then looks it up by its id.
         call, admitted = pool.scheduler.arrive(
             request.program,
             request.call_id,
@@ -224,11 +224,11 @@ class Gateway:
             self._tokenizing -= 1
 
     def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
-        """Send calls that the scheduler has let in."""
+        """Send calls that the scheduler has admitted."""
         for call in calls:
             proxied = self.in_flight.get(call.call_id)
-            if proxied is None:  # a fault of ours, which must not keep its place for ever
-                self.report(AssertionError(f"{call.call_id} is in the ledger without a passage"))
+            if proxied is None:  # a bug; the call must not keep its place for ever
+                self.report(AssertionError(f"{call.call_id} is in the ledger but not in flight"))
                 calls.extend(pool.scheduler.finish(call, None, time.monotonic()))
                 continue
             proxied.call = call
@@ -238,13 +238,13 @@ class Gateway:
             asyncio.get_running_loop().call_soon(self._go_on, pool)
 
     def _go_on(self, pool: Pool) -> None:
-        """Let in what one event would have been too long for."""
+        """Admit the calls that did not fit into one event."""
         pool.is_going_on = False
         if pool.scheduler.has_more:
             self.send_admitted(pool, pool.scheduler.admit_more(time.monotonic()))
 
     def note_admitted(self, proxied: ProxiedCall) -> None:
-        """A call was let in."""
+        """A held call was admitted."""
         if self.settings.all_events and proxied.call is not None:
             policy = proxied.scheduler.policy.name
             self.events.note("admit", proxied.call.program, proxied.call, policy)
@@ -255,17 +255,17 @@ class Gateway:
         for step in (self._account, self._record, self._let_rest):
             try:
                 step(proxied)
-            except Exception as error:  # its own; whoever waits behind it goes on
+            except Exception as error:  # ends this call only; other calls continue
                 self.report(error)
 
     def report(self, error: Exception) -> None:
-        """A fault of ours: counted, and told in the log."""
+        """Count and log an internal error."""
         self.count("faults")
         context = {"message": "the gateway failed at a call", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
 
     def _policy_failed(self, error: Exception, calls: list[Call]) -> None:
-        """A policy's fault: calls that it may never admit are told so; the others go on."""
+        """Refuse the calls that a failed policy may never admit; other calls continue."""
         self.report(error)
         self.events.trouble(f"the policy failed: {error!r}")
         asyncio.get_running_loop().call_soon(self._refuse_calls, calls)
@@ -302,7 +302,7 @@ class Gateway:
             self.journal.note(pool.name, program)
 
     def release(self, pool: Pool, program_id: str, reason: str = "release") -> bool:
-        """A program is over: what it still waits for is refused, what runs may end."""
+        """End a program: refuse its waiting calls; its running calls may finish."""
         scheduler = pool.scheduler
         program = scheduler.ledger.programs.get(program_id)
         if program is None:
@@ -338,7 +338,7 @@ class Gateway:
                 try:
                     self._round()
                     await check_all(self)
-                except Exception as error:  # the next one must come, whatever this one met
+                except Exception as error:  # the next round must run in any case
                     context = {"message": "a round of the gateway failed", "exception": error}
                     asyncio.get_running_loop().call_exception_handler(context)
 
@@ -363,7 +363,7 @@ class Gateway:
             )
 
     def set_wake(self, pool: Pool) -> None:
-        """Be there when the scheduler wants to look again though nothing happens."""
+        """Set the timer for the scheduler's next tick."""
         now, tick_s = time.monotonic(), pool.scheduler.policy.tick_s
         times = [] if tick_s is None else [pool.ticked + tick_s]
         if (at := pool.scheduler.wake_at(now)) is not None:
@@ -386,7 +386,7 @@ class Gateway:
     # Records
 
     def count(self, name: str) -> None:
-        """One more of something that the metrics show."""
+        """Add one to a counter that the metrics show."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def _keep_samples(self, rows: list[dict[str, Any]]) -> None:

@@ -1,4 +1,7 @@
-"""Every wait has a bound: holds, and the silence of an engine. Looked at every second."""
+"""Time limits on waits: how long a call is held, and how long an engine may be silent.
+
+Checked every second.
+"""
 
 import asyncio
 import time
@@ -10,7 +13,7 @@ CHECKED_AT_ONCE = 256
 
 
 async def check_all(gateway: GatewayState) -> None:
-    """Check every call; a few at a time, for thousands may be held, and others want to be heard."""
+    """Check every call, a few at a time, so that thousands of held calls do not block the loop."""
     in_flight = list(gateway.in_flight.values())
     for start in range(0, len(in_flight), CHECKED_AT_ONCE):
         now = time.monotonic()
@@ -24,7 +27,7 @@ async def check_all(gateway: GatewayState) -> None:
 
 
 def check(proxied: ProxiedCall, gateway: GatewayState, now: float) -> None:
-    """End a call that was held, or is unanswered, for longer than it may be."""
+    """End a call that was held or unanswered for longer than its limit."""
     settings = gateway.settings
     if proxied.state is CallState.HELD:
         held = now - proxied.record.sent

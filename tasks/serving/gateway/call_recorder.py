@@ -1,4 +1,4 @@
-"""Calls that ended, on their way into the store.
+"""Writes ended calls to the store.
 
 Rows are made at once where that is quick: what a call has brought would else lie in memory until
 the next commit, and a second's calls are more than a processor's cache. What takes long, or has to
@@ -18,7 +18,7 @@ AT_ONCE = 32  # a millisecond
 
 
 class CallRecorder:
-    """Takes calls in the order they ended; never waits, and never fails one of them."""
+    """Records calls in the order in which they end, without blocking or failing a call."""
 
     def __init__(self, writer: BufferedWriter, transcripts: Transcripts) -> None:
         self.writer, self._transcripts = writer, transcripts

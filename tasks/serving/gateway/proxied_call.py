@@ -1,7 +1,7 @@
-"""One call on its way through the gateway: held, sent, answered; whatever happens it ends once.
+"""One call through the gateway: held, sent, answered. It ends exactly once.
 
-Driven by plain calls from the connections on both sides. It owns nothing but its own state: the
-ledger's account of it is opened by `begin` and closed by `_close`, the only ways in and out.
+The connections on both sides call its methods. It owns only its own state. The gateway enters it in
+the ledger; `_close` is the only place that ends it there.
 """
 
 import time
@@ -30,7 +30,7 @@ PROGRESS_EVERY = 32  # chunks
 
 
 class CallState(Enum):
-    """Where a call is."""
+    """The stage that a call is in."""
 
     HELD = "held"
     SENT = "sent"
@@ -44,23 +44,23 @@ class CallOwner(Protocol):
     record_tokens: bool
 
     def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
-        """Send calls that the scheduler has let in."""
+        """Send calls that the scheduler has admitted."""
 
     def note_admitted(self, proxied: "ProxiedCall") -> None:
-        """A held call was let in."""
+        """A held call was admitted."""
 
     def ended(self, proxied: "ProxiedCall") -> None:
         """A call is over: record it. Raises nothing."""
 
     def report(self, error: Exception) -> None:
-        """Something failed that nobody can be told of but the operator."""
+        """Report an error that only the operator can act on."""
 
     def endpoint_changed(self, endpoint: Endpoint) -> None:
         """An endpoint failed, or asked for a pause."""
 
 
 class ProxiedCall:
-    """One call."""
+    """A model call from its arrival to its end."""
 
     __slots__ = (
         "_body", "_head", "_stream", "_tried", "_upstream", "active_at", "call", "chain",
@@ -89,25 +89,25 @@ class ProxiedCall:
         self._stream = StreamedAnswer(self.record.answered, strip=False)
         self._tried: set[str] = set()
         self.paused = False
-        """The client reads too slowly: that the engine is not heard is not its fault."""
+        """The client reads too slowly, so a silent engine is not at fault."""
 
     # Held
 
     def comment(self, now: float, text: str) -> None:
-        """Tell a held stream's client that it is not forgotten."""
+        """Send a comment to a held stream, so that its client does not time out."""
         if not self.exchange.started:
             self.exchange.start(200, [EVENTS, (b"Cache-Control", b"no-cache")])
         self.exchange.send(b": %b\n\n" % text.encode())
         self.commented = now
 
     def refuse(self, status: int, message: str, headers: Headers | None = None) -> None:
-        """End the call with an error of the gateway's own."""
+        """End the call with an error from the gateway."""
         if self.state is CallState.OVER:
             return
         self.record.http_status = status
         exchange = self.exchange
         if self.state is CallState.STREAMING:
-            exchange.abort()  # part of an answer is out, so a cut is the only honest end
+            exchange.abort()  # part of the answer is sent; a cut shows the failure
         elif exchange.started:
             exchange.send(b"data: %b\n\n" % refusal(status, message))
             exchange.end()
@@ -118,7 +118,7 @@ class ProxiedCall:
         self._close(message)
 
     def gone(self) -> None:
-        """The client went away: the hold, or the request to the engine, is cancelled."""
+        """The client disconnected: cancel the hold, or the request to the engine."""
         if self.state is CallState.OVER:
             return
         self.record.status = "cancelled"
@@ -126,7 +126,7 @@ class ProxiedCall:
             if self.state is CallState.STREAMING:
                 self._stream.read_usage(
                     self.record.reported
-                )  # some engines tell their usage all along
+                )  # some engines report usage with every event
         except Exception as error:
             self.owner.report(error)
         if self._upstream is not None:
@@ -134,7 +134,7 @@ class ProxiedCall:
         self._close("client went away")
 
     def fail(self, error: Exception) -> None:
-        """A fault of ours: it ends this call, with 500, and touches no other."""
+        """End this call with 500 after an internal error; other calls are not affected."""
         self.owner.report(error)
         if self.state is CallState.OVER:
             return
@@ -155,7 +155,7 @@ class ProxiedCall:
     # Sent
 
     def send(self) -> None:
-        """The scheduler has let it in: send it to the engine of its call."""
+        """The scheduler admitted it: send it to the engine of its call."""
         try:
             self._send()
         except Exception as error:
@@ -214,7 +214,7 @@ class ProxiedCall:
             self.fail(error)
 
     def on_end(self) -> None:
-        """The answer is whole."""
+        """The answer is complete."""
         self._upstream = None
         try:
             if self.state is CallState.STREAMING:
@@ -277,7 +277,7 @@ class ProxiedCall:
             self.refuse(502, f"the engine did not answer: {reason}", [(b"Retry-After", b"1")])
 
     def _elsewhere(self, reason: str) -> bool:
-        """Before its first token a call can be sent to another engine."""
+        """Send a call that has no token yet to another engine; return whether one was found."""
         call = self.call
         if call is None or len(self._tried) >= MAX_TRIES or self.state is CallState.OVER:
             return False
@@ -321,7 +321,7 @@ class ProxiedCall:
         headers = self._passed()
         if (cost := record.cost_usd()) is not None and status == 200:
             headers.append((b"X-Tutti-Cost-Usd", b"%.9f" % cost))
-        if self.exchange.started:  # held with comments: the head is out
+        if self.exchange.started:  # it was held with comments, so the head was sent
             self.exchange.send(b"data: %b\n\n" % body.replace(b"\n", b" "))
             self.exchange.end()
         else:
@@ -329,7 +329,7 @@ class ProxiedCall:
         self._close(f"HTTP {status}")
 
     def _wait_its_turn(self, endpoint: Endpoint) -> bool:
-        """429: the endpoint pauses for as long as it asks, and the call waits with the others."""
+        """After 429: pause the endpoint for as long as it asks, and queue the call again."""
         pause = retry_after_s(self._head)
         self.record.retry += 1
         call = self.call
@@ -356,7 +356,7 @@ class ProxiedCall:
             self.scheduler.progress(call, self.chunks, self.active_at)
 
     def cost_usd(self) -> float:
-        """What the call costs its key: of an answer that was cut short, what it took till then."""
+        """What the call costs its key; for a cut answer, the cost until the cut."""
         record, call = self.record, self.call
         if record.reported.prompt is None and self.chunks and record.streamed and call is not None:
             prices = record.prices
@@ -385,6 +385,6 @@ class ProxiedCall:
                     call.program.prompt_chain = self.chain
                 admitted = scheduler.finish(call, usage, now)
         if scheduler is not self.pool.scheduler:
-            admitted += self.pool.scheduler.tick(now)  # its cell is over: what it left is free
+            admitted += self.pool.scheduler.tick(now)  # its cell is over, so its room is free
         self.owner.ended(self)
         self.owner.send_admitted(self.pool, admitted)

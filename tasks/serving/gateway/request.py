@@ -1,4 +1,4 @@
-"""What a request asks of the gateway: which program, which model, how much.
+"""Reads a model call from a request: its program, model, sizes and headers.
 
 A program is named by the path (``/p/<program>/v1/…``), by the header ``X-Program-Id``, or in the
 body by ``program_id`` (taken out of it: engines may refuse it) or ``job_id`` (left in: Continuum
@@ -35,7 +35,7 @@ SPANS = re.compile(rb"\d{1,6}-\d{1,6}(,\d{1,6}-\d{1,6})*")
 NOT_PASSED = HOP_BY_HOP | {
     b"accept-encoding",
     b"cookie",
-    # By them a post could become what is not listed, at servers that heed them.
+    # Some servers would turn a POST into a method that is not allowed.
     b"x-http-method",
     b"x-http-method-override",
     b"x-method-override",
@@ -46,7 +46,7 @@ _IDS = (uuid.uuid4().hex[:20], itertools.count())
 
 
 def new_id() -> str:
-    """An id that no other process gives; a tenth of a uuid's time."""
+    """A globally unique id; takes a tenth of the time of a uuid."""
     return f"{_IDS[0]}{next(_IDS[1]):012x}"
 
 
@@ -64,7 +64,7 @@ def _kind(name: bytes) -> tuple[bool, bytes | None]:
 
 @dataclass(slots=True)
 class CallRequest:
-    """A request that is scheduled."""
+    """A model call as its client sent it."""
 
     path: bytes
     """As the engine gets it: with the query, without the program."""
@@ -73,7 +73,7 @@ class CallRequest:
     headers: Headers
     body: dict[str, Any]
     raw: bytes
-    """The body as it goes on."""
+    """The body as the engine gets it."""
     program: str
     is_anonymous: bool
     call_id: str
@@ -111,7 +111,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         passes, read_as = _KINDS.get(header[0]) or _kind(header[0])
         if read_as is not None:
             if read_as == ENCODING and header[1].lower() != IDENTITY:
-                raise BadRequest("a compressed body is not read; send it as it is")
+                raise BadRequest("compressed bodies are not supported; send the body uncompressed")
             own[read_as] = header[1]
         if passes:
             headers.append(header)
@@ -133,7 +133,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         len(program) > MAX_NAME or len(call_id) > MAX_NAME or len(role) > MAX_NAME
         or len(model) > MAX_NAME or len(its_cell) > MAX_NAME
     ):  # fmt: skip
-        raise BadRequest(f"ids, roles and models' names may have {MAX_NAME} characters")
+        raise BadRequest(f"ids, roles and model names may have at most {MAX_NAME} characters")
     if its_cell != cell and key.has_token and not key.is_admin:
         raise AccessDenied(403, f"X-Tutti-Cell: {its_cell!r} is not the cell that runs")
     step = own.get(b"x-tutti-step", b"0")

@@ -1,4 +1,4 @@
-"""Which requests go through to engines: methods and paths that are listed, and nothing else.
+"""Which requests are passed to engines: only the methods and paths that are listed.
 
 In: a request's method and target. Out: its route, whose path is decoded once and listed as decoded,
 so that an engine, which decodes what it gets, reads the same path that was decided on. A provider's
@@ -14,19 +14,19 @@ CALLS = frozenset(
     "chat/completions completions responses messages "
     "embeddings pooling classify score rerank".split()
 )
-"""Posts that take room on an engine: they are scheduled and recorded."""
+"""POST paths that use an engine's KV cache: they are scheduled and recorded."""
 ADAPTERS = frozenset(("load_lora_adapter", "unload_lora_adapter"))
-"""They change what an engine serves: for who may order about, on all engines of the pool."""
+"""Admin requests that change what an engine serves; sent to all engines of the pool."""
 SIZES = frozenset(("tokenize", "detokenize", "messages/count_tokens"))
-"""Posts that take no room in an engine's cache."""
+"""POST paths that use no KV cache."""
 MODELS = "models"
 AT_THE_ROOT = frozenset(("tokenize", "detokenize"))
-"""Engines have them beside /v1; clients that know one base URL only ask below it."""
+"""Engines serve these at the root; clients with one base URL ask for them below /v1."""
 V1 = b"/v1/"
 
 
 class BadRequest(ValueError):
-    """The request makes no sense; the message says what."""
+    """The request is invalid; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class ModelRoute:
     kind: str
     """The path below /v1."""
     program: str | None
-    """The one that the path names."""
+    """The program that the path names, if any."""
 
     scope: str
-    """What its token must allow."""
+    """The scope that its token needs."""
     is_call: bool
     """Whether it is scheduled."""
 

@@ -1,4 +1,4 @@
-"""Requests that take no room in an engine's cache: passed on as they are, or the gateway's own."""
+"""Requests that use no KV cache: they are passed to an engine without scheduling."""
 
 from typing import Protocol
 
@@ -34,7 +34,7 @@ class ForwardingOwner(Protocol):
         """How the gateway behaves."""
 
     def report(self, error: Exception) -> None:
-        """Something failed that nobody can be told of but the operator."""
+        """Report an error that only the operator can act on."""
 
 
 async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute) -> None:
@@ -58,7 +58,7 @@ async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute)
         answer(exchange, denied.status, refusal(denied.status, str(denied)))
     except ProbeFailed as error:
         answer(exchange, 502, refusal(502, f"the engine did not answer: {error}"))
-    except Exception as error:  # nobody else would answer
+    except Exception as error:  # without this the request would get no answer
         owner.report(error)
         answer(exchange, 500, refusal(500, "the gateway failed"))
     else:
@@ -93,7 +93,7 @@ async def _ask(
 async def _change_adapters(
     owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint
 ) -> Answer:
-    """On every engine of the pool, for a call may go to any; the first that refuses is heard.
+    """Change adapters on every engine of the pool; return the first refusal, if any.
 
     Raises ProbeFailed.
     """
@@ -115,7 +115,7 @@ async def measure(pool: Pool, wanted: bytes) -> int | None:
     try:
         said = orjson.loads(found.body) if found.status == 200 else None
     except orjson.JSONDecodeError as error:
-        raise ProbeFailed(f"/tokenize made no sense: {error}") from None
+        raise ProbeFailed(f"/tokenize did not answer in JSON: {error}") from None
     count = said.get("count") if isinstance(said, dict) else None
     return count if isinstance(count, int) else None
 

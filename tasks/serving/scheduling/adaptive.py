@@ -43,7 +43,7 @@ REUSE_SEEN = 0.05  # below it, the engine does not say what it finds, or prompts
 
 
 class Adaptive(Policy):
-    """See the module."""
+    """Keeps the prefixes that are worth their cache space; admits what then fits."""
 
     name = "adaptive"
 

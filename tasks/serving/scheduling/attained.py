@@ -35,7 +35,7 @@ class _Renewal:
 
 
 class LeastAttainedService(Policy):
-    """See the module."""
+    """Admits the program with the least engine time so far first."""
 
     name = "least_attained_service"
 

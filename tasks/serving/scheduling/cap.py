@@ -13,7 +13,7 @@ from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loade
 
 
 class Cap(Policy):
-    """See the module."""
+    """Admits at most `limit` programs at a time, first come, first served."""
 
     name = "cap"
 

@@ -58,7 +58,7 @@ class _Gap:
 
 
 class Continuum(Policy):
-    """See the module."""
+    """Pins a program's prefix for a while after each call; else first come, first served."""
 
     name = "continuum"
 

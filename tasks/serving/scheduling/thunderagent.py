@@ -34,7 +34,7 @@ ON_TIME = 0.9  # a `ticked` that comes sooner than this share of the interval is
 
 
 class ThunderAgent(Policy):
-    """See the module; `options` are the fields of `Rules`."""
+    """Pauses and resumes whole programs by their tokens; `options` are the fields of `Rules`."""
 
     name = "thunderagent"
 

@@ -76,7 +76,7 @@ class SimRequest:
 
 
 class SimEngine:
-    """See the module."""
+    """A simulated vLLM engine, driven from one iteration boundary to the next."""
 
     def __init__(self, model: EngineModel) -> None:
         self.model = model

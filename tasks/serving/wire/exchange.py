@@ -9,7 +9,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 class RequestRefused(Exception):
-    """A request that gets no further than its head: the answer that it gets instead."""
+    """The request is refused by its head; holds the answer to send."""
 
     def __init__(self, status: int, headers: Headers, body: bytes) -> None:
         super().__init__(status, body)
@@ -61,7 +61,7 @@ class Exchange:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody is there to answer."""
+        """Whether the client has disconnected."""
         return self._line.exchange is not self
 
     @property

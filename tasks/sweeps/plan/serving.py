@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tutti.storage import Catalog
-from tutti.tasks.serving import Engine, Model, ExternalEndpoint, RegistryError, checkpoint_id, engine_of
+from tutti.tasks.serving import (
+    Engine,
+    ExternalEndpoint,
+    Model,
+    RegistryError,
+    checkpoint_id,
+    engine_of,
+)
 from tutti.tasks.sweeps.plan.roles import Served, roles_of
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import TaskSet

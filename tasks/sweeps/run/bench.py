@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageLog, StageProgress
-from tutti.tasks.serving import Engine, GatewayClient, Model, ExternalEndpoint, claim_port, open_gateway
+from tutti.tasks.serving import (
+    Engine,
+    ExternalEndpoint,
+    GatewayClient,
+    Model,
+    claim_port,
+    open_gateway,
+)
 from tutti.tasks.sweeps.plan import Adapter, Library, Serving, SetUp, TaskSet, serving_of
 from tutti.tasks.sweeps.spec import STDLIB, Suite
 

@@ -10,8 +10,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.import_circles import circles
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("cli", "flows", "tasks", "storage", "bench")
+INSTALLED = ("cli", "flows", "tasks", "storage")
+"""Packages of the wheel, in which no modules may import each other in a circle."""
 MAX_FILE_LINES = 400
 MAX_FLOW_LINES = 130  # a flow is a table of contents
 MAX_FUNCTION_LINES = 60
@@ -65,6 +69,11 @@ def offences(root: Path = ROOT) -> Iterator[Offence]:
             text = path.read_text()
             for line, rule, what in _of_module(root, package, name, text):
                 yield name, line, rule, what
+    for first, *others in circles(root, INSTALLED):
+        path = root / first.removeprefix("tutti.").replace(".", "/")
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        what = f"imports, and is imported by, {', '.join(others)}"
+        yield file.relative_to(root).as_posix(), 1, "import circle", what
 
 
 def _of_module(root: Path, package: str, name: str, text: str) -> Iterator[tuple[int, str, str]]:

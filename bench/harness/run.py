@@ -31,7 +31,7 @@ from tutti.storage import Catalog, leases
 from tutti.storage import catalog as cat
 from tutti.tasks.agents.prompts import opening
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.outside import Outside
+from tutti.tasks.serving.external_endpoint import ExternalEndpoint
 from tutti.tasks.serving.process import Child, answers, claim_port
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.services import open_gateway
@@ -106,7 +106,7 @@ def measure(count: int, tools: bool, sessions: int) -> Run:
 
 def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog) -> Run:
     model = Model(provider="openai", endpoint=url, served_name="mock", context_tokens=32768)
-    served = Outside("mock", model, catalog)
+    served = ExternalEndpoint("mock", model, catalog)
     suite = Suite(
         name="harness", benchmark="gsm8k", policies=("passthrough",), concurrency=(sessions,)
     )

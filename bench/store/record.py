@@ -28,8 +28,8 @@ from bench.store.data import CELL, Words
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.batch import MakeRows
-from tutti.tasks.serving.gateway.record import Record
-from tutti.tasks.serving.gateway.request import Asked
+from tutti.tasks.serving.gateway.record import CallRecord
+from tutti.tasks.serving.gateway.request import CallRequest
 from tutti.tasks.serving.gateway.transcripts import Transcripts
 from tutti.tasks.serving.registry import Prices
 
@@ -99,10 +99,10 @@ class _Load:
         program, step = divmod(len(self.record_ns), STEPS)
         prompt = self.messages[: 2 * step + 1]
         body = {"model": "made-up", "messages": prompt, "temperature": 0.7, "seed": program}
-        record = Record(self._asked(f"attempt:{program:016x}", step + 1, body))
+        record = CallRecord(self._asked(f"attempt:{program:016x}", step + 1, body))
         record.http_status, record.status, record.held_s = 200, "ok", 0.0
         record.endpoint, record.prices = "engine:00000000000000aa", PRICES
-        record.told.read(self.answers[step])
+        record.reported.read(self.answers[step])
         record.answered.append(self.answers[step])
         began = perf_counter_ns()
         record.end()
@@ -114,15 +114,15 @@ class _Load:
         self.record_ns.append(ended - began)
         self.add_ns.append(ended - made)
 
-    def _asked(self, program: str, step: int, body: dict[str, Any]) -> Asked:
-        return Asked(
+    def _asked(self, program: str, step: int, body: dict[str, Any]) -> CallRequest:
+        return CallRequest(
             path=b"/v1/chat/completions",
             kind="chat/completions",
             headers=[],
             body=body,
             raw=b"",
             program=program,
-            anonymous=False,
+            is_anonymous=False,
             call_id=f"{program}/{step}",
             cell=CELL,
             step=step,

@@ -6,24 +6,25 @@ the gateway, then the engines that were started for it, with exit code 0.
 """
 
 import asyncio
+import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tutti.cli.failures import UsageError, guarded, message_of
 from tutti.tasks.project import MODELS
+from tutti.tasks.serving.gateway import GatewayOptions, OptionInfo, flag_of
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
     from tutti.tasks.serving import Engine, Model
     from tutti.tasks.serving.gateway import Access, EndpointConfig, Gateway, Settings
 
-PORT = 8300
 GUIDE = """\
 gateway on {url}: policy {policy}; {engines}
   an agent's base URL   {url}/p/PROGRAM/v1 (Anthropic's clients: without /v1)
@@ -34,47 +35,12 @@ gateway on {url}: policy {policy}; {engines}
   admin's token         {admin}
 Ctrl-C ends it."""
 
-EngineUrls = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="URL|ID=URL|JSON",
-        help="an engine that runs (vLLM, SGLang), by its base URL; may be repeated",
-    ),
-]
 ModelNames = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
         help="a model of the registry, may be repeated: its endpoint, or vLLM started for its "
         "checkpoint",
-    ),
-]
-Limit = Annotated[int | None, typer.Option(min=1, help="programs at once, for --policy cap")]
-PolicyOptions = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="an option of the policy; may be repeated"),
-]
-Host = Annotated[str, typer.Option(help="where to listen; beyond this machine only with tokens")]
-AllowHosts = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="another name that browsers may reach it by, such as a proxy's; may be repeated",
-    ),
-]
-AllowEngines = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="HOST|NETWORK",
-        help="where POST /engines may add engines beside public addresses and the hosts of "
-        "--engine: a name, an address, a network like 10.0.0.0/8; may be repeated",
-    ),
-]
-EngineKeys = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="VARIABLE",
-        help="a key in the environment that POST /engines may name; may be repeated",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
@@ -86,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class GatewaySetup:
     """What is to be served, checked as far as it can be before anything starts."""
 
     settings: "Settings"
@@ -96,6 +62,7 @@ class Plan:
     """To be started, with their endpoints."""
     host: str
     port: int
+    journal: Path | None
 
     @property
     def all_endpoints(self) -> list["EndpointConfig"]:
@@ -103,31 +70,40 @@ class Plan:
         return [*self.endpoints, *(endpoint for _, endpoint in self.engines)]
 
 
+def _shared(info: OptionInfo, name: str, default: Any) -> inspect.Parameter:
+    """An option of the gateway's own as a parameter that typer reads."""
+    kind: Any = list[str] | None if isinstance(default, tuple) else info.kind
+    if default is None:
+        kind = info.kind | None
+    option = typer.Option(
+        flag_of(name), help=info.help, metavar=info.metavar, min=info.least, max=info.most
+    )
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None if isinstance(default, tuple) else default,
+        annotation=Annotated[kind, option],
+    )
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that takes ``**given`` the options of `GatewayOptions`."""
+    own = list(inspect.signature(command).parameters.values())[:-1]
+    options = [
+        _shared(info, name, default) for name, (info, default) in GatewayOptions.described().items()
+    ]
+    signature = inspect.Signature([options[0], *own, *options[1:]])
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    return command
+
+
+@_with_options
 def gateway(
-    engine: EngineUrls = None,
+    *,
     model: ModelNames = None,
     models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
-    policy: Annotated[
-        str,
-        typer.Option(
-            help="passthrough, cap, adaptive, thunderagent, continuum or least_attained_service"
-        ),
-    ] = "adaptive",
-    limit: Limit = None,
-    option: PolicyOptions = None,
-    host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one")] = PORT,
-    budget_usd: Annotated[
-        float | None, typer.Option(min=0, help="then calls are refused with 402")
-    ] = None,
-    hold_s: Annotated[float, typer.Option(min=0, help="the longest hold; then 503")] = 300.0,
-    prices: Annotated[
-        Path | None, typer.Option(help="price book; deployments/prices.yaml if left out")
-    ] = None,
-    allow_host: AllowHosts = None,
-    allow_engine: AllowEngines = None,
-    engine_key: EngineKeys = None,
     as_json: AsJson = False,
+    **given: Any,
 ) -> None:
     """Hold, place and record the calls of agents before engines, until Ctrl-C.
 
@@ -136,25 +112,22 @@ def gateway(
 
     def work() -> None:
         from tutti.storage import open_catalog
+        from tutti.tasks.serving.gateway import without_pandas
 
-        chosen = _chosen(engine or [], model or [], models)
-        settings = _settings(policy, option or [], limit, hold_s, prices, chosen.record_tokens)
-        settings = replace(
-            settings,
-            engine_hosts=tuple(allow_engine or ()),
-            engine_keys=tuple(engine_key or ()),
-        )
-        names = [*(allow_host or []), host]
-        access = _access(budget_usd, host, names, chosen.endpoints)
-        with open_catalog() as catalog:
-            plan = _plan(chosen, settings, access, host, port, catalog)
-            _run(plan, catalog, as_json)
+        options = GatewayOptions.of(given)
+        with without_pandas():
+            chosen = _chosen(options.engine, model or [], models)
+            settings = _settings(options, chosen.record_tokens)
+            access = _access(options, chosen.endpoints)
+            with open_catalog() as catalog:
+                setup = _set_up(chosen, settings, access, options, catalog)
+                _run(setup, catalog, as_json)
 
     guarded(work)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenModels:
     """What --engine and --model name."""
 
     endpoints: list["EndpointConfig"]
@@ -162,7 +135,7 @@ class Chosen:
     record_tokens: bool
 
 
-def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen:
+def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> ChosenModels:
     """Raises RegistryError, UsageError."""
     from pydantic import ValidationError
 
@@ -189,7 +162,7 @@ def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen
             except ValidationError as error:
                 raise UsageError(f"{registry}: models.{name}: {message_of(error)}") from None
     served = {name: model for name, model in picked.items() if model.endpoint is None}
-    return Chosen(endpoints, served, bool(kept))
+    return ChosenModels(endpoints, served, bool(kept))
 
 
 def _endpoint(name: str, model: "Model", url: str, identity: str) -> "EndpointConfig":
@@ -201,42 +174,23 @@ def _endpoint(name: str, model: "Model", url: str, identity: str) -> "EndpointCo
     return EndpointConfig.of_model(model, url, identity, served, pool=name)
 
 
-def _settings(
-    policy: str,
-    option: Sequence[str],
-    limit: int | None,
-    hold_s: float,
-    prices: Path | None,
-    record_tokens: bool,
-) -> "Settings":
+def _settings(options: GatewayOptions, record_tokens: bool) -> "Settings":
     """Raises UsageError, PriceError."""
-    from tutti.tasks.serving.gateway import Settings, read_policy, read_prices
+    from tutti.tasks.serving.gateway import settings_of
 
     try:
-        options = read_policy(policy, option, limit)
+        return settings_of(options, record_tokens)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    return Settings(
-        policy=policy,
-        options=options,
-        hold_s=hold_s,
-        record_tokens=record_tokens,
-        prices=read_prices(prices),
-    )
 
 
-def _access(
-    budget_usd: float | None,
-    host: str,
-    hosts: Sequence[str],
-    endpoints: Sequence["EndpointConfig"],
-) -> "Access":
+def _access(options: GatewayOptions, endpoints: Sequence["EndpointConfig"]) -> "Access":
     """Tokens and keys from the environment. Raises UsageError."""
-    from tutti.tasks.serving.gateway import Access
+    from tutti.tasks.serving.gateway import access_of
 
     try:
-        access = Access.of_environment(budget_usd, hosts)
-        access.check_host(host)
+        access = access_of(options)
+        access.check_host(options.host)
         for endpoint in endpoints:
             endpoint.key()
     except ValueError as error:
@@ -244,90 +198,90 @@ def _access(
     return access
 
 
-def _plan(
-    chosen: Chosen,
+def _set_up(
+    chosen: ChosenModels,
     settings: "Settings",
     access: "Access",
-    host: str,
-    port: int,
+    options: GatewayOptions,
     catalog: "Catalog",
-) -> Plan:
-    """What can be wrong is found here, before an engine's start takes minutes.
+) -> GatewaySetup:
+    """Find every error that can be found before an engine's start takes minutes.
 
     Raises UsageError, PortTaken, RegistryError.
     """
     from tutti.tasks.serving import Engine, claim_port
+    from tutti.tasks.serving.gateway import journal_path
 
-    listening = claim_port(port or None)
+    port = claim_port(options.port or None)
     engines = []
     for name, model in chosen.checkpoints.items():
         engine = Engine(name, model, catalog)
         endpoint = _endpoint(name, model, engine.address.url, engine.engine_id)
         engines.append((engine, endpoint))
-    plan = Plan(settings, access, chosen.endpoints, engines, host, listening)
-    names = [endpoint.name for endpoint in plan.all_endpoints]
+    journal = None if options.no_journal else journal_path(catalog.home, port)
+    setup = GatewaySetup(settings, access, chosen.endpoints, engines, options.host, port, journal)
+    names = [endpoint.name for endpoint in setup.all_endpoints]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(f"given twice: {', '.join(twice)}")
-    return plan
+    return setup
 
 
-def _run(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
+def _run(setup: GatewaySetup, catalog: "Catalog", as_json: bool) -> None:
     """Start the engines, serve, end all. Raises EngineFailed, GatewayFailed."""
     import uvloop
 
     with ExitStack() as running:
-        for engine, _ in plan.engines:
+        for engine, _ in setup.engines:
             typer.echo(f"starting vLLM for {engine.name} …", err=True)
             running.enter_context(engine)
-        uvloop.run(_serve(plan, catalog, as_json))
+        uvloop.run(_serve(setup, catalog, as_json))
     if not as_json:
         typer.echo("ended; what was recorded is kept", err=True)
 
 
-async def _serve(plan: Plan, catalog: "Catalog", as_json: bool) -> None:
+async def _serve(setup: GatewaySetup, catalog: "Catalog", as_json: bool) -> None:
     from tutti.tasks.serving import GatewayFailed
     from tutti.tasks.serving.gateway import Gateway, serve
 
-    journal = catalog.home.root / "gateway" / f"programs-{plan.port}.jsonl"
-    made = Gateway(catalog, plan.settings, plan.access, journal)
-    engines = [engine for engine, _ in plan.engines]
+    gateway = Gateway(catalog, setup.settings, setup.access, setup.journal)
+    engines = [engine for engine, _ in setup.engines]
     try:
         await serve(
-            made,
-            plan.host,
-            plan.port,
-            plan.all_endpoints,
-            lambda port, token: typer.echo(_told(plan, port, token, as_json)),
-            _watch(engines, made) if engines else None,
+            gateway,
+            setup.host,
+            setup.port,
+            setup.all_endpoints,
+            lambda port, token: typer.echo(_described(setup, port, token, as_json)),
+            _watch(engines, gateway) if engines else None,
         )
     except OSError as error:
-        raise GatewayFailed(f"cannot listen on {plan.host}:{plan.port}: {error}") from error
+        raise GatewayFailed(f"cannot listen on {setup.host}:{setup.port}: {error}") from error
 
 
-def _told(plan: Plan, port: int, token: Path | None, as_json: bool) -> str:
+def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool) -> str:
     """Where it is and how it is used."""
-    url = f"http://{plan.host}:{port}"
-    names = [name for endpoint in plan.all_endpoints for name in endpoint.models]
+    url = f"http://{setup.host}:{port}"
+    names = [name for endpoint in setup.all_endpoints for name in endpoint.models]
     if as_json:
-        told = {"url": url, "base_url": f"{url}/p/PROGRAM/v1", "ui": f"{url}/ui"}
-        told["admin_token_file"] = str(token or "")
-        return json.dumps(told | {"policy": plan.settings.policy, "models": names})
-    asked = [endpoint.name for endpoint in plan.all_endpoints if not endpoint.models]
-    if asked:
+        shown = {"url": url, "base_url": f"{url}/p/PROGRAM/v1", "ui": f"{url}/ui"}
+        shown["admin_token_file"] = str(token or "")
+        return json.dumps(shown | {"policy": setup.settings.policy, "models": names})
+    unlisted = [endpoint.name for endpoint in setup.all_endpoints if not endpoint.models]
+    if unlisted:
         names.append("what the engines say (GET /v1/models)")
-    count = len(plan.all_endpoints)
+    count = len(setup.all_endpoints)
     engines = f"{count} engine{'s' * (count > 1)}"
     return GUIDE.format(
         url=url,
-        policy=plan.settings.policy,
+        policy=setup.settings.policy,
         engines=engines,
         models=", ".join(names),
         admin=f"in {token}" if token else "as given in the environment",
     )
 
 
-async def _watch(engines: list["Engine"], made: "Gateway") -> None:
+async def _watch(engines: list["Engine"], gateway: "Gateway") -> None:
     """Say which engine died; return never while another can answer. Raises EngineFailed."""
     from tutti.tasks.serving import EngineFailed
 
@@ -335,7 +289,7 @@ async def _watch(engines: list["Engine"], made: "Gateway") -> None:
         try:
             await engine.watch()
         except EngineFailed as error:
-            others = [e for e in made.pools.all_endpoints() if e.name != engine.engine_id]
+            others = [e for e in gateway.pools.all_endpoints() if e.name != engine.engine_id]
             if not any(other.reachable for other in others):
                 raise
             typer.echo(f"tutti: {engine.name}: {error}", err=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from tutti.tasks.serving import Answer, Headers, Origin, Whole, ask
+from tutti.tasks.serving import Answer, AnswerReceiver, Headers, Origin, ask
 
 SWEEP_S = 1.0
 COMPLETIONS = b"/v1/chat/completions"
@@ -74,7 +74,7 @@ class Client:
         await self._origin.close()
 
     async def _ask(
-        self, path: bytes, headers: Headers, body: bytes, receiver: Whole | None
+        self, path: bytes, headers: Headers, body: bytes, receiver: AnswerReceiver | None
     ) -> Answer:
         now = time.monotonic()
         if now - self._swept > SWEEP_S:  # connections that the other side is about to close
@@ -84,7 +84,7 @@ class Client:
         return await ask(self._origin, b"POST", path, all_headers, body, receiver)
 
 
-class _Events(Whole):
+class _Events(AnswerReceiver):
     """Server-sent events of a chat completion, looked at until one has a token."""
 
     def __init__(self) -> None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.errors import PriceError as PriceError
     from tutti.tasks.serving.errors import RegistryError as RegistryError
     from tutti.tasks.serving.errors import ServingError as ServingError
+    from tutti.tasks.serving.external_endpoint import ExternalEndpoint as ExternalEndpoint
+    from tutti.tasks.serving.external_endpoint import engine_of as engine_of
     from tutti.tasks.serving.first_call import FirstAnswer as FirstAnswer
     from tutti.tasks.serving.first_call import call_once as call_once
-    from tutti.tasks.serving.outside import Outside as Outside
-    from tutti.tasks.serving.outside import engine_of as engine_of
     from tutti.tasks.serving.process import Child as Child
     from tutti.tasks.serving.process import answers as answers
     from tutti.tasks.serving.process import claim_port as claim_port
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.services import GatewayClient as GatewayClient
     from tutti.tasks.serving.services import open_gateway as open_gateway
     from tutti.tasks.serving.services import retrieval_service as retrieval_service
+    from tutti.tasks.serving.wire.answer import Answer as Answer
+    from tutti.tasks.serving.wire.answer import AnswerReceiver as AnswerReceiver
+    from tutti.tasks.serving.wire.answer import NoAnswer as NoAnswer
+    from tutti.tasks.serving.wire.answer import ask as ask
     from tutti.tasks.serving.wire.client import Origin as Origin
     from tutti.tasks.serving.wire.messages import Headers as Headers
-    from tutti.tasks.serving.wire.whole import Answer as Answer
-    from tutti.tasks.serving.wire.whole import NoAnswer as NoAnswer
-    from tutti.tasks.serving.wire.whole import Whole as Whole
-    from tutti.tasks.serving.wire.whole import ask as ask
 
 __getattr__ = lazy(__name__, __file__)

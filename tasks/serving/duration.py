@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from tutti.tasks.serving.engine import Engine
-from tutti.tasks.serving.outside import Outside
+from tutti.tasks.serving.external_endpoint import ExternalEndpoint
 
 SHOW_S = 1.0
 
 
 async def serve_for(
-    engines: Sequence[Engine | Outside],
+    engines: Sequence[Engine | ExternalEndpoint],
     minutes: float,
     stopped: asyncio.Event,
     show: Callable[[float, float], None],

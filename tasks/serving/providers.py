@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Switch:
+class ThinkingSwitch:
     """The fields of a request that turn thinking on and off."""
 
     on: Mapping[str, Any]
@@ -19,20 +19,20 @@ class Switch:
 
 
 # Qwen's switch, and that of most chat templates: the engine hands it to the template.
-TEMPLATE = Switch(
+TEMPLATE = ThinkingSwitch(
     {"chat_template_kwargs": {"enable_thinking": True}},
     {"chat_template_kwargs": {"enable_thinking": False}},
 )
-EFFORT = Switch({"reasoning_effort": "medium"}, {"reasoning_effort": "none"})
-CLAUDE = Switch({"thinking": {"type": "adaptive"}}, {"thinking": {"type": "disabled"}})
-REASONING = Switch({"reasoning": {"enabled": True}}, {"reasoning": {"enabled": False}})
+EFFORT = ThinkingSwitch({"reasoning_effort": "medium"}, {"reasoning_effort": "none"})
+CLAUDE = ThinkingSwitch({"thinking": {"type": "adaptive"}}, {"thinking": {"type": "disabled"}})
+REASONING = ThinkingSwitch({"reasoning": {"enabled": True}}, {"reasoning": {"enabled": False}})
 
 
 @dataclass(frozen=True)
 class Provider:
     """What entries of one provider have in common."""
 
-    thinking: Switch
+    thinking: ThinkingSwitch
     endpoint: str | None = None
     """Its base URL; None where each entry has its own."""
     api_key_env: str | None = None

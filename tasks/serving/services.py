@@ -14,7 +14,7 @@ from tutti.storage import Catalog, StoreFull
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.engine import Engine, EngineAddress
 from tutti.tasks.serving.errors import GatewayFailed, ServingError
-from tutti.tasks.serving.outside import Outside
+from tutti.tasks.serving.external_endpoint import ExternalEndpoint
 from tutti.tasks.serving.process import Child, answers, claim_port
 from tutti.tasks.serving.registry import Model
 
@@ -23,7 +23,7 @@ ORDER_TIMEOUT_S = 60.0
 
 
 class GatewayClient:
-    """Orders to a running gateway (blocking; call from a thread when in an event loop)."""
+    """Admin requests to a running gateway (blocking; call from a thread when in an event loop)."""
 
     def __init__(self, url: str, token: str) -> None:
         """`token` is its admin's."""
@@ -74,7 +74,7 @@ def open_gateway(
     model: Model,
     catalog: Catalog,
     port: int | None = None,
-    others: Sequence[Engine | Outside] = (),
+    others: Sequence[Engine | ExternalEndpoint] = (),
     replicas: Sequence[str] = (),
 ) -> Iterator[GatewayClient]:
     """A gateway in front of `engine`, of `replicas` (URLs) that serve the same, and of `others`

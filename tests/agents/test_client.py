@@ -15,8 +15,8 @@ from tests.serving.gateway.raw_engine import (
     DONE,
     LAST_CHUNK,
     STREAM_HEAD,
-    Asked,
     RawEngine,
+    ReceivedRequest,
     Wire,
     answering,
     chunk,
@@ -96,7 +96,7 @@ async def test_the_first_token_is_timed_and_the_role_alone_is_none(
 ) -> None:
     """From the send, and from when the call was meant to start."""
 
-    async def reply(_: Asked, wire: Wire) -> None:
+    async def reply(_: ReceivedRequest, wire: Wire) -> None:
         await wire.write(STREAM_HEAD + chunk(ROLE))
         await asyncio.sleep(0.05)
         await wire.write(chunk(delta("a")))
@@ -197,7 +197,7 @@ async def test_a_thousand_calls_are_under_way_at_once(engine: RawEngine, client:
     connections serve a second thousand."""
     gate = asyncio.Event()
 
-    async def reply(_: Asked, wire: Wire) -> None:
+    async def reply(_: ReceivedRequest, wire: Wire) -> None:
         if len(engine.asked) == 1000:
             gate.set()
         await gate.wait()
@@ -237,7 +237,7 @@ async def test_a_cancelled_call_closes_its_connection(engine: RawEngine, client:
     """Before and after the head, so that the gateway stops working for it."""
     come, gone = asyncio.Semaphore(0), asyncio.Semaphore(0)
 
-    async def reply(_: Asked, wire: Wire) -> None:
+    async def reply(_: ReceivedRequest, wire: Wire) -> None:
         if len(engine.asked) == 2:
             await wire.write(STREAM_HEAD + chunk(ROLE))
         come.release()
@@ -281,7 +281,7 @@ async def test_a_refused_connection_is_of_the_class_connection(engine: RawEngine
             await model_of(client).complete(ASKED, [], 1)
         assert failed.value.status == CONNECTION
 
-        async def cut(_: Asked, wire: Wire) -> None:
+        async def cut(_: ReceivedRequest, wire: Wire) -> None:
             await wire.write(whole(COMPLETION)[:-5])
             wire.close()
 
@@ -311,7 +311,7 @@ async def test_a_status_is_the_failures_with_the_pause_that_was_asked_for(
 async def test_a_connection_that_fails_is_tried_again(engine: RawEngine, client: Client) -> None:
     """By the rule of its class, as a new call."""
 
-    async def first_cut(_: Asked, wire: Wire) -> None:
+    async def first_cut(_: ReceivedRequest, wire: Wire) -> None:
         if len(engine.asked) == 1:
             await wire.write(b"HTTP/1.1 200 OK\r\n")
             wire.close()
@@ -339,7 +339,7 @@ async def test_calls_under_way_fail_when_the_client_is_closed(engine: RawEngine)
     """On new and on kept connections, and while they connect; nobody waits for ever."""
     gate = asyncio.Event()
 
-    async def reply(_: Asked, wire: Wire) -> None:
+    async def reply(_: ReceivedRequest, wire: Wire) -> None:
         if len(engine.asked) > 1:
             await gate.wait()
         await wire.write(whole(COMPLETION))

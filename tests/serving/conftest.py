@@ -52,7 +52,7 @@ async def until(condition: Callable[[], object], what: str) -> None:
 
 def assert_empty(gateway: Gateway) -> None:
     """Nothing of any call is left: no hold, nothing in flight, nothing booked."""
-    assert gateway.passages == {}
+    assert gateway.in_flight == {}
     for pool in gateway.pools.by_name.values():
         ledger = pool.scheduler.ledger
         assert ledger.waiting == {}
@@ -67,7 +67,7 @@ def assert_empty(gateway: Gateway) -> None:
 
 async def released(gateway: Gateway) -> None:
     """Release every program; then nothing may be left at all."""
-    await until(lambda: not gateway.passages, "all calls are over")
+    await until(lambda: not gateway.in_flight, "all calls are over")
     for pool in gateway.pools.by_name.values():
         for name in list(pool.scheduler.ledger.programs):
             gateway.release(pool, name)

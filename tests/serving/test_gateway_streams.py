@@ -73,7 +73,7 @@ async def test_a_stream_that_breaks_off_is_an_error_to_the_client_too(bench: Ben
     with pytest.raises(aiohttp.ClientError):
         answer = await bench.chat("p", stream=True)
         await asyncio.wait_for(answer.read(), 2)
-    await until(lambda: not bench.gateway.passages, "the call is over")
+    await until(lambda: not bench.gateway.in_flight, "the call is over")
     assert (await bench.calls())[0]["status"] == "infra_error"
 
 
@@ -85,7 +85,7 @@ async def test_a_client_that_leaves_a_stream_is_recorded_as_cancelled(bench: Ben
         answer = await another.post(url, json={"program_id": "p", "stream": True})
         await answer.content.readline()
         answer.close()
-    await until(lambda: not bench.gateway.passages, "the call is over")
+    await until(lambda: not bench.gateway.in_flight, "the call is over")
     assert (await bench.calls())[0]["status"] == "cancelled"
 
 

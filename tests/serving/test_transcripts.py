@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.serving.conftest import Bench, MakeBench
 from tests.serving.engine_double import completion
 from tutti import storage
-from tutti.tasks.serving.gateway.transcripts import Answer, Transcripts
+from tutti.tasks.serving.gateway.transcripts import AnswerMessage, Transcripts
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
 
@@ -145,7 +145,7 @@ def test_a_program_that_began_before_this_gateway_goes_on_behind_its_messages(
 
 def test_answers_of_odd_shapes_are_no_error() -> None:
     """Other servers send other things; only the first choice is the conversation."""
-    answer = Answer()
+    answer = AnswerMessage()
     for choice in (
         {"index": 1, "message": user("other")},
         {"message": "text"},
@@ -156,7 +156,7 @@ def test_answers_of_odd_shapes_are_no_error() -> None:
         answer.take(choice)
     message = answer.message()
     assert message is not None and message["role"] == "assistant" and "content" not in message
-    assert Answer().message() is None
-    whole = Answer()
+    assert AnswerMessage().message() is None
+    whole = AnswerMessage()
     whole.take({"message": {"role": "assistant", "content": None, "tool_calls": [CALL]}})
     assert whole.message() == {"role": "assistant", "tool_calls": [CALL]}

@@ -7,13 +7,19 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.serving.gateway.access import Access as Access
     from tutti.tasks.serving.gateway.app import Gateway as Gateway
+    from tutti.tasks.serving.gateway.command import access_of as access_of
+    from tutti.tasks.serving.gateway.command import journal_path as journal_path
     from tutti.tasks.serving.gateway.command import read_engines as read_engines
-    from tutti.tasks.serving.gateway.command import read_policy as read_policy
-    from tutti.tasks.serving.gateway.command import read_prices as read_prices
     from tutti.tasks.serving.gateway.command import serve as serve
+    from tutti.tasks.serving.gateway.command import settings_of as settings_of
     from tutti.tasks.serving.gateway.endpoint import Endpoint as Endpoint
     from tutti.tasks.serving.gateway.endpoint import EndpointConfig as EndpointConfig
     from tutti.tasks.serving.gateway.endpoint import ProbeFailed as ProbeFailed
+    from tutti.tasks.serving.gateway.no_pandas import without_pandas as without_pandas
+    from tutti.tasks.serving.gateway.options import PORT as PORT
+    from tutti.tasks.serving.gateway.options import GatewayOptions as GatewayOptions
+    from tutti.tasks.serving.gateway.options import OptionInfo as OptionInfo
+    from tutti.tasks.serving.gateway.options import flag_of as flag_of
     from tutti.tasks.serving.gateway.settings import Settings as Settings
 
 __getattr__ = lazy(__name__, __file__)

@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens with scopes, and what may be spent.
+"""Access control: bearer tokens with scopes, and budgets.
 
 Tokens come from the environment (`TUTTI_GATEWAY_TOKENS`), one after the other, separated by
 spaces: ``name:scopes:token`` or ``name:scopes:token:usd`` with scopes joined by ``+``. Only their
@@ -22,7 +22,7 @@ from tutti.tasks.serving.scheduling import Program
 
 TOKENS_VARIABLE = "TUTTI_GATEWAY_TOKENS"
 ADMIN_VARIABLE = "TUTTI_GATEWAY_ADMIN_TOKEN"
-"""The token to use where one would be made: from a parent that is to order its gateway about."""
+"""The admin token to use instead of a new one: set by a parent that controls its gateway."""
 ADMIN_NAME = "admin"
 SCOPES = frozenset(("call", "read", "admin"))
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
@@ -31,13 +31,13 @@ TOKEN_BYTES = 32
 
 
 class AccessError(TuttiError, ValueError):
-    """The tokens make no sense, or the gateway would stand open to a network."""
+    """The tokens are invalid, or the gateway would be open to a network."""
 
     exit_code = BAD_USAGE
 
 
-class Denied(Exception):
-    """No, with the HTTP status that says so."""
+class AccessDenied(Exception):
+    """The request is refused, with an HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -46,28 +46,28 @@ class Denied(Exception):
 
 @dataclass
 class Key:
-    """A holder of a token, or everybody."""
+    """The holder of a token, or everybody."""
 
     name: str
     scopes: frozenset[str]
     has_token: bool = True
-    """Whether requests come with a token of ours, which engines are never shown."""
+    """Whether requests carry a token of this gateway, which is never sent to engines."""
     budget_usd: float | None = None
     spent_usd: float = 0.0
 
     @property
     def is_admin(self) -> bool:
-        """Whether others' programs, cells and engines are its to change."""
+        """Whether it may change cells, engines and the programs of others."""
         return "admin" in self.scopes
 
     def check_owner(self, program: Program | None) -> None:
-        """Raises Denied where the program is another's."""
+        """Raises AccessDenied if the program belongs to another key."""
         if program is not None and program.key != self.name and not self.is_admin:
-            raise Denied(403, f"the program {program.program_id!r} belongs to another token")
+            raise AccessDenied(403, f"the program {program.program_id!r} belongs to another token")
 
 
 class Access:
-    """All keys, what the run may spend, and by which names browsers may reach the gateway."""
+    """All keys, the budget of the run, and the host names that browsers may use."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Access:
             made = admin_token or secrets.token_urlsafe(TOKEN_BYTES)
             self.token_to_show = None if admin_token else made
             given.append((Key(ADMIN_NAME, SCOPES), _digest(made.encode())))
-        # Looked up by a digest, which nobody can choose: how long it takes tells nothing.
+        # Looked up by a digest, so that the lookup time reveals nothing about a token.
         self._keys = {digest: key for key, digest in given}
         self.everybody = Key("", SCOPES - {"admin"}, has_token=False)
         self.budget_usd, self.spent_usd = budget_usd, 0.0
@@ -106,11 +106,11 @@ class Access:
 
     @property
     def keys(self) -> list[Key]:
-        """Of all tokens."""
+        """The keys of all tokens."""
         return list(self._keys.values())
 
     def check_host(self, host: str) -> None:
-        """Raises AccessError where others could reach a gateway that asks for no token."""
+        """Raises AccessError for a network address where no token is set."""
         if host not in LOOPBACK and self.is_open:
             raise AccessError(
                 f"--host {host} can be reached from the network and no token is set; set "
@@ -118,21 +118,23 @@ class Access:
             )
 
     def check_site(self, known: Mapping[bytes, bytes]) -> None:
-        """Raises Denied for what a browser sends on behalf of another site's page: with the page's
-        Origin, or under a name of the attacker's that leads here. `known` are headers by name in
-        lower case."""
+        """Refuse cross-site requests of browsers. Raises AccessDenied.
+
+        That is a foreign Origin header, or a Host header that this gateway does not serve (DNS
+        rebinding). `known` holds the headers by their names in lower case.
+        """
         host = known.get(b"host", b"")
         origin = known.get(b"origin")
         if origin is not None and origin.partition(b"://")[2].lower() != host.lower():
             shown = origin.decode("latin-1")
-            raise Denied(
+            raise AccessDenied(
                 403, f"requests of another site's pages are refused (Origin: {shown:.100})"
             )
         if self.is_open and host not in self._known_hosts:
             self._check_name(host)
 
     def admit(self, known: Mapping[bytes, bytes], scope: str) -> Key:
-        """The key that a request holds. Raises Denied."""
+        """The key of a request. Raises AccessDenied."""
         found = None
         if b"authorization" in known:
             authorization = known[b"authorization"]
@@ -143,30 +145,32 @@ class Access:
             found = self._keys.get(_digest(known[b"x-api-key"]))
         if found is None:
             if not self.is_open or scope not in self.everybody.scopes:
-                raise Denied(
+                raise AccessDenied(
                     401, f"a bearer token of this gateway's with the scope {scope} is needed"
                 )
             return self.everybody
         if scope not in found.scopes:
-            raise Denied(403, f"the token {found.name!r} has no scope {scope!r}")
+            raise AccessDenied(403, f"the token {found.name!r} has no scope {scope!r}")
         return found
 
     def check_budget(self, key: Key) -> None:
-        """Raises Denied when the run's or the key's money is spent."""
+        """Raises AccessDenied if the run's or the key's budget is spent."""
         if self.budget_usd is not None and self.spent_usd >= self.budget_usd:
-            raise Denied(402, f"the run's budget of {self.budget_usd:.2f} USD is spent")
+            raise AccessDenied(402, f"the run's budget of {self.budget_usd:.2f} USD is spent")
         if key.budget_usd is not None and key.spent_usd >= key.budget_usd:
-            raise Denied(402, f"the budget of {key.name!r}, {key.budget_usd:.2f} USD, is spent")
+            raise AccessDenied(
+                402, f"the budget of {key.name!r}, {key.budget_usd:.2f} USD, is spent"
+            )
 
     def spend(self, key: Key, usd: float) -> None:
-        """A call cost so much."""
+        """Add the cost of a call."""
         self.spent_usd += usd
         key.spent_usd += usd
 
     def _check_name(self, host: bytes) -> None:
         name = _name_of(host)
         if not (name in self._names or _is_this_machine(name)):
-            raise Denied(
+            raise AccessDenied(
                 403,
                 f"the request is for the host {name!r:.100}, which this gateway does not go by; "
                 "use its address, or start it with --allow-host",
@@ -176,7 +180,7 @@ class Access:
 
 
 def _name_of(host: bytes) -> str | None:
-    """The name in a Host header, without its port; None where it makes no sense."""
+    """The name in a Host header, without its port; None if the header is invalid."""
     try:
         return urlsplit(f"//{host.decode('ascii')}").hostname
     except ValueError:
@@ -184,7 +188,7 @@ def _name_of(host: bytes) -> str | None:
 
 
 def _is_this_machine(name: str | None) -> bool:
-    """Whether no name service has a say in where `name` leads."""
+    """Whether `name` is loopback or an address, so that DNS cannot redirect it."""
     if name is None:
         return False
     if name == "localhost" or name.endswith(".localhost"):

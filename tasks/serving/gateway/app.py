@@ -6,34 +6,35 @@ Run: ``python -m tutti.tasks.serving.gateway --help``.
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tutti.storage import BufferedWriter, Catalog
 from tutti.tasks.serving.gateway import views
-from tutti.tasks.serving.gateway.access import Access, Denied, Key
+from tutti.tasks.serving.gateway.access import Access, AccessDenied, Key
+from tutti.tasks.serving.gateway.admin_api import AdminApi
 from tutti.tasks.serving.gateway.bounds import check_all
+from tutti.tasks.serving.gateway.call_recorder import CallRecorder
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tutti.tasks.serving.gateway.estimate import PromptSizes, chain_of, common_share
 from tutti.tasks.serving.gateway.events import EventLog
 from tutti.tasks.serving.gateway.gpus import Gpus
 from tutti.tasks.serving.gateway.journal import FLUSH_S, Journal, read_journal
-from tutti.tasks.serving.gateway.orders import Orders
-from tutti.tasks.serving.gateway.passage import Passage, State
 from tutti.tasks.serving.gateway.pools import Pool, Pools
+from tutti.tasks.serving.gateway.proxied_call import CallState, ProxiedCall
 from tutti.tasks.serving.gateway.pulse import Pulse
 from tutti.tasks.serving.gateway.recent import RecentIds
-from tutti.tasks.serving.gateway.recording import Recording
 from tutti.tasks.serving.gateway.request import read_request
 from tutti.tasks.serving.gateway.routes import BadRequest, ModelRoute
-from tutti.tasks.serving.gateway.screen import JSON, Pass, Screen, answer, refusal
+from tutti.tasks.serving.gateway.screen import JSON, Permission, RequestScreen, answer, refusal
 from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.gateway.targets import Targets
 from tutti.tasks.serving.gateway.transcripts import Transcripts
 from tutti.tasks.serving.gateway.unscheduled import forward, measure
 from tutti.tasks.serving.metering.prices import PriceList
-from tutti.tasks.serving.scheduling import Call, Limits, Reason, ReasonCode, reasons
+from tutti.tasks.serving.scheduling import Call, Reason, ReasonCode, SchedulerLimits, reasons
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.server import Server
 
@@ -43,7 +44,7 @@ FEW_WAITING = 64  # beyond so many the sizes of the last do not matter yet
 
 
 class Gateway:
-    """One gateway."""
+    """One gateway: its server, pools, access rules and records."""
 
     def __init__(
         self,
@@ -57,9 +58,9 @@ class Gateway:
         self.record_tokens = settings.record_tokens
         self.targets = Targets(settings.engine_hosts, settings.engine_keys)
         self.recorder = BufferedWriter(catalog)
-        self.recording = Recording(self.recorder, Transcripts(catalog.home))
+        self.recording = CallRecorder(self.recorder, Transcripts(catalog.home))
         self.folder = Path(str(catalog.home)) / "gateway"
-        """Where what belongs to running gateways lies."""
+        """Folder for files of running gateways: token and journal."""
         self.counts: dict[str, int] = {}
         self.cell_id, self.concurrency = "", None  # type: str, int | None
         self.events = EventLog(self.recorder, lambda: self.cell_id, self.count)
@@ -67,7 +68,7 @@ class Gateway:
         self.pools = Pools(
             settings.policy,
             settings.options,
-            Limits(settings.idle_lease_s),
+            SchedulerLimits(settings.idle_lease_s),
             self.events.note,
             self.send_admitted,
         )
@@ -85,9 +86,9 @@ class Gateway:
         self.pulse = Pulse()
         self.trend = views.new_trend()
         self.sizes = PromptSizes()
-        self.passages: dict[str, Passage] = {}
+        self.in_flight: dict[str, ProxiedCall] = {}
         self.call_ids = RecentIds()
-        screen = Screen(self.access, Orders(self).routes(), self.count)
+        screen = RequestScreen(self.access, AdminApi(self).routes(), self.count)
         self.server = Server(self.handle, settings.server, screen)
         self._releasing: set[tuple[str, str]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,7 +97,7 @@ class Gateway:
     # Life
 
     async def start(self, host: str, port: int, endpoints: list[EndpointConfig]) -> int:
-        """Listen, and find the endpoints; returns the port. Raises OSError, ValueError."""
+        """Start to listen and add the endpoints; return the port. Raises OSError, ValueError."""
         self.access.check_host(host)
         for config in endpoints:
             self.targets.list_host(urlsplit(config.url).hostname or "")
@@ -108,12 +109,12 @@ class Gateway:
         return await self.server.listen(host, port)
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Refuse what is held, let running calls end for `grace_s`, commit what was recorded."""
+        """Refuse held calls, wait up to `grace_s` for running ones, commit the records."""
         self.server.closing = True
-        for passage in list(self.passages.values()):
-            if passage.state is State.HELD:
+        for proxied in list(self.in_flight.values()):
+            if proxied.state is CallState.HELD:
                 wait, text = [(b"Retry-After", b"2")], "the gateway is stopping; try again"
-                passage.refuse(503, text, wait, ReasonCode.STOPPING)
+                proxied.refuse(503, text, wait, ReasonCode.STOPPING)
         await self.server.close(grace_s)
         for task in self._tasks:
             task.cancel()
@@ -127,8 +128,8 @@ class Gateway:
         self.recording.catch_up()
         await asyncio.to_thread(self.recorder.close)
 
-    def spawn(self, work: Any) -> None:
-        """Run a coroutine beside; its end is waited for when the gateway stops."""
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the background; `stop` cancels it and waits for its end."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._spawn_ended)
@@ -141,176 +142,176 @@ class Gateway:
     # Requests
 
     def handle(self, exchange: Exchange) -> None:
-        """One request that has passed the screen: a model's, or an order."""
-        allowed: Pass = exchange.pass_
+        """Handle an authorized request: a model call, or a request to the gateway itself."""
+        allowed: Permission = exchange.permission
         try:
-            if allowed.order is not None:
-                allowed.order(exchange)
+            if allowed.handler is not None:
+                allowed.handler(exchange)
             elif allowed.route is not None and allowed.route.is_call:
                 self._call(exchange, allowed.key, allowed.route)
             elif allowed.route is not None:
                 self.spawn(forward(self, exchange, allowed.route))
-        except Denied as denied:
+        except AccessDenied as denied:
             self.count("denied")
             answer(exchange, denied.status, refusal(denied.status, str(denied)))
         except BadRequest as error:
             answer(exchange, 400, refusal(400, str(error)))
 
     def _call(self, exchange: Exchange, key: Key, route: ModelRoute) -> None:
-        asked = read_request(exchange, route, key, self.cell_id)
+        request = read_request(exchange, route, key, self.cell_id)
         self.access.check_budget(key)
         try:
-            pool = self.pools.of_model(asked.model)
+            pool = self.pools.of_model(request.model)
         except LookupError as error:
-            raise Denied(503, str(error)) from None
-        if asked.call_id in self.passages:
-            raise Denied(409, f"a call {asked.call_id!r} is running already")
+            raise AccessDenied(503, str(error)) from None
+        if request.call_id in self.in_flight:
+            raise AccessDenied(409, f"a call {request.call_id!r} is running already")
         ledger = pool.scheduler.ledger
         if len(ledger.waiting) >= self.settings.max_held:
             self.count("turned_away")
             headers = [JSON, (b"Retry-After", b"5")]
             exchange.respond(503, headers, refusal(503, "too many calls are held; try again"))
             return
-        program = ledger.programs.get(asked.program)
+        program = ledger.programs.get(request.program)
         key.check_owner(program)
-        if asked.names_call and not self.call_ids.take(asked.call_id):
-            raise Denied(409, f"a call {asked.call_id!r} was made already")
-        passage = Passage(self, pool, exchange, asked, key)
-        passage.record.concurrency = self.concurrency
-        self.passages[asked.call_id] = passage
-        exchange.on_gone = passage.gone
+        if request.has_call_id and not self.call_ids.take(request.call_id):
+            raise AccessDenied(409, f"a call {request.call_id!r} was made already")
+        proxied = ProxiedCall(self, pool, exchange, request, key)
+        proxied.record.concurrency = self.concurrency
+        self.in_flight[request.call_id] = proxied
+        exchange.on_gone = proxied.gone
         began = time.perf_counter()
-        chain = chain_of(asked.raw)
-        prompt, common = self.sizes.estimate(program, asked), common_share(program, chain)
-        passage.chain = chain
-        # The scheduler may let the call in at once, and asks for its passage by the call's id.
+        chain = chain_of(request.raw)
+        prompt, common = self.sizes.estimate(program, request), common_share(program, chain)
+        proxied.chain = chain
+        # The scheduler may admit the call at once, and then looks it up by its id.
         call, admitted = pool.scheduler.arrive(
-            asked.program,
-            asked.call_id,
+            request.program,
+            request.call_id,
             prompt,
-            asked.output_tokens,
-            passage.record.sent,
+            request.output_tokens,
+            proxied.record.sent,
             key.name,
             common,
         )
         self.pulse.decided(time.perf_counter() - began)
-        passage.call = call
+        proxied.call = call
         self.send_admitted(pool, admitted)
-        if call.engine is None and passage.state is State.HELD:
-            self._held(pool, passage)
+        if call.engine is None and proxied.state is CallState.HELD:
+            self._held(pool, proxied)
         for name in pool.scheduler.crowded_out():
             self.release(pool, name, reasons.CROWDED_OUT)
 
-    def _held(self, pool: Pool, passage: Passage) -> None:
-        call = passage.call
+    def _held(self, pool: Pool, proxied: ProxiedCall) -> None:
+        call = proxied.call
         assert call is not None
         few = len(pool.scheduler.ledger.waiting) <= FEW_WAITING
         if call.first and few and self._tokenizing < MAX_TOKENIZE:
-            self.spawn(self._measured(pool, passage, call))
+            self.spawn(self._measured(pool, proxied, call))
         self.set_wake(pool)
 
-    async def _measured(self, pool: Pool, passage: Passage, call: Call) -> None:
+    async def _measured(self, pool: Pool, proxied: ProxiedCall, call: Call) -> None:
         self._tokenizing += 1
         try:
-            wanted = self.sizes.question(passage.asked)
+            wanted = self.sizes.question(proxied.request)
             count = None if wanted is None else await measure(pool, wanted)
         except ProbeFailed:
             self.count("sizes_not_measured")  # the estimate stands
         else:
             if count is not None and call.engine is None and call.ended is None:
-                admitted = passage.scheduler.estimate(call, count, time.monotonic())
+                admitted = proxied.scheduler.estimate(call, count, time.monotonic())
                 self.send_admitted(pool, admitted)
         finally:
             self._tokenizing -= 1
 
-    def send_admitted(self, pool: Any, calls: list[Call]) -> None:
-        """Send calls that the scheduler has let in."""
+    def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
+        """Send calls that the scheduler has admitted."""
         for call in calls:
-            passage = self.passages.get(call.call_id)
-            if passage is None:  # a fault of ours, which must not keep its place for ever
-                self.report(AssertionError(f"{call.call_id} is in the ledger without a passage"))
+            proxied = self.in_flight.get(call.call_id)
+            if proxied is None:  # a bug; the call must not keep its place for ever
+                self.report(AssertionError(f"{call.call_id} is in the ledger but not in flight"))
                 calls.extend(pool.scheduler.finish(call, None, time.monotonic()))
                 continue
-            passage.call = call
-            passage.send()
-        if pool.scheduler.more and not pool.going_on:
-            pool.going_on = True
+            proxied.call = call
+            proxied.send()
+        if pool.scheduler.has_more and not pool.is_going_on:
+            pool.is_going_on = True
             asyncio.get_running_loop().call_soon(self._go_on, pool)
 
     def _go_on(self, pool: Pool) -> None:
-        """Let in what one event would have been too long for."""
-        pool.going_on = False
-        if pool.scheduler.more:
+        """Admit the calls that did not fit into one event."""
+        pool.is_going_on = False
+        if pool.scheduler.has_more:
             self.send_admitted(pool, pool.scheduler.admit_more(time.monotonic()))
 
-    def note_admitted(self, passage: Passage) -> None:
-        """A call was let in."""
-        if self.settings.all_events and passage.call is not None:
-            reason = Reason(ReasonCode.ADMITTED, passage.scheduler.policy.name)
-            self.events.note("admit", passage.call.program, passage.call, reason)
+    def note_admitted(self, proxied: ProxiedCall) -> None:
+        """A held call was admitted."""
+        if self.settings.all_events and proxied.call is not None:
+            reason = Reason(ReasonCode.ADMITTED, proxied.scheduler.policy.name)
+            self.events.note("admit", proxied.call.program, proxied.call, reason)
 
-    def ended(self, passage: Passage) -> None:
+    def ended(self, proxied: ProxiedCall) -> None:
         """A call is over: record it, and release a program that was one call."""
-        self.passages.pop(passage.asked.call_id, None)
+        self.in_flight.pop(proxied.request.call_id, None)
         for step in (self._account, self._record, self._let_rest):
             try:
-                step(passage)
-            except Exception as error:  # its own; whoever waits behind it goes on
+                step(proxied)
+            except Exception as error:  # ends this call only; other calls continue
                 self.report(error)
 
     def report(self, error: Exception) -> None:
-        """A fault of ours: counted, and told in the log."""
+        """Count and log an internal error."""
         self.count("faults")
         context = {"message": "the gateway failed at a call", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
 
     def _policy_failed(self, error: Exception, calls: list[Call]) -> None:
-        """A policy's fault: calls that it may never admit are told so; the others go on."""
+        """Refuse the calls that a failed policy may never admit; other calls continue."""
         self.report(error)
         self.events.trouble(Reason(ReasonCode.POLICY_FAILED, f"the policy failed: {error!r}"))
         asyncio.get_running_loop().call_soon(self._refuse_calls, calls)
 
     def _refuse_calls(self, calls: list[Call]) -> None:
         for call in calls:
-            passage = self.passages.get(call.call_id)
-            if passage is not None and passage.state is State.HELD:
+            proxied = self.in_flight.get(call.call_id)
+            if proxied is not None and proxied.state is CallState.HELD:
                 text = "the scheduling policy failed; the gateway's log says how"
-                passage.refuse(500, text, code=ReasonCode.POLICY_FAILED)
+                proxied.refuse(500, text, code=ReasonCode.POLICY_FAILED)
 
-    def _account(self, passage: Passage) -> None:
-        record, told = passage.record, passage.record.told
-        if record.status == "ok" and told.prompt:
-            self.sizes.learn(passage.asked, passage.prompt_bytes, told.prompt)
-        self.access.spend(passage.key, passage.cost_usd())
+    def _account(self, proxied: ProxiedCall) -> None:
+        record, reported = proxied.record, proxied.record.reported
+        if record.status == "ok" and reported.prompt:
+            self.sizes.learn(proxied.request, proxied.prompt_bytes, reported.prompt)
+        self.access.spend(proxied.key, proxied.cost_usd())
         self.count(f"status_{record.status}")
-        if passage.call is not None:
-            record.spend(passage.call.program.spent)
+        if proxied.call is not None:
+            record.spend(proxied.call.program.spent)
 
-    def _record(self, passage: Passage) -> None:
-        passage.record.policy = passage.scheduler.policy.name
-        self.recording.soon(passage.record)
+    def _record(self, proxied: ProxiedCall) -> None:
+        proxied.record.policy = proxied.scheduler.policy.name
+        self.recording.soon(proxied.record)
 
-    def _let_rest(self, passage: Passage) -> None:
-        asked, pool = passage.asked, passage.pool
-        program = passage.call.program if passage.call is not None else None
+    def _let_rest(self, proxied: ProxiedCall) -> None:
+        request, pool = proxied.request, proxied.pool
+        program = proxied.call.program if proxied.call is not None else None
         if program is None:
             return
-        over = asked.anonymous or (pool.name, program.program_id) in self._releasing
+        over = request.is_anonymous or (pool.name, program.program_id) in self._releasing
         if over and not program.running and not program.waiting:
             self._releasing.discard((pool.name, program.program_id))
             asyncio.get_running_loop().call_soon(self.release, pool, program.program_id)
         elif self.journal is not None:
             self.journal.note(pool.name, program)
 
-    def release(self, pool: Any, program_id: str, reason: Reason = reasons.RELEASED) -> bool:
-        """A program is over: what it still waits for is refused, what runs may end."""
+    def release(self, pool: Pool, program_id: str, reason: Reason = reasons.RELEASED) -> bool:
+        """End a program: refuse its waiting calls; its running calls may finish."""
         scheduler = pool.scheduler
         program = scheduler.ledger.programs.get(program_id)
         if program is None:
             return False
         for call in list(program.waiting.values()):
             text = f"the program {program_id!r} was released"
-            self.passages[call.call_id].refuse(409, text, code=ReasonCode.RELEASED)
+            self.in_flight[call.call_id].refuse(409, text, code=ReasonCode.RELEASED)
         if program.running:
             self._releasing.add((pool.name, program_id))
             return True
@@ -340,7 +341,7 @@ class Gateway:
                 try:
                     self._round()
                     await check_all(self)
-                except Exception as error:  # the next one must come, whatever this one met
+                except Exception as error:  # the next round must run in any case
                     context = {"message": "a round of the gateway failed", "exception": error}
                     asyncio.get_running_loop().call_exception_handler(context)
 
@@ -358,14 +359,14 @@ class Gateway:
             if pool.scheduler.policy.tick_s is None:
                 self.send_admitted(pool, pool.scheduler.tick(now))
             self.set_wake(pool)
-        self.pulse.collect_all(now, busy=bool(self.passages))
+        self.pulse.collect_all(now, busy=bool(self.in_flight))
         if self.journal is not None:
             self.journal.rewrite(
                 {name: p.scheduler.ledger for name, p in self.pools.by_name.items()}
             )
 
     def set_wake(self, pool: Pool) -> None:
-        """Be there when the scheduler wants to look again though nothing happens."""
+        """Set the timer for the scheduler's next tick."""
         now, tick_s = time.monotonic(), pool.scheduler.policy.tick_s
         times = [] if tick_s is None else [pool.ticked + tick_s]
         if (at := pool.scheduler.wake_at(now)) is not None:
@@ -388,7 +389,7 @@ class Gateway:
     # Records
 
     def count(self, name: str) -> None:
-        """One more of something that the metrics show."""
+        """Add one to a counter that the metrics show."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def _keep_samples(self, rows: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""JSON bodies: what can be read, kept and written back without holding up others.
+"""Reads JSON bodies within limits, so that no body blocks the event loop.
 
 A parser takes what a writer then refuses (nesting), and a body of empty objects takes twenty times
 its size in memory. Both are found out here, before anybody depends on the body.
@@ -40,7 +40,7 @@ def _check_depth(body: Any) -> None:
     try:
         orjson.dumps(body)
     except orjson.JSONEncodeError as error:
-        raise BadRequest(f"the body cannot be written back: {error}") from None
+        raise BadRequest(f"the body is nested too deeply: {error}") from None
 
 
 def _check_parts(data: bytes) -> None:

@@ -1,54 +1,53 @@
-"""Every wait has a bound: holds, and the silence of an engine. Looked at every second."""
+"""Time limits on waits: how long a call is held, and how long an engine may be silent.
+
+Checked every second.
+"""
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
-from tutti.tasks.serving.gateway.passage import Passage, State
+from tutti.tasks.serving.gateway.proxied_call import CallState, ProxiedCall
+from tutti.tasks.serving.gateway.state import GatewayState
 from tutti.tasks.serving.scheduling import ReasonCode
-
-if TYPE_CHECKING:
-    from tutti.tasks.serving.gateway.app import Gateway
-
 
 CHECKED_AT_ONCE = 256
 
 
-async def check_all(gateway: "Gateway") -> None:
-    """Check every call; a few at a time, for thousands may be held, and others want to be heard."""
-    passages = list(gateway.passages.values())
-    for start in range(0, len(passages), CHECKED_AT_ONCE):
+async def check_all(gateway: GatewayState) -> None:
+    """Check every call, a few at a time, so that thousands of held calls do not block the loop."""
+    in_flight = list(gateway.in_flight.values())
+    for start in range(0, len(in_flight), CHECKED_AT_ONCE):
         now = time.monotonic()
-        for passage in passages[start : start + CHECKED_AT_ONCE]:
-            if passage.state is not State.OVER:
+        for proxied in in_flight[start : start + CHECKED_AT_ONCE]:
+            if proxied.state is not CallState.OVER:
                 try:
-                    check(passage, gateway, now)
+                    check(proxied, gateway, now)
                 except Exception as error:
-                    passage.fail(error)
+                    proxied.fail(error)
         await asyncio.sleep(0)
 
 
-def check(passage: Passage, gateway: "Gateway", now: float) -> None:
-    """End a call that was held, or is unanswered, for longer than it may be."""
+def check(proxied: ProxiedCall, gateway: GatewayState, now: float) -> None:
+    """End a call that was held or unanswered for longer than its limit."""
     settings = gateway.settings
-    if passage.state is State.HELD:
-        held = now - passage.record.sent
+    if proxied.state is CallState.HELD:
+        held = now - proxied.record.sent
         if held > settings.hold_s:
             gateway.count("held_too_long")
-            passage.refuse(
+            proxied.refuse(
                 503,
                 f"held for {settings.hold_s:.0f} s without room; try again",
                 [(b"Retry-After", b"5")],
                 ReasonCode.HELD_TOO_LONG,
             )
         elif (
-            passage.asked.stream
+            proxied.request.stream
             and settings.comment_s
-            and now - passage.commented >= settings.comment_s
+            and now - proxied.commented >= settings.comment_s
         ):
-            passage.comment(now, f"held by the gateway for {held:.0f} s")
-    elif now - passage.active_at > settings.upstream_s and not passage.paused:
-        assert passage.endpoint is not None, "a call that was sent has an endpoint"
-        passage.endpoint.failed(now, "silence")
-        gateway.endpoint_changed(passage.endpoint)
-        passage.refuse(504, f"the engine was silent for {settings.upstream_s:.0f} s")
+            proxied.comment(now, f"held by the gateway for {held:.0f} s")
+    elif now - proxied.active_at > settings.upstream_s and not proxied.paused:
+        assert proxied.endpoint is not None, "a call that was sent has an endpoint"
+        proxied.endpoint.failed(now, "silence")
+        gateway.endpoint_changed(proxied.endpoint)
+        proxied.refuse(504, f"the engine was silent for {settings.upstream_s:.0f} s")

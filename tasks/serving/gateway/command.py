@@ -1,7 +1,6 @@
 """What `tutti gateway` and ``python -m tutti.tasks.serving.gateway`` share.
 
-Engines, a policy's options and the price book as they are given on a command line, and serving
-until a signal.
+The settings, tokens and engines that their options name, and serving until a signal.
 """
 
 import asyncio
@@ -15,16 +14,48 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tutti.storage import Home
 from tutti.tasks.config import explain
+from tutti.tasks.serving.gateway.access import Access
 from tutti.tasks.serving.gateway.admin_token import token_file
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.options import GatewayOptions
+from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.metering.prices import PRICE_BOOK, PriceBook, read_price_book
 from tutti.tasks.serving.scheduling import make_policy
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SWITCH_S = 0.001
 """How long the loop waits for the store's writer to give way: by default 5 ms, each time."""
+
+
+def settings_of(options: GatewayOptions, record_tokens: bool = False) -> Settings:
+    """The gateway's settings; `record_tokens` where a model of the registry asks for it.
+
+    Raises ValueError for the policy's options, PriceError.
+    """
+    return Settings(
+        policy=options.policy,
+        options=read_policy(options.policy, options.option, options.limit),
+        hold_s=options.hold_s,
+        max_held=options.max_held,
+        record_tokens=options.record_tokens or record_tokens,
+        all_events=options.all_events,
+        prices=read_prices(options.prices),
+        engine_hosts=options.allow_engine,
+        engine_keys=options.engine_key,
+    )
+
+
+def access_of(options: GatewayOptions) -> Access:
+    """Tokens from the environment, and the budget. Raises AccessError."""
+    return Access.of_environment(options.budget_usd, (*options.allow_host, options.host))
+
+
+def journal_path(home: Home, port: int) -> Path:
+    """Where the gateway at `port` keeps its list of programs."""
+    return Path(str(home)) / "gateway" / f"programs-{port}.jsonl"
 
 
 def read_engines(given: Iterable[str]) -> list[EndpointConfig]:

@@ -1,8 +1,8 @@
-"""An engine or outside endpoint behind the gateway: its connections, health, limits and figures.
+"""An engine or external endpoint behind the gateway: connections, health, limits and metrics.
 
-What is read every second is both the sample and the health check. An engine that does not answer
-three times in a row takes no calls until it does again; then its capacity is read anew, and what
-was cached is taken as lost if its counters started over.
+The metrics read every second are also the health check. An engine that misses three reads in a row
+gets no calls until it answers again. Its capacity is then read again, and its cache is assumed
+empty if its counters started over.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from tutti.tasks.serving.metering.sampler import MetricsSampler
 from tutti.tasks.serving.registry import Model, Prices
-from tutti.tasks.serving.scheduling import Engine, Rate
-from tutti.tasks.serving.wire.client import Origin, Permits, Receiver, Request
+from tutti.tasks.serving.scheduling import EngineState, Rate
+from tutti.tasks.serving.wire.answer import Answer, NoAnswer, ask
+from tutti.tasks.serving.wire.client import Origin, OutgoingRequest, Permits, Receiver
 from tutti.tasks.serving.wire.messages import Headers, find
-from tutti.tasks.serving.wire.whole import Answer, NoAnswer, ask
 
 PROBE_TIMEOUT_S = 5.0
 FAILURES_TO_CLOSE = 3
@@ -27,11 +27,11 @@ BREAK_FIRST_S, BREAK_MOST_S = 1.0, 30.0
 LONGEST_PAUSE_S = 600.0
 V1 = b"/v1"
 KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
-"""Where clients put a key of theirs."""
+"""Headers in which clients send their own keys."""
 
 
 class EndpointConfig(BaseModel):
-    """One engine or outside endpoint."""
+    """The configuration of one engine or external endpoint."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -97,21 +97,21 @@ class EndpointConfig(BaseModel):
 
     @property
     def name(self) -> str:
-        """What it is known by."""
+        """Its id, or else its URL."""
         return self.id or self.url
 
     def key(self) -> bytes | None:
-        """Its own key. Raises ValueError where the environment lacks it."""
+        """Its API key. Raises ValueError if the environment variable is not set."""
         if self.api_key_env is None:
             return None
-        key = os.environ.get(self.api_key_env, "").strip()  # files end with a line's end
+        key = os.environ.get(self.api_key_env, "").strip()  # keys from files end with a newline
         if not key:
             raise ValueError(f"{self.name}: {self.api_key_env} is not set in the environment")
         return key.encode()
 
 
-class Elsewhere(Origin):
-    """Where an API begins at another path than /v1, or wants a query with each request."""
+class PrefixedOrigin(Origin):
+    """An origin whose API has another path than /v1, or needs a query with each request."""
 
     def __init__(self, config: EndpointConfig, permits: Permits | None = None) -> None:
         super().__init__(config.url, permits)
@@ -119,12 +119,12 @@ class Elsewhere(Origin):
 
     def send(
         self, method: bytes, path: bytes, headers: Headers, body: bytes, receiver: Receiver
-    ) -> Request:
-        """Send a request for our `path` where it is there."""
+    ) -> OutgoingRequest:
+        """Send a request to the endpoint's path for our `path`."""
         return super().send(method, self.there(path), headers, body, receiver)
 
     def there(self, path: bytes) -> bytes:
-        """Our path as it is there; what is not below /v1 is an engine's own and stays."""
+        """The endpoint's path for `path`; paths outside /v1 stay as they are."""
         if path.startswith(V1 + b"/"):
             path = self._begins + path.removeprefix(V1)
         if not self._query:
@@ -133,15 +133,15 @@ class Elsewhere(Origin):
 
 
 class ProbeFailed(Exception):
-    """A request of the gateway's own was not answered."""
+    """A request made by the gateway itself failed."""
 
 
 @dataclass(eq=False)
 class Endpoint:
-    """One engine or outside endpoint, as it is now."""
+    """The current state of one engine or external endpoint."""
 
     config: EndpointConfig
-    engine: Engine
+    engine: EngineState
     origin: Origin
     sampler: MetricsSampler
     models: tuple[str, ...] = ()
@@ -151,27 +151,27 @@ class Endpoint:
     failures: int = 0
     """Calls and probes in a row that failed."""
     paused_until: float = 0.0
-    """Its circuit is open, or it asked for a pause (429)."""
+    """Until then its circuit is open, or it asked for a pause (429)."""
     pause_reason: str = ""
     calls: int = 0
     failed_calls: int = 0
     restarts: int = 0
     finding: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
-    """Held while it is asked what it is."""
+    """Held while its models and capacity are read."""
     kv_usage: float | None = None
     """The share of its cache in use at the last sample, 0 to 1; None where it does not say."""
     listed: Callable[[str], Prices | None] = lambda model: None
-    """What the price book says of a model now."""
+    """The price file's current prices of a model."""
     _key: bytes | None = field(default=None, repr=False)
     _key_header: tuple[bytes, bytes] | None = field(default=None, repr=False)
     _secrets: frozenset[bytes] = KEY_HEADERS
-    """Headers that may hold a key of the client's."""
+    """Headers that may hold a client's key."""
 
     @classmethod
     def make(cls, config: EndpointConfig, permits: Permits | None = None) -> "Endpoint":
-        """An endpoint that was not asked yet. Raises ValueError for what makes no sense."""
+        """Make an endpoint that was not contacted yet. Raises ValueError for an invalid config."""
         name = config.name
-        engine = Engine(
+        engine = EngineState(
             name,
             config.capacity_tokens,
             max_calls=config.max_calls,
@@ -180,7 +180,7 @@ class Endpoint:
         )
         key = config.key()
         plain = config.api_path == "/v1" and not config.query
-        origin = Origin(config.url, permits) if plain else Elsewhere(config, permits)
+        origin = Origin(config.url, permits) if plain else PrefixedOrigin(config, permits)
         made = cls(config, engine, origin, MetricsSampler(name), config.models)
         if key is not None:
             header = config.key_header.encode() or b"Authorization"
@@ -216,14 +216,14 @@ class Endpoint:
         return found
 
     def may_accept(self, now: float) -> bool:
-        """Whether it should get calls."""
+        """Whether it can get calls now."""
         return self.reachable and not self.draining and now >= self.paused_until
 
     def failed(self, now: float, reason: str) -> None:
-        """A call failed for a reason that is its own; after a few in a row its circuit opens."""
+        """Count a failed call; after a few in a row the circuit opens."""
         self.failed_calls += 1
         if now < self.paused_until:
-            return  # calls that were under way when the circuit opened say nothing new
+            return  # the call was sent before the circuit opened
         self.failures += 1
         if self.failures >= FAILURES_TO_CLOSE:
             past = self.failures - FAILURES_TO_CLOSE
@@ -231,11 +231,11 @@ class Endpoint:
             self.pause(now + pause, f"{self.failures} failures in a row, the last: {reason}")
 
     def pause(self, until: float, reason: str) -> None:
-        """It gets no calls until then."""
+        """Send no calls until then."""
         self.paused_until, self.pause_reason = max(self.paused_until, until), reason
 
     def answered(self) -> None:
-        """A call was answered: whatever was wrong has passed."""
+        """A call was answered: reset the count of failures."""
         self.failures = 0
 
     async def ask(
@@ -267,13 +267,13 @@ class Endpoint:
             names = tuple(str(each["id"]) for each in listed)
             lengths = [each.get("max_model_len") for each in listed]
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise ProbeFailed(f"/v1/models made no sense: {error!r}") from None
+            raise ProbeFailed(f"/v1/models is not a list of models: {error!r}") from None
         self.models = self.config.models or names
         known = [length for length in lengths if isinstance(length, int)]
         self.context_tokens = min(known, default=None)
 
     def next_probe_s(self) -> float:
-        """How long until it is asked again: less often while it is away."""
+        """Seconds until the next probe: longer while it does not answer."""
         return min(0.5 * 2 ** min(self.failures, 4), 5.0) if not self.reachable else 1.0
 
 

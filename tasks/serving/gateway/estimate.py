@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from tutti.tasks.serving.gateway.request import Asked
+from tutti.tasks.serving.gateway.request import CallRequest
 from tutti.tasks.serving.scheduling import Program
 
 FIRST_RATIO = 4.0  # bytes a token, before any answer
@@ -44,10 +44,10 @@ class PromptSizes:
     def __init__(self) -> None:
         self._ratios: dict[str, float] = {}
 
-    def estimate(self, program: Program | None, asked: Asked) -> int:
+    def estimate(self, program: Program | None, request: CallRequest) -> int:
         """Prompt tokens of a call."""
-        size = len(asked.raw)
-        ratio = self._ratios.get(asked.model, FIRST_RATIO)
+        size = len(request.raw)
+        ratio = self._ratios.get(request.model, FIRST_RATIO)
         if program is None or not program.calls_done or not program.prompt_bytes:
             return max(1, int(size / ratio))
         new = size - program.prompt_bytes
@@ -55,23 +55,23 @@ class PromptSizes:
             return max(1, int(size / ratio))
         return program.context_tokens + int(new / ratio)
 
-    def learn(self, asked: Asked, size: int, prompt_tokens: int) -> None:
+    def learn(self, request: CallRequest, size: int, prompt_tokens: int) -> None:
         """An engine said how many tokens a body of `size` bytes was."""
         sample = size / prompt_tokens
-        old = self._ratios.get(asked.model)
+        old = self._ratios.get(request.model)
         if old is None and len(self._ratios) >= MAX_MODELS:
             return
-        self._ratios[asked.model] = sample if old is None else old + (sample - old) / MEMORY
+        self._ratios[request.model] = sample if old is None else old + (sample - old) / MEMORY
 
-    def question(self, asked: Asked) -> bytes | None:
+    def question(self, request: CallRequest) -> bytes | None:
         """The body of a request for the engine's /tokenize; None where it takes none."""
-        wanted: dict[str, Any] = {"model": asked.model}
-        if asked.kind == "chat/completions":
+        wanted: dict[str, Any] = {"model": request.model}
+        if request.kind == "chat/completions":
             for name in ("messages", "tools", "chat_template_kwargs"):
-                if name in asked.body:
-                    wanted[name] = asked.body[name]
-        elif asked.kind == "completions" and isinstance(asked.body.get("prompt"), str):
-            wanted["prompt"] = asked.body["prompt"]
+                if name in request.body:
+                    wanted[name] = request.body[name]
+        elif request.kind == "completions" and isinstance(request.body.get("prompt"), str):
+            wanted["prompt"] = request.body["prompt"]
         else:
             return None
         return orjson.dumps(wanted)

@@ -23,7 +23,7 @@ class EventLog:
         self._recorder, self._cell, self._count = recorder, cell, count
         self.pools: Pools | None = None
         self.all_events = False
-        """Also what `calls` says already."""
+        """Record also the events that `calls` covers."""
 
     def note(self, event: str, program: Program, call: Call | None, reason: Reason) -> None:
         """A decision about a program, or about a call of its."""
@@ -41,7 +41,7 @@ class EventLog:
         self._add(program.program_id, event, reason, row)
 
     def trouble(self, reason: Reason) -> None:
-        """Something that is of no program: an engine that fails, a policy."""
+        """Record a failure that belongs to no program: of an engine, or of the policy."""
         self._add("", "reject", reason, {})
 
     def _add(self, program: str, event: str, reason: Reason, more: dict[str, Any]) -> None:

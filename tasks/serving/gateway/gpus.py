@@ -23,7 +23,7 @@ class Gpus:
         sample_s: float = 1.0,
     ) -> None:
         self.on_rows, self.cell, self.make, self.sample_s = on_rows, cell, make, sample_s
-        self.absent = "not looked for yet"
+        self.absent = "not read yet"
         """Why there are none to read; empty where there are."""
 
     async def watch(self) -> None:

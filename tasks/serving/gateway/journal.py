@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import orjson
 
-from tutti.tasks.serving.scheduling import Engine, Ledger, Program
+from tutti.tasks.serving.scheduling import EngineState, Ledger, Program
 
 FLUSH_S = 0.1
 REWRITE_LINES = 50_000
 REWRITE_FACTOR = 4
 
 
-class Known(NamedTuple):
+class ProgramState(NamedTuple):
     """A program on record."""
 
     engine: str | None
@@ -29,7 +29,7 @@ class Known(NamedTuple):
     key: str = ""
 
 
-Living = dict[tuple[str, str], Known]
+LivingPrograms = dict[tuple[str, str], ProgramState]
 """By pool and program."""
 
 
@@ -106,23 +106,25 @@ class Journal:
         os.close(self._file)
 
 
-def read_journal(path: Path) -> Living:
+def read_journal(path: Path) -> LivingPrograms:
     """Programs that are not over."""
-    living: Living = {}
+    living: LivingPrograms = {}
     for line in _lines(path):
         # The last line of a killed process may be half a line; so may any before a full disk.
         with contextlib.suppress(orjson.JSONDecodeError, ValueError, TypeError):
             pool, name, *state = orjson.loads(line)
             if state:
                 engine, context, calls, *key = state
-                living[pool, name] = Known(engine, int(context), int(calls), *map(str, key[:1]))
+                living[pool, name] = ProgramState(
+                    engine, int(context), int(calls), *map(str, key[:1])
+                )
             else:
                 living.pop((pool, name), None)
     return living
 
 
 def restore(
-    living: Living, pool: str, ledger: Ledger, engines: dict[str, Engine], now: float
+    living: LivingPrograms, pool: str, ledger: Ledger, engines: dict[str, EngineState], now: float
 ) -> None:
     """Enter the programs of `pool` that are on record, once: they are taken out of `living`."""
     for its_pool, name in [each for each in living if each[0] == pool]:

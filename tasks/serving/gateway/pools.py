@@ -11,11 +11,18 @@ import orjson
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway import prefill
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
-from tutti.tasks.serving.gateway.journal import Living, restore
+from tutti.tasks.serving.gateway.journal import LivingPrograms, restore
 from tutti.tasks.serving.metering.exposition import Page, read_page
 from tutti.tasks.serving.metering.sampler import EngineSample, capacity_of_sglang, engine_sample
 from tutti.tasks.serving.registry import Prices
-from tutti.tasks.serving.scheduling import Call, Limits, Program, Sample, Scheduler, make_policy
+from tutti.tasks.serving.scheduling import (
+    Call,
+    EngineMetrics,
+    Program,
+    Scheduler,
+    SchedulerLimits,
+    make_policy,
+)
 from tutti.tasks.serving.scheduling.policy import Log
 from tutti.tasks.serving.scheduling.scheduler import OnFault, fail_fast
 from tutti.tasks.serving.wire.client import Permits
@@ -27,13 +34,15 @@ Admitted = Callable[["Pool", list[Call]], None]
 class Pool:
     """Endpoints that serve the same models."""
 
-    def __init__(self, name: str, policy: str, options: dict[str, Any], limits: Limits) -> None:
+    def __init__(
+        self, name: str, policy: str, options: dict[str, Any], limits: SchedulerLimits
+    ) -> None:
         self.name, self.limits, self.policy_options = name, limits, options
         self.endpoints: dict[str, Endpoint] = {}
         self.scheduler = Scheduler(make_policy(policy, options), limits)
         self.wake: asyncio.TimerHandle | None = None
         self.ticked = 0.0
-        self.going_on = False
+        self.is_going_on = False
         """Whether the gateway comes back for more to admit."""
         self.on_fault: OnFault = fail_fast
 
@@ -71,13 +80,18 @@ class Pools:
     """All pools, found by a model's name."""
 
     def __init__(
-        self, policy: str, options: dict[str, Any], limits: Limits, log: Log, admitted: Admitted
+        self,
+        policy: str,
+        options: dict[str, Any],
+        limits: SchedulerLimits,
+        log: Log,
+        admitted: Admitted,
     ) -> None:
         make_policy(policy, options)
         self.policy, self.options, self.limits = policy, options, limits
         self.log, self.admitted = log, admitted
         self.by_name: dict[str, Pool] = {}
-        self.living: Living = {}
+        self.living: LivingPrograms = {}
         """Programs on record from before."""
         self._by_model: dict[str, Pool] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -280,8 +294,8 @@ class Pools:
         self.admitted(pool, pool.scheduler.observe(endpoint.engine, sample, now))
 
 
-def _for_scheduling(sample: EngineSample) -> Sample:
-    return Sample(
+def _for_scheduling(sample: EngineSample) -> EngineMetrics:
+    return EngineMetrics(
         sample.at,
         sample.kv_usage,
         sample.running,

@@ -1,4 +1,4 @@
-"""The gateway's own pulse: how long decisions take, and how late its loop is."""
+"""The gateway's own latency: decision times, and delays of its event loop."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ class Pulse:
         self._collected = time.monotonic()
 
     def decided(self, seconds: float) -> None:
-        """A decision took so long."""
+        """Record the time of a decision."""
         self._decisions.append(seconds)
         self.decision_max_s = max(self.decision_max_s, seconds)
 
@@ -50,6 +50,6 @@ class Pulse:
         return time.monotonic()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Forget all measured times."""
         self._decisions.clear()
         self.decision_max_s = self.stall_max_s = 0.0

@@ -12,9 +12,9 @@ import orjson
 
 from tutti.storage import catalog as cat
 from tutti.storage import spans_of
-from tutti.tasks.serving.gateway.request import Asked
+from tutti.tasks.serving.gateway.request import CallRequest
 from tutti.tasks.serving.gateway.transcripts import Rows, Transcripts, read_answer
-from tutti.tasks.serving.gateway.usage import Told
+from tutti.tasks.serving.gateway.usage import ReportedUsage
 from tutti.tasks.serving.registry import Prices
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
@@ -22,10 +22,10 @@ MANY_BYTES, MANY_PIECES = 64 * 1024, 32  # a third of a millisecond to make rows
 
 
 @dataclass(slots=True)
-class Record:
+class CallRecord:
     """One call; filled in as it goes, made into rows when it has ended."""
 
-    asked: Asked
+    request: CallRequest
     sent: float = field(default_factory=time.monotonic)
     """When the call came, in seconds of the monotonic clock."""
     held_s: float | None = None
@@ -41,7 +41,7 @@ class Record:
     policy: str = ""
     concurrency: int | None = None
     prices: Prices | None = None
-    told: Told = field(default_factory=Told)
+    reported: ReportedUsage = field(default_factory=ReportedUsage)
     whole: Any = None
     """What the answer says in JSON, if it came whole."""
     answered: list[bytes] = field(default_factory=list)
@@ -59,19 +59,21 @@ class Record:
 
     def cost_usd(self) -> float | None:
         """What the call cost, by its usage so far; None where nobody knows the price."""
-        told = self.told
+        reported = self.reported
         if self.prices is None:
             return None
-        return self.prices.cost_usd(told.prompt or 0, told.cached or 0, told.completion or 0)
+        return self.prices.cost_usd(
+            reported.prompt or 0, reported.cached or 0, reported.completion or 0
+        )
 
     def spend(self, spent: dict[str, float]) -> None:
         """Add the call to its program's account."""
-        told = self.told
+        reported = self.reported
         amounts = {
             "calls": 1,
-            "prompt_tokens": told.prompt or 0,
-            "cached_tokens": told.cached or 0,
-            "completion_tokens": told.completion or 0,
+            "prompt_tokens": reported.prompt or 0,
+            "cached_tokens": reported.cached or 0,
+            "completion_tokens": reported.completion or 0,
             "held_s": self.held_s or 0.0,
             "cost_usd": self.cost_usd() or 0.0,
         }
@@ -79,15 +81,15 @@ class Record:
             spent[unit] = spent.get(unit, 0) + amount
 
     @property
-    def heavy(self) -> bool:
+    def is_heavy(self) -> bool:
         """Whether making its rows would hold up an event loop."""
         reads = self.reads_answer and len(self.answered) > MANY_PIECES
-        return reads or len(self.asked.raw) > MANY_BYTES
+        return reads or len(self.request.raw) > MANY_BYTES
 
     @property
     def prompt(self) -> list[dict[str, Any]] | None:
         """Its messages, if it is a chat that an engine would answer."""
-        messages = self.asked.body.get("messages")
+        messages = self.request.body.get("messages")
         if not isinstance(messages, list):
             return None
         return messages if set(map(type, messages)) <= {dict} else None
@@ -95,22 +97,22 @@ class Record:
     @property
     def reads_answer(self) -> bool:
         """Whether its rows hold what was answered."""
-        return self.records_tokens or not self.asked.keeps_messages
+        return self.records_tokens or not self.request.keeps_messages
 
     def rows(self, transcripts: Transcripts) -> Rows:
         """The call's row, and its messages where the client does not record them itself."""
-        asked, prompt, row = self.asked, self.prompt, self._row()
+        request, prompt, row = self.request, self.prompt, self._row()
         answer = read_answer(self._objects() if self.reads_answer else ())
         if self.records_tokens:
             row["token_ids"], row["logprobs"] = answer.token_ids, answer.logprobs
         if prompt is None:
             return {"calls": [row]}
-        if asked.keeps_messages:
-            row["prompt_spans"] = asked.spans or spans_of(range(len(prompt)))
+        if request.keeps_messages:
+            row["prompt_spans"] = request.spans or spans_of(range(len(prompt)))
             return {"calls": [row]}
         rows = transcripts.rows(row, prompt, answer.message())
-        if asked.anonymous:
-            transcripts.forget(asked.program)
+        if request.is_anonymous:
+            transcripts.forget(request.program)
         return rows
 
     def _objects(self) -> Iterator[Any]:
@@ -124,19 +126,19 @@ class Record:
                     yield orjson.loads(line[5:])
 
     def _row(self) -> dict[str, Any]:
-        asked, told, body = self.asked, self.told, self.asked.body
+        request, reported, body = self.request, self.reported, self.request.body
         held_s, ttft_s = self.held_s, self.ttft_s
         sent_at = cat.at(self.sent)  # once a call: the wall clock may jump in between
         prompt = body.get("messages", body.get("prompt", body.get("input")))
         return {
-            "call_id": asked.call_id,
-            "attempt_id": asked.program,
-            "cell_id": asked.cell,
+            "call_id": request.call_id,
+            "attempt_id": request.program,
+            "cell_id": request.cell,
             "policy": self.policy,
             "concurrency": self.concurrency,
-            "step": asked.step,
-            "role": asked.role,
-            "model": asked.model or None,
+            "step": request.step,
+            "role": request.role,
+            "model": request.model or None,
             "endpoint": self.endpoint,
             "sent_at": sent_at,
             "admitted_at": None if held_s is None else sent_at + timedelta(seconds=held_s),
@@ -145,10 +147,10 @@ class Record:
             "held_s": self.latency_s if held_s is None else held_s,
             "ttft_s": ttft_s,
             "latency_s": self.latency_s,
-            "prompt_tokens": told.prompt,
-            "cached_tokens": told.cached,
-            "completion_tokens": told.completion,
-            "finish_reason": told.finish_reason,
+            "prompt_tokens": reported.prompt,
+            "cached_tokens": reported.cached,
+            "completion_tokens": reported.completion,
+            "finish_reason": reported.finish_reason,
             "status": self.status,
             "http_status": self.http_status,
             "retry": self.retry,

@@ -1,4 +1,4 @@
-"""What a request asks of the gateway: which program, which model, how much.
+"""Reads a model call from a request: its program, model, sizes and headers.
 
 A program is named by the path (``/p/<program>/v1/…``), by the header ``X-Program-Id``, or in the
 body by ``program_id`` (taken out of it: engines may refuse it) or ``job_id`` (left in: Continuum
@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from tutti.tasks.serving.gateway.access import Denied, Key
+from tutti.tasks.serving.gateway.access import AccessDenied, Key
 from tutti.tasks.serving.gateway.body import read_object
 from tutti.tasks.serving.gateway.routes import BadRequest, ModelRoute
 from tutti.tasks.serving.wire.exchange import Exchange
@@ -35,7 +35,7 @@ SPANS = re.compile(rb"\d{1,6}-\d{1,6}(,\d{1,6}-\d{1,6})*")
 NOT_PASSED = HOP_BY_HOP | {
     b"accept-encoding",
     b"cookie",
-    # By them a post could become what is not listed, at servers that heed them.
+    # Some servers would turn a POST into a method that is not allowed.
     b"x-http-method",
     b"x-http-method-override",
     b"x-method-override",
@@ -46,7 +46,7 @@ _IDS = (uuid.uuid4().hex[:20], itertools.count())
 
 
 def new_id() -> str:
-    """An id that no other process gives; a tenth of a uuid's time."""
+    """A globally unique id; takes a tenth of the time of a uuid."""
     return f"{_IDS[0]}{next(_IDS[1]):012x}"
 
 
@@ -63,8 +63,8 @@ def _kind(name: bytes) -> tuple[bool, bytes | None]:
 
 
 @dataclass(slots=True)
-class Asked:
-    """A request that is scheduled."""
+class CallRequest:
+    """A model call as its client sent it."""
 
     path: bytes
     """As the engine gets it: with the query, without the program."""
@@ -73,9 +73,9 @@ class Asked:
     headers: Headers
     body: dict[str, Any]
     raw: bytes
-    """The body as it goes on."""
+    """The body as the engine gets it."""
     program: str
-    anonymous: bool
+    is_anonymous: bool
     call_id: str
     cell: str
     step: int
@@ -86,7 +86,7 @@ class Asked:
     stream: bool
     spans: list[dict[str, int]] | None = None
     """Which of the messages that the client records the prompt is, where it is not all of them."""
-    names_call: bool = False
+    has_call_id: bool = False
     """The client gave the call its id."""
     usage_added: bool = False
     """The client did not ask for usage in the stream, and must not see it."""
@@ -103,15 +103,15 @@ class Asked:
         return UNLIMITED
 
 
-def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> Asked:
-    """The call that a POST makes, in the cell that runs. Raises BadRequest, Denied."""
+def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> CallRequest:
+    """The call that a POST makes, in the cell that runs. Raises BadRequest, AccessDenied."""
     headers: Headers = []
     own: dict[bytes, bytes] = {}
     for header in exchange.headers:
         passes, read_as = _KINDS.get(header[0]) or _kind(header[0])
         if read_as is not None:
             if read_as == ENCODING and header[1].lower() != IDENTITY:
-                raise BadRequest("a compressed body is not read; send it as it is")
+                raise BadRequest("compressed bodies are not supported; send the body uncompressed")
             own[read_as] = header[1]
         if passes:
             headers.append(header)
@@ -133,27 +133,27 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         len(program) > MAX_NAME or len(call_id) > MAX_NAME or len(role) > MAX_NAME
         or len(model) > MAX_NAME or len(its_cell) > MAX_NAME
     ):  # fmt: skip
-        raise BadRequest(f"ids, roles and models' names may have {MAX_NAME} characters")
+        raise BadRequest(f"ids, roles and model names may have at most {MAX_NAME} characters")
     if its_cell != cell and key.has_token and not key.is_admin:
-        raise Denied(403, f"X-Tutti-Cell: {its_cell!r} is not the cell that runs")
+        raise AccessDenied(403, f"X-Tutti-Cell: {its_cell!r} is not the cell that runs")
     step = own.get(b"x-tutti-step", b"0")
     if not step.isdigit() or len(step) > MAX_STEP_DIGITS:
         raise BadRequest(f"X-Tutti-Step must be a whole number, not {step.decode('latin-1')!r}")
-    return Asked(
+    return CallRequest(
         path=route.path,
         kind=route.kind,
         headers=headers,
         body=body,
         raw=raw,
         program=program,
-        anonymous=not named,
+        is_anonymous=not named,
         call_id=call_id,
         cell=its_cell,
         step=int(step),
         role=role,
         keeps_messages=own.get(b"x-tutti-messages") == b"kept",
         model=model,
-        names_call=b"x-call-id" in own,
+        has_call_id=b"x-call-id" in own,
         stream=body.get("stream") is True,
         spans=_spans(own[b"x-tutti-spans"]) if b"x-tutti-spans" in own else None,
     )
@@ -176,18 +176,18 @@ def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:
     return inside + (more if inside.endswith(b"{") else b"," + more)
 
 
-def ask_for_usage(asked: Asked) -> None:
+def ask_for_usage(request: CallRequest) -> None:
     """Have the engine send usage at a stream's end, where the client did not ask for it."""
-    if not asked.stream or asked.kind not in ("chat/completions", "completions"):
+    if not request.stream or request.kind not in ("chat/completions", "completions"):
         return
-    options = asked.body.get("stream_options")
+    options = request.body.get("stream_options")
     if isinstance(options, dict):
         if options.get("include_usage"):
             return
-        changed = {**asked.body, "stream_options": {**options, "include_usage": True}}
-        asked.raw = orjson.dumps(changed)
-    elif "stream_options" in asked.body:
-        asked.raw = orjson.dumps({**asked.body, "stream_options": {"include_usage": True}})
+        changed = {**request.body, "stream_options": {**options, "include_usage": True}}
+        request.raw = orjson.dumps(changed)
+    elif "stream_options" in request.body:
+        request.raw = orjson.dumps({**request.body, "stream_options": {"include_usage": True}})
     else:
-        asked.raw = with_fields(asked.raw, {"stream_options": {"include_usage": True}})
-    asked.usage_added = True
+        request.raw = with_fields(request.raw, {"stream_options": {"include_usage": True}})
+    request.usage_added = True

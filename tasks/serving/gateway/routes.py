@@ -1,4 +1,4 @@
-"""Which requests go through to engines: methods and paths that are listed, and nothing else.
+"""Which requests are passed to engines: only the methods and paths that are listed.
 
 In: a request's method and target. Out: its route, whose path is decoded once and listed as decoded,
 so that an engine, which decodes what it gets, reads the same path that was decided on. A provider's
@@ -8,25 +8,25 @@ other paths (files, batches, stored responses) are of its account, which is not 
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from tutti.tasks.serving.gateway.access import Denied
+from tutti.tasks.serving.gateway.access import AccessDenied
 
 CALLS = frozenset(
     "chat/completions completions responses messages "
     "embeddings pooling classify score rerank".split()
 )
-"""Posts that take room on an engine: they are scheduled and recorded."""
+"""POST paths that use an engine's KV cache: they are scheduled and recorded."""
 ADAPTERS = frozenset(("load_lora_adapter", "unload_lora_adapter"))
-"""They change what an engine serves: for who may order about, on all engines of the pool."""
+"""Admin requests that change what an engine serves; sent to all engines of the pool."""
 SIZES = frozenset(("tokenize", "detokenize", "messages/count_tokens"))
-"""Posts that take no room in an engine's cache."""
+"""POST paths that use no KV cache."""
 MODELS = "models"
 AT_THE_ROOT = frozenset(("tokenize", "detokenize"))
-"""Engines have them beside /v1; clients that know one base URL only ask below it."""
+"""Engines serve these at the root; clients with one base URL ask for them below /v1."""
 V1 = b"/v1/"
 
 
 class BadRequest(ValueError):
-    """The request makes no sense; the message says what."""
+    """The request is invalid; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class ModelRoute:
     kind: str
     """The path below /v1."""
     program: str | None
-    """The one that the path names."""
+    """The program that the path names, if any."""
 
     scope: str
-    """What its token must allow."""
+    """The scope that its token needs."""
     is_call: bool
     """Whether it is scheduled."""
 
@@ -51,7 +51,7 @@ ROUTES_KEPT, TARGET_KEPT_BYTES = 1024, 64
 
 
 def model_route(method: bytes, target: bytes) -> ModelRoute:
-    """The route of a request below /v1 or /p/<program>/v1. Raises BadRequest, Denied."""
+    """The route of a request below /v1 or /p/<program>/v1. Raises BadRequest, AccessDenied."""
     known = _KNOWN.get((method, target))
     if known is not None:
         return known
@@ -73,9 +73,9 @@ def _read_route(method: bytes, target: bytes) -> ModelRoute:
     wanted = _method(kind)
     if wanted is None:
         shown = path.decode("latin-1")
-        raise Denied(404, f"{shown!r:.200} is not passed on: this gateway lists what is")
+        raise AccessDenied(404, f"{shown!r:.200} is not passed on: this gateway lists what is")
     if method != wanted and not (wanted == b"GET" and method == b"HEAD"):
-        raise Denied(405, f"/v1/{kind} takes {wanted.decode()}")
+        raise AccessDenied(405, f"/v1/{kind} takes {wanted.decode()}")
     if kind.startswith(MODELS):
         path = V1 + quote(kind, safe="/").encode()
     scope = "admin" if kind in ADAPTERS else "call"

@@ -1,4 +1,4 @@
-"""How a gateway behaves."""
+"""Settings of a gateway."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,14 +9,14 @@ from tutti.tasks.serving.wire.connection import ServerLimits
 
 @dataclass(frozen=True)
 class Settings:
-    """How the gateway behaves; the defaults are safe."""
+    """Settings of one gateway; the defaults are safe."""
 
     policy: str = "adaptive"
     options: dict[str, Any] = field(default_factory=dict)
     hold_s: float = 300.0
     """The longest hold; then 503 with Retry-After."""
     max_held: int = 20_000
-    """More are turned away at once."""
+    """Most calls held at once; further calls get 503."""
     comment_s: float = 15.0
     """How often a held stream's client is told that it waits; 0 for never."""
     upstream_s: float = 600.0
@@ -27,7 +27,8 @@ class Settings:
     """Prices of models whose endpoint has none of its own."""
     record_tokens: bool = False
     all_events: bool = False
-    """Record also what `calls` says already: arrive, admit, first_token, finish, tool_start."""
+    """Also record events that `calls` already covers: arrive, admit, first_token, finish,
+    tool_start."""
     engine_hosts: tuple[str, ...] = ()
     """Where an engine added over HTTP may be, beside public addresses and the hosts of those given
     at the start: names, addresses, networks."""

@@ -7,7 +7,7 @@ on how much of an event came before it.
 import re
 from collections.abc import Sequence
 
-from tutti.tasks.serving.gateway.usage import Told, usage_only
+from tutti.tasks.serving.gateway.usage import ReportedUsage, usage_only
 
 EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
 BETWEEN = re.compile(rb"((?:\r?\n){2,})")
@@ -16,7 +16,7 @@ MAX_EVENT_BYTES = 4 * 2**20
 """No engine says as much in one event; without a bound one that never ends would be kept whole."""
 MAX_STREAM_BYTES = 64 * 2**20
 PIECE_BYTES = 64  # what it takes to keep a piece, beside its bytes
-TOLD = (b'"usage"', b"_reason", b'"error"')  # what an event may have that the record wants
+USAGE_MARKS = (b'"usage"', b"_reason", b'"error"')  # what an event may have that the record wants
 FIRST_LOOK_PIECES, LAST_LOOK_BYTES = 4, 2**20
 
 
@@ -44,14 +44,14 @@ class StreamedAnswer:
         """What can be passed on at its end."""
         return b"" if self._filter is None else self._filter.rest()
 
-    def read_usage(self, told: Told) -> None:
+    def read_usage(self, reported: ReportedUsage) -> None:
         """Usage and finish reason: they come late, so the last events are read first."""
         pieces = self._pieces
         if len(pieces) > FIRST_LOOK_PIECES:
-            _read_lines(b"".join(pieces[-FIRST_LOOK_PIECES:]), told)
-            if told.prompt is not None and told.finish_reason is not None:
+            _read_lines(b"".join(pieces[-FIRST_LOOK_PIECES:]), reported)
+            if reported.prompt is not None and reported.finish_reason is not None:
                 return
-        _read_lines(end_of(pieces, LAST_LOOK_BYTES), told)
+        _read_lines(end_of(pieces, LAST_LOOK_BYTES), reported)
 
 
 class UsageFilter:
@@ -91,10 +91,10 @@ class UsageFilter:
             raise StreamTooLong(f"an event is larger than {MAX_EVENT_BYTES} bytes")
 
 
-def _read_lines(events: bytes, told: Told) -> None:
+def _read_lines(events: bytes, reported: ReportedUsage) -> None:
     for line in events.split(b"\n"):
-        if line.startswith(b"data:") and any(word in line for word in TOLD):
-            told.read(line[5:])
+        if line.startswith(b"data:") and any(word in line for word in USAGE_MARKS):
+            reported.read(line[5:])
 
 
 def _without_usage(events: bytes) -> bytes:

@@ -18,7 +18,7 @@ NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 class Targets:
-    """What the operator has listed."""
+    """Hosts and keys that the operator allows for engines added over HTTP."""
 
     def __init__(self, hosts: Iterable[str] = (), keys: Iterable[str] = ()) -> None:
         """`hosts`: names, addresses or networks (10.0.0.0/8); `keys`: environment variables."""
@@ -50,7 +50,7 @@ class Targets:
             return None
         if _address(host) is not None and not self.permits(host):
             raise ValueError(
-                f"url: {host} is no public address; start the gateway with --allow-engine {host}"
+                f"url: {host} is not a public address; start the gateway with --allow-engine {host}"
             )
         return self.permits
 

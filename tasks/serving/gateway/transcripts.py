@@ -74,9 +74,9 @@ def began_before(prompt: Sequence[Message]) -> bool:
     return any(message.get("role") == "assistant" for message in prompt)
 
 
-def read_answer(objects: Iterable[Any]) -> "Answer":
+def read_answer(objects: Iterable[Any]) -> "AnswerMessage":
     """The first choice of an answer: what a whole one says in JSON, or each of its events."""
-    answer = Answer()
+    answer = AnswerMessage()
     for said in objects:
         # The client got it as it is; what is no JSON object holds no message.
         choices = said.get("choices") if isinstance(said, dict) else None
@@ -86,7 +86,7 @@ def read_answer(objects: Iterable[Any]) -> "Answer":
     return answer
 
 
-class Answer:
+class AnswerMessage:
     """The first choice of an answer, put together from its message or its streamed deltas."""
 
     def __init__(self) -> None:

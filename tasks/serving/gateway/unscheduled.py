@@ -1,19 +1,19 @@
-"""Requests that take no room in an engine's cache: passed on as they are, or the gateway's own."""
+"""Requests that use no KV cache: they are passed to an engine without scheduling."""
 
 from typing import Protocol
 
 import orjson
 
-from tutti.tasks.serving.gateway.access import Denied
+from tutti.tasks.serving.gateway.access import AccessDenied
 from tutti.tasks.serving.gateway.body import read_object
 from tutti.tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
 from tutti.tasks.serving.gateway.pools import Pool, Pools
 from tutti.tasks.serving.gateway.request import NOT_PASSED
 from tutti.tasks.serving.gateway.routes import ADAPTERS, AT_THE_ROOT, MODELS, BadRequest, ModelRoute
 from tutti.tasks.serving.gateway.screen import answer, refusal
+from tutti.tasks.serving.wire.answer import Answer
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import end_to_end
-from tutti.tasks.serving.wire.whole import Answer
 
 OK = 200
 
@@ -24,7 +24,7 @@ class _Settings(Protocol):
         """The longest silence of an engine."""
 
 
-class Owner(Protocol):
+class ForwardingOwner(Protocol):
     """What forwarding needs of its gateway."""
 
     pools: Pools
@@ -34,10 +34,10 @@ class Owner(Protocol):
         """How the gateway behaves."""
 
     def report(self, error: Exception) -> None:
-        """Something failed that nobody can be told of but the operator."""
+        """Report an error that only the operator can act on."""
 
 
-async def forward(owner: Owner, exchange: Exchange, route: ModelRoute) -> None:
+async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute) -> None:
     """Pass a request on to an engine that serves its model, and the answer back."""
     endpoints = [e for e in owner.pools.all_endpoints() if e.reachable]
     if not endpoints:
@@ -54,11 +54,11 @@ async def forward(owner: Owner, exchange: Exchange, route: ModelRoute) -> None:
             found = await _ask(owner, exchange, route, target)
     except BadRequest as error:
         answer(exchange, 400, refusal(400, str(error)))
-    except Denied as denied:
+    except AccessDenied as denied:
         answer(exchange, denied.status, refusal(denied.status, str(denied)))
     except ProbeFailed as error:
         answer(exchange, 502, refusal(502, f"the engine did not answer: {error}"))
-    except Exception as error:  # nobody else would answer
+    except Exception as error:  # without this the request would get no answer
         owner.report(error)
         answer(exchange, 500, refusal(500, "the gateway failed"))
     else:
@@ -72,26 +72,28 @@ def _target(endpoints: list[Endpoint], exchange: Exchange, route: ModelRoute) ->
     model = named or str(body.get("model") or "")
     target = next((e for e in endpoints if model in e.models), None)
     if target is None and named:
-        raise Denied(404, f"no engine serves {named!r:.200}")
+        raise AccessDenied(404, f"no engine serves {named!r:.200}")
     return target or endpoints[0]
 
 
-async def _ask(owner: Owner, exchange: Exchange, route: ModelRoute, target: Endpoint) -> Answer:
+async def _ask(
+    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint
+) -> Answer:
     headers = [h for h in exchange.headers if h[0].lower() not in NOT_PASSED]
     path = route.path.removeprefix(b"/v1") if route.kind in AT_THE_ROOT else route.path
     return await target.ask(
         b"GET" if exchange.method == b"HEAD" else exchange.method,
         path,
         exchange.body,
-        target.authorize(headers, exchange.pass_.key.has_token, path),
+        target.authorize(headers, exchange.permission.key.has_token, path),
         owner.settings.upstream_s,
     )
 
 
 async def _change_adapters(
-    owner: Owner, exchange: Exchange, route: ModelRoute, target: Endpoint
+    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint
 ) -> Answer:
-    """On every engine of the pool, for a call may go to any; the first that refuses is heard.
+    """Change adapters on every engine of the pool; return the first refusal, if any.
 
     Raises ProbeFailed.
     """
@@ -113,7 +115,7 @@ async def measure(pool: Pool, wanted: bytes) -> int | None:
     try:
         said = orjson.loads(found.body) if found.status == 200 else None
     except orjson.JSONDecodeError as error:
-        raise ProbeFailed(f"/tokenize made no sense: {error}") from None
+        raise ProbeFailed(f"/tokenize did not answer in JSON: {error}") from None
     count = said.get("count") if isinstance(said, dict) else None
     return count if isinstance(count, int) else None
 

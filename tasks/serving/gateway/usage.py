@@ -14,8 +14,8 @@ from tutti.tasks.serving.scheduling import Usage
 MAX_TOKENS = 2**40
 
 
-class Told:
-    """What an answer has said so far."""
+class ReportedUsage:
+    """Usage and finish reason that an answer has reported so far."""
 
     __slots__ = ("cached", "completion", "failed", "finish_reason", "prompt")
 
@@ -25,7 +25,7 @@ class Told:
         self.cached: int | None = None
         self.finish_reason: str | None = None
         self.failed = False
-        """It said, in a stream that had begun well or with status 200, that it had failed."""
+        """The answer reported an error in its body, although its status was 200."""
 
     def read(self, data: bytes) -> Any:
         """Take what an answer or an event says, and return it; None, and nothing taken, where it
@@ -40,7 +40,7 @@ class Told:
         return answer
 
     def take(self, answer: Mapping[str, Any]) -> None:
-        """As `read`, of what was parsed."""
+        """Take the usage of a parsed answer or event."""
         self.failed = self.failed or bool(answer.get("error"))
         # Events of the responses API and of Anthropic's hold the object that has the usage.
         for inner in (answer.get("response"), answer.get("message"), answer):

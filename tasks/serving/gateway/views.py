@@ -7,19 +7,15 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tutti.tasks.serving.gateway.pools import Pool, describe
+from tutti.tasks.serving.gateway.state import GatewayState, Trend
 from tutti.tasks.serving.scheduling import Program
 from tutti.tasks.serving.wire.messages import Headers
 
-if TYPE_CHECKING:
-    from tutti.tasks.serving.gateway.app import Gateway
-
 SHOWN = 500  # programs and holds on the page: more than anybody reads
 TREND_S = 120
-Trend = deque[tuple[int, int]]
-"""Calls held and running, second by second."""
 
 
 def new_trend() -> Trend:
@@ -27,13 +23,13 @@ def new_trend() -> Trend:
     return deque(maxlen=TREND_S)
 
 
-def load(gateway: "Gateway") -> tuple[int, int]:
+def load(gateway: GatewayState) -> tuple[int, int]:
     """Calls held and running now."""
     held = sum(len(pool.scheduler.ledger.waiting) for pool in gateway.pools.by_name.values())
     return held, sum(len(endpoint.engine.running) for endpoint in gateway.pools.all_endpoints())
 
 
-def health(gateway: "Gateway") -> dict[str, Any]:
+def health(gateway: GatewayState) -> dict[str, Any]:
     """Whether it works, for whom, and what it could not record."""
     pools = gateway.pools.by_name.values()
     ledgers = [pool.scheduler.ledger for pool in pools]
@@ -71,7 +67,7 @@ def health(gateway: "Gateway") -> dict[str, Any]:
     }
 
 
-def programs(gateway: "Gateway") -> dict[str, Any]:
+def programs(gateway: GatewayState) -> dict[str, Any]:
     """Every program, by its id."""
     return {
         name: describe(program)
@@ -80,7 +76,7 @@ def programs(gateway: "Gateway") -> dict[str, Any]:
     }
 
 
-def profiles(gateway: "Gateway") -> dict[str, Any]:
+def profiles(gateway: GatewayState) -> dict[str, Any]:
     """Means of every program; the single calls are rows of `calls`."""
     return {
         name: {
@@ -94,7 +90,7 @@ def profiles(gateway: "Gateway") -> dict[str, Any]:
     }
 
 
-def engines(gateway: "Gateway") -> list[dict[str, Any]]:
+def engines(gateway: GatewayState) -> list[dict[str, Any]]:
     """Every engine: whether it takes calls, what is booked of its cache."""
     return [
         {
@@ -128,7 +124,7 @@ def _booked(pool: Pool, name: str) -> int:
     return pool.scheduler.policy.booked_tokens(pool.endpoints[name].engine)
 
 
-def state(gateway: "Gateway") -> dict[str, Any]:
+def state(gateway: GatewayState) -> dict[str, Any]:
     """All that the page shows."""
     now = gateway.pulse.now()
     held = [
@@ -157,7 +153,7 @@ def state(gateway: "Gateway") -> dict[str, Any]:
     }
 
 
-def _foremost(gateway: "Gateway") -> Iterator[Program]:
+def _foremost(gateway: GatewayState) -> Iterator[Program]:
     """Programs, those that wait first, then those at an engine; some more than once."""
     pools = list(gateway.pools.by_name.values())
     return chain(
@@ -167,7 +163,7 @@ def _foremost(gateway: "Gateway") -> Iterator[Program]:
     )
 
 
-def prometheus(gateway: "Gateway") -> str:
+def prometheus(gateway: GatewayState) -> str:
     """Prometheus' text format."""
     found = health(gateway)
     lines: list[str] = []

@@ -10,7 +10,14 @@ from tutti.tasks.serving.scheduling.adaptive import Adaptive
 from tutti.tasks.serving.scheduling.attained import LeastAttainedService
 from tutti.tasks.serving.scheduling.cap import Cap
 from tutti.tasks.serving.scheduling.continuum import Continuum
-from tutti.tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
+from tutti.tasks.serving.scheduling.ledger import (
+    Call,
+    EngineMetrics,
+    EngineState,
+    Ledger,
+    Program,
+    Usage,
+)
 from tutti.tasks.serving.scheduling.policy import Policy
 from tutti.tasks.serving.scheduling.rate import Rate
 from tutti.tasks.serving.scheduling.reasons import (
@@ -21,7 +28,7 @@ from tutti.tasks.serving.scheduling.reasons import (
     Reason,
     ReasonCode,
 )
-from tutti.tasks.serving.scheduling.scheduler import Limits, Scheduler
+from tutti.tasks.serving.scheduling.scheduler import Scheduler, SchedulerLimits
 from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent
 
 POLICIES: dict[str, Callable[..., Policy]] = {
@@ -58,17 +65,17 @@ __all__ = [
     "Call",
     "Cap",
     "Continuum",
-    "Engine",
+    "EngineMetrics",
+    "EngineState",
     "LeastAttainedService",
     "Ledger",
-    "Limits",
     "Policy",
     "Program",
     "Rate",
     "Reason",
     "ReasonCode",
-    "Sample",
     "Scheduler",
+    "SchedulerLimits",
     "ThunderAgent",
     "Usage",
     "make_policy",

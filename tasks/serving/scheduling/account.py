@@ -4,7 +4,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
 from tutti.tasks.serving.scheduling.forecast import HORIZON
-from tutti.tasks.serving.scheduling.ledger import Engine, Program
+from tutti.tasks.serving.scheduling.ledger import EngineState, Program
 
 LEVEL_START, LEVEL_LEAST, LEVEL_MOST = 0.9, 0.7, 0.95
 FIRST_CALLS = 8  # of programs; the least that they found is taken for shared by all
@@ -32,7 +32,7 @@ class Place:
 class Account:
     """Places on one engine."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineState) -> None:
         self.engine = engine
         self.places: dict[str, Place] = {}
         self.idle: OrderedDict[str, Place] = OrderedDict()

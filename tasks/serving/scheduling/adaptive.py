@@ -26,7 +26,7 @@ from tutti.tasks.serving.scheduling import reasons
 from tutti.tasks.serving.scheduling.account import Account, Place
 from tutti.tasks.serving.scheduling.breakeven import SURE, MissPrice, seconds_to_keep
 from tutti.tasks.serving.scheduling.forecast import Forecast, Quantiles
-from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program, Sample
+from tutti.tasks.serving.scheduling.ledger import Call, EngineMetrics, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loaded
 from tutti.tasks.serving.scheduling.reasons import Reason, ReasonCode
 
@@ -45,7 +45,7 @@ REUSE_SEEN = 0.05  # below it, the engine does not say what it finds, or prompts
 
 
 class Adaptive(Policy):
-    """See the module."""
+    """Keeps the prefixes that are worth their cache space; admits what then fits."""
 
     name = "adaptive"
 
@@ -70,7 +70,7 @@ class Adaptive(Policy):
 
     # Events
 
-    def changed(self, engine: Engine, now: float) -> None:
+    def changed(self, engine: EngineState, now: float) -> None:
         """An engine that is new or was restarted has nothing cached; one that left, no places."""
         self._blocked = False
         if engine.prefill_token_s is not None:
@@ -167,7 +167,7 @@ class Adaptive(Policy):
         if (place := self._place(program)) is not None:
             self._leave(place, now)
 
-    def observed(self, engine: Engine, sample: Sample, now: float) -> None:
+    def observed(self, engine: EngineState, sample: EngineMetrics, now: float) -> None:
         """Preemptions mean that more was given out than there is."""
         self._blocked = False
         if sample.preemptions_total is not None:
@@ -242,7 +242,7 @@ class Adaptive(Policy):
                 return None
         return None
 
-    def _fitting(self, call: Call, engines: list[Engine], now: float) -> Engine | None:
+    def _fitting(self, call: Call, engines: list[EngineState], now: float) -> EngineState | None:
         """Where the call fits: on its own engine, else on one of those with the most room."""
         tokens = engines[0].blocks(self._tokens(call.program, call))
         profile = self._profile(tokens, call.program.calls_done + len(call.program.running) + 1)
@@ -283,7 +283,7 @@ class Adaptive(Policy):
 
     # The account
 
-    def booked_tokens(self, engine: Engine) -> int:
+    def booked_tokens(self, engine: EngineState) -> int:
         """What those who have a place hold now."""
         account: Account = engine.note
         return account.held_tokens

@@ -20,9 +20,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
+from tutti.tasks.serving.scheduling.ledger import Call, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy
-from tutti.tasks.serving.scheduling.ranked import Ranked
+from tutti.tasks.serving.scheduling.ranked_calls import RankedCalls
 from tutti.tasks.serving.scheduling.reasons import NO_ENGINE, Reason, ReasonCode
 from tutti.tasks.serving.scheduling.room import roomiest, running_tokens
 
@@ -36,7 +36,7 @@ class _Renewal:
 
 
 class LeastAttainedService(Policy):
-    """See the module."""
+    """Admits the program with the least engine time so far first."""
 
     name = "least_attained_service"
 
@@ -55,8 +55,8 @@ class LeastAttainedService(Policy):
             )
         self.quantum_s, self.growth, self.levels = quantum_s, growth, levels
         self.starvation_ratio = starvation_ratio
-        self._queue = Ranked()
-        self._patience = Ranked()
+        self._queue = RankedCalls()
+        self._patience = RankedCalls()
         """The same calls, by when they will have starved."""
 
     def arrived(self, call: Call, now: float) -> None:
@@ -92,7 +92,7 @@ class LeastAttainedService(Policy):
                 return
             yield call, engine
 
-    def booked_tokens(self, engine: Engine) -> int:
+    def booked_tokens(self, engine: EngineState) -> int:
         """Running calls, in whole blocks."""
         return running_tokens(engine)
 
@@ -128,7 +128,7 @@ class LeastAttainedService(Policy):
         self._queue.drop(call)
         self._patience.drop(call)
 
-    def _free(self, engine: Engine) -> float:
+    def _free(self, engine: EngineState) -> float:
         if engine.capacity_tokens is None:
             return math.inf
         return engine.capacity_tokens - running_tokens(engine)

@@ -14,7 +14,7 @@ from tutti.tasks.serving.scheduling.reasons import Reason, ReasonCode
 
 
 class Cap(Policy):
-    """See the module."""
+    """Admits at most `limit` programs at a time, first come, first served."""
 
     name = "cap"
 

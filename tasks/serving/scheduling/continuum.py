@@ -30,9 +30,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
+from tutti.tasks.serving.scheduling.ledger import Call, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy
-from tutti.tasks.serving.scheduling.ranked import Ranked
+from tutti.tasks.serving.scheduling.ranked_calls import RankedCalls
 from tutti.tasks.serving.scheduling.reasons import NO_ENGINE, Reason, ReasonCode
 from tutti.tasks.serving.scheduling.room import roomiest, running_tokens
 from tutti.tasks.serving.scheduling.toolgaps import ToolGaps
@@ -45,7 +45,7 @@ class Pin:
     """A program's context stays booked."""
 
     program: Program
-    engine: Engine
+    engine: EngineState
     tokens: int
     until: float
 
@@ -59,7 +59,7 @@ class _Gap:
 
 
 class Continuum(Policy):
-    """See the module."""
+    """Pins a program's prefix for a while after each call; else first come, first served."""
 
     name = "continuum"
 
@@ -69,7 +69,7 @@ class Continuum(Policy):
         self.rule, self.eta = rule, eta
         self.gaps = ToolGaps()
         self.pins: dict[str, Pin] = {}
-        self._queue = Ranked()
+        self._queue = RankedCalls()
         self._evicted_s, self._evicted = 0.0, 0
         self._prefill_s, self._prefilled = 0.0, 0
 
@@ -122,7 +122,7 @@ class Continuum(Policy):
         self._unpin(program)
         program.note = None
 
-    def changed(self, engine: Engine, now: float) -> None:
+    def changed(self, engine: EngineState, now: float) -> None:
         """What can't be used is not pinned."""
         if engine.accepting and engine.engine_id in self.ledger.engines:
             self._relieve(engine)
@@ -145,7 +145,7 @@ class Continuum(Policy):
     def admit(self, now: float) -> Iterable[Admission]:
         """The first in order that has an engine which nobody before it waits for."""
         self.ticked(now)
-        wanted: set[Engine] = set()
+        wanted: set[EngineState] = set()
         while not wanted.issuperset(self.ledger.open_engines()):
             call = next((c for c in self._queue if not wanted.issuperset(self._engines(c))), None)
             if call is None:
@@ -159,7 +159,7 @@ class Continuum(Policy):
             else:
                 yield call, found
 
-    def booked_tokens(self, engine: Engine) -> int:
+    def booked_tokens(self, engine: EngineState) -> int:
         """Running calls and pins."""
         return running_tokens(engine) + sum(pin.tokens for pin in self._pins_on(engine))
 
@@ -170,20 +170,20 @@ class Continuum(Policy):
         text = f"{len(self._queue)} wait, {len(self.pins)} programs are pinned"
         return Reason(ReasonCode.QUEUED, text)
 
-    def _engines(self, call: Call) -> list[Engine]:
+    def _engines(self, call: Call) -> list[EngineState]:
         """Where it may go."""
         pin = self.pins.get(call.program.program_id)
         engines = self.ledger.open_engines() if pin is None else [pin.engine]
         return [engine for engine in engines if engine.open]
 
-    def _free(self, call: Call, engine: Engine) -> float:
+    def _free(self, call: Call, engine: EngineState) -> float:
         if engine.capacity_tokens is None:
             return math.inf
         pin = self.pins.get(call.program.program_id)
         own = pin.tokens if pin is not None and pin.engine is engine else 0
         return engine.capacity_tokens - self.booked_tokens(engine) + own
 
-    def _make_room(self, call: Call, engine: Engine, now: float) -> bool:
+    def _make_room(self, call: Call, engine: EngineState, now: float) -> bool:
         """On an engine that runs nothing: take pins, of the latest program first, until it fits."""
         need, kept = engine.blocks(call.need_tokens), 0
         for pin in reversed(self._pins_on(engine)):
@@ -197,7 +197,7 @@ class Continuum(Policy):
                 self._unpin(pin.program)
         return not kept or self._free(call, engine) >= need
 
-    def _relieve(self, engine: Engine | None) -> None:
+    def _relieve(self, engine: EngineState | None) -> None:
         """Running calls come before pins."""
         if engine is None or engine.capacity_tokens is None:
             return
@@ -208,12 +208,12 @@ class Continuum(Policy):
 
     # Pins
 
-    def _pins_on(self, engine: Engine) -> list[Pin]:
+    def _pins_on(self, engine: EngineState) -> list[Pin]:
         """The latest program's last."""
         pins = (pin for pin in self.pins.values() if pin.engine is engine)
         return sorted(pins, key=lambda pin: pin.program.since)
 
-    def _pin(self, program: Program, engine: Engine, now: float) -> None:
+    def _pin(self, program: Program, engine: EngineState, now: float) -> None:
         capacity, tokens = engine.capacity_tokens, engine.blocks(program.context_tokens)
         if capacity is None or not engine.accepting or program.engine is not engine:
             return

@@ -22,7 +22,7 @@ class Usage:
 
 
 @dataclass(slots=True, eq=False)
-class Engine:
+class EngineState:
     """One engine, or one outside endpoint."""
 
     engine_id: str
@@ -60,7 +60,7 @@ class Program:
 
     program_id: str
     since: float
-    engine: Engine | None = None
+    engine: EngineState | None = None
     """Where its prefix lies: the engine of its last call."""
     context_tokens: int = 0
     """Exact after its first answer: prompt and completion of its longest recent call."""
@@ -110,7 +110,7 @@ class Call:
     """What it may produce: predicted, at most what it asked for."""
     key: str = ""
     """Whose limits and budget it counts against."""
-    engine: Engine | None = None
+    engine: EngineState | None = None
     admitted: float | None = None
     first_token: float | None = None
     produced: int = 0
@@ -133,7 +133,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class EngineMetrics:
     """An engine's own figures at a time; None is unknown."""
 
     at: float
@@ -149,7 +149,7 @@ class Sample:
 class Ledger:
     """All engines and programs."""
 
-    engines: dict[str, Engine] = field(default_factory=dict)
+    engines: dict[str, EngineState] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
     waiting: dict[str, Call] = field(default_factory=dict)
     """Held calls, in order of arrival."""
@@ -167,6 +167,6 @@ class Ledger:
         program.idle_since = None
         self.idle.pop(program.program_id, None)
 
-    def open_engines(self) -> list[Engine]:
+    def open_engines(self) -> list[EngineState]:
         """Engines that take one more call."""
         return [engine for engine in self.engines.values() if engine.open]

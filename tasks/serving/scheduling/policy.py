@@ -7,10 +7,10 @@ a file with a class, a line in `POLICIES` of this package.
 
 from collections.abc import Callable, Iterable
 
-from tutti.tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample
+from tutti.tasks.serving.scheduling.ledger import Call, EngineMetrics, EngineState, Ledger, Program
 from tutti.tasks.serving.scheduling.reasons import NO_ENGINE, Reason, ReasonCode
 
-Admission = tuple[Call, Engine]
+Admission = tuple[Call, EngineState]
 Log = Callable[[str, Program, "Call | None", Reason], None]
 
 
@@ -61,10 +61,10 @@ class Policy:
     def gone(self, program: Program, now: float, reason: Reason) -> None:
         """A program was released or its lease ended; it has no call any more."""
 
-    def observed(self, engine: Engine, sample: Sample, now: float) -> None:
+    def observed(self, engine: EngineState, sample: EngineMetrics, now: float) -> None:
         """The engine's own figures."""
 
-    def changed(self, engine: Engine, now: float) -> None:
+    def changed(self, engine: EngineState, now: float) -> None:
         """An engine came, went (no longer in the ledger), stopped accepting, or was restarted
         (its cache is empty then, and its capacity may be another)."""
 
@@ -84,7 +84,7 @@ class Policy:
                 return
             yield call, engine
 
-    def booked_tokens(self, engine: Engine) -> int:
+    def booked_tokens(self, engine: EngineState) -> int:
         """KV tokens taken by this policy's account: what running calls will hold at their end."""
         return sum(call.need_tokens for call in engine.running.values())
 
@@ -93,7 +93,7 @@ class Policy:
         return Reason(ReasonCode.QUEUED, self.name) if self.ledger.open_engines() else NO_ENGINE
 
 
-def least_loaded(ledger: Ledger, program: Program) -> Engine | None:
+def least_loaded(ledger: Ledger, program: Program) -> EngineState | None:
     """The program's own engine if it takes calls, else the one with the fewest in flight."""
     if program.engine is not None and program.engine.open:
         return program.engine

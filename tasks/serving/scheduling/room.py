@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
-from tutti.tasks.serving.scheduling.ledger import Call, Engine
+from tutti.tasks.serving.scheduling.ledger import Call, EngineState
 
 
-def running_tokens(engine: Engine) -> int:
+def running_tokens(engine: EngineState) -> int:
     """KV tokens, in whole blocks, that the running calls will hold at their end.
 
     Summed afresh from the ledger: a few hundred calls at most, and nothing that could leak.
@@ -14,8 +14,8 @@ def running_tokens(engine: Engine) -> int:
 
 
 def roomiest(
-    call: Call, engines: Iterable[Engine], free: Callable[[Engine], float]
-) -> Engine | None:
+    call: Call, engines: Iterable[EngineState], free: Callable[[EngineState], float]
+) -> EngineState | None:
     """The program's own engine if the call fits there, else the one with most room it fits in."""
     rooms = {engine: free(engine) for engine in engines}
     fitting = [e for e, room in rooms.items() if e.blocks(call.need_tokens) <= room]

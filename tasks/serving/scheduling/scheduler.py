@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tutti.tasks.serving.scheduling.ledger import Call, Engine, Ledger, Program, Sample, Usage
+from tutti.tasks.serving.scheduling.ledger import (
+    Call,
+    EngineMetrics,
+    EngineState,
+    Ledger,
+    Program,
+    Usage,
+)
 from tutti.tasks.serving.scheduling.policy import Log, Policy, no_log
 from tutti.tasks.serving.scheduling.rate import Rate
 from tutti.tasks.serving.scheduling.reasons import (
@@ -30,7 +37,7 @@ AT_ONCE = 8  # calls admitted by one event: thousands at a time would stall all 
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SchedulerLimits:
     """Bounds on what is kept."""
 
     idle_lease_s: float = IDLE_LEASE_S
@@ -53,17 +60,19 @@ class Scheduler:
     the ledger is right, and whoever set it has to end the calls that wait.
     """
 
-    def __init__(self, policy: Policy, limits: Limits = Limits(), log: Log = no_log) -> None:
+    def __init__(
+        self, policy: Policy, limits: SchedulerLimits = SchedulerLimits(), log: Log = no_log
+    ) -> None:
         self.ledger = Ledger()
         self.policy, self.limits, self.log = policy, limits, log
         self.on_fault: OnFault = fail_fast
-        self.more = False
+        self.has_more = False
         """Whether there may be more to admit than was admitted at once."""
         policy.attach(self.ledger, log)
 
     # Engines
 
-    def add_engine(self, engine: Engine, now: float) -> list[Call]:
+    def add_engine(self, engine: EngineState, now: float) -> list[Call]:
         """An engine joins."""
         assert engine.engine_id not in self.ledger.engines, f"{engine.engine_id} is there already"
         self.ledger.engines[engine.engine_id] = engine
@@ -72,7 +81,7 @@ class Scheduler:
 
     def change_engine(
         self,
-        engine: Engine,
+        engine: EngineState,
         now: float,
         *,
         accepting: bool | None = None,
@@ -89,7 +98,7 @@ class Scheduler:
         self._tell(self.policy.changed, engine, now)
         return self._admit(now)
 
-    def remove_engine(self, engine: Engine, now: float) -> list[Call]:
+    def remove_engine(self, engine: EngineState, now: float) -> list[Call]:
         """An engine leaves. Its running calls are the caller's to finish; programs lose it."""
         self.ledger.engines.pop(engine.engine_id, None)
         engine.accepting = False
@@ -99,7 +108,7 @@ class Scheduler:
         self._tell(self.policy.changed, engine, now)
         return self._admit(now)
 
-    def observe(self, engine: Engine, sample: Sample, now: float) -> list[Call]:
+    def observe(self, engine: EngineState, sample: EngineMetrics, now: float) -> list[Call]:
         """An engine's own figures came."""
         self._tell(self.policy.observed, engine, sample, now)
         return self._admit(now)
@@ -191,7 +200,7 @@ class Scheduler:
         self._tell(self.policy.finished, call, now)
         return self._admit(now)
 
-    def move(self, call: Call, engine: Engine, now: float) -> list[Call]:
+    def move(self, call: Call, engine: EngineState, now: float) -> list[Call]:
         """A running call failed before its first token and is sent to another engine."""
         if call.ended is not None or call.engine is None:
             return []
@@ -288,7 +297,7 @@ class Scheduler:
         return Reason(ReasonCode.RATE_LIMIT, text) if text else None
 
     def _admit(self, now: float, cause: Call | None = None) -> list[Call]:
-        self.more = False
+        self.has_more = False
         if not self.ledger.waiting:
             return []
         for rate in self._rates():
@@ -300,7 +309,7 @@ class Scheduler:
                 admitted.append(call)
                 self._place(call, engine, now)
                 if len(admitted) == AT_ONCE:
-                    self.more = bool(self.ledger.waiting)
+                    self.has_more = bool(self.ledger.waiting)
                     break
         except Exception as error:
             waiting = self.ledger.waiting
@@ -313,7 +322,7 @@ class Scheduler:
         call.program.waiting.pop(call.call_id, None)
         call.program.held_s += now - call.arrived
 
-    def _place(self, call: Call, engine: Engine, now: float) -> None:
+    def _place(self, call: Call, engine: EngineState, now: float) -> None:
         program = call.program
         call.previous_tokens = program.context_tokens if program.engine is engine else 0
         call.engine, call.admitted = engine, now

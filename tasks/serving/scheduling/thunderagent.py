@@ -26,7 +26,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from tutti.tasks.serving.scheduling.ledger import Call, Engine, Program
+from tutti.tasks.serving.scheduling.ledger import Call, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy
 from tutti.tasks.serving.scheduling.reasons import HAS_WAITED, Reason, ReasonCode
 from tutti.tasks.serving.scheduling.thunderagent_book import Book, Rules, State, rank
@@ -35,7 +35,7 @@ ON_TIME = 0.9  # a `ticked` that comes sooner than this share of the interval is
 
 
 class ThunderAgent(Policy):
-    """See the module; `options` are the fields of `Rules`."""
+    """Pauses and resumes whole programs by their tokens; `options` are the fields of `Rules`."""
 
     name = "thunderagent"
 
@@ -135,7 +135,7 @@ class ThunderAgent(Policy):
                 text = f"{engine.engine_id} accepts no calls"
                 self._pause(state, Reason(ReasonCode.NO_ENGINE, text))
 
-    def booked_tokens(self, engine: Engine) -> int:
+    def booked_tokens(self, engine: EngineState) -> int:
         """The engine's book."""
         return self._book(engine).used()
 
@@ -147,17 +147,17 @@ class ThunderAgent(Policy):
             return Reason(ReasonCode.PAUSED, text)
         return Reason(ReasonCode.ENGINE_FULL, f"{state.engine.engine_id} takes no more calls")
 
-    def _book(self, engine: Engine) -> Book:
+    def _book(self, engine: EngineState) -> Book:
         if not isinstance(engine.note, Book):
             engine.note = Book(engine, self.rules)
         return engine.note
 
-    def _accepting(self) -> list[Engine]:
+    def _accepting(self) -> list[EngineState]:
         return [engine for engine in self.ledger.engines.values() if engine.accepting]
 
     # Transitions
 
-    def _room_for_new(self, state: State) -> Engine | None:
+    def _room_for_new(self, state: State) -> EngineState | None:
         if self._paused and self.rules.queue_blocks_arrivals:
             return None
         need = state.tokens + self.rules.buffer_tokens
@@ -166,7 +166,7 @@ class ThunderAgent(Policy):
         found = min(fitting, key=lambda book: book.tokens(), default=None)
         return None if found is None else found.engine
 
-    def _activate(self, state: State, engine: Engine) -> None:
+    def _activate(self, state: State, engine: EngineState) -> None:
         program = state.program
         self._paused.pop(program.program_id, None)
         self._book(engine).states[program.program_id] = state
@@ -247,7 +247,7 @@ class ThunderAgent(Policy):
                 room -= need
         return chosen
 
-    def _shed(self, engine: Engine, now: float) -> None:
+    def _shed(self, engine: EngineState, now: float) -> None:
         rules, book = self.rules, self._book(engine)
         decayed_at = now if rules.decay and not rules.decay_mismatch else None
         over = -book.free(decayed_at)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from tutti.tasks.serving.scheduling.ledger import Engine, Program
+from tutti.tasks.serving.scheduling.ledger import EngineState, Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,9 @@ class State:
     """What the original keeps of a program."""
 
     program: Program
-    engine: Engine | None = None
+    engine: EngineState | None = None
     """Where it is active; None while paused."""
-    origin: Engine | None = None
+    origin: EngineState | None = None
     """Where it was active before it was paused."""
     tokens: int = 0
     paused_tokens: int = 0
@@ -60,7 +60,7 @@ class State:
 class Book:
     """Programs that are active on one engine, and the tokens they are booked with."""
 
-    def __init__(self, engine: Engine, rules: Rules) -> None:
+    def __init__(self, engine: EngineState, rules: Rules) -> None:
         self.engine, self.rules = engine, rules
         self.states: dict[str, State] = {}
 

@@ -10,13 +10,13 @@ from tutti.tasks.serving.simulation.engine_model import EngineModel
 from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.outcome import Outcome
 from tutti.tasks.serving.simulation.simulate import simulate
-from tutti.tasks.serving.simulation.workload import Dist, Plan, Turn, Workload
+from tutti.tasks.serving.simulation.workload import Dist, ProgramPlan, Turn, Workload
 
 __all__ = [
     "Dist",
     "EngineModel",
     "Outcome",
-    "Plan",
+    "ProgramPlan",
     "SimulationError",
     "Turn",
     "Workload",

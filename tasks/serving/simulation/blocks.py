@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 
 
-class Run:
+class FreedBlocks:
     """Unreferenced blocks that were freed together."""
 
     __slots__ = ("empty", "full", "key", "turn")
@@ -31,11 +31,11 @@ class BlockCache:
 
     def __init__(self, total: int) -> None:
         self.total = self.free = total
-        self.queue: OrderedDict[Run, None] = OrderedDict()
+        self.queue: OrderedDict[FreedBlocks, None] = OrderedDict()
         """Runs by the time they were freed, longest ago first."""
-        self.runs: dict[Hashable, Run] = {}
+        self.runs: dict[Hashable, FreedBlocks] = {}
         """The run of each owner that has one to be matched."""
-        self.queue[Run(None, 0, 0, total)] = None
+        self.queue[FreedBlocks(None, 0, 0, total)] = None
 
     def cached(self, key: Hashable) -> int:
         """Blocks that the owner could match now, were it to ask for all."""
@@ -80,7 +80,7 @@ class BlockCache:
         """A request's blocks come back: `full` can be matched from now on, `empty` cannot."""
         if full + empty == 0:
             return
-        run = Run(key, turn, full, empty)
+        run = FreedBlocks(key, turn, full, empty)
         self.queue[run] = None
         self.free += full + empty
         if full:

@@ -21,7 +21,7 @@ from tutti.tasks.serving.simulation.engine_model import EngineModel
 from tutti.tasks.serving.simulation.errors import CalibrationError
 from tutti.tasks.serving.simulation.outcome import Outcome
 from tutti.tasks.serving.simulation.policies import parse_policy
-from tutti.tasks.serving.simulation.recording import Measured, RecordedCall, Recording
+from tutti.tasks.serving.simulation.recording import MeasuredFigures, RecordedCall, Recording
 from tutti.tasks.serving.simulation.simulate import HOP_S, simulate
 from tutti.tasks.serving.simulation.workload import Clients
 
@@ -233,7 +233,7 @@ def _implausible(constants: Sequence[float]) -> float:
     return PLAUSIBLE_WEIGHT * sum(each**2 for each in far)
 
 
-def _distance(said: Outcome, was: Measured) -> float:
+def _distance(said: Outcome, was: MeasuredFigures) -> float:
     """By rate, latencies, and how long each tenth of the steps took.
 
     A run's early steps have short prompts and its late ones long, which tells the price of a token

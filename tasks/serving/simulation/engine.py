@@ -21,7 +21,7 @@ from tutti.tasks.serving.simulation.blocks import BlockCache
 from tutti.tasks.serving.simulation.engine_model import EngineModel
 
 
-class Request:
+class SimRequest:
     """One call as the engine sees it."""
 
     __slots__ = (
@@ -76,22 +76,22 @@ class Request:
 
 
 class SimEngine:
-    """See the module."""
+    """A simulated vLLM engine, driven from one iteration boundary to the next."""
 
     def __init__(self, model: EngineModel) -> None:
         self.model = model
         self.cache = BlockCache(model.blocks)
         self.next_at = inf
         """The next boundary; infinite when there is nothing to do."""
-        self.waiting: deque[Request] = deque()
-        self.running: dict[Request, None] = {}
+        self.waiting: deque[SimRequest] = deque()
+        self.running: dict[SimRequest, None] = {}
         self.preemptions = self.recomputed = 0
         self.queries = self.hits = self.prefilled = 0
         self._groups: dict[Hashable, int] = {}
-        self._chunks: list[tuple[Request, int]] = []
-        self._prefilling: dict[Request, None] = {}
-        self._aborting: list[Request] = []
-        self._ends: list[tuple[int, int, Request]] = []
+        self._chunks: list[tuple[SimRequest, int]] = []
+        self._prefilling: dict[SimRequest, None] = {}
+        self._aborting: list[SimRequest] = []
+        self._ends: list[tuple[int, int, SimRequest]] = []
         self._phases = [0] * model.block_tokens
         """How many decoding requests need a block in iterations of each residue."""
         self._decoding = 0
@@ -105,7 +105,7 @@ class SimEngine:
 
     # What callers do
 
-    def submit(self, request: Request, now: float) -> None:
+    def submit(self, request: SimRequest, now: float) -> None:
         """A request comes; it is looked at at the first boundary after `now`."""
         assert request.prompt + request.output <= self.model.longest_call, (
             f"{request.prompt} + {request.output} tokens never fit {self.model.name}'s "
@@ -118,7 +118,7 @@ class SimEngine:
         elif len(self.waiting) == 1 and len(self.running) < self.model.max_num_seqs:
             self._cut(now)
 
-    def abort(self, request: Request, now: float) -> None:
+    def abort(self, request: SimRequest, now: float) -> None:
         """The client went away; its blocks are free at the next boundary."""
         request.aborted = True
         if request in self.running:
@@ -127,10 +127,10 @@ class SimEngine:
             self.waiting.remove(request)
         self._cut(now)  # who waited behind it may fit
 
-    def boundary(self) -> tuple[list[Request], list[Request]]:
+    def boundary(self) -> tuple[list[SimRequest], list[SimRequest]]:
         """`next_at` has come. Returns who got a first token, and who ended."""
-        started: list[Request] = []
-        ended: list[Request] = []
+        started: list[SimRequest] = []
+        ended: list[SimRequest] = []
         now = self.next_at
         self._commit_decode(self._planned, ended)
         if self._chunks:
@@ -197,7 +197,7 @@ class SimEngine:
             self._chunks.append((request, chunk))
         return count
 
-    def _enter(self, request: Request, reserved: int) -> bool:
+    def _enter(self, request: SimRequest, reserved: int) -> bool:
         """Give a request its blocks, if they are there beyond the `reserved` ones."""
         block, cache = self.model.block_tokens, self.cache
         target = request.prompt + request.produced
@@ -223,7 +223,7 @@ class SimEngine:
         self._prefilling[request] = None
         return True
 
-    def _matchable(self, request: Request, target: int) -> int:
+    def _matchable(self, request: SimRequest, target: int) -> int:
         """Own blocks whose content is what the owner's run holds, were it complete."""
         run = self.cache.runs.get(request.key)
         same = run is not None and run.turn == request.turn
@@ -231,7 +231,7 @@ class SimEngine:
         block = self.model.block_tokens
         return max(min(kept, target - 1) // block - request.shared // block, 0)
 
-    def _account(self, request: Request, target: int, hit: int, could: int) -> None:
+    def _account(self, request: SimRequest, target: int, hit: int, could: int) -> None:
         request.computed = hit
         self.prefilled += target - hit
         self.recomputed += could - hit
@@ -253,7 +253,7 @@ class SimEngine:
                 self.preemptions += 1
         return True
 
-    def _leave(self, request: Request) -> None:
+    def _leave(self, request: SimRequest) -> None:
         """A request gives its blocks back, tail first."""
         block, shared = self.model.block_tokens, request.shared // self.model.block_tokens
         del self.running[request]
@@ -277,7 +277,7 @@ class SimEngine:
                 del self._groups[request.group]
                 self.cache.give(("group", request.group), 0, shared, 0)
 
-    def _commit_decode(self, iterations: int, ended: list[Request]) -> None:
+    def _commit_decode(self, iterations: int, ended: list[SimRequest]) -> None:
         if self._decoding:
             self.cache.allocate(self._blocks_for(iterations))
             self._context += self._decoding * iterations
@@ -290,7 +290,7 @@ class SimEngine:
                 if not request.aborted:
                     ended.append(request)
 
-    def _commit_prefill(self, started: list[Request], ended: list[Request]) -> None:
+    def _commit_prefill(self, started: list[SimRequest], ended: list[SimRequest]) -> None:
         for request, chunk in self._chunks:
             request.computed += chunk
             if request.computed < request.target:
@@ -307,7 +307,7 @@ class SimEngine:
                 self._decode(request)
         self._chunks = []
 
-    def _decode(self, request: Request) -> None:
+    def _decode(self, request: SimRequest) -> None:
         request.decoding = True
         request.start_it = self._it
         request.end_it = self._it + request.output - request.produced

@@ -13,7 +13,7 @@ Event = tuple[float, str, str, str, str, str]
 
 
 @dataclass(slots=True)
-class Book:
+class RunLog:
     """What a simulation notes while it runs."""
 
     step_ends: "array[float]" = field(default_factory=lambda: array("d"))
@@ -28,7 +28,7 @@ class Book:
     failed: int = 0
     calls: int = 0
     idle_with_queue_s: float = 0.0
-    """Engine-seconds with nothing to do while a call was held."""
+    """Seconds of idle engines, summed over engines, while a call was held."""
     events: list[Event] = field(default_factory=list)
 
 
@@ -90,7 +90,7 @@ class Outcome:
 
 
 def summarise(
-    book: Book,
+    book: RunLog,
     policy: str,
     engines: int,
     totals: dict[str, int],

@@ -17,7 +17,7 @@ import numpy as np
 
 from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.outcome import window_rate
-from tutti.tasks.serving.simulation.workload import Plan, Turn
+from tutti.tasks.serving.simulation.workload import ProgramPlan, Turn
 
 if TYPE_CHECKING:
     from tutti.storage import Home
@@ -59,7 +59,7 @@ class RecordedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredFigures:
     """What the run itself showed, in the names of `Outcome`."""
 
     steps_per_min: float
@@ -113,13 +113,13 @@ class Recording:
         shortest = min(call.prompt for call in firsts)
         return min(middle, (shortest - 1) // self.block_tokens * self.block_tokens)
 
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredFigures:
         """The run's own figures, by the simulator's definitions."""
         steps = np.sort([end for calls in self.programs().values() for end in _step_ends(calls)])
         latency = [call.latency_s for call in self.calls]
         held = [call.held_s for call in self.calls]
         makespan = max(max(call.ended_s for call in self.calls), 1e-9)
-        return Measured(
+        return MeasuredFigures(
             steps_per_min=window_rate(steps, 0.2, 0.8),
             steps_per_min_all=60.0 * len(steps) / makespan,
             latency_p50_s=float(np.quantile(latency, 0.5)),
@@ -132,7 +132,7 @@ class Recording:
             latencies=tuple(sorted(latency)),
         )
 
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[ProgramPlan]:
         """The programs, to be run again; each begins so long after a session was free as it did."""
         programs = self.programs()
         rebuilt_kept = self._rebuilt_kept(programs)
@@ -143,7 +143,7 @@ class Recording:
             if place >= self.sessions:
                 before = 0.0 if self.back_to_back else before - free[place - self.sessions]
             before = max(before, 0.0)
-            plans.append(Plan(name, tuple(_turns(calls, rebuilt_kept)), before))
+            plans.append(ProgramPlan(name, tuple(_turns(calls, rebuilt_kept)), before))
         return plans
 
     def _rebuilt_kept(self, programs: Mapping[str, Sequence[RecordedCall]]) -> int | None:

@@ -20,12 +20,12 @@ from tutti.tasks.serving.simulation.calibrate import (
 from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.outcome import Outcome
 from tutti.tasks.serving.simulation.policies import parse_policy
-from tutti.tasks.serving.simulation.recording import Measured, Recording
+from tutti.tasks.serving.simulation.recording import MeasuredFigures, Recording
 from tutti.tasks.serving.simulation.simulate import simulate
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayedCall:
     """One policy's run of the recorded programs."""
 
     policy: str
@@ -47,10 +47,10 @@ class Replay:
     sessions: int
     engines: int
     calibration: Calibration
-    measured: Measured
+    measured: MeasuredFigures
     validation: Residual
     """The recorded policy simulated as it ran: relative errors; hit share: a difference."""
-    runs: tuple[Replayed, ...]
+    runs: tuple[ReplayedCall, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -105,7 +105,7 @@ def replay(
             hop_s=calibration.hop_s,
             clients=clients_of(recording),
         )
-        runs.append(Replayed(policy, outcome, count * outcome.makespan_s / 3600.0))
+        runs.append(ReplayedCall(policy, outcome, count * outcome.makespan_s / 3600.0))
     return Replay(
         cell=recording.cell_id,
         programs=len(plans),

@@ -15,20 +15,20 @@ from typing import Any
 from tutti.tasks.serving.scheduling import (
     CLIENT_GONE,
     Call,
-    Engine,
-    Limits,
+    EngineMetrics,
+    EngineState,
     Policy,
     Program,
     Reason,
-    Sample,
     Scheduler,
+    SchedulerLimits,
     Usage,
 )
-from tutti.tasks.serving.simulation.engine import Request, SimEngine
+from tutti.tasks.serving.simulation.engine import SimEngine, SimRequest
 from tutti.tasks.serving.simulation.engine_model import EngineModel
 from tutti.tasks.serving.simulation.errors import SimulationError
-from tutti.tasks.serving.simulation.outcome import Book, Event, Outcome, summarise
-from tutti.tasks.serving.simulation.workload import Clients, Plan, Workload
+from tutti.tasks.serving.simulation.outcome import Event, Outcome, RunLog, summarise
+from tutti.tasks.serving.simulation.workload import Clients, ProgramPlan, Workload
 
 HOP_S = 0.002
 """What the gateway and the network add to a call."""
@@ -39,7 +39,7 @@ WAKE_LEAST_S = 0.001
 """A policy that asks to be woken at once is, so much later: a timer's grain."""
 STUCK_S = 7200.0
 """Simulated time without any answer after which the policy is at fault."""
-PATIENT, LIMITS = Clients(), Limits()
+PATIENT, LIMITS = Clients(), SchedulerLimits()
 BOUNDARY, SEND, GIVE_UP, SAMPLE, TICK, WAKE, EXPIRE = range(7)
 
 
@@ -51,7 +51,7 @@ Progress = Callable[[int, int], None]
 class Session:
     """A client: it runs programs one after another."""
 
-    plan: Plan
+    plan: ProgramPlan
     turn: int = 0
     tries: int = 0
     epoch: int = 0
@@ -59,11 +59,11 @@ class Session:
     sent: float = 0.0
     began: float = 0.0
     call: Call | None = None
-    request: Request | None = None
+    request: SimRequest | None = None
 
 
 def simulate(
-    workload: Workload | Sequence[Plan],
+    workload: Workload | Sequence[ProgramPlan],
     sessions: int | None,
     engines: Sequence[EngineModel],
     policy: Policy,
@@ -72,11 +72,11 @@ def simulate(
     window: tuple[float, float] = (0.2, 0.8),
     *,
     clients: Clients = PATIENT,
-    limits: Limits = LIMITS,
+    limits: SchedulerLimits = LIMITS,
     record_events: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Run all programs of `workload` and say what came of it.
+    """Run all programs of `workload` and summarise the run.
 
     `sessions` programs at a time (None: each begins when it arrives, for open loops). Plans given
     as such are run in their order; `clients` then says how those behave. No tool runs after a
@@ -97,12 +97,12 @@ class Simulation:
 
     def __init__(
         self,
-        plans: list[Plan],
+        plans: list[ProgramPlan],
         models: Sequence[EngineModel],
         policy: Policy,
         clients: Clients,
         hop_s: float,
-        limits: Limits,
+        limits: SchedulerLimits,
         record_events: bool,
         progress: Progress | None,
     ) -> None:
@@ -111,14 +111,14 @@ class Simulation:
         self.plans, self.policy, self.hop_s, self.limits = plans, policy, hop_s, limits
         self.clients, self.progress = clients, progress
         self.now = 0.0
-        self.book = Book()
+        self.book = RunLog()
         self.heap: list[tuple[float, int, int, Any]] = []
         self.serial = self.events = 0
         log = self._log if record_events else None
         self.scheduler = Scheduler(policy, limits, log) if log else Scheduler(policy, limits)
         self.sims = [SimEngine(model) for model in models]
         self.engines = [
-            Engine(
+            EngineState(
                 f"engine-{i}",
                 model.kv_tokens,
                 model.block_tokens,
@@ -130,7 +130,7 @@ class Simulation:
         for engine in self.engines:
             self.scheduler.add_engine(engine, 0.0)
         self.by_call: dict[str, Session] = {}
-        self.queue: deque[Plan] = deque()
+        self.queue: deque[ProgramPlan] = deque()
         self.over = 0
         self.idle = len(self.sims)
         self.last_answer = 0.0
@@ -139,7 +139,7 @@ class Simulation:
         self.group = "shared" if clients.shared_tokens else None
         self._check_sizes(plans, models)
 
-    def _check_sizes(self, plans: list[Plan], models: Sequence[EngineModel]) -> None:
+    def _check_sizes(self, plans: list[ProgramPlan], models: Sequence[EngineModel]) -> None:
         smallest = min(models, key=lambda model: model.longest_call)
         for plan in plans:
             for number, turn in enumerate(plan.turns):
@@ -219,8 +219,8 @@ class Simulation:
                     f"{held} calls held, {self.over} of {len(self.plans)} programs over"
                 )
 
-    def _sample(self, sim: SimEngine) -> Sample:
-        return Sample(
+    def _sample(self, sim: SimEngine) -> EngineMetrics:
+        return EngineMetrics(
             at=self.now,
             kv_usage=sim.kv_usage(self.now),
             running=len(sim.running),
@@ -268,7 +268,7 @@ class Simulation:
             index = self.index_of[call.engine.engine_id]
             session = self.by_call[call.call_id]
             turn = session.plan.turns[session.turn]
-            request = Request(
+            request = SimRequest(
                 session.plan.name, session.turn, turn.prompt, turn.output, turn.kept,
                 self.clients.shared_tokens, self.group,
             )  # fmt: skip
@@ -280,7 +280,7 @@ class Simulation:
                 self.idle -= 1
             if sim.next_at != before:
                 self._push(sim.next_at, BOUNDARY, index)
-        if self.scheduler.more:
+        if self.scheduler.has_more:
             self._start(self.scheduler.admit_more(self.now))
 
     def _boundary(self, index: int, sim: SimEngine) -> None:
@@ -297,7 +297,7 @@ class Simulation:
         for request in ended:
             self._end(request)
 
-    def _end(self, request: Request) -> None:
+    def _end(self, request: SimRequest) -> None:
         """A call was answered."""
         call, now = request.call, self.now
         assert isinstance(call, Call)

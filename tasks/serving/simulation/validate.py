@@ -28,7 +28,7 @@ HOPS_S = tuple(0.001 * step for step in (0, 1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 5
 FITTED_BLOCKS = 2
 """Blocks of each fitted load that the constants come from."""
 SAME = 0.03
-"""Measured rates nearer than this have no order to be right about."""
+"""Measured rates closer than this are not ranked."""
 SLOWEST, HALVINGS = 4.0, 8
 """A block's speed is looked for within that factor, to a hundredth of it."""
 OK = 200

@@ -85,7 +85,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProgramPlan:
     """One program."""
 
     name: str
@@ -168,7 +168,7 @@ class Workload:
             self.retry_wait_s,
         )
 
-    def plans(self, seed: int) -> list[Plan]:
+    def plans(self, seed: int) -> list[ProgramPlan]:
         """The programs of that seed."""
         arrives, plans = 0.0, []
         clock = random.Random(f"{seed}:arrivals")
@@ -176,7 +176,7 @@ class Workload:
             if self.arrivals_per_s is not None:
                 arrives += clock.expovariate(self.arrivals_per_s)
             turns = self._turns(random.Random(f"{seed}:{index}"))
-            plans.append(Plan(f"p{index}", tuple(turns), arrives))
+            plans.append(ProgramPlan(f"p{index}", tuple(turns), arrives))
         return plans
 
     def _turns(self, rng: random.Random) -> list[Turn]:

@@ -10,6 +10,6 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.wire.whole import Answer as Answer
+    from tutti.tasks.serving.wire.answer import Answer as Answer
 
 __getattr__ = lazy(__name__, __file__)

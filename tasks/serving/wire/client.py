@@ -45,14 +45,14 @@ class Receiver(Protocol):
         """There will be no more of it."""
 
 
-class Request:
+class OutgoingRequest:
     """One request on its way; `cancel` it when nobody wants the answer."""
 
     __slots__ = ("answered", "data", "link", "receiver", "retried", "sent_at")
 
     def __init__(self, data: bytes, receiver: Receiver) -> None:
         self.data, self.receiver = data, receiver
-        self.link: Link | None = None
+        self.link: ClientConnection | None = None
         self.answered = self.retried = False
         self.sent_at = 0.0
         """When it was last written to a connection, on the monotonic clock; 0 until then."""
@@ -69,7 +69,7 @@ class Request:
             self.link.pause(paused)
 
 
-class _Nobody:
+class _NullReceiver:
     """Hears an answer that nobody wants."""
 
     def on_head(self, status: int, headers: Headers) -> None: ...
@@ -81,15 +81,15 @@ class _Nobody:
     def on_failure(self, reason: str) -> None: ...
 
 
-NOBODY: Receiver = _Nobody()
+NOBODY: Receiver = _NullReceiver()
 
 
-class Link(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """A connection to the origin."""
 
     def __init__(self, origin: "Origin") -> None:
         self.origin = origin
-        self.request: Request | None = None
+        self.request: OutgoingRequest | None = None
         self.idle_since = 0.0
         self._outbox = outbox()
         self._parser: httptools.HttpResponseParser | None = None
@@ -174,7 +174,7 @@ class Link(asyncio.Protocol):
 
     # the origin's
 
-    def send(self, request: Request) -> None:
+    def send(self, request: OutgoingRequest) -> None:
         """Send a request; the connection is its alone until the answer has ended."""
         assert self._transport is not None and self.request is None
         self.request, request.link = request, self
@@ -242,21 +242,21 @@ class Origin:
         default = self.port == (443 if self.tls else 80)
         name = f"[{self.host}]" if ":" in self.host else self.host  # an IPv6 address
         self.host_header = (name if default else f"{name}:{self.port}").encode()
-        self._idle: list[Link] = []
-        self._connecting: dict[asyncio.Task[None], Request] = {}
-        self._links: set[Link] = set()
+        self._idle: list[ClientConnection] = []
+        self._connecting: dict[asyncio.Task[None], OutgoingRequest] = {}
+        self._links: set[ClientConnection] = set()
         self._context = ssl.create_default_context() if self.tls else None
         self._closed = False
 
     def send(
         self, method: bytes, path: bytes, headers: Headers, body: bytes, receiver: Receiver
-    ) -> Request:
+    ) -> OutgoingRequest:
         """Send a request; the receiver hears of its answer, or of its failure."""
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         data = b"%b %b%b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\n\r\n%b" % (
             method, self.path, path, self.host_header, lines, len(body), body,
         )  # fmt: skip
-        request = Request(data, receiver)
+        request = OutgoingRequest(data, receiver)
         while self._idle:
             link = self._idle.pop()
             if link.usable:
@@ -265,7 +265,7 @@ class Origin:
         self.connect(request)
         return request
 
-    def connect(self, request: Request) -> None:
+    def connect(self, request: OutgoingRequest) -> None:
         """Send a request on a new connection."""
         if self._closed:
             request.receiver.on_failure(CLOSED)
@@ -274,14 +274,18 @@ class Origin:
         self._connecting[task] = request
         task.add_done_callback(self._connecting.pop)
 
-    async def _connect(self, request: Request) -> None:
+    async def _connect(self, request: OutgoingRequest) -> None:
         loop = asyncio.get_running_loop()
         name = self.host if self.tls else None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 host = await self._permitted() if self._permits is not None else self.host
                 _, link = await loop.create_connection(
-                    lambda: Link(self), host, self.port, ssl=self._context, server_hostname=name
+                    lambda: ClientConnection(self),
+                    host,
+                    self.port,
+                    ssl=self._context,
+                    server_hostname=name,
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
             words = str(error) or "timed out"
@@ -304,7 +308,7 @@ class Origin:
             raise OSError(f"{', '.join(addresses)} is not permitted; --allow-engine lists it")
         return allowed[0]
 
-    def keep(self, link: Link) -> None:
+    def keep(self, link: ClientConnection) -> None:
         """A connection is free."""
         if len(self._idle) >= MAX_IDLE:
             link.abort()
@@ -312,7 +316,7 @@ class Origin:
         link.idle_since = time.monotonic()
         self._idle.append(link)
 
-    def forget(self, link: Link) -> None:
+    def forget(self, link: ClientConnection) -> None:
         """A connection is closed."""
         self._links.discard(link)
         if link.request is None and link in self._idle:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import httptools
 
-from tutti.tasks.serving.wire.exchange import Exchange, Refused
+from tutti.tasks.serving.wire.exchange import Exchange, RequestRefused
 from tutti.tasks.serving.wire.heads import decisive_name, plain_refusal
 from tutti.tasks.serving.wire.messages import Headers, head, status_line
 from tutti.tasks.serving.wire.outbox import outbox
@@ -48,7 +48,7 @@ class ServerLimits:
     connections: int = 20_000
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """What a connection needs of its server."""
 
     limits: ServerLimits
@@ -65,7 +65,7 @@ class Owner(Protocol):
 class Connection(asyncio.Protocol):
     """A client's connection."""
 
-    def __init__(self, server: Owner) -> None:
+    def __init__(self, server: ConnectionOwner) -> None:
         self.server = server
         self.exchange: Exchange | None = None
         self.peer = ""
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         self._next: deque[Exchange] = deque()
         self._receiving = False
         self._last = False  # the last request of this connection has come: no byte after it counts
-        self._fault: Refused | None = None  # why the parser was stopped
+        self._fault: RequestRefused | None = None  # why the parser was stopped
         self._refused_at: float | None = None
         self._target = self._method = b""
         self._headers: Headers = []
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._kept_bytes = 0  # this connection's share of `server.buffered`
         self._pass: Any = None
-        self._refusal: Refused | None = None
+        self._refusal: RequestRefused | None = None
 
     # asyncio's
 
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
             self._stop(plain_refusal(TOO_LARGE))
         try:
             self._pass = self.server.screen(self._method, self._target, known)
-        except Refused as refused:
+        except RequestRefused as refused:
             if length > REFUSED_BODY_BYTES or b"expect" in known:
                 self._stop(refused)
             self._refusal = refused
@@ -204,7 +204,7 @@ class Connection(asyncio.Protocol):
             return  # read again without that wish
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         exchange = Exchange(self, self._method, self._target, self._headers, body)
-        exchange.pass_, exchange.refused = self._pass, self._refusal
+        exchange.permission, exchange.refused = self._pass, self._refusal
         self._last = not self._parser.should_keep_alive()
         exchange.keep_alive = not self._last and not self.server.closing
         self._body = []
@@ -329,12 +329,12 @@ class Connection(asyncio.Protocol):
         if self._size > limit:
             self._stop(plain_refusal(TOO_LARGE))
 
-    def _stop(self, refused: Refused) -> None:
+    def _stop(self, refused: RequestRefused) -> None:
         """End the parser's work, from one of its callbacks; `data_received` hears of it."""
         self._fault = refused
         raise refused
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: RequestRefused) -> None:
         """Answer what cannot be understood, and close: what follows on it cannot be either."""
         self._body = []
         if self.exchange is not None or self._transport is None:
@@ -348,7 +348,7 @@ class Connection(asyncio.Protocol):
         self.flush()
         self._transport.write_eof()
 
-    def _answer(self, refused: Refused) -> None:
+    def _answer(self, refused: RequestRefused) -> None:
         first = head(status_line(refused.status), [*refused.headers, (b"Connection", b"close")])
         self.write(b"%bContent-Length: %d\r\n\r\n%b" % (first, len(refused.body), refused.body))
 

@@ -8,15 +8,15 @@ from tutti.tasks.serving.wire.messages import Headers, head, status_line
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-class Refused(Exception):
-    """A request that gets no further than its head: the answer that it gets instead."""
+class RequestRefused(Exception):
+    """The request is refused by its head; holds the answer to send."""
 
     def __init__(self, status: int, headers: Headers, body: bytes) -> None:
         super().__init__(status, body)
         self.status, self.headers, self.body = status, headers, body
 
 
-class Line(Protocol):
+class ExchangeTransport(Protocol):
     """What an exchange needs of its connection."""
 
     exchange: "Exchange | None"
@@ -41,19 +41,19 @@ class Exchange:
 
     __slots__ = (
         "_chunked", "_line", "body", "headers", "keep_alive", "method", "on_gone",
-        "on_writable", "pass_", "refused", "started", "target",
+        "on_writable", "permission", "refused", "started", "target",
     )  # fmt: skip
 
     def __init__(
-        self, line: Line, method: bytes, target: bytes, headers: Headers, body: bytes
+        self, line: ExchangeTransport, method: bytes, target: bytes, headers: Headers, body: bytes
     ) -> None:
         self._line = line
         self.method, self.target, self.headers, self.body = method, target, headers, body
         self.keep_alive = True
         self.started = self._chunked = False
-        self.pass_: Any = None
+        self.permission: Any = None
         """What the server's `screen` made of the head."""
-        self.refused: Refused | None = None
+        self.refused: RequestRefused | None = None
         self.on_gone: Callable[[], None] | None = None
         """Called when the client goes away before the answer has ended."""
         self.on_writable: Callable[[bool], None] | None = None
@@ -61,7 +61,7 @@ class Exchange:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody is there to answer."""
+        """Whether the client has disconnected."""
         return self._line.exchange is not self
 
     @property

@@ -1,6 +1,6 @@
 """Which headers a server decides by, and the answer to a request that is refused as it stands."""
 
-from tutti.tasks.serving.wire.exchange import Refused
+from tutti.tasks.serving.wire.exchange import RequestRefused
 from tutti.tasks.serving.wire.messages import lowered, status_line
 
 NAMES_KEPT, NAME_KEPT_BYTES = 1024, 64
@@ -25,8 +25,8 @@ def decisive_name(name: bytes) -> bytes | None:
         return found
 
 
-def plain_refusal(status: int) -> Refused:
+def plain_refusal(status: int) -> RequestRefused:
     """A refusal in the words of its status."""
     words = status_line(status).split(b" ", 2)[2].strip().lower()
     body = b'{"error": {"message": "%b", "type": "gateway_error", "code": %d}}' % (words, status)
-    return Refused(status, [(b"Content-Type", b"application/json")], body)
+    return RequestRefused(status, [(b"Content-Type", b"application/json")], body)

@@ -1,9 +1,9 @@
-"""The server's side: requests in, answers out, one at a time on a connection.
+"""An HTTP/1.1 server: one request at a time on a connection.
 
-`screen` sees a request's head before its body is read, and refuses it by raising `Refused`; what it
-returns is the exchange's `pass_`. `Server.sweep`, called every second, ends what is too slow: a
-head or body that does not come in time, a connection that is idle for too long, a reader that takes
-nothing.
+`screen` sees a request's head before its body is read. It raises `RequestRefused` to refuse the
+request; what it returns becomes the exchange's `permission`. `Server.sweep` runs every second and
+closes what is too slow: a head or body that does not arrive in time, an idle connection, a client
+that does not read its answer.
 """
 
 import asyncio

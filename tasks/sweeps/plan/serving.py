@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tutti.storage import Catalog
-from tutti.tasks.serving import Engine, Model, Outside, RegistryError, checkpoint_id, engine_of
+from tutti.tasks.serving import (
+    Engine,
+    ExternalEndpoint,
+    Model,
+    RegistryError,
+    checkpoint_id,
+    engine_of,
+)
 from tutti.tasks.sweeps.plan.roles import Served, roles_of
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import TaskSet
@@ -28,11 +35,11 @@ class Adapter:
 class Serving:
     """The engines and endpoints of a suite's models."""
 
-    engine: Engine | Outside
+    engine: Engine | ExternalEndpoint
     """Of the model that is measured."""
     replicas: tuple[Engine, ...]
     """More engines of that model, which share its load."""
-    others: tuple[Engine | Outside, ...]
+    others: tuple[Engine | ExternalEndpoint, ...]
     """Of judge, user and experts."""
     served: Mapping[str, Served]
     """Every model as it is reached, by its name in the registry."""
@@ -43,7 +50,7 @@ class Serving:
         return self.served[self.engine.name].model
 
     @property
-    def every(self) -> tuple[Engine | Outside, ...]:
+    def every(self) -> tuple[Engine | ExternalEndpoint, ...]:
         """All that has to run."""
         return (self.engine, *self.replicas, *self.others)
 
@@ -93,11 +100,11 @@ def check_names(models: Mapping[str, Model]) -> None:
         known[called] = name
 
 
-def _replicas_of(engine: Engine | Outside, count: int, catalog: Catalog) -> list[Engine]:
+def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
     """What serves the model besides `engine`. Raises RegistryError where others serve it."""
     if count == 1:
         return []
-    if isinstance(engine, Outside):
+    if isinstance(engine, ExternalEndpoint):
         raise RegistryError(
             f"models.{engine.name} is served by others: `engines` is for models with a `checkpoint`"
         )
@@ -106,12 +113,12 @@ def _replicas_of(engine: Engine | Outside, count: int, catalog: Catalog) -> list
 
 def _engines_of(
     models: Mapping[str, Model], catalog: Catalog
-) -> tuple[list[Engine | Outside], dict[str, Served]]:
+) -> tuple[list[Engine | ExternalEndpoint], dict[str, Served]]:
     """What serves the models, each once, in their order; and each model as it is reached.
 
     Raises RegistryError where calls could not say which of two models they mean.
     """
-    engines: dict[str, Engine | Outside] = {}
+    engines: dict[str, Engine | ExternalEndpoint] = {}
     served = {}
     for name, model in models.items():
         made = engine_of(name, model, catalog)

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageLog, StageProgress
-from tutti.tasks.serving import Engine, GatewayClient, Model, Outside, claim_port, open_gateway
+from tutti.tasks.serving import (
+    Engine,
+    ExternalEndpoint,
+    GatewayClient,
+    Model,
+    claim_port,
+    open_gateway,
+)
 from tutti.tasks.sweeps.plan import Adapter, Library, Serving, SetUp, TaskSet, serving_of
 from tutti.tasks.sweeps.spec import STDLIB, Suite
 
@@ -20,11 +27,11 @@ from tutti.tasks.sweeps.spec import STDLIB, Suite
 class Services:
     """What a sweep needs running."""
 
-    engine: Engine | Outside
+    engine: Engine | ExternalEndpoint
     gateway: GatewayClient
     search_url: str | None
     """None where the tasks have nothing to search."""
-    others: tuple[Engine | Outside, ...] = ()
+    others: tuple[Engine | ExternalEndpoint, ...] = ()
     """Replicas of the measured engine, and what serves judge, user and experts."""
 
 

@@ -11,15 +11,18 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from tutti import storage
 from tutti.cli.main import app
+from tutti.tasks.serving.gateway import GatewayOptions
 from tutti.tasks.serving.scheduling import POLICIES
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -44,6 +47,40 @@ def test_the_help_names_every_policy(tmp_path: Path) -> None:
     shown = run("--help", home=tmp_path)
     assert shown.exit_code == 0 and "--json" in shown.output
     assert all(name in " ".join(shown.output.split()) for name in POLICIES)
+
+
+def test_both_entry_points_have_the_same_options() -> None:
+    """The verb has three more, which concern the registry and its own output."""
+    context = get_command(app).make_context("tutti", ["gateway"], resilient_parsing=True)
+    verb = get_command(app).get_command(context, "gateway")  # type: ignore[attr-defined]
+    defaults = {each.name: each.default for each in verb.params if each.name != "help"}
+    own = {"model", "models", "as_json"}
+    module = asdict(GatewayOptions.parse([]))
+    assert defaults.keys() - own == module.keys() and own < defaults.keys()
+    assert {k: v or None for k, v in defaults.items() if k not in own} == {
+        k: v or None for k, v in module.items()
+    }
+
+
+def test_the_module_reads_every_kind_of_option() -> None:
+    """Repeated ones, numbers within their bounds, switches."""
+    words = "--engine a --engine b --hold-s 1.5 --port 0 --no-journal --prices p.yaml"
+    read = GatewayOptions.parse(words.split())
+    wanted = GatewayOptions(
+        engine=("a", "b"), hold_s=1.5, port=0, no_journal=True, prices=Path("p.yaml")
+    )
+    assert read == wanted
+
+
+@pytest.mark.parametrize(
+    "words", ["--port 65536", "--limit 0", "--hold-s -1", "--max-held x", "--fast"]
+)
+def test_the_module_refuses_values_out_of_bounds(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        GatewayOptions.parse(words.split())
+    assert refused.value.code == 2 and words.split()[0] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

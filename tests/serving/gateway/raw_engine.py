@@ -21,7 +21,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """A request as it came."""
 
     method: str
@@ -63,7 +63,7 @@ class Wire:
             assert await self.reader.read(1) == b""
 
 
-Reply = Callable[[Asked, Wire], Awaitable[None]]
+Reply = Callable[[ReceivedRequest, Wire], Awaitable[None]]
 
 
 def whole(body: Any, status: int = 200, headers: str = "") -> bytes:
@@ -98,7 +98,7 @@ def delta(text: str, finish: str | None = None, **more: Any) -> bytes:
 def answering(*pieces: bytes, pause_s: float = 0.0) -> Reply:
     """A reply of these bytes."""
 
-    async def reply(_: Asked, wire: Wire) -> None:
+    async def reply(_: ReceivedRequest, wire: Wire) -> None:
         for piece in pieces:
             await wire.write(piece)
             await asyncio.sleep(pause_s)
@@ -123,7 +123,7 @@ class RawEngine:
     """`reply` answers each POST; `asked` are the requests, without probes."""
 
     reply: Reply = field(default_factory=lambda: answering(whole(COMPLETION)))
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ReceivedRequest] = field(default_factory=list)
     models: tuple[str, ...] = ("m",)
     capacity: int = CAPACITY
     started_at: float = 1e9
@@ -192,7 +192,7 @@ class RawEngine:
         method, path, _ = first.split(" ")
         headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines)}
         body = await wire.reader.readexactly(int(headers.get("content-length", 0)))
-        asked = Asked(method, path, headers, body)
+        asked = ReceivedRequest(method, path, headers, body)
         if path == "/metrics" and method == "GET":
             page = self.page() if self.healthy else b""
             await wire.write(whole(page, 200 if self.healthy else 503))

@@ -14,9 +14,9 @@ import pytest
 
 from tests.serving.conftest import Bench, released, until
 from tests.serving.gateway.conftest import MakeRaw
-from tests.serving.gateway.raw_engine import Asked, Wire, answering, whole
+from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, answering, whole
 from tutti import storage
-from tutti.tasks.serving.gateway.access import Access, AccessError, Denied
+from tutti.tasks.serving.gateway.access import Access, AccessDenied, AccessError
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.scheduling import Program
@@ -86,7 +86,7 @@ def test_a_program_is_of_the_key_that_began_it() -> None:
             key.check_owner(None)
             try:
                 key.check_owner(Program("p", 0.0, key=owner))
-            except Denied as denied:
+            except AccessDenied as denied:
                 assert denied.status == 403
             else:
                 allowed.add((owner, name))
@@ -167,7 +167,7 @@ def test_a_token_is_found_whatever_stands_beside_it() -> None:
     for scheme in (b"Bearer", b"bearer", b"BEARER"):
         assert access.admit({b"authorization": scheme + b" v-secret"}, "read").name == "viewer"
     for given in (b"Bearer ", b"Basic v-secret", b"v-secret", b""):
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             access.admit({b"authorization": given}, "read")
     assert not any(secret in repr(vars(access)) for secret in SECRETS)
 
@@ -227,7 +227,7 @@ async def test_secrets_are_seen_nowhere(
         bench.engine.reply = answering(whole({"error": "no"}, status))
         said.append(await (await bench.chat("p", headers=bearer("c-secret"))).text())
 
-    async def reset(_: Asked, wire: Wire) -> None:
+    async def reset(_: ReceivedRequest, wire: Wire) -> None:
         wire.reset()
 
     bench.engine.reply = reset
@@ -263,7 +263,7 @@ async def test_budgets_count_what_streams_cost(make_raw: MakeRaw) -> None:
     usage = event({"choices": [], "usage": USAGE})
     bench.engine.reply = streaming(delta("x", "stop"), usage, DONE)
     await (await bench.chat("p", stream=True)).read()
-    await until(lambda: not bench.gateway.passages, "it is over")
+    await until(lambda: not bench.gateway.in_flight, "it is over")
     assert bench.gateway.access.spent_usd == pytest.approx(CALL_USD)
     await asyncio.sleep(0)
     await released(bench.gateway)
@@ -278,5 +278,5 @@ async def test_a_stream_that_the_client_leaves_costs_what_it_took(make_raw: Make
     answer = await bench.chat("p", stream=True)
     await answer.content.readany()
     answer.close()
-    await until(lambda: not bench.gateway.passages, "it is over")
+    await until(lambda: not bench.gateway.in_flight, "it is over")
     assert 0 < bench.gateway.access.spent_usd < CALL_USD * 10

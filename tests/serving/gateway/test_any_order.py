@@ -14,8 +14,8 @@ from tests.serving.gateway.raw_engine import (
     DONE,
     STREAM_HEAD,
     USAGE,
-    Asked,
     RawEngine,
+    ReceivedRequest,
     Reply,
     Wire,
     answering,
@@ -31,16 +31,16 @@ USAGE_EVENT = event({"choices": [], "usage": USAGE})
 OK_STREAM = streaming(delta("x"), delta("y", "stop"), USAGE_EVENT, DONE, pause_s=0.001)
 
 
-async def _reset(_: Asked, wire: Wire) -> None:
+async def _reset(_: ReceivedRequest, wire: Wire) -> None:
     wire.reset()
 
 
-async def _break(_: Asked, wire: Wire) -> None:
+async def _break(_: ReceivedRequest, wire: Wire) -> None:
     await wire.write(STREAM_HEAD + chunk(delta("x")))
     wire.close()
 
 
-async def _hang(_: Asked, wire: Wire) -> None:
+async def _hang(_: ReceivedRequest, wire: Wire) -> None:
     await wire.gone()
     wire.close()
 
@@ -60,7 +60,7 @@ FAULTS: tuple[Reply, ...] = (
 def chance(draw: random.Random) -> Reply:
     """An engine that mostly answers."""
 
-    async def reply(asked: Asked, wire: Wire) -> None:
+    async def reply(asked: ReceivedRequest, wire: Wire) -> None:
         if not asked.path.endswith("/completions"):
             await wire.write(whole({"count": 20}))
         elif draw.random() < 0.3:
@@ -115,7 +115,7 @@ async def test_whatever_happens_every_call_ends_once(
             await one_call(bench, draw, number)
 
     await asyncio.wait_for(asyncio.gather(*[client() for _ in range(WIDTH)]), 60)
-    await until(lambda: not bench.gateway.passages, "every call has ended")
+    await until(lambda: not bench.gateway.in_flight, "every call has ended")
     await released(bench.gateway)
     rows = await bench.rows("select call_id, status from calls")
     assert len({row["call_id"] for row in rows}) == len(rows) <= CALLS

@@ -15,11 +15,11 @@ from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, answering, delta, streaming, whole
 from tutti.tasks.serving.gateway import app as gateway_app
 from tutti.tasks.serving.gateway.app import Gateway
+from tutti.tasks.serving.gateway.call_recorder import CallRecorder
 from tutti.tasks.serving.gateway.endpoint import Endpoint
 from tutti.tasks.serving.gateway.estimate import PromptSizes
-from tutti.tasks.serving.gateway.passage import Passage
-from tutti.tasks.serving.gateway.record import Record
-from tutti.tasks.serving.gateway.recording import Recording
+from tutti.tasks.serving.gateway.proxied_call import ProxiedCall
+from tutti.tasks.serving.gateway.record import CallRecord
 from tutti.tasks.serving.scheduling import Cap, Policy, Scheduler
 
 VICTIM = "victim"
@@ -32,7 +32,7 @@ class Poisoned(RuntimeError):
 def program_of(arguments: tuple[Any, ...]) -> str | None:
     """Whose call a function was called for, as far as its arguments say."""
     for each in arguments:
-        for name in ("asked", "program"):
+        for name in ("request", "program"):
             inner = getattr(each, name, None)
             found = getattr(inner, "program", None) or getattr(inner, "program_id", None)
             if isinstance(found, str):
@@ -72,18 +72,18 @@ STEPS: list[tuple[Any, str]] = [
     (Cap, "finished"),
     (Policy, "first_token"),
     (Cap, "reason"),
-    (Passage, "_send"),
-    (Passage, "_prepare"),
-    (Passage, "_begin"),
-    (Passage, "_take"),
-    (Passage, "_end_stream"),
-    (Passage, "_end_whole"),
-    (Passage, "_passed"),
-    (Passage, "cost_usd"),
-    (Record, "cost_usd"),
-    (Record, "spend"),
-    (Record, "rows"),
-    (Recording, "soon"),
+    (ProxiedCall, "_send"),
+    (ProxiedCall, "_prepare"),
+    (ProxiedCall, "_begin"),
+    (ProxiedCall, "_take"),
+    (ProxiedCall, "_end_stream"),
+    (ProxiedCall, "_end_whole"),
+    (ProxiedCall, "_passed"),
+    (ProxiedCall, "cost_usd"),
+    (CallRecord, "cost_usd"),
+    (CallRecord, "spend"),
+    (CallRecord, "rows"),
+    (CallRecorder, "soon"),
     (Gateway, "note_admitted"),
     (Gateway, "_account"),
     (Gateway, "_record"),

@@ -5,14 +5,14 @@ Found by an attack: 200,000 of them took 228 MB and stalled the gateway for 1.1 
 
 from tests.serving.conftest import released
 from tests.serving.gateway.conftest import MakeRaw
-from tutti.tasks.serving.scheduling import Engine, Limits, Policy, Scheduler
+from tutti.tasks.serving.scheduling import EngineState, Policy, Scheduler, SchedulerLimits
 
 
 async def test_the_longest_idle_goes_when_there_are_too_many(make_raw: MakeRaw) -> None:
     """One that runs or waits never does."""
     bench = await make_raw()
     (pool,) = bench.gateway.pools.by_name.values()
-    pool.scheduler.limits = Limits(programs=3)
+    pool.scheduler.limits = SchedulerLimits(programs=3)
     for name in ("a", "b", "c", "b", "d", "e"):
         assert (await bench.chat(name)).status == 200
     assert list(bench.programs) == ["b", "d", "e"]
@@ -26,8 +26,8 @@ async def test_the_longest_idle_goes_when_there_are_too_many(make_raw: MakeRaw) 
 
 def test_idle_programs_are_kept_in_order() -> None:
     """So that neither the oldest nor the expired are searched for among all."""
-    scheduler = Scheduler(Policy(), Limits(idle_lease_s=10.0, programs=2))
-    scheduler.add_engine(Engine("e"), 0.0)
+    scheduler = Scheduler(Policy(), SchedulerLimits(idle_lease_s=10.0, programs=2))
+    scheduler.add_engine(EngineState("e"), 0.0)
     calls = {}
     for at, name in enumerate(("a", "b", "c")):
         calls[name], _ = scheduler.arrive(name, f"{name}1", 1, 1, float(at))

@@ -8,20 +8,20 @@ from tutti.tasks.serving.gateway.estimate import (
     chain_of,
     common_share,
 )
-from tutti.tasks.serving.gateway.request import Asked
+from tutti.tasks.serving.gateway.request import CallRequest
 from tutti.tasks.serving.scheduling import Program
 
 
-def asking(size: int) -> Asked:
+def asking(size: int) -> CallRequest:
     """A call whose body has so many bytes."""
-    return Asked(
+    return CallRequest(
         path=b"/v1/chat/completions",
         kind="chat/completions",
         headers=[],
         body={},
         raw=b"x" * size,
         program="p",
-        anonymous=False,
+        is_anonymous=False,
         call_id="c",
         cell="",
         step=0,

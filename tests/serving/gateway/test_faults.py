@@ -15,8 +15,8 @@ from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (
     COMPLETION,
     STREAM_HEAD,
-    Asked,
     RawEngine,
+    ReceivedRequest,
     Wire,
     answering,
     chunk,
@@ -32,18 +32,18 @@ POLICIES = ("passthrough", "cap", "adaptive", "thunderagent", "continuum", "leas
 OPTIONS: dict[str, dict[str, Any]] = {"cap": {"limit": 4}}
 
 
-async def hang(_: Asked, wire: Wire) -> None:
+async def hang(_: ReceivedRequest, wire: Wire) -> None:
     """Take the request and say nothing, until the other side gives up."""
     await wire.gone()
     wire.close()
 
 
-async def reset(_: Asked, wire: Wire) -> None:
+async def reset(_: ReceivedRequest, wire: Wire) -> None:
     """Cut the connection before any answer."""
     wire.reset()
 
 
-async def reset_amid(_: Asked, wire: Wire) -> None:
+async def reset_amid(_: ReceivedRequest, wire: Wire) -> None:
     """Cut it amid a stream."""
     await wire.write(STREAM_HEAD + chunk(delta("x")))
     await asyncio.sleep(0.01)
@@ -101,7 +101,7 @@ async def test_a_failure_with_status_200_is_recorded_as_one(make_raw: MakeRaw, r
     bench.engine.reply = reply
     answer = await bench.chat("p", stream=True)
     assert (answer.status, bool(await answer.read())) == (200, True)
-    await until(lambda: not bench.gateway.passages, "it is over")
+    await until(lambda: not bench.gateway.in_flight, "it is over")
     assert [row["status"] for row in await bench.calls()] == ["infra_error"]
     await released(bench.gateway)
 
@@ -168,7 +168,7 @@ async def test_an_engine_that_hangs_amid_a_stream_is_given_up(make_raw: MakeRaw)
     """A silence of `upstream_s`, though it had begun; the engine sees that nobody waits."""
     gone = asyncio.Event()
 
-    async def begin(asked: Asked, wire: Wire) -> None:
+    async def begin(asked: ReceivedRequest, wire: Wire) -> None:
         await wire.write(STREAM_HEAD + chunk(delta("x")))
         await wire.gone()
         gone.set()
@@ -267,7 +267,7 @@ async def test_429_waits_as_long_as_it_is_asked_and_goes_again(make_raw: MakeRaw
     busy = answering(whole({"error": "slow down"}, 429, "Retry-After: 0.2\r\n"))
     answers = [busy, answering(whole(COMPLETION))]
 
-    async def reply(asked: Asked, wire: Wire) -> None:
+    async def reply(asked: ReceivedRequest, wire: Wire) -> None:
         await (answers.pop(0) if answers else answering(whole(COMPLETION)))(asked, wire)
 
     bench.engine.reply = reply
@@ -304,7 +304,7 @@ async def test_an_engine_drains_and_leaves_while_it_answers(
     bench = await make_raw(one, other)
     gate = asyncio.Event()
 
-    async def later(asked: Asked, wire: Wire) -> None:
+    async def later(asked: ReceivedRequest, wire: Wire) -> None:
         await gate.wait()
         await wire.write(whole(COMPLETION))
 
@@ -352,7 +352,7 @@ async def test_an_engine_is_added_while_calls_wait(make_raw: MakeRaw) -> None:
 
 async def test_an_answer_that_is_too_large_is_refused(raw: Bench, monkeypatch: Any) -> None:
     """What must be kept whole has a bound."""
-    monkeypatch.setattr("tutti.tasks.serving.gateway.passage.MAX_BUFFERED", 100_000)
+    monkeypatch.setattr("tutti.tasks.serving.gateway.proxied_call.MAX_BUFFERED", 100_000)
     raw.engine.reply = answering(whole(b" " * 200_000))
     assert await outcome(raw) == 502
     await released(raw.gateway)
@@ -363,7 +363,7 @@ async def test_a_slow_reader_slows_the_engine_and_is_cut(make_raw: MakeRaw) -> N
     it is the client's fault, so neither the engine nor the call is `infra_error`."""
     sent = 0
 
-    async def endless(_: Asked, wire: Wire) -> None:
+    async def endless(_: ReceivedRequest, wire: Wire) -> None:
         nonlocal sent
         await wire.write(STREAM_HEAD)
         while True:
@@ -378,7 +378,7 @@ async def test_a_slow_reader_slows_the_engine_and_is_cut(make_raw: MakeRaw) -> N
     passed = sent
     await asyncio.sleep(0.2)
     assert sent - passed <= 500_000, "the engine is paused"
-    await until(lambda: not bench.gateway.passages, "the call is ended")
+    await until(lambda: not bench.gateway.in_flight, "the call is ended")
     answer.close()
     (row,) = await bench.calls()
     assert row["status"] == "cancelled"
@@ -390,7 +390,7 @@ async def test_what_the_last_cell_left_running_takes_room_in_the_next(make_raw: 
     taken out waits for it."""
     go_on = asyncio.Event()
 
-    async def reply(asked: Asked, wire: Wire) -> None:
+    async def reply(asked: ReceivedRequest, wire: Wire) -> None:
         if b"old" in asked.body:
             await go_on.wait()
         await wire.write(whole(COMPLETION))

@@ -20,7 +20,7 @@ from tests.serving.gateway.raw_engine import (
     COMPLETION,
     DONE,
     STREAM_HEAD,
-    Asked,
+    ReceivedRequest,
     Wire,
     answering,
     chunk,
@@ -38,7 +38,7 @@ class Noticing:
     def __init__(self, *first: bytes) -> None:
         self.first, self.gone = first, asyncio.Event()
 
-    async def __call__(self, _: Asked, wire: Wire) -> None:
+    async def __call__(self, _: ReceivedRequest, wire: Wire) -> None:
         for data in self.first:
             await wire.write(data)
         await wire.gone()
@@ -69,7 +69,7 @@ async def test_a_client_that_leaves_takes_its_call_along(make_raw: MakeRaw, poli
         bench.engine.reply, before = reply, len(bench.engine.asked)
         await leave(bench, lambda before=before: len(bench.engine.asked) > before, stream=stream)
         await asyncio.wait_for(reply.gone.wait(), 2)
-        await until(lambda: not bench.gateway.passages, "the call is over")
+        await until(lambda: not bench.gateway.in_flight, "the call is over")
     assert {row["status"] for row in await bench.calls()} == {"cancelled"}
     await released(bench.gateway)
 
@@ -78,9 +78,9 @@ async def test_what_a_left_stream_had_told_is_recorded(raw: Bench) -> None:
     """Some engines tell their usage with each piece: that much was computed, and is paid for."""
     told = delta("x", usage={"prompt_tokens": 120, "completion_tokens": 7})
     raw.engine.reply = Noticing(STREAM_HEAD + chunk(told))
-    passages = raw.gateway.passages
-    await leave(raw, lambda: any(p.record.answered for p in passages.values()), stream=True)
-    await until(lambda: not passages, "the call is over")
+    in_flight = raw.gateway.in_flight
+    await leave(raw, lambda: any(p.record.answered for p in in_flight.values()), stream=True)
+    await until(lambda: not in_flight, "the call is over")
     (row,) = await raw.calls()
     found = row["status"], row["prompt_tokens"], row["completion_tokens"]
     assert found == ("cancelled", 120, 7)
@@ -140,7 +140,7 @@ async def test_a_release_while_running_waits_for_the_answer(make_raw: MakeRaw) -
     bench = await make_raw(policy="cap", options={"limit": 1})
     gate = asyncio.Event()
 
-    async def later(asked: Asked, wire: Wire) -> None:
+    async def later(asked: ReceivedRequest, wire: Wire) -> None:
         await gate.wait()
         await wire.write(whole(COMPLETION))
 
@@ -167,7 +167,7 @@ async def test_a_call_is_there_once(raw: Bench) -> None:
     assert (await raw.chat("p", headers=headers)).status == 409
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    await until(lambda: not raw.gateway.passages, "it is over")
+    await until(lambda: not raw.gateway.in_flight, "it is over")
     raw.engine.reply = answering(whole(COMPLETION))
     assert (await raw.chat("p", headers=headers)).status == 409
     assert (await raw.chat("p", headers={"X-Call-Id": "d"})).status == 200
@@ -180,7 +180,7 @@ async def test_parallel_calls_of_a_program_are_each_their_own(make_raw: MakeRaw)
     bench = await make_raw(policy="thunderagent")
     gate = asyncio.Event()
 
-    async def reply(asked: Asked, wire: Wire) -> None:
+    async def reply(asked: ReceivedRequest, wire: Wire) -> None:
         if asked.json()["messages"] == []:
             await gate.wait()
         await wire.write(whole(COMPLETION))

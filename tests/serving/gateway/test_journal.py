@@ -18,18 +18,24 @@ import pytest
 
 from tests.serving.conftest import released, until
 from tests.serving.gateway.conftest import MakeRaw
-from tests.serving.gateway.raw_engine import COMPLETION, Asked, Wire, raw_engine, whole
+from tests.serving.gateway.raw_engine import COMPLETION, ReceivedRequest, Wire, raw_engine, whole
 from tutti.tasks.serving.gateway import journal as journal_module
-from tutti.tasks.serving.gateway.journal import Journal, Known, Living, read_journal, restore
+from tutti.tasks.serving.gateway.journal import (
+    Journal,
+    LivingPrograms,
+    ProgramState,
+    read_journal,
+    restore,
+)
 from tutti.tasks.serving.process import claim_port
-from tutti.tasks.serving.scheduling import Engine, Ledger, Program
+from tutti.tasks.serving.scheduling import EngineState, Ledger, Program
 
 PROJECT = Path(__file__).resolve().parents[3]
 
 
 def program(name: str, context: int = 150, calls: int = 1, key: str = "") -> Program:
     """As the ledger has it."""
-    return Program(name, 0.0, Engine("e"), context, calls, key=key)
+    return Program(name, 0.0, EngineState("e"), context, calls, key=key)
 
 
 @pytest.fixture
@@ -49,8 +55,8 @@ def test_what_was_noted_is_read_again(path: Path) -> None:
     journal.forget("other", "a")
     journal.close()
     assert read_journal(path) == {
-        ("", "a"): Known("e", 200, 2),
-        ("", "b"): Known("e", 150, 1, "mine"),
+        ("", "a"): ProgramState("e", 200, 2),
+        ("", "b"): ProgramState("e", 150, 1, "mine"),
     }
     assert path.stat().st_mode & 0o077 == 0, "who runs what is nobody else's business"
 
@@ -120,8 +126,11 @@ def test_a_disk_that_is_full_fails_no_call(path: Path, monkeypatch: pytest.Monke
 
 def test_a_program_is_restored_once() -> None:
     """With its engine; one that was released since does not come back with the next engine."""
-    living: Living = {("", "a"): Known("e", 150, 3, "mine"), ("", "b"): Known("gone", 1, 1)}
-    engine, ledger = Engine("e"), Ledger()
+    living: LivingPrograms = {
+        ("", "a"): ProgramState("e", 150, 3, "mine"),
+        ("", "b"): ProgramState("gone", 1, 1),
+    }
+    engine, ledger = EngineState("e"), Ledger()
     restore(living, "", ledger, {"e": engine}, 5.0)
     found = ledger.programs["a"]
     assert (found.engine, found.context_tokens, found.calls_done) == (engine, 150, 3)
@@ -137,7 +146,7 @@ async def test_programs_of_two_engines_find_theirs_again(make_raw: MakeRaw, path
     journal = Journal(path)
     for number in (1, 2):
         known = program(f"p{number}")
-        known.engine = Engine(f"engine:{number}")
+        known.engine = EngineState(f"engine:{number}")
         journal.note("", known)
     journal.close()
     async with raw_engine() as one, raw_engine() as other:
@@ -201,7 +210,7 @@ async def test_a_gateway_that_is_killed_knows_its_programs_again(tmp_path: Path)
     try again; the programs and what they hold are known; nothing stays booked for ever."""
     port, gate = claim_port(None), asyncio.Event()
 
-    async def reply(asked: Asked, wire: Wire) -> None:
+    async def reply(asked: ReceivedRequest, wire: Wire) -> None:
         if asked.json().get("slow") and not gate.is_set():
             await wire.gone()
             wire.close()

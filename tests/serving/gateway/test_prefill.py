@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.serving.gateway.conftest import MakeRaw
-from tests.serving.gateway.raw_engine import Asked, Wire, answering, raw_engine, whole
+from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, answering, raw_engine, whole
 from tutti.tasks.serving.gateway.prefill import PAIRS_MOST, lengths, seconds_a_token
 
 TOKEN_S = 2e-5
@@ -69,7 +69,7 @@ def test_prompts_fit_the_engine() -> None:
     assert lengths(4096, 100) is None
 
 
-async def slowly(asked: Asked, wire: Wire) -> None:
+async def slowly(asked: ReceivedRequest, wire: Wire) -> None:
     """Answers after the time that a prompt of ids takes."""
     prompt = asked.json()["prompt"]
     await asyncio.sleep(0.002 + len(prompt) * TOKEN_S)

@@ -25,7 +25,7 @@ from tests.serving.gateway.raw_engine import (
 )
 from tutti.tasks.serving.gateway.access import Access
 from tutti.tasks.serving.gateway.stream import StreamedAnswer
-from tutti.tasks.serving.gateway.usage import Told
+from tutti.tasks.serving.gateway.usage import ReportedUsage
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 RESPONSE = {
@@ -342,7 +342,7 @@ async def test_a_head_request_is_answered_without_a_body(raw: Bench) -> None:
 ) | st.lists(inner, max_size=2), max_leaves=12))  # fmt: skip
 def test_answers_of_odd_shapes_are_no_error(said: Any) -> None:
     """Whatever an engine says, reading it fails never."""
-    told = Told()
-    told.read(json.dumps(said).encode())
-    told.read(b"{broken")
-    assert told.usage is None or told.usage.prompt >= 0
+    reported = ReportedUsage()
+    reported.read(json.dumps(said).encode())
+    reported.read(b"{broken")
+    assert reported.usage is None or reported.usage.prompt >= 0

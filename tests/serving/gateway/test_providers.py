@@ -14,7 +14,7 @@ from tests.serving.gateway.raw_engine import COMPLETION, answering, raw_engine, 
 from tutti.tasks.agents.client import Client
 from tutti.tasks.agents.model import GatewayModel, Reply
 from tutti.tasks.agents.registered import sampling_of
-from tutti.tasks.serving.gateway.endpoint import Elsewhere, Endpoint, EndpointConfig
+from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, PrefixedOrigin
 from tutti.tasks.serving.providers import PROVIDERS
 from tutti.tasks.serving.registry import Model
 
@@ -184,13 +184,13 @@ def test_a_path_keeps_its_end_wherever_the_api_begins(
 ) -> None:
     """What is below /v1 is below the API's own beginning; one question mark, no spaces."""
     config = EndpointConfig(url="http://h", api_path=begins, query=query)
-    there = Elsewhere(config).there(path)
+    there = PrefixedOrigin(config).there(path)
     assert there.startswith(begins.rstrip("/").encode() + path.removeprefix(b"/v1"))
     assert there.count(b"?") <= 1 and b" " not in there
-    assert Elsewhere(config).there(b"/metrics").startswith(b"/metrics")
+    assert PrefixedOrigin(config).there(b"/metrics").startswith(b"/metrics")
 
 
 def test_a_plain_endpoint_costs_nothing_more() -> None:
     """The hot path is as it was: no translation where there is nothing to translate."""
     plain = Endpoint.make(EndpointConfig(url="http://h/v1"))
-    assert type(plain.origin) is not Elsewhere
+    assert type(plain.origin) is not PrefixedOrigin

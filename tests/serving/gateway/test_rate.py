@@ -5,7 +5,7 @@ import time
 
 from tests.serving.conftest import released
 from tests.serving.gateway.conftest import MakeRaw
-from tests.serving.gateway.raw_engine import COMPLETION, Asked, Wire, whole
+from tests.serving.gateway.raw_engine import COMPLETION, ReceivedRequest, Wire, whole
 
 
 async def test_calls_a_minute_are_kept_below_a_providers_limit(make_raw: MakeRaw) -> None:
@@ -14,7 +14,7 @@ async def test_calls_a_minute_are_kept_below_a_providers_limit(make_raw: MakeRaw
     bench = await make_raw(endpoint={"requests_per_minute": 240, "measure": False})
     at = list[float]()
 
-    async def reply(asked: Asked, wire: Wire) -> None:
+    async def reply(asked: ReceivedRequest, wire: Wire) -> None:
         if asked.path == "/v1/chat/completions":  # else it is the gateway's own question
             at.append(time.monotonic())
         await wire.write(whole(COMPLETION))

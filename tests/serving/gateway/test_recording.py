@@ -12,15 +12,15 @@ import pytest
 
 from tutti import storage
 from tutti.storage import BufferedWriter
-from tutti.tasks.serving.gateway.record import MANY_BYTES, MANY_PIECES, Record
-from tutti.tasks.serving.gateway.recording import AT_ONCE, Recording
-from tutti.tasks.serving.gateway.request import Asked
+from tutti.tasks.serving.gateway.call_recorder import AT_ONCE, CallRecorder
+from tutti.tasks.serving.gateway.record import MANY_BYTES, MANY_PIECES, CallRecord
+from tutti.tasks.serving.gateway.request import CallRequest
 from tutti.tasks.serving.gateway.transcripts import Transcripts
 
 LONG = "x" * MANY_BYTES
 PANDAS = """
 import sys
-from tutti.tasks.serving.gateway.__main__ import WithoutPandas
+from tutti.tasks.serving.gateway.no_pandas import WithoutPandas
 sys.meta_path.insert(0, WithoutPandas)
 from tutti import storage
 from tutti.storage.encode import to_arrow
@@ -34,17 +34,17 @@ def said(role: str, content: str) -> dict[str, Any]:
     return {"role": role, "content": content}
 
 
-def ended(nth: int, messages: Any, answer: str = "", program: str = "agent") -> Record:
+def ended(nth: int, messages: Any, answer: str = "", program: str = "agent") -> CallRecord:
     """A call that was answered in one piece; in many where `answer` has many words."""
     body = {"messages": messages}
-    asked = Asked(
+    request = CallRequest(
         path=b"/v1/chat/completions",
         kind="chat/completions",
         headers=[],
         body=body,
         raw=orjson.dumps(body),
         program=program,
-        anonymous=False,
+        is_anonymous=False,
         call_id=f"c{nth}",
         cell="cell:1",
         step=nth,
@@ -53,7 +53,7 @@ def ended(nth: int, messages: Any, answer: str = "", program: str = "agent") -> 
         model="m",
         stream=False,
     )
-    record = Record(asked, status="ok", streamed=" " in answer)
+    record = CallRecord(request, status="ok", streamed=" " in answer)
     words = answer.split(" ")
     if record.streamed:
         deltas = [{"choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
@@ -90,7 +90,7 @@ def test_a_quick_call_is_rows_when_it_has_ended(
     catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of it waits for the writer's thread: its body can be forgotten."""
-    recording = Recording(writer, Transcripts(catalog.home))
+    recording = CallRecorder(writer, Transcripts(catalog.home))
     monkeypatch.setattr(writer, "add_made", None)
     recording.keep(ended(1, [said("user", "a")], "b"))
     recording.keep(ended(2, [said("user", "a"), said("assistant", "b"), said("user", "c")], "d"))
@@ -107,13 +107,13 @@ def test_a_quick_call_is_rows_when_it_has_ended(
     ],
 )
 def test_calls_after_one_that_takes_long_keep_its_programs_order(
-    catalog: storage.Catalog, writer: Held, second: Record
+    catalog: storage.Catalog, writer: Held, second: CallRecord
 ) -> None:
     """The third prompt repeats what the second call, which is made later, has said: once."""
-    recording = Recording(writer, Transcripts(catalog.home))
+    recording = CallRecorder(writer, Transcripts(catalog.home))
     first = ended(1, [said("user", "a")], "b")
     answer = said("assistant", "d" if not second.streamed else "d" * 2 * MANY_PIECES)
-    third = ended(3, [*second.asked.body["messages"], answer, said("user", "e")], "f")
+    third = ended(3, [*second.request.body["messages"], answer, said("user", "e")], "f")
     for record in (first, second, third):
         recording.keep(record)
     other = ended(4, [said("user", "other")], "g", program="other")
@@ -121,11 +121,11 @@ def test_calls_after_one_that_takes_long_keep_its_programs_order(
     writer.may_commit.set()
     writer.flush()
     rows = storage.query("select content from prompt('c3')", catalog.home)
-    wanted = [message["content"] for message in third.asked.body["messages"]]
+    wanted = [message["content"] for message in third.request.body["messages"]]
     assert [row["content"] for row in rows] == wanted
     assert len(recorded(catalog)) == len({*recorded(catalog)}), "none is stored twice"
     assert recorded(catalog, "other") == ["u:other", "a:g"]
-    fourth = ended(5, [*third.asked.body["messages"], said("assistant", "f")], "h")
+    fourth = ended(5, [*third.request.body["messages"], said("assistant", "f")], "h")
     recording.keep(fourth)
     writer.flush()
     assert recorded(catalog)[-1] == "a:h"
@@ -135,20 +135,20 @@ def test_a_program_that_began_before_asks_the_store_on_the_writers_thread(
     catalog: storage.Catalog, writer: Held
 ) -> None:
     """An event loop cannot wait for a query."""
-    asked: list[str] = []
+    request: list[str] = []
 
     class Noted(Transcripts):
         def _next_position(self, program: str) -> int:
-            asked.append(threading.current_thread().name)
+            request.append(threading.current_thread().name)
             return 7
 
-    recording = Recording(writer, Noted(catalog.home))
+    recording = CallRecorder(writer, Noted(catalog.home))
     prompt = [said("user", "a"), said("assistant", "b"), said("user", "c")]
     recording.keep(ended(1, prompt, "d"))
     recording.keep(ended(2, [*prompt, said("assistant", "d"), said("user", "e")], "f"))
     writer.may_commit.set()
     writer.flush()
-    assert asked == ["store writer"]
+    assert request == ["store writer"]
     assert recorded(catalog) == ["u:a", "a:b", "u:c", "a:d", "u:e", "a:f"]
 
 
@@ -156,15 +156,15 @@ def test_what_cannot_be_recorded_is_counted_and_costs_no_other(
     catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the call, which has ended well, nor the rows beside it."""
-    recording = Recording(writer, Transcripts(catalog.home))
-    real = Record.rows
+    recording = CallRecorder(writer, Transcripts(catalog.home))
+    real = CallRecord.rows
 
-    def rows(record: Record, transcripts: Transcripts) -> Any:
-        if record.asked.step in (2, 3):
+    def rows(record: CallRecord, transcripts: Transcripts) -> Any:
+        if record.request.step in (2, 3):
             raise ValueError("odd")
         return real(record, transcripts)
 
-    monkeypatch.setattr(Record, "rows", rows)
+    monkeypatch.setattr(CallRecord, "rows", rows)
     for nth, text in ((1, "a"), (2, "b"), (3, LONG), (4, "c")):
         recording.keep(ended(nth, [said("user", text)], "ok", program=f"p{nth}"))
     writer.may_commit.set()
@@ -179,7 +179,7 @@ def test_a_full_writer_leaves_no_program_waiting(catalog: storage.Catalog) -> No
     """What is refused is over: the program's next calls are made at once again."""
     writer = Held(catalog, max_rows=1)
     with writer:
-        recording = Recording(writer, Transcripts(catalog.home))
+        recording = CallRecorder(writer, Transcripts(catalog.home))
         for nth in range(1, 5):
             recording.keep(ended(nth, [said("user", LONG)]))
         assert writer.dropped == 3
@@ -200,9 +200,9 @@ async def test_ended_calls_are_kept_soon_and_all_of_them_before_a_flush(
     catalog: storage.Catalog, writer: Held
 ) -> None:
     """Not while an answer waits to be sent; in order; and a flush asks for what is left."""
-    recording = Recording(writer, Transcripts(catalog.home))
+    recording = CallRecorder(writer, Transcripts(catalog.home))
     kept: list[int] = []
-    recording.keep = lambda record: kept.append(record.asked.step)  # type: ignore[method-assign]
+    recording.keep = lambda record: kept.append(record.request.step)  # type: ignore[method-assign]
     records = [ended(nth, [said("user", "a")]) for nth in range(3 * AT_ONCE)]
     for record in records:
         recording.soon(record)

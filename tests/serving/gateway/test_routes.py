@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.serving.conftest import Bench, released
 from tests.serving.gateway.conftest import MakeRaw
-from tutti.tasks.serving.gateway.access import Access, Denied
+from tutti.tasks.serving.gateway.access import Access, AccessDenied
 from tutti.tasks.serving.gateway.routes import ADAPTERS, CALLS, SIZES, BadRequest, model_route
 
 
@@ -37,7 +37,7 @@ def test_whatever_is_asked_for_only_listed_paths_go_through(rest: bytes, method:
     """For any bytes of a target."""
     try:
         route = model_route(method, b"/v1/" + rest)
-    except (Denied, BadRequest):
+    except (AccessDenied, BadRequest):
         return
     listed = route.kind in CALLS | ADAPTERS | SIZES or route.kind.startswith("models")
     assert listed and b"%" not in route.path.partition(b"?")[0].replace(b"%2F", b"")

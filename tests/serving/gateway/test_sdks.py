@@ -14,7 +14,7 @@ from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import (
     DONE,
     USAGE,
-    Asked,
+    ReceivedRequest,
     Wire,
     answering,
     event,
@@ -49,7 +49,7 @@ def piece(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
     return event(said | {"object": "chat.completion.chunk", "choices": [choice]})
 
 
-async def openais(asked: Asked, wire: Wire) -> None:
+async def openais(asked: ReceivedRequest, wire: Wire) -> None:
     """A stub of a chat endpoint: a call where tools are offered, else a few words."""
     if asked.json().get("stream"):
         words = [piece({"role": "assistant", "content": w}) for w in ("Good", " day", "!")]
@@ -60,7 +60,7 @@ async def openais(asked: Asked, wire: Wire) -> None:
         await answering(whole(chat(content="Good day!")))(asked, wire)
 
 
-async def anthropics(asked: Asked, wire: Wire) -> None:
+async def anthropics(asked: ReceivedRequest, wire: Wire) -> None:
     """A stub of a messages endpoint: a call where tools are offered, else a few words."""
     message: dict[str, Any] = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
     message |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": CLAUDE_USAGE}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.serving.conftest import Bench, released, until
-from tests.serving.gateway.raw_engine import STREAM_HEAD, Asked, Wire, chunk
+from tests.serving.gateway.raw_engine import STREAM_HEAD, ReceivedRequest, Wire, chunk
 from tutti.tasks.serving.gateway import stream as gateway_stream
 from tutti.tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong, UsageFilter, end_of
 
@@ -17,7 +17,7 @@ from tutti.tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong, Us
 def endless(piece: bytes) -> Any:
     """An engine that never ends its event."""
 
-    async def reply(_: Asked, wire: Wire) -> None:
+    async def reply(_: ReceivedRequest, wire: Wire) -> None:
         await wire.write(STREAM_HEAD + chunk(b"data: "))
         try:
             while True:
@@ -37,7 +37,7 @@ async def test_an_event_without_an_end_ends_the_call(
     answer = await raw.chat("p", stream=True)
     with pytest.raises(Exception, match="payload"):
         await answer.read()
-    await until(lambda: not raw.gateway.passages, "it is over")
+    await until(lambda: not raw.gateway.in_flight, "it is over")
     (row,) = await raw.calls()
     assert (row["status"], row["http_status"]) == ("infra_error", 502)
     await released(raw.gateway)

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from tests.serving.scheduling.cases import CASES, Case
 from tests.serving.scheduling.world import LATE, World
-from tutti.tasks.serving.scheduling import CLIENT_GONE, POLICIES, Call, Engine, Sample, Usage
+from tutti.tasks.serving.scheduling import (
+    CLIENT_GONE,
+    POLICIES,
+    Call,
+    EngineMetrics,
+    EngineState,
+    Usage,
+)
 from tutti.tasks.serving.scheduling.thunderagent_book import Book
 
 CAPACITIES = (1000, 2500, None)
@@ -33,7 +40,7 @@ STEPS = st.lists(
 )
 
 
-def full(engine: Engine | None) -> bool:
+def full(engine: EngineState | None) -> bool:
     """Whether an engine has as many calls as it takes."""
     return engine is not None and engine.accepting and not engine.open
 
@@ -47,7 +54,7 @@ class Run:
         self.all_engines = list(self.place.engines)
         self.calls: list[Call] = []
         self.ended: set[str] = set()
-        self.moved: set[Engine] = set()
+        self.moved: set[EngineState] = set()
 
     # Events
 
@@ -79,7 +86,7 @@ class Run:
         calls = list(self.place.ledger.waiting.values())
         return calls[which % len(calls)] if calls else None
 
-    def some_engine(self, which: int) -> Engine | None:
+    def some_engine(self, which: int) -> EngineState | None:
         """One of the engines."""
         engines = list(self.place.ledger.engines.values())
         return engines[which % len(engines)] if engines else None
@@ -195,7 +202,7 @@ class Run:
         """One more engine, in blocks of 16, some with a limit of calls."""
         if len(self.place.ledger.engines) >= 3:
             return []
-        engine = Engine(
+        engine = EngineState(
             f"e{len(self.all_engines)}", CAPACITIES[which % 3], max_calls=2 if size > 10 else None
         )
         self.all_engines.append(engine)
@@ -238,7 +245,7 @@ class Run:
         engine = self.some_engine(which)
         if engine is None:
             return []
-        sample = Sample(self.place.now, size / 12, size, 0.0, float(which))
+        sample = EngineMetrics(self.place.now, size / 12, size, 0.0, float(which))
         return self.place.scheduler.observe(engine, sample, self.place.now)
 
     def move(self, which: int, size: int) -> None:
@@ -271,7 +278,7 @@ class Run:
         for engine in ledger.engines.values():
             self.look_at(engine)
 
-    def look_at(self, engine: Engine) -> None:
+    def look_at(self, engine: EngineState) -> None:
         """Bookings fit; nobody is held beside an engine that runs nothing."""
         if self.case.work_conserving and engine.open and not engine.running:
             held = self.place.ledger.waiting.values()

@@ -8,7 +8,7 @@ from tutti.tasks.serving.scheduling import (
     POLICIES,
     Call,
     Cap,
-    Engine,
+    EngineState,
     LeastAttainedService,
     Policy,
     Program,
@@ -245,7 +245,7 @@ def test_a_429_puts_a_call_back() -> None:
 
 def test_blocks_and_needs() -> None:
     """Whole blocks; what was produced counts where it is more than predicted."""
-    engine = Engine("e", 100, block_tokens=16)
+    engine = EngineState("e", 100, block_tokens=16)
     assert [engine.blocks(tokens) for tokens in (0, 1, 16, 17)] == [0, 16, 16, 32]
     call = Call("c", Program("p", 0.0), 0.0, 10, 5)
     assert call.need_tokens == 15

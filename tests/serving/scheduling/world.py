@@ -4,13 +4,13 @@ import itertools
 
 from tutti.tasks.serving.scheduling import (
     Call,
-    Engine,
-    Limits,
+    EngineState,
     Policy,
     Program,
     Reason,
     ReasonCode,
     Scheduler,
+    SchedulerLimits,
     Usage,
 )
 
@@ -24,7 +24,7 @@ class World:
         self.log: list[tuple[str, str, str]] = []
         self.codes: list[ReasonCode] = []
         self.now = 0.0
-        self.scheduler = Scheduler(policy, Limits(idle_lease_s=lease_s), self._write)
+        self.scheduler = Scheduler(policy, SchedulerLimits(idle_lease_s=lease_s), self._write)
         self.policy, self.ledger = policy, self.scheduler.ledger
         self._numbers = itertools.count()
         self.engines = [self.engine(capacity) for capacity in capacities]
@@ -33,10 +33,12 @@ class World:
         self.log.append((event, program.program_id, reason.text))
         self.codes.append(reason.code)
 
-    def engine(self, capacity: int | None, block: int = 1, max_calls: int | None = None) -> Engine:
+    def engine(
+        self, capacity: int | None, block: int = 1, max_calls: int | None = None
+    ) -> EngineState:
         """One more engine; blocks of one token keep sums readable."""
         name = f"e{len(self.ledger.engines)}"
-        engine = Engine(name, capacity, block_tokens=block, max_calls=max_calls)
+        engine = EngineState(name, capacity, block_tokens=block, max_calls=max_calls)
         self.scheduler.add_engine(engine, self.now)
         return engine
 

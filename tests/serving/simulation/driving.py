@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
-from tutti.tasks.serving.simulation.engine import Request, SimEngine
+from tutti.tasks.serving.simulation.engine import SimEngine, SimRequest
 from tutti.tasks.serving.simulation.engine_model import EngineModel
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.recording import RecordedCall, Recording
@@ -24,12 +24,12 @@ TINY = EngineModel(
 
 
 def drive(
-    engine: SimEngine, arrivals: Iterable[tuple[float, Request]]
-) -> tuple[dict[Request, float], dict[Request, float]]:
+    engine: SimEngine, arrivals: Iterable[tuple[float, SimRequest]]
+) -> tuple[dict[SimRequest, float], dict[SimRequest, float]]:
     """Run to the end: when each request got its first token, and when it ended."""
     waiting = sorted(arrivals, key=lambda arrival: arrival[0])
-    started: dict[Request, float] = {}
-    ended: dict[Request, float] = {}
+    started: dict[SimRequest, float] = {}
+    ended: dict[SimRequest, float] = {}
     while waiting or engine.next_at != inf:
         if waiting and waiting[0][0] < engine.next_at:
             at, request = waiting.pop(0)
@@ -48,7 +48,7 @@ class Recorder(Simulation):
 
     calls: list[RecordedCall]
 
-    def _end(self, request: Request) -> None:
+    def _end(self, request: SimRequest) -> None:
         call: Any = request.call
         session = self.by_call[call.call_id]
         held = call.admitted - session.sent

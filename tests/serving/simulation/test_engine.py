@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.serving.simulation.driving import TINY, drive
-from tutti.tasks.serving.simulation.engine import Request, SimEngine
+from tutti.tasks.serving.simulation.engine import SimEngine, SimRequest
 
 
 def test_one_request_takes_its_prompt_and_its_tokens() -> None:
     """1 + 10 x 0.1 s until the first of three tokens, 1.01 s for each of the others."""
-    request = Request("p", 0, prompt=10, output=3)
+    request = SimRequest("p", 0, prompt=10, output=3)
     started, ended = drive(SimEngine(TINY), [(5.0, request)])
     assert started[request] == pytest.approx(7.0)
     assert ended[request] == pytest.approx(9.02)
@@ -23,7 +23,7 @@ def test_one_request_takes_its_prompt_and_its_tokens() -> None:
 def test_context_costs_what_is_attended_to() -> None:
     """Prefill sees 10 tokens; the decode iterations 10 and 11."""
     model = replace(TINY, context_token_s=0.001)
-    request = Request("p", 0, prompt=10, output=3)
+    request = SimRequest("p", 0, prompt=10, output=3)
     _, ended = drive(SimEngine(model), [(0.0, request)])
     assert ended[request] == pytest.approx(2.0 + 2.02 + 0.001 * (10 + 10 + 11))
 
@@ -31,7 +31,7 @@ def test_context_costs_what_is_attended_to() -> None:
 def test_a_prompt_beyond_the_budget_is_computed_in_chunks() -> None:
     """And a request that decodes meanwhile is in every iteration."""
     model = replace(TINY, max_batched_tokens=8)
-    engine, long = SimEngine(model), Request("p", 0, prompt=20, output=1)
+    engine, long = SimEngine(model), SimRequest("p", 0, prompt=20, output=1)
     _, ended = drive(engine, [(0.0, long)])
     assert ended[long] == pytest.approx(3 * 1.0 + 20 * 0.1)
 
@@ -39,10 +39,10 @@ def test_a_prompt_beyond_the_budget_is_computed_in_chunks() -> None:
 def test_the_next_prompt_finds_whole_blocks_but_never_its_last_token() -> None:
     """Context of 13 tokens, 12 computed and kept: three blocks of four."""
     engine = SimEngine(TINY)
-    first, second = Request("p", 0, 10, 3), Request("p", 1, 16, 1, kept=13)
+    first, second = SimRequest("p", 0, 10, 3), SimRequest("p", 1, 16, 1, kept=13)
     drive(engine, [(0.0, first), (10.0, second)])
     assert (first.cached, second.cached) == (0, 12)
-    again = Request("p", 2, 16, 1, kept=16)
+    again = SimRequest("p", 2, 16, 1, kept=16)
     drive(engine, [(20.0, again)])
     assert again.cached == 12  # 15 tokens may match, in whole blocks
 
@@ -50,7 +50,7 @@ def test_the_next_prompt_finds_whole_blocks_but_never_its_last_token() -> None:
 def test_a_rebuilt_prompt_finds_only_what_it_kept() -> None:
     """The rest of the old run is lost, also for the call after it."""
     engine = SimEngine(TINY)
-    calls = [Request("p", turn, 16, 1, kept=kept) for turn, kept in enumerate((0, 6, 16))]
+    calls = [SimRequest("p", turn, 16, 1, kept=kept) for turn, kept in enumerate((0, 6, 16))]
     drive(engine, [(10.0 * turn, call) for turn, call in enumerate(calls)])
     assert [call.cached for call in calls] == [0, 4, 12]
     assert engine.recomputed == 0  # nothing was there that could have been found
@@ -59,11 +59,11 @@ def test_a_rebuilt_prompt_finds_only_what_it_kept() -> None:
 def test_the_least_recently_freed_prefix_goes_first_and_from_its_tail() -> None:
     """Eight blocks; a and b leave three each, c takes four: b is whole, a keeps one."""
     engine = SimEngine(TINY)
-    a, b, c = (Request(name, 0, 12, 1) for name in "abc")
-    c = Request("c", 0, 16, 1)
+    a, b, c = (SimRequest(name, 0, 12, 1) for name in "abc")
+    c = SimRequest("c", 0, 16, 1)
     drive(engine, [(0.0, a), (10.0, b), (20.0, c)])
     assert [engine.cache.cached(name) for name in "abc"] == [1, 3, 4]
-    back = Request("a", 1, 14, 1, kept=13)
+    back = SimRequest("a", 1, 14, 1, kept=13)
     drive(engine, [(30.0, back)])
     assert back.cached == 4
     assert engine.recomputed == 8
@@ -72,7 +72,7 @@ def test_the_least_recently_freed_prefix_goes_first_and_from_its_tail() -> None:
 def test_a_shared_prefix_is_there_once_for_all() -> None:
     """Two blocks of it, found by whoever comes later, held while anybody runs."""
     engine = SimEngine(TINY)
-    calls = [Request(name, 0, 12, 2, shared=8, group="g") for name in "abc"]
+    calls = [SimRequest(name, 0, 12, 2, shared=8, group="g") for name in "abc"]
     drive(engine, [(0.0, calls[0]), (0.5, calls[1]), (20.0, calls[2])])
     assert [call.cached for call in calls] == [0, 8, 8]
     taken = engine.cache.total - engine.cache.free
@@ -83,7 +83,7 @@ def test_a_shared_prefix_is_there_once_for_all() -> None:
 def test_who_was_admitted_last_is_preempted_and_computed_again() -> None:
     """Two prompts of 14 tokens fill all eight blocks; a's 17th token needs a ninth."""
     engine = SimEngine(TINY)
-    a, b = Request("a", 0, 14, 5), Request("b", 0, 14, 5)
+    a, b = SimRequest("a", 0, 14, 5), SimRequest("b", 0, 14, 5)
     started, ended = drive(engine, [(0.0, a), (0.0, b)])
     assert engine.preemptions == 1
     assert ended[a] < ended[b]
@@ -95,7 +95,11 @@ def test_who_was_admitted_last_is_preempted_and_computed_again() -> None:
 def test_waiting_is_first_come_first_served() -> None:
     """A small request does not pass a large one that waits for blocks."""
     engine = SimEngine(TINY)
-    running, large, small = Request("a", 0, 16, 9), Request("b", 0, 20, 1), Request("c", 0, 4, 1)
+    running, large, small = (
+        SimRequest("a", 0, 16, 9),
+        SimRequest("b", 0, 20, 1),
+        SimRequest("c", 0, 4, 1),
+    )
     started, _ = drive(engine, [(0.0, running), (0.1, large), (0.2, small)])
     assert started[running] < started[large] <= started[small]
 
@@ -103,7 +107,7 @@ def test_waiting_is_first_come_first_served() -> None:
 def test_an_arrival_joins_at_the_next_boundary_of_a_long_run() -> None:
     """100 s of decoding are one step until somebody comes."""
     engine = SimEngine(replace(TINY, kv_tokens=4 * 64))
-    long, late = Request("a", 0, 4, 101), Request("b", 0, 4, 1)
+    long, late = SimRequest("a", 0, 4, 101), SimRequest("b", 0, 4, 1)
     started, ended = drive(engine, [(0.0, long), (50.0, late)])
     # 1.4 s of prefill, then iterations of 1.01 s: the first boundary after 50 is the 49th.
     assert started[late] == pytest.approx(1.4 + 49 * 1.01 + 1.41)
@@ -113,7 +117,7 @@ def test_an_arrival_joins_at_the_next_boundary_of_a_long_run() -> None:
 def test_an_abort_frees_blocks_at_the_next_boundary() -> None:
     """Running or waiting; the others end as ever."""
     engine = SimEngine(TINY)
-    first, second, third = (Request(name, 0, 16, 12) for name in "abc")
+    first, second, third = (SimRequest(name, 0, 16, 12) for name in "abc")
     for request in (first, second, third):
         engine.submit(request, 0.0)
     engine.abort(third, 0.5)  # waits
@@ -123,12 +127,12 @@ def test_an_abort_frees_blocks_at_the_next_boundary() -> None:
     assert engine.cache.free == engine.cache.total
 
 
-def requests() -> st.SearchStrategy[list[tuple[float, Request]]]:
+def requests() -> st.SearchStrategy[list[tuple[float, SimRequest]]]:
     """Loads of up to a dozen requests of a few programs, that fit one by one."""
     one = st.builds(
         lambda at, key, prompt, output, kept, shared: (
             at,
-            Request(key, int(at * 10), prompt, output, min(kept, prompt), shared, "g"),
+            SimRequest(key, int(at * 10), prompt, output, min(kept, prompt), shared, "g"),
         ),
         st.floats(0, 30),
         st.sampled_from("abcd"),
@@ -151,14 +155,14 @@ class OneByOne(SimEngine):
 @settings(max_examples=150, deadline=None)
 @given(requests(), st.integers(1, 6), st.sampled_from((6, 64)))
 def test_any_load_ends_within_capacity(
-    load: list[tuple[float, Request]], seqs: int, batched: int
+    load: list[tuple[float, SimRequest]], seqs: int, batched: int
 ) -> None:
     """Every request ends once, no block is lost, and runs of iterations change nothing."""
     model = replace(TINY, max_num_seqs=seqs, max_batched_tokens=batched, context_token_s=1e-3)
     engine = SimEngine(model)
     plain = SimEngine.boundary
 
-    def watched(self: SimEngine) -> tuple[list[Request], list[Request]]:
+    def watched(self: SimEngine) -> tuple[list[SimRequest], list[SimRequest]]:
         found = plain(self)
         assert 0 <= self.cache.free <= self.cache.total
         assert len(self.running) <= seqs
@@ -176,6 +180,6 @@ def test_any_load_ends_within_capacity(
         assert request.cached == copy.cached
 
 
-def _copy(request: Request) -> Request:
+def _copy(request: SimRequest) -> SimRequest:
     sizes = (request.prompt, request.output, request.kept, request.shared, request.group)
-    return Request(request.key, request.turn, *sizes)
+    return SimRequest(request.key, request.turn, *sizes)

@@ -1,4 +1,4 @@
-"""Plan files and words on a command line: what they mean, and what is told of a wrong one."""
+"""Plan files and policies on a command line: how they are read, and the errors of invalid ones."""
 
 from pathlib import Path
 

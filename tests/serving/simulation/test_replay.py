@@ -157,7 +157,7 @@ def test_calls_that_overlapped_follow_each_other() -> None:
 
 
 def test_rebuilt_prompts_are_found_by_what_even_the_best_calls_found() -> None:
-    """Half the context before at most: so much is shared, no more. Told, it is not guessed."""
+    """At most half of the context before is shared. A given share is not estimated."""
     calls = tuple(RecordedCall("a", float(n), n + 0.5, 0, 320, 128 * (n > 0), 16) for n in range(5))
     (plan,) = Recording("c", "passthrough", 1, calls).plans()
     assert [turn.kept for turn in plan.turns] == [0, 128, 128, 128, 128]

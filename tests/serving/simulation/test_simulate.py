@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tutti.tasks.serving.scheduling import Call, Policy, Sample, make_policy
+from tutti.tasks.serving.scheduling import Call, EngineMetrics, Policy, make_policy
 from tutti.tasks.serving.simulation import EngineModel, Outcome, SimulationError, Workload, simulate
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.presets import (
@@ -116,7 +116,7 @@ def test_a_policy_is_ticked_woken_and_shown_the_engines_as_in_the_gateway() -> N
         def wake_at(self, now: float) -> float | None:
             return 0.7 if now < 0.7 else None
 
-        def observed(self, engine: object, sample: Sample, now: float) -> None:
+        def observed(self, engine: object, sample: EngineMetrics, now: float) -> None:
             seen["sample"].append(now)
             assert 0.0 <= (sample.kv_usage or 0.0) <= 1.0
 

@@ -9,15 +9,15 @@ from tests.serving.conftest import until
 from tests.serving.gateway.raw_engine import (
     LAST_CHUNK,
     STREAM_HEAD,
-    Asked,
     RawEngine,
+    ReceivedRequest,
     Wire,
     answering,
     chunk,
     raw_engine,
     whole,
 )
-from tutti.tasks.serving.wire.client import Origin, Request
+from tutti.tasks.serving.wire.client import Origin, OutgoingRequest
 from tutti.tasks.serving.wire.messages import Headers, find
 
 EARLIER = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: a\r\n\r\n"
@@ -72,7 +72,7 @@ async def origin(engine: RawEngine) -> AsyncIterator[Origin]:
     await origin.close()
 
 
-def send(origin: Origin, body: bytes = b"{}") -> tuple[Request, Heard]:
+def send(origin: Origin, body: bytes = b"{}") -> tuple[OutgoingRequest, Heard]:
     """A POST."""
     heard = Heard()
     return origin.send(b"POST", b"/v1/x", [(b"X-Some", b"header")], body, heard), heard
@@ -134,7 +134,7 @@ async def test_an_answer_without_a_length_ends_with_its_connection(
 ) -> None:
     """As HTTP/1.0 servers stream."""
 
-    async def until_close(_: Asked, wire: Wire) -> None:
+    async def until_close(_: ReceivedRequest, wire: Wire) -> None:
         await wire.write(b"HTTP/1.1 200 OK\r\n\r\nsome ")
         await wire.write(b"more")
         wire.close()
@@ -157,7 +157,7 @@ async def test_an_answer_without_a_length_ends_with_its_connection(
 async def test_half_an_answer_is_a_failure(engine: RawEngine, origin: Origin, sent: bytes) -> None:
     """Wherever it was cut; it is not asked again, since the engine may have worked on it."""
 
-    async def cut(_: Asked, wire: Wire) -> None:
+    async def cut(_: ReceivedRequest, wire: Wire) -> None:
         await wire.write(sent)
         wire.close()
 
@@ -185,7 +185,7 @@ async def test_a_kept_connection_that_was_closed_is_tried_once_more(
     await ask(origin)
     closed = 0
 
-    async def close_first(asked: Asked, wire: Wire) -> None:
+    async def close_first(asked: ReceivedRequest, wire: Wire) -> None:
         nonlocal closed
         if closed < limit:
             closed += 1
@@ -202,7 +202,7 @@ async def test_a_kept_connection_that_was_closed_is_tried_once_more(
 
 
 async def test_no_connection_is_a_failure(engine: RawEngine, origin: Origin) -> None:
-    """Refused, or a name that is none."""
+    """The connection is refused, or the name does not resolve."""
     await engine.kill()
     assert "cannot connect" in (await ask(origin)).failure
     odd = Origin(f"http://{'a' * 64}.example")
@@ -215,7 +215,7 @@ async def test_a_cancelled_request_closes_its_connection(engine: RawEngine, orig
     """The engine sees that nobody waits; the receiver hears no more; nothing is sent again."""
     noticed = asyncio.Event()
 
-    async def wait(_: Asked, wire: Wire) -> None:
+    async def wait(_: ReceivedRequest, wire: Wire) -> None:
         await wire.gone()
         noticed.set()
         wire.close()

@@ -11,7 +11,7 @@ import pytest
 from tests.serving.conftest import until
 from tests.serving.wire.test_server import HOST, MakeSite, Site, make_site, site
 from tutti.tasks.serving.wire.connection import REFUSED_BODY_BYTES, Connection, ServerLimits
-from tutti.tasks.serving.wire.exchange import Exchange, Refused
+from tutti.tasks.serving.wire.exchange import Exchange, RequestRefused
 
 __all__ = ["make_site", "site"]  # fixtures
 
@@ -86,7 +86,7 @@ async def test_no_more_than_a_few_requests_are_read_ahead(site: Site) -> None:
 def refuse(method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> Any:
     """A screen that lets in who has a token."""
     if known.get(b"authorization") != b"let me in":
-        raise Refused(401, [], b"who are you?")
+        raise RequestRefused(401, [], b"who are you?")
     return "a pass"
 
 
@@ -100,7 +100,7 @@ async def test_a_screen_decides_before_the_body_is_kept(site: Site) -> None:
     await client.send(good + small + good)
     answers = [await client.answer() for _ in range(3)]
     assert answers == [(200, b"/g ok"), (401, b"who are you?"), (200, b"/g ok")]
-    assert [each.pass_ for each in site.exchanges] == ["a pass"] * 2
+    assert [each.permission for each in site.exchanges] == ["a pass"] * 2
     for large in (
         b"Content-Length: %d\r\n\r\n" % (REFUSED_BODY_BYTES + 1),
         b"Content-Length: 9\r\nExpect: 100-continue\r\n\r\n",

@@ -12,7 +12,7 @@ Rank = tuple[float, ...]
 """What calls are ordered by, smallest first; all ranks of one queue have the same length."""
 
 
-class Ranked:
+class RankedCalls:
     """Calls by rank; among equals, whichever was put in first."""
 
     def __init__(self) -> None:

@@ -5,16 +5,16 @@ import time
 
 import pytest
 
-from tests.serving.gateway.raw_engine import Asked, Wire, raw_engine, whole
+from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, raw_engine, whole
+from tutti.tasks.serving.wire.answer import NoAnswer, ask
 from tutti.tasks.serving.wire.client import Origin
-from tutti.tasks.serving.wire.whole import NoAnswer, ask
 
 
 async def test_an_answer_has_its_times_and_headers() -> None:
     """Sent after it was asked for, ended after it was sent; names of headers in any case."""
     async with raw_engine() as engine:
 
-        async def reply(_: Asked, wire: Wire) -> None:
+        async def reply(_: ReceivedRequest, wire: Wire) -> None:
             await asyncio.sleep(0.03)
             await wire.write(whole(b"1", headers="X-SOME: a\r\n"))
 
@@ -33,7 +33,7 @@ async def test_what_was_sent_twice_is_timed_from_the_second() -> None:
         await ask(origin, b"POST", b"/", [], b"")
         closed_at = 0.0
 
-        async def close_first(_: Asked, wire: Wire) -> None:
+        async def close_first(_: ReceivedRequest, wire: Wire) -> None:
             nonlocal closed_at
             if not closed_at:
                 await asyncio.sleep(0.03)

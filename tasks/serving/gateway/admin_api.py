@@ -1,4 +1,4 @@
-"""What is asked of the gateway itself: cells, releases, engines, and views of its state.
+"""The gateway's own HTTP routes: cells, releases, engines, and views of its state.
 
 ``PUT /cell``, ``DELETE /cell``, ``POST /flush`` (a sweep's); ``POST /programs/release``,
 ``GET /programs``, ``GET /profiles`` (ThunderAgent's routes); ``GET|POST /engines``,
@@ -7,7 +7,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import orjson
@@ -16,30 +15,28 @@ from pydantic import ValidationError
 from tutti.storage import StoreError
 from tutti.tasks.config import explain
 from tutti.tasks.serving.gateway import views
-from tutti.tasks.serving.gateway.access import Denied
+from tutti.tasks.serving.gateway.access import AccessDenied
 from tutti.tasks.serving.gateway.body import read_object
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
-from tutti.tasks.serving.gateway.passage import State
+from tutti.tasks.serving.gateway.proxied_call import CallState
 from tutti.tasks.serving.gateway.routes import BadRequest
-from tutti.tasks.serving.gateway.screen import Order, Routes, answer
+from tutti.tasks.serving.gateway.screen import AdminHandler, Routes, answer
+from tutti.tasks.serving.gateway.state import GatewayState
 from tutti.tasks.serving.scheduling import ReasonCode, make_policy
 from tutti.tasks.serving.wire.exchange import Exchange
-
-if TYPE_CHECKING:
-    from tutti.tasks.serving.gateway.app import Gateway
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 STORE_FULL = 507
 
 
-class Orders:
-    """The routes of one gateway."""
+class AdminApi:
+    """Handles requests to the gateway itself."""
 
-    def __init__(self, gateway: "Gateway") -> None:
+    def __init__(self, gateway: GatewayState) -> None:
         self.gateway = gateway
 
     def routes(self) -> Routes:
-        """By method and path, with the scope that each needs."""
+        """Handlers by method and path, with the scope that each needs."""
         return {
             ("GET", "/health"): (None, self.health),  # a load balancer has no token
             ("GET", "/ui"): (None, self.page),
@@ -62,25 +59,25 @@ class Orders:
 
     async def begin_cell(self, exchange: Exchange) -> None:
         """Start a cell: a fresh policy, a first sample of the engines' counters."""
-        gateway, order = self.gateway, read_object(exchange.body)
+        gateway, fields = self.gateway, read_object(exchange.body)
         try:
-            cell, name = str(order["cell_id"]), str(order["policy"])
-            options = dict(order.get("options") or {})
+            cell, name = str(fields["cell_id"]), str(fields["policy"])
+            options = dict(fields.get("options") or {})
             if name == "cap" and "limit" not in options:
-                options["limit"] = int(order["limit"])
+                options["limit"] = int(fields["limit"])
             make_policy(name, options)
-            concurrency = order.get("concurrency")
+            concurrency = fields.get("concurrency")
             gateway.concurrency = None if concurrency is None else int(concurrency)
         except (KeyError, ValueError, TypeError) as error:
             raise BadRequest(
                 f"a cell needs `cell_id`, a known `policy` and its options: {error!r}"
             ) from None
-        for passage in list(gateway.passages.values()):
-            if passage.state is State.HELD:  # of an abandoned cell; nobody would ever let it in
+        for proxied in list(gateway.in_flight.values()):
+            if proxied.state is CallState.HELD:  # of an abandoned cell; no policy would admit it
                 wait = [(b"Retry-After", b"1")]
-                passage.refuse(503, "another cell has begun", wait, ReasonCode.CELL_CHANGED)
+                proxied.refuse(503, "another cell has begun", wait, ReasonCode.CELL_CHANGED)
         for pool in gateway.pools.by_name.values():
-            if order.get("pool") in (None, pool.name):
+            if fields.get("pool") in (None, pool.name):
                 pool.begin(name, options, gateway.events.note)
                 gateway.set_wake(pool)
         gateway.cell_id = cell
@@ -106,12 +103,12 @@ class Orders:
     # Programs
 
     def release(self, exchange: Exchange) -> None:
-        """A program is over: its place is free at once."""
-        order = read_object(exchange.body)
-        if "program_id" not in order:
+        """Release a program: its place is free at once."""
+        fields = read_object(exchange.body)
+        if "program_id" not in fields:
             raise BadRequest("the body must name `program_id`")
-        program = str(order["program_id"])
-        key = exchange.pass_.key
+        program = str(fields["program_id"])
+        key = exchange.permission.key
         spent: dict[str, float] = {}
         for pool in self.gateway.pools.by_name.values():
             known = pool.scheduler.ledger.programs.get(program)
@@ -124,25 +121,25 @@ class Orders:
         answer(exchange, 200, orjson.dumps(found))
 
     def programs(self, exchange: Exchange) -> None:
-        """Every program."""
+        """List all programs."""
         answer(exchange, 200, orjson.dumps(views.programs(self.gateway)))
 
     def profiles(self, exchange: Exchange) -> None:
-        """Times of every program, or of the one that the path names."""
+        """Show the times of all programs, or of the one in the path."""
         name = unquote(exchange.target.decode("latin-1").partition("?")[0][len("/profiles/") :])
         found = views.profiles(self.gateway)
         if name and name not in found:
-            raise Denied(404, f"no program {name!r}")
+            raise AccessDenied(404, f"no program {name!r}")
         answer(exchange, 200, orjson.dumps(found[name] if name else found))
 
     # Engines
 
     def engines(self, exchange: Exchange) -> None:
-        """Every engine."""
+        """List all engines."""
         answer(exchange, 200, orjson.dumps(views.engines(self.gateway)))
 
     def add_engine(self, exchange: Exchange) -> None:
-        """Add an engine while running."""
+        """Add an engine to the running gateway."""
         try:
             config = EndpointConfig.model_validate(read_object(exchange.body))
             permits = self.gateway.targets.check(config)
@@ -160,36 +157,36 @@ class Orders:
         try:
             self.gateway.pools.find(name)
         except LookupError as error:
-            raise Denied(404, str(error)) from None
+            raise AccessDenied(404, str(error)) from None
         self.gateway.spawn(self.gateway.pools.remove(name))
         answer(exchange, 202, orjson.dumps({"id": name, "draining": True}))
 
     # Views
 
     def health(self, exchange: Exchange) -> None:
-        """What the gateway does, and what it could not record."""
+        """Show the gateway's health, and rows that were not recorded."""
         answer(exchange, 200, orjson.dumps(views.health(self.gateway)))
 
     def state(self, exchange: Exchange) -> None:
-        """What the page shows."""
+        """Show the data of the live page."""
         answer(exchange, 200, orjson.dumps(views.state(self.gateway)))
 
     def metrics(self, exchange: Exchange) -> None:
-        """Prometheus text."""
+        """Show the metrics in Prometheus' text format."""
         text = views.prometheus(self.gateway)
         exchange.respond(200, [(b"Content-Type", TEXT)], text.encode())
 
     def page(self, exchange: Exchange) -> None:
-        """The live page; it holds nothing but a script, which asks with the viewer's token."""
+        """Serve the live page; its script polls `/state` with the viewer's token."""
         body, headers = views.page()
         exchange.respond(200, headers, body)
 
     def reset_pulse(self, exchange: Exchange) -> None:
-        """Measure decisions and stalls anew."""
+        """Reset the measured decision times and stalls."""
         self.gateway.pulse.reset()
         answer(exchange, 200, b"{}")
 
-    def _later(self, work: Callable[[Exchange], Awaitable[None]]) -> Order:
+    def _later(self, work: Callable[[Exchange], Awaitable[None]]) -> AdminHandler:
         async def run(exchange: Exchange) -> None:
             try:
                 await work(exchange)

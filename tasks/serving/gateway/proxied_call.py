@@ -1,7 +1,7 @@
-"""One call on its way through the gateway: held, sent, answered; whatever happens it ends once.
+"""One call through the gateway: held, sent, answered. It ends exactly once.
 
-Driven by plain calls from the connections on both sides. It owns nothing but its own state: the
-ledger's account of it is opened by `begin` and closed by `_close`, the only ways in and out.
+The connections on both sides call its methods. It owns only its own state. The gateway enters it in
+the ledger; `_close` is the only place that ends it there.
 """
 
 import time
@@ -10,12 +10,13 @@ from typing import Protocol
 
 from tutti.tasks.serving.gateway.access import Key
 from tutti.tasks.serving.gateway.endpoint import Endpoint, retry_after_s
-from tutti.tasks.serving.gateway.record import Record
-from tutti.tasks.serving.gateway.request import Asked, ask_for_usage, with_fields
+from tutti.tasks.serving.gateway.pools import Pool
+from tutti.tasks.serving.gateway.record import CallRecord
+from tutti.tasks.serving.gateway.request import CallRequest, ask_for_usage, with_fields
 from tutti.tasks.serving.gateway.screen import JSON, refusal
 from tutti.tasks.serving.gateway.stream import StreamedAnswer, StreamTooLong
-from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, Reason, ReasonCode, Scheduler
-from tutti.tasks.serving.wire.client import Request
+from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, Reason, ReasonCode
+from tutti.tasks.serving.wire.client import OutgoingRequest
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
 
@@ -29,8 +30,8 @@ TOO_MANY, FAULT = 429, 500
 PROGRESS_EVERY = 32  # chunks
 
 
-class State(Enum):
-    """Where a call is."""
+class CallState(Enum):
+    """The stage that a call is in."""
 
     HELD = "held"
     SENT = "sent"
@@ -38,72 +39,63 @@ class State(Enum):
     OVER = "over"
 
 
-class Pool(Protocol):
-    """Endpoints that serve the same models, and their scheduler."""
-
-    name: str
-    scheduler: Scheduler
-    endpoints: dict[str, Endpoint]
-
-
-class Owner(Protocol):
-    """What a passage needs of its gateway."""
+class CallOwner(Protocol):
+    """What a proxied call needs of its gateway."""
 
     record_tokens: bool
 
     def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
-        """Send calls that the scheduler has let in."""
+        """Send calls that the scheduler has admitted."""
 
-    def note_admitted(self, passage: "Passage") -> None:
-        """A held call was let in."""
+    def note_admitted(self, proxied: "ProxiedCall") -> None:
+        """A held call was admitted."""
 
-    def ended(self, passage: "Passage") -> None:
+    def ended(self, proxied: "ProxiedCall") -> None:
         """A call is over: record it. Raises nothing."""
 
     def report(self, error: Exception) -> None:
-        """Something failed that nobody can be told of but the operator."""
+        """Report an error that only the operator can act on."""
 
     def endpoint_changed(self, endpoint: Endpoint) -> None:
         """An endpoint failed, or asked for a pause."""
 
 
-class Passage:
-    """One call."""
+class ProxiedCall:
+    """A model call from its arrival to its end."""
 
     __slots__ = (
-        "_body", "_head", "_request", "_stream", "_tried", "active_at", "asked", "call", "chain",
+        "_body", "_head", "_stream", "_tried", "_upstream", "active_at", "call", "chain",
         "chunks", "commented", "endpoint", "exchange", "key", "owner", "paused", "pool",
-        "prompt_bytes", "record", "scheduler", "state",
+        "prompt_bytes", "record", "request", "scheduler", "state",
     )  # fmt: skip
 
     def __init__(
-        self, owner: Owner, pool: Pool, exchange: Exchange, asked: Asked, key: Key
+        self, owner: CallOwner, pool: Pool, exchange: Exchange, request: CallRequest, key: Key
     ) -> None:
-        self.owner, self.pool, self.exchange, self.asked, self.key = (
-            owner, pool, exchange, asked, key,
-        )  # fmt: skip
+        self.owner, self.pool, self.exchange = owner, pool, exchange
+        self.request, self.key = request, key
         self.scheduler = pool.scheduler  # a new cell brings another; this call ends with its own
-        self.record = Record(asked)
-        self.prompt_bytes = len(asked.raw)
-        self.state = State.HELD
+        self.record = CallRecord(request)
+        self.prompt_bytes = len(request.raw)
+        self.state = CallState.HELD
         self.call: Call | None = None
         self.chain: tuple[int, ...] = ()
         self.endpoint: Endpoint | None = None
         self.active_at = self.record.sent
         self.commented = self.record.sent
         self.chunks = 0
-        self._request: Request | None = None
+        self._upstream: OutgoingRequest | None = None
         self._head: Headers = []
         self._body: list[bytes] = []
         self._stream = StreamedAnswer(self.record.answered, strip=False)
         self._tried: set[str] = set()
         self.paused = False
-        """The client reads too slowly: that the engine is not heard is not its fault."""
+        """The client reads too slowly, so a silent engine is not at fault."""
 
     # Held
 
     def comment(self, now: float, text: str) -> None:
-        """Tell a held stream's client that it is not forgotten."""
+        """Send a comment to a held stream, so that its client does not time out."""
         if not self.exchange.started:
             self.exchange.start(200, [EVENTS, (b"Cache-Control", b"no-cache")])
         self.exchange.send(b": %b\n\n" % text.encode())
@@ -112,45 +104,47 @@ class Passage:
     def refuse(
         self, status: int, message: str, headers: Headers | None = None, code: ReasonCode = FAILED
     ) -> None:
-        """End the call with an error of the gateway's own."""
-        if self.state is State.OVER:
+        """End the call with an error from the gateway."""
+        if self.state is CallState.OVER:
             return
         self.record.http_status = status
         exchange = self.exchange
-        if self.state is State.STREAMING:
-            exchange.abort()  # part of an answer is out, so a cut is the only honest end
+        if self.state is CallState.STREAMING:
+            exchange.abort()  # part of the answer is sent; a cut shows the failure
         elif exchange.started:
             exchange.send(b"data: %b\n\n" % refusal(status, message))
             exchange.end()
         else:
             exchange.respond(status, [JSON, *(headers or [])], refusal(status, message))
-        if self._request is not None:
-            self._request.cancel()
+        if self._upstream is not None:
+            self._upstream.cancel()
         self._close(Reason(code, message))
 
     def gone(self) -> None:
-        """The client went away: the hold, or the request to the engine, is cancelled."""
-        if self.state is State.OVER:
+        """The client disconnected: cancel the hold, or the request to the engine."""
+        if self.state is CallState.OVER:
             return
         self.record.status = "cancelled"
         try:
-            if self.state is State.STREAMING:
-                self._stream.read_usage(self.record.told)  # some engines tell their usage all along
+            if self.state is CallState.STREAMING:
+                self._stream.read_usage(
+                    self.record.reported
+                )  # some engines report usage with every event
         except Exception as error:
             self.owner.report(error)
-        if self._request is not None:
-            self._request.cancel()
+        if self._upstream is not None:
+            self._upstream.cancel()
         self._close(CLIENT_GONE)
 
     def fail(self, error: Exception) -> None:
-        """A fault of ours: it ends this call, with 500, and touches no other."""
+        """End this call with 500 after an internal error; other calls are not affected."""
         self.owner.report(error)
-        if self.state is State.OVER:
+        if self.state is CallState.OVER:
             return
         self.record.status, self.record.http_status = "infra_error", FAULT
-        if self._request is not None:
-            self._request.cancel()
-            self._request = None
+        if self._upstream is not None:
+            self._upstream.cancel()
+            self._upstream = None
         try:
             if self.exchange.started:
                 self.exchange.abort()
@@ -164,7 +158,7 @@ class Passage:
     # Sent
 
     def send(self) -> None:
-        """The scheduler has let it in: send it to the engine of its call."""
+        """The scheduler admitted it: send it to the engine of its call."""
         try:
             self._send()
         except Exception as error:
@@ -180,29 +174,29 @@ class Passage:
             self.owner.note_admitted(self)
             self._prepare()
         self.record.endpoint = endpoint.name
-        self.record.prices = endpoint.prices_of(self.asked.model)
-        self.state, self.active_at = State.SENT, now
+        self.record.prices = endpoint.prices_of(self.request.model)
+        self.state, self.active_at = CallState.SENT, now
         self._tried.add(endpoint.name)
         self._head, self._body, self.chunks = [], [], 0
-        asked = self.asked
-        headers = endpoint.authorize(asked.headers, self.key.has_token, asked.path)
+        request = self.request
+        headers = endpoint.authorize(request.headers, self.key.has_token, request.path)
         endpoint.calls += 1
-        self._request = endpoint.origin.send(b"POST", asked.path, headers, asked.raw, self)
+        self._upstream = endpoint.origin.send(b"POST", request.path, headers, request.raw, self)
 
     def _prepare(self) -> None:
-        asked = self.asked
-        if self.owner.record_tokens and asked.kind == "chat/completions":
-            missing = {k: v for k, v in TOKEN_FIELDS.items() if k not in asked.body}
-            asked.raw = with_fields(asked.raw, missing) if missing else asked.raw
+        request = self.request
+        if self.owner.record_tokens and request.kind == "chat/completions":
+            missing = {k: v for k, v in TOKEN_FIELDS.items() if k not in request.body}
+            request.raw = with_fields(request.raw, missing) if missing else request.raw
             self.record.records_tokens = True
-        ask_for_usage(asked)
-        self._stream = StreamedAnswer(self.record.answered, asked.usage_added)
+        ask_for_usage(request)
+        self._stream = StreamedAnswer(self.record.answered, request.usage_added)
         self.exchange.on_writable = self._writable
 
     def _writable(self, writable: bool) -> None:
         self.paused, self.active_at = not writable, time.monotonic()
-        if self._request is not None:
-            self._request.pause(not writable)
+        if self._upstream is not None:
+            self._upstream.pause(not writable)
 
     # The answer
 
@@ -223,10 +217,10 @@ class Passage:
             self.fail(error)
 
     def on_end(self) -> None:
-        """The answer is whole."""
-        self._request = None
+        """The answer is complete."""
+        self._upstream = None
         try:
-            if self.state is State.STREAMING:
+            if self.state is CallState.STREAMING:
                 self._end_stream()
             else:
                 self._end_whole()
@@ -235,7 +229,7 @@ class Passage:
 
     def on_failure(self, reason: str) -> None:
         """The engine's connection failed."""
-        self._request = None
+        self._upstream = None
         try:
             self._break(reason)
         except Exception as error:
@@ -247,7 +241,7 @@ class Passage:
         self._head = headers
         kind = find(headers, b"content-type") or b""
         if status == 200 and kind.startswith(b"text/event-stream"):
-            self.state, self.record.streamed = State.STREAMING, True
+            self.state, self.record.streamed = CallState.STREAMING, True
             if not self.exchange.started:
                 self.exchange.start(status, self._passed())
             assert self.endpoint is not None
@@ -256,7 +250,7 @@ class Passage:
     def _take(self, data: bytes) -> None:
         record = self.record
         self.active_at = time.monotonic()
-        if self.state is not State.STREAMING:
+        if self.state is not CallState.STREAMING:
             self._body.append(data)
             self.chunks += len(data)
             if self.chunks > MAX_BUFFERED:
@@ -274,11 +268,11 @@ class Passage:
 
     def _break(self, reason: str) -> None:
         endpoint = self.endpoint
-        if self.state is State.OVER or endpoint is None:
+        if self.state is CallState.OVER or endpoint is None:
             return
         endpoint.failed(time.monotonic(), reason)
         self.owner.endpoint_changed(endpoint)
-        if self.state is State.STREAMING:
+        if self.state is CallState.STREAMING:
             self.record.http_status = 502
             self.exchange.abort()
             self._close(Reason(ReasonCode.ENGINE_FAILED, reason))
@@ -286,9 +280,9 @@ class Passage:
             self.refuse(502, f"the engine did not answer: {reason}", [(b"Retry-After", b"1")])
 
     def _elsewhere(self, reason: str) -> bool:
-        """Before its first token a call can be sent to another engine."""
+        """Send a call that has no token yet to another engine; return whether one was found."""
         call = self.call
-        if call is None or len(self._tried) >= MAX_TRIES or self.state is State.OVER:
+        if call is None or len(self._tried) >= MAX_TRIES or self.state is CallState.OVER:
             return False
         if self.scheduler is not self.pool.scheduler:
             return False
@@ -322,15 +316,15 @@ class Passage:
             endpoint.answered()
         if status == 200:
             body_read = unzipped(body, MAX_BUFFERED)
-            record.whole = record.told.read(body_read)
-            sound = record.whole is not None and not record.told.failed
+            record.whole = record.reported.read(body_read)
+            sound = record.whole is not None and not record.reported.failed
             record.status = "ok" if sound else "infra_error"
         elif 400 <= status < 500 and status != TOO_MANY:
             record.status = "model_error"
         headers = self._passed()
         if (cost := record.cost_usd()) is not None and status == 200:
             headers.append((b"X-Tutti-Cost-Usd", b"%.9f" % cost))
-        if self.exchange.started:  # held with comments: the head is out
+        if self.exchange.started:  # it was held with comments, so the head was sent
             self.exchange.send(b"data: %b\n\n" % body.replace(b"\n", b" "))
             self.exchange.end()
         else:
@@ -338,14 +332,14 @@ class Passage:
         self._close(Reason(ReasonCode.ANSWERED, f"HTTP {status}"))
 
     def _wait_its_turn(self, endpoint: Endpoint) -> bool:
-        """429: the endpoint pauses for as long as it asks, and the call waits with the others."""
+        """After 429: pause the endpoint for as long as it asks, and queue the call again."""
         pause = retry_after_s(self._head)
         self.record.retry += 1
         call = self.call
         if call is None or self.record.retry > MAX_TRIES:
             return False
         endpoint.pause(time.monotonic() + (1.0 if pause is None else pause), "HTTP 429")
-        self.state = State.HELD
+        self.state = CallState.HELD
         self.owner.endpoint_changed(endpoint)
         admitted = self.scheduler.requeue(call, time.monotonic())
         self.owner.send_admitted(self.pool, admitted)
@@ -354,8 +348,8 @@ class Passage:
     def _end_stream(self) -> None:
         record = self.record
         self.exchange.send(self._stream.rest())
-        self._stream.read_usage(record.told)
-        record.status = "infra_error" if record.told.failed else "ok"
+        self._stream.read_usage(record.reported)
+        record.status = "infra_error" if record.reported.failed else "ok"
         self.exchange.end()
         self._close(Reason(ReasonCode.ANSWERED, "answered"))
 
@@ -365,9 +359,9 @@ class Passage:
             self.scheduler.progress(call, self.chunks, self.active_at)
 
     def cost_usd(self) -> float:
-        """What the call costs its key: of an answer that was cut short, what it took till then."""
+        """What the call costs its key; for a cut answer, the cost until the cut."""
         record, call = self.record, self.call
-        if record.told.prompt is None and self.chunks and record.streamed and call is not None:
+        if record.reported.prompt is None and self.chunks and record.streamed and call is not None:
             prices = record.prices
             return 0.0 if prices is None else prices.cost_usd(call.prompt_tokens, 0, self.chunks)
         return record.cost_usd() or 0.0
@@ -379,7 +373,7 @@ class Passage:
 
     def _close(self, reason: Reason) -> None:
         """The call is over, for the ledger and for the record."""
-        self.state = State.OVER
+        self.state = CallState.OVER
         self.exchange.on_gone = self.exchange.on_writable = None
         self.record.end()
         call, scheduler, now = self.call, self.scheduler, time.monotonic()
@@ -388,12 +382,12 @@ class Passage:
             if call.engine is None:
                 admitted = scheduler.withdraw(call, now, reason)
             else:
-                usage = self.record.told.usage if self.record.status == "ok" else None
+                usage = self.record.reported.usage if self.record.status == "ok" else None
                 if usage is not None:
                     call.program.prompt_bytes = self.prompt_bytes
                     call.program.prompt_chain = self.chain
                 admitted = scheduler.finish(call, usage, now)
         if scheduler is not self.pool.scheduler:
-            admitted += self.pool.scheduler.tick(now)  # its cell is over: what it left is free
+            admitted += self.pool.scheduler.tick(now)  # its cell is over, so its room is free
         self.owner.ended(self)
         self.owner.send_admitted(self.pool, admitted)

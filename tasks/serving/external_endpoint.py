@@ -1,4 +1,4 @@
-"""A model that others serve, in the place of an engine that tutti starts."""
+"""An endpoint that tutti does not start, with the interface of `Engine`."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from tutti.tasks.serving.process import answers
 from tutti.tasks.serving.registry import Model, checkpoint_id
 
 
-class Outside:
+class ExternalEndpoint:
     """An endpoint of `models.yaml`: nothing is started or stopped."""
 
     def __init__(self, name: str, model: Model, catalog: Catalog) -> None:
@@ -47,16 +47,20 @@ class Outside:
         return self.address
 
     def stop(self) -> None:
-        """It is others' to stop."""
+        """Do nothing: tutti did not start it."""
 
     def reset(self) -> None:
-        """Its cache is others' too: a cell may find prefixes of the one before."""
+        """Do nothing: its cache cannot be reset, so a cell may find prefixes of the cell before."""
 
     async def watch(self) -> None:
-        """Return never: the gateway sees whether it answers."""
+        """Wait for ever: the gateway checks whether it answers."""
         await asyncio.Event().wait()
 
 
-def engine_of(name: str, model: Model, catalog: Catalog) -> Engine | Outside:
+def engine_of(name: str, model: Model, catalog: Catalog) -> Engine | ExternalEndpoint:
     """What serves a registry's model. Raises RegistryError, EngineFailed."""
-    return Engine(name, model, catalog) if model.endpoint is None else Outside(name, model, catalog)
+    return (
+        Engine(name, model, catalog)
+        if model.endpoint is None
+        else ExternalEndpoint(name, model, catalog)
+    )

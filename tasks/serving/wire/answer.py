@@ -1,4 +1,4 @@
-"""An answer that somebody waits for: read whole, or no answer at all.
+"""Send a request and read its whole answer.
 
 In: a request to an origin. Out: its answer, with the times of sending and end on the monotonic
 clock. Who stops waiting closes the connection, so that the server stops working too.
@@ -12,11 +12,11 @@ from tutti.tasks.serving.wire.client import Origin
 from tutti.tasks.serving.wire.messages import Headers, find
 
 MAX_BYTES = 64 * 2**20
-"""Of an answer that is kept: more is no model's."""
+"""Largest answer that is kept."""
 
 
 class NoAnswer(Exception):
-    """The request got no whole answer; the message says why."""
+    """The request got no complete answer; the message gives the reason."""
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class Answer:
         return None if value is None else value.decode("latin-1")
 
 
-class Whole:
-    """A receiver that keeps all of it; `done` when it has ended."""
+class AnswerReceiver:
+    """Collects an answer; `done` is resolved at its end."""
 
     def __init__(self) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -72,7 +72,7 @@ class Whole:
             self.done.set_result(None)
 
     def on_failure(self, reason: str) -> None:
-        """There will be no more of it."""
+        """The answer failed."""
         if not self.done.done():
             self.done.set_exception(NoAnswer(reason))
 
@@ -83,13 +83,13 @@ async def ask(
     path: bytes,
     headers: Headers,
     body: bytes,
-    receiver: Whole | None = None,
+    receiver: AnswerReceiver | None = None,
 ) -> Answer:
     """Send a request and wait for its answer. Raises NoAnswer.
 
     Cancelled, it closes the connection. `receiver` may watch the pieces as they come.
     """
-    reading = receiver or Whole()
+    reading = receiver or AnswerReceiver()
     request = origin.send(method, path, headers, body, reading)
     try:
         await reading.done

@@ -20,8 +20,8 @@ from tutti.tasks.project import MODELS
 from tutti.tasks.runs import recorded_run
 from tutti.tasks.serving import (
     Engine,
+    ExternalEndpoint,
     FirstAnswer,
-    Outside,
     call_once,
     pick_models,
     serve_for,
@@ -110,7 +110,7 @@ async def check_models(
 
 @stage(name="serve", tags=("engine",))
 async def keep_serving(
-    progress: StageProgress, engines: Sequence[Engine | Outside], minutes: float
+    progress: StageProgress, engines: Sequence[Engine | ExternalEndpoint], minutes: float
 ) -> None:
     """Wait. SIGINT and SIGTERM end the wait, but in a flow run, where Prefect acts on them."""
     with stop_on_signals(listen=not in_flow_run()) as stopped:

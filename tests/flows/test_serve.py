@@ -129,7 +129,7 @@ async def test_a_dead_engine_ends_the_wait() -> None:
     shown: list[tuple[float, float]] = []
     show = lambda *at: shown.append(at)  # noqa: E731
     with pytest.raises(EngineFailed, match="died"):
-        await serve_for([_Engine()], 5.0, asyncio.Event(), show)
+        await serve_for([_Engine()], 5.0, asyncio.Event(), show)  # type: ignore[list-item]
     assert shown and shown[0][1] == 5.0
 
 

@@ -19,6 +19,18 @@ INSTALLED = ("cli", "flows", "tasks", "storage")
 MAX_FILE_LINES = 400
 MAX_FLOW_LINES = 130  # a flow is a table of contents
 MAX_FUNCTION_LINES = 60
+MAX_NESTING = 3
+MAX_ARGUMENTS = 6
+BLOCKS = (
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.With,
+    ast.AsyncWith,
+    ast.Try,
+    ast.Match,
+)
 KERNEL = (
     "tutti.tasks.config",
     "tutti.tasks.runs",
@@ -102,6 +114,26 @@ def _of_function(
     if lines > MAX_FUNCTION_LINES:
         what = f"{node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}"
         yield node.lineno, "function length", what
+    if (deep := _depth(node)) > MAX_NESTING:
+        yield node.lineno, "nesting", f"{node.name} nests {deep} blocks, at most {MAX_NESTING}"
+    taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    named = [each for each in taken if each.arg not in ("self", "cls")]
+    # A verb's arguments are its flags: typer reads them from annotations.
+    flags = any("typer." in ast.unparse(each.annotation) for each in named if each.annotation)
+    if len(named) > MAX_ARGUMENTS and not flags:
+        what = f"{node.name} takes {len(named)} arguments, at most {MAX_ARGUMENTS}"
+        yield node.lineno, "arguments", what
+
+
+def _depth(node: ast.AST) -> int:
+    """How many blocks are nested in a function's body; an `elif` adds none."""
+    deepest = 0
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
+        deepest = max(deepest, _depth(child) + (isinstance(child, BLOCKS) and not is_elif))
+    return deepest
 
 
 def _of_import(package: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str]]:

@@ -33,6 +33,8 @@ class Cell:
     """The policy with its options."""
     concurrency: int
     repeat: int
+    block: int
+    """Cells of one block, one level measured once, are run one after another."""
     samples: tuple[Sample, ...]
 
     @property
@@ -67,7 +69,7 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)
     ids, policies, cells = CellIds(suite, set_up, grid_id), suite.each_policy, []
-    for label, concurrency, repeat in _run_order(suite):
+    for label, concurrency, repeat, block in _run_order(suite):
         trials = _trials(suite, concurrency, len(order))
         cell_id = ids.of(policies[label], concurrency, repeat, trials)
         samples = tuple(
@@ -75,14 +77,14 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
             for trial in range(trials)
             for each in order
         )
-        cell = Cell(cell_id, label, policies[label], concurrency, repeat, samples)
+        cell = Cell(cell_id, label, policies[label], concurrency, repeat, block, samples)
         due_times(suite.load, concurrency, len(samples), cell.seed)  # a trace too short is said now
         cells.append(cell)
     return Plan(grid_id or sweep_id_of(suite, set_up), suite, set_up, tuple(cells), whole)
 
 
-def _run_order(suite: Suite) -> Iterator[tuple[str, int, int]]:
-    """(policy, concurrency, repeat) of each cell: block by block, a block being one level once."""
+def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:
+    """(policy, concurrency, repeat, block) of each cell, block by block: one level once each."""
     for repeat in range(suite.repeats):
         for place, concurrency in enumerate(suite.concurrency):
             policies = list(suite.each_policy)
@@ -92,9 +94,10 @@ def _run_order(suite: Suite) -> Iterator[tuple[str, int, int]]:
                 policies.reverse()
             if suite.stop_when_sure is not None:  # the others are compared with its cell
                 policies.sort(key=lambda policy: policy != suite.first_policy)
-            yield from ((policy, concurrency, repeat) for policy in policies)
+            block = repeat * len(suite.concurrency) + place
+            yield from ((policy, concurrency, repeat, block) for policy in policies)
             if suite.a_a and repeat == 0:
-                yield suite.first_policy, concurrency, A_A
+                yield suite.first_policy, concurrency, A_A, block
 
 
 def _trials(suite: Suite, concurrency: int, tasks: int) -> int:

@@ -1,8 +1,10 @@
 """Run a plan's cells on a bench: skip what is finished, measure the rest in order."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tutti.storage import held
+from tutti.storage import Lease, held
 from tutti.tasks.progress import StageLog, StageProgress, SweepProgress
 from tutti.tasks.runs import Run
 from tutti.tasks.sweeps.plan import (
@@ -23,6 +25,16 @@ from tutti.tasks.training import load_adapter
 SHOW_S = 0.2
 
 
+@dataclass(frozen=True)
+class BenchedPlan:
+    """A plan, and what its model is served by."""
+
+    plan: Plan
+    bench: Bench
+    adapter: Adapter | None = None
+    """Loaded into the engine before the first cell."""
+
+
 async def run_plan(
     plan: Plan,
     bench: Bench,
@@ -30,37 +42,77 @@ async def run_plan(
     spending: Spending | None = None,
     adapter: Adapter | None = None,
 ) -> None:
-    """Run what is missing of a plan's cells.
+    """Run what is missing of a plan's cells, as `run_plans` does for several."""
+    spending = spending or Spending(plan.suite.budget)
+    await run_plans([BenchedPlan(plan, bench, adapter)], run, spending)
 
-    `spending` is what the run has spent so far, of the suite's budget; once that is spent the rest
-    stays missing. `adapter` is loaded into the engine before the first cell.
+
+async def run_plans(benched: Sequence[BenchedPlan], run: Run, spending: Spending) -> None:
+    """Run what is missing of the cells of plans of one sweep, block by block.
+
+    A block is one concurrency level once: its cells of all plans run before those of the next, so
+    that drift of the machine is no model's effect. `spending` is what the run has spent so far of
+    the suite's budget; once that is spent the rest stays missing.
     """
-    suite, catalog, log = plan.suite, run.catalog, run.log
-    spending = spending or Spending(suite.budget)
-    with held(catalog, plan.sweep_id) as lease:
-        enter_plan(plan, catalog)  # under the lease: a process that is refused changes nothing
-        missing = missing_cells(plan, catalog)
-        if missing and (alarm := sandbox_alarm(plan)):
-            log.console.print(f"[bold red]  {alarm}[/]")
-        if missing and (line := detectable_line(plan, catalog)):
-            log.console.print(f"[dim]  {line}[/]")
-        if missing and adapter is not None:
-            services = await bench.services()
-            await load_adapter(services.engine.address.url, adapter.name, adapter.folder)
-        overall = SweepProgress(
-            {cell.cell_id: len(cell.samples) for cell in plan.cells},
-            finished={cell.cell_id for cell in plan.cells} - {cell.cell_id for cell in missing},
-        )
-        for cell in missing:
+    with held(run.catalog, benched[0].plan.sweep_id) as lease:
+        runs = [await _prepare(each, run, lease, spending) for each in benched]
+        for plan_run, cell in _in_blocks(runs):
             if (why := spending.spent()) is not None:
-                line = f"{suite.name}: {why.text}; the same command goes on later"
-                log.console.print(f"[yellow]{line}[/]")
+                line = f"{plan_run.plan.suite.name}: {why.text}; the same command goes on later"
+                run.log.console.print(f"[yellow]{line}[/]")
                 break
-            services = await bench.services()
-            execution = Execution(plan, services, catalog, run.run_id, lease, spending)
-            await _run_one(execution, cell, log, overall)
-        if reused := len(plan.cells) - len(missing):
-            log.console.print(f"[dim]  {suite.name}: {reused} finished cells reused[/]")
+            await plan_run.measure(cell)
+        for plan_run in runs:
+            if reused := len(plan_run.plan.cells) - len(plan_run.missing):
+                name = plan_run.plan.suite.name
+                run.log.console.print(f"[dim]  {name}: {reused} finished cells reused[/]")
+
+
+async def _prepare(benched: BenchedPlan, run: Run, lease: Lease, spending: Spending) -> "_PlanRun":
+    """Enter a plan, find what is missing of it, and print what to know before it runs."""
+    plan, bench, adapter = benched.plan, benched.bench, benched.adapter
+    enter_plan(plan, run.catalog)  # under the lease: a process that is refused changes nothing
+    missing = missing_cells(plan, run.catalog)
+    if missing and (alarm := sandbox_alarm(plan)):
+        run.log.console.print(f"[bold red]  {alarm}[/]")
+    if missing and (line := detectable_line(plan, run.catalog)):
+        run.log.console.print(f"[dim]  {line}[/]")
+    if missing and adapter is not None:
+        services = await bench.services()
+        await load_adapter(services.engine.address.url, adapter.name, adapter.folder)
+    return _PlanRun(benched, run, lease, spending, missing)
+
+
+def _in_blocks(runs: Sequence["_PlanRun"]) -> list[tuple["_PlanRun", Cell]]:
+    """The missing cells of all plans, in the order in which they run."""
+    every = [(run, cell) for run in runs for cell in run.missing]
+    return sorted(every, key=lambda pair: pair[1].block)  # stable: plans keep their order
+
+
+class _PlanRun:
+    """One plan's missing cells and their progress."""
+
+    def __init__(
+        self,
+        benched: BenchedPlan,
+        run: Run,
+        lease: Lease,
+        spending: Spending,
+        missing: Sequence[Cell],
+    ) -> None:
+        self.plan, self.bench, self.missing = benched.plan, benched.bench, missing
+        self._run, self._lease, self._spending = run, lease, spending
+        left = {cell.cell_id for cell in missing}
+        samples = {cell.cell_id: len(cell.samples) for cell in self.plan.cells}
+        self._overall = SweepProgress(samples, finished=samples.keys() - left)
+
+    async def measure(self, cell: Cell) -> None:
+        """Run one cell; the engine and the gateway start with the first."""
+        services, run = await self.bench.services(), self._run
+        execution = Execution(
+            self.plan, services, run.catalog, run.run_id, self._lease, self._spending
+        )
+        await _run_one(execution, cell, run.log, self._overall)
 
 
 async def _run_one(execution: Execution, cell: Cell, log: StageLog, overall: SweepProgress) -> None:

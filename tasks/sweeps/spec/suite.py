@@ -124,6 +124,11 @@ class Suite(BaseModel):
     order: Annotated[Literal["abba", "random"], RUN] = Field(
         "abba", description="of the policies at a level: there and back, or drawn anew each time"
     )
+    interleave: Annotated[bool, RUN] = Field(
+        False,
+        description="of several models: measure them level by level, with all engines running, "
+        "instead of one model after another",
+    )
     load: Annotated[Load, CELL] = Field(Load(), description="how sessions start")
     repeats: Annotated[int, AXIS] = Field(
         1, ge=1, description="times each cell is run, with other seeds"

@@ -44,6 +44,7 @@ CHANGES: dict[str, Any] = {
     "engines": 2,
     "cap": 3,
     "order": "random",
+    "interleave": True,
     "load": {"kind": "ramp", "over_s": 2.0},
     "repeats": 2,
     "a_a": True,

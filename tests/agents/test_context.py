@@ -85,7 +85,7 @@ def test_tools_are_not_taken_for_long_words(ratio: float, tools: int, sizes: lis
 
 def test_a_budget_of_nothing_is_refused() -> None:
     """Not found out at the first prompt."""
-    with pytest.raises(ValueError, match="budget of 0"):
+    with pytest.raises(ValueError, match="at least 1 token, not 0"):
         PromptWindow(0)
 
 

@@ -184,5 +184,5 @@ def test_the_first_prompt_names_benchmark_item_and_tools() -> None:
     one = Item("7", {"question": "q"}, {"answer": "a"}, tools=[tool])
     shown = first_prompt(BENCHMARKS["gsm8k"], [one])
     assert "gsm8k, item 7, scorer numeric" in shown and "## user\nq" in shown and "add" in shown
-    with pytest.raises(BadPrompt, match="no item is chosen"):
+    with pytest.raises(BadPrompt, match="no item is selected"):
         first_prompt(BENCHMARKS["gsm8k"], [])

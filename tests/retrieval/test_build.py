@@ -116,7 +116,7 @@ def test_a_file_and_a_list_make_the_same_index(tmp_path: Path) -> None:
 
 def test_a_corpus_that_no_index_can_hold(tmp_path: Path) -> None:
     with Catalog(Home(tmp_path)) as catalog:
-        with pytest.raises(CorpusRefused, match="no document"):
+        with pytest.raises(CorpusRefused, match="at least one document"):
             build_index([], catalog)
         with pytest.raises(CorpusRefused, match="two documents have the id"):
             build_index(passages(2) * 2, catalog)

@@ -49,7 +49,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     """An id twice, no document, a line without text; an id nobody has; a file cut short."""
     with pytest.raises(CorpusRefused, match="'p1'"):
         write_passages([*passages(3), *passages(2)[1:]], tmp_path)
-    with pytest.raises(CorpusRefused, match="no document"):
+    with pytest.raises(CorpusRefused, match="at least one document"):
         write_passages([], tmp_path)
     assert not (tmp_path / DOCUMENTS).exists()
     write_passages(passages(3), tmp_path)

@@ -29,6 +29,7 @@ from tutti.tasks.scoring.statistics.spread import Spread, spread
 EXACT_UP_TO = 14  # differing tasks: 2^14 sign patterns take a millisecond
 FEW_DIFFER = 10  # below this, and most tasks alike, s is too small as often as not
 _DIGITS = 12  # of the largest score: thirds are not exact, and rounding alone is no difference
+MOST_DECIMALS = 300  # beyond it 10 to their power is no float: such numbers are left as they are
 _TIE = 1e-9  # of all that could be summed: sums this near are as far from 0
 
 
@@ -135,7 +136,10 @@ def _rounded(values: Array, largest: float) -> Array:
     """`values` to `_DIGITS` digits of `largest`, the size of the numbers that they are made of."""
     if largest == 0:
         return values
-    return np.round(values, _DIGITS - math.ceil(math.log10(largest)))
+    decimals = _DIGITS - math.ceil(math.log10(largest))
+    if decimals > MOST_DECIMALS:
+        return values
+    return np.round(values, decimals)
 
 
 def _is_coin(d: Array) -> bool:

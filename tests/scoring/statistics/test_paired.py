@@ -7,7 +7,7 @@ from operator import mul
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
@@ -153,6 +153,7 @@ def test_the_same_gain_everywhere_has_a_width() -> None:
     st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=30),
     st.integers(2, 6),
 )
+@example([(0.0, 0.0), (0.0, 5e-324)], 2)
 def test_the_other_way_round_is_the_negative(
     pairs: list[tuple[float, float]], clusters: int
 ) -> None:

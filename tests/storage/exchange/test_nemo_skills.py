@@ -289,7 +289,7 @@ def test_a_job_that_has_not_ended_is_named(bench: Path) -> None:
 def test_other_files_are_problems(bench: Path, tmp_path: Path) -> None:
     """As is a folder without any."""
     path = write_lines(bench / "input.jsonl", [row()])
-    assert "is no output.jsonl" in taken(read(path, "exp"))[1][0].reason
+    assert "is not an output.jsonl" in taken(read(path, "exp"))[1][0].reason
     assert len(taken(read(tmp_path / "out", "exp"))[1]) == 1
 
 

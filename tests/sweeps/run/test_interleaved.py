@@ -77,7 +77,9 @@ async def test_endpoints_alternate_level_by_level(tmp_path: Path, suite: Suite) 
 def test_engines_of_this_machine_take_turns_unless_asked(tmp_path: Path, suite: Suite) -> None:
     """One engine at a time is what a laptop has room for."""
     file = tmp_path / "models.yaml"
-    entry = {"provider": "vllm", "checkpoint": str(tmp_path), "context_tokens": 4096}
+    engine = {"kv_blocks": 8, "max_sequences": 4, "max_batched_tokens": 64}
+    entry: dict[str, Any] = {"provider": "vllm", "checkpoint": str(tmp_path), "context_tokens": 64}
+    entry |= {"engine": engine}
     file.write_text(yaml.safe_dump({"models": {"a": entry, "b": entry}}))
     every = parts(suite)
     turns = [[part.model for part in some] for some in grid._rounds(suite, every, file)]

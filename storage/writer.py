@@ -5,7 +5,7 @@ state changes in one catalog transaction. A crash before that transaction leaves
 sees; a crash after it loses nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -51,9 +51,8 @@ def commit_tables(
     sent = False
     try:
         with cat.store_boundary(catalog.home):
-            for name, table in tables.items():
-                for sweep_id, part in rows_by_sweep(catalog, name, table):
-                    entries.append(write_part(catalog.home, name, sweep_id, part))
+            for entry in _write_parts(catalog, tables):
+                entries.append(entry)  # one by one: a failure takes away what is written by then
         with catalog.transaction() as connection:
             if lease is not None:
                 check_lease(connection, lease)
@@ -69,6 +68,13 @@ def commit_tables(
         if entered and isinstance(error, StoreError):
             return  # the connection broke after the commit: it is in
         raise
+
+
+def _write_parts(catalog: cat.Catalog, tables: Mapping[str, pa.Table]) -> Iterator[dict[str, Any]]:
+    """Write the parts of `tables`; yields each one's entry once its file is there."""
+    for name, table in tables.items():
+        for sweep_id, rows in rows_by_sweep(catalog, name, table):
+            yield write_part(catalog.home, name, sweep_id, rows)
 
 
 def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:

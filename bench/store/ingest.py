@@ -33,17 +33,23 @@ def ingest(
     with storage.open_catalog(home) as catalog:
         before = _committed(catalog)
         began = perf_counter()
-        with storage.BufferedWriter(catalog) as writer:
-            for start in range(0, len(given), at_once):
-                some = given[start : start + at_once]
-                enter(catalog, some)
-                for each in some:
-                    rows = {name: each.rows[name] for name in tables}
-                    writer.put(rows, ended={each.attempt_id: "ok"})
+        _put_all(catalog, given, tables, at_once)
         seconds = perf_counter() - began
         new = _committed(catalog) - before
     assert new == len(given), f"{new} of {len(given)} attempts were committed"
     return seconds
+
+
+def _put_all(
+    catalog: storage.Catalog, given: Sequence[Trajectory], tables: Sequence[str], at_once: int
+) -> None:
+    with storage.BufferedWriter(catalog) as writer:
+        for start in range(0, len(given), at_once):
+            some = given[start : start + at_once]
+            enter(catalog, some)
+            for each in some:
+                rows = {name: each.rows[name] for name in tables}
+                writer.put(rows, ended={each.attempt_id: "ok"})
 
 
 def enter(catalog: storage.Catalog, given: Sequence[Trajectory]) -> None:

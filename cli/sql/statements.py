@@ -148,9 +148,7 @@ def _to_text(
         for statement in statements:
             rows = execute(connection, statement, parameters)
             if not gives_rows(statement, rows):
-                words = changed(statement, rows)
-                if output == "table":
-                    stream.write(f"{words}\n")
+                _write_change(stream, statement, rows, output)
                 continue
             if answered and output != "json":
                 stream.write("\n")
@@ -161,6 +159,13 @@ def _to_text(
                 stream.write(f"{counted(rows.count)}\n")
         if output == "json" and not answered:
             stream.write("[]\n")
+
+
+def _write_change(stream: TextIO, statement: duckdb.Statement, rows: Rows, output: str) -> None:
+    """Run a statement that gives no rows to its end; only the format `table` says what it did."""
+    words = changed(statement, rows)
+    if output == "table":
+        stream.write(f"{words}\n")
 
 
 def _to_parquet(

@@ -37,15 +37,22 @@ def records(path: Path) -> Iterator[Fields | ImportIssue]:
         with _opened(path) as stream:
             while raw := stream.readline(MAX_LINE_BYTES + 1):
                 number += 1
-                if len(raw) > MAX_LINE_BYTES:
-                    _skip_line(stream, raw)
-                    limit = MAX_LINE_BYTES // 2**20
-                    yield ImportIssue(path, number, "", f"the line is longer than {limit} MiB")
-                elif raw.strip():
-                    raw = raw.removeprefix(BOM) if number == 1 else raw
-                    yield _object(path, number, raw)
+                yield from _record(path, number, raw, stream)
     except (OSError, EOFError, zlib.error) as error:
         yield _unreadable(path, number + 1, error)
+
+
+def _record(
+    path: Path, number: int, raw: bytes, stream: IO[bytes]
+) -> Iterator[Fields | ImportIssue]:
+    """The object of a line that begins with `raw`; none for a blank line."""
+    if len(raw) > MAX_LINE_BYTES:
+        _skip_line(stream, raw)
+        limit = MAX_LINE_BYTES // 2**20
+        yield ImportIssue(path, number, "", f"the line is longer than {limit} MiB")
+    elif raw.strip():
+        raw = raw.removeprefix(BOM) if number == 1 else raw
+        yield _object(path, number, raw)
 
 
 def document(path: Path) -> Fields | ImportIssue:

@@ -17,6 +17,8 @@ from tutti.storage.lineage import artifact_id
 from tutti.storage.schemas import TABLES
 
 Rows = dict[str, list[Row]]
+Repair = tuple[str, int, str, str, bool]
+"""Table, row, column, reason, and whether the value was replaced."""
 MISFITS = (KeyError, TypeError, ValueError, OverflowError)
 """What Arrow and the writer raise for a value that its column cannot hold (ArrowInvalid is a
 ValueError, ArrowTypeError a TypeError, a lone surrogate a UnicodeEncodeError)."""
@@ -130,27 +132,31 @@ def total(values: Iterable[Any]) -> Any:
     return sum(known) if known else None
 
 
-def repair(rows: Rows) -> Iterator[tuple[str, int, str, str, bool]]:
+def repair(rows: Rows) -> Iterator[Repair]:
     """Replace values that the store cannot hold by the nearest ones, in place.
 
-    Yields table, row, column, reason and if it is repaired. Lone surrogates become U+FFFD (UTF-8
+    Lone surrogates become U+FFFD (UTF-8
     has no form for them), NaN and infinities null (one NaN makes every mean over its column NaN).
     """
     for table, records in rows.items():
         for name in dict.fromkeys(name for record in records for name in record):
-            kind = _kind(table, name)
-            if kind is not None and not _misfit(kind, [record.get(name) for record in records]):
-                continue
-            for place, record in enumerate(records):
-                if name not in record:
-                    continue
-                value = record[name]
-                if kind is None:
-                    yield table, place, name, "the store has no such column", False
-                elif reason := _misfit(kind, [value]):
-                    record[name] = repaired(value)
-                    done = not _misfit(kind, [record[name]])
-                    yield table, place, name, f"{shown(value)}: {reason}", done
+            yield from _repair_column(table, name, records)
+
+
+def _repair_column(table: str, name: str, records: list[Row]) -> Iterator[Repair]:
+    kind = _kind(table, name)
+    if kind is not None and not _misfit(kind, [record.get(name) for record in records]):
+        return
+    for place, record in enumerate(records):
+        if name not in record:
+            continue
+        value = record[name]
+        if kind is None:
+            yield table, place, name, "the store has no such column", False
+        elif reason := _misfit(kind, [value]):
+            record[name] = repaired(value)
+            done = not _misfit(kind, [record[name]])
+            yield table, place, name, f"{shown(value)}: {reason}", done
 
 
 def _kind(table: str, name: str) -> pa.DataType | None:

@@ -69,13 +69,12 @@ def compact(
         report.files_removed = remove_replaced(catalog, grace_s)
         candidates = _candidates(catalog, target_bytes)
         done = 0
-        for group in _groups(candidates):
-            for tables, sources in _loads(catalog.home, group, target_bytes):
-                done += len(sources)
-                if len(sources) > 1 or sources[0]["schema_version"] < SCHEMA_VERSION:
-                    entered = replace(catalog, lease, group[0]["table_name"], tables, sources)
-                    _count(report, sources, entered)
-                on_progress(done, len(candidates))
+        for tables, sources in _loads(catalog.home, candidates, target_bytes):
+            done += len(sources)
+            if len(sources) > 1 or sources[0]["schema_version"] < SCHEMA_VERSION:
+                entered = replace(catalog, lease, sources[0]["table_name"], tables, sources)
+                _count(report, sources, entered)
+            on_progress(done, len(candidates))
     return report
 
 
@@ -143,12 +142,15 @@ def _candidates(catalog: cat.Catalog, target_bytes: int) -> list[Part]:
     return catalog.rows(query.order_by(parts.c.table_name, parts.c.sweep_id, parts.c.created_at))
 
 
-def _groups(parts: list[Part]) -> Iterator[list[Part]]:
-    for _, group in groupby(parts, key=lambda part: (part["table_name"], part["sweep_id"])):
-        yield list(group)
-
-
 def _loads(
+    home: Home, parts: list[Part], target_bytes: int
+) -> Iterator[tuple[list[pa.Table], list[Part]]]:
+    """Parts of one table and sweep with their rows, as many at a time as one merge takes."""
+    for _, group in groupby(parts, key=lambda part: (part["table_name"], part["sweep_id"])):
+        yield from _loads_of_group(home, list(group), target_bytes)
+
+
+def _loads_of_group(
     home: Home, parts: list[Part], target_bytes: int
 ) -> Iterator[tuple[list[pa.Table], list[Part]]]:
     """Parts with their rows, as many at a time as make one merged part and fit in memory."""

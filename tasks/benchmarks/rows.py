@@ -210,24 +210,31 @@ def _of_table(file: Path, separator: str) -> Iterator[Row]:
         reader = csv.DictReader(lines, delimiter=separator, strict=True)
         try:
             for values in reader:
-                row = Row(file, reader.line_num, values)
-                if None in values:
-                    row.bad("", "has more fields than the heading")
-                missing = [name for name, value in values.items() if value is None]
-                if missing:
-                    row.bad(missing[0], "the row ends before this field")
-                yield row
+                yield _table_row(file, reader.line_num, values)
         except (csv.Error, UnicodeDecodeError) as error:
             raise BadRow(file, reader.line_num, "", f"not a table: {error}") from error
 
 
+def _table_row(file: Path, line: int, values: Mapping[str, Any]) -> Row:
+    """A row with as many fields as the heading. Raises BadRow."""
+    row = Row(file, line, values)
+    if None in values:
+        row.bad("", "has more fields than the heading")
+    missing = [name for name, value in values.items() if value is None]
+    if missing:
+        row.bad(missing[0], "the row ends before this field")
+    return row
+
+
 def _of_parquet(file: Path) -> Iterator[Row]:
     try:
-        with pq.ParquetFile(file) as table:
-            number = 0
-            for batch in table.iter_batches(batch_size=BATCH_ROWS):
-                for values in batch.to_pylist():
-                    number += 1
-                    yield Row(file, number, values)
+        for number, values in enumerate(_parquet_values(file), 1):
+            yield Row(file, number, values)
     except pa.ArrowInvalid as error:
         raise BadRow(file, None, "", f"not Parquet: {error}") from error
+
+
+def _parquet_values(file: Path) -> Iterator[dict[str, Any]]:
+    with pq.ParquetFile(file) as table:
+        for batch in table.iter_batches(batch_size=BATCH_ROWS):
+            yield from batch.to_pylist()

@@ -147,10 +147,10 @@ def latency_plot(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) ->
     with drawing(min(PAGE_IN, PANEL_IN * len(loads) + 0.8), 3.6) as figure:
         axes = figure.subplots(1, len(loads), sharey=True, sharex=True, squeeze=False)[0]
         for ax, load in zip(axes, loads, strict=True):
-            for cell, curve in found:
-                if cell.concurrency == load:
-                    name = series_name(cell, cells)
-                    _ecdf(ax, curve, name, styles[name])
+            of_load = [(cell, curve) for cell, curve in found if cell.concurrency == load]
+            for cell, curve in of_load:
+                name = series_name(cell, cells)
+                _ecdf(ax, curve, name, styles[name])
             ax.set(title=f"{load} at once", xlabel="step latency (s)", ylim=(0, 1.02))
             log_seconds(ax)
             ax.legend(loc="lower right", fontsize=8)
@@ -179,9 +179,10 @@ def family_plot(scores: Sequence[FamilyScore]) -> Plot:
         ax = figure.subplots()
         for i, model in enumerate(models):
             tone = MODEL_COLOURS[i % len(MODEL_COLOURS)]
-            for y, family in enumerate(families):
-                if score := found.get((family, model)):
-                    _bar(ax, score, y - 0.4 + thick * (i + 0.5), thick, tone)
+            scored = [(y, found.get((family, model))) for y, family in enumerate(families)]
+            bars = [(y, score) for y, score in scored if score]
+            for y, score in bars:
+                _bar(ax, score, y - 0.4 + thick * (i + 0.5), thick, tone)
             ax.plot([], [], "s", color=tone, label=model)  # the legend's entry
         ax.set(yticks=range(len(families)), yticklabels=families, xlim=(0, 1), xlabel="accuracy")
         ax.set_ylim(len(families) - 0.5, -0.5)

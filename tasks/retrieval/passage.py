@@ -76,12 +76,16 @@ def read_jsonl(path: Path) -> Iterator[Passage]:
             if not line.strip():
                 continue
             try:
-                row = orjson.loads(line)
-                if not isinstance(row, dict):
-                    raise CorpusRefused("a line must hold an object")
-                yield Passage.from_row(row)
+                yield _passage_of(line)
             except (orjson.JSONDecodeError, CorpusRefused, TypeError, ValueError) as error:
                 raise CorpusRefused(f"{path}:{number}: {error}") from error
+
+
+def _passage_of(line: bytes) -> Passage:
+    row = orjson.loads(line)
+    if not isinstance(row, dict):
+        raise CorpusRefused("a line must hold an object")
+    return Passage.from_row(row)
 
 
 def hash_passages(passages: Iterable[Passage]) -> str:

@@ -158,13 +158,16 @@ def reap_stale(catalog: Catalog) -> list[str]:
 
 def _holders(token: str) -> list[int]:
     wanted = f"{TOKEN}={token}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal():
-            with contextlib.suppress(OSError):
-                if wanted in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
-                    found.append(int(entry))
-    return found
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
+    return [pid for pid in pids if wanted in _environment(pid)]
+
+
+def _environment(pid: int) -> list[bytes]:
+    """The variables a process was started with; none where it ended or belongs to another user."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def answers(url: str) -> bool:

@@ -144,18 +144,24 @@ def _read_some(path: Path, keys: list[Key]) -> Iterator[Any]:
 def _json_samples(path: Path) -> Iterator[Any]:
     """Samples of a log in JSON, parsed one by one."""
     import ijson
-    from inspect_ai.log import EvalSample, resolve_sample_attachments, resolve_sample_events_data
 
     try:
         with path.open("rb") as stream:
             for place, raw in enumerate(ijson.items(stream, "samples.item", use_float=True)):
-                try:
-                    sample = resolve_sample_events_data(EvalSample.model_validate(raw))
-                    yield resolve_sample_attachments(sample, "full")
-                except READ_ERRORS as error:
-                    yield ImportIssue(path, None, f"samples.{place}", _said(error))
+                yield _json_sample(path, place, raw)
     except ijson.JSONError as error:
         yield ImportIssue(path, None, "samples", f"the rest cannot be read: {_said(error)}")
+
+
+def _json_sample(path: Path, place: int, raw: Any) -> Any:
+    """The sample at `place` of a log in JSON, or an ImportIssue where it is not valid."""
+    from inspect_ai.log import EvalSample, resolve_sample_attachments, resolve_sample_events_data
+
+    try:
+        sample = resolve_sample_events_data(EvalSample.model_validate(raw))
+        return resolve_sample_attachments(sample, "full")
+    except READ_ERRORS as error:
+        return ImportIssue(path, None, f"samples.{place}", _said(error))
 
 
 def _cell(header: Any, run: str) -> Cell:

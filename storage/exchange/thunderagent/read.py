@@ -120,11 +120,11 @@ class SourceRun:
         )
 
     def _run_start(self) -> dict[str, str]:
-        for name in EVAL_LOGS:
-            for file in self.beside(name):
-                for line in lines(file):
-                    if "type=run_start" in line.text:
-                        return _pairs(line.text)
+        logs = [file for name in EVAL_LOGS for file in self.beside(name)]
+        for file in logs:
+            for line in lines(file):
+                if "type=run_start" in line.text:
+                    return _pairs(line.text)
         return {}
 
     @cached_property

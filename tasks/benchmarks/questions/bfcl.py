@@ -53,11 +53,7 @@ def read(files: Files) -> Iterator[Item]:
         for row in read_rows(path):
             item_id = row.text("id")
             names = {one.text("name"): _tool(one) for one in row.objects("function")}
-            calls: list[dict[str, Any]] = []
-            if IRRELEVANT not in category:
-                if item_id not in answers:
-                    row.bad("id", f"{item_id} has no answer in possible_answer/{path.name}")
-                calls = [_call(call, names) for call in answers[item_id].objects("ground_truth")]
+            calls = [] if IRRELEVANT in category else _right_calls(row, answers, names)
             yield Item(
                 id=item_id,
                 fields={},
@@ -74,6 +70,15 @@ def _answers(files: Files, name: str) -> dict[str, Row]:
         if path.is_file():
             return {row.text("id"): row for row in read_rows(path)}
     raise SourceMissing(f"{files.root}/possible_answer/{name}, with the right calls, is missing")
+
+
+def _right_calls(
+    question: Row, answers: Mapping[str, Row], tools: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    item_id = question.text("id")
+    if item_id not in answers:
+        question.bad("id", f"{item_id} has no answer in possible_answer/{question.file.name}")
+    return [_call(call, tools) for call in answers[item_id].objects("ground_truth")]
 
 
 def _messages(row: Row) -> list[Mapping[str, Any]]:

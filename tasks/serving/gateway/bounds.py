@@ -19,11 +19,12 @@ async def check_all(gateway: GatewayState) -> None:
     for start in range(0, len(in_flight), CHECKED_AT_ONCE):
         now = time.monotonic()
         for proxied in in_flight[start : start + CHECKED_AT_ONCE]:
-            if proxied.state is not CallState.OVER:
-                try:
-                    check(proxied, gateway, now)
-                except Exception as error:
-                    proxied.fail(error)
+            if proxied.state is CallState.OVER:
+                continue
+            try:
+                check(proxied, gateway, now)
+            except Exception as error:
+                proxied.fail(error)
         await asyncio.sleep(0)
 
 

@@ -220,15 +220,7 @@ class Pools:
     async def _round(self, pool: Pool, endpoint: Endpoint) -> None:
         try:
             if endpoint.config.metrics:
-                # One round at a time: it is found once, and a cell's first sample, which may come
-                # meanwhile, has the prompts behind it that it was measured with.
-                async with endpoint.finding:
-                    page = await self._page(endpoint)
-                    if not endpoint.reachable:
-                        await self._discover(pool, endpoint, page)
-                        page = await self._page(endpoint)
-                        endpoint.reachable = True
-                    self._take(pool, endpoint, page)
+                await self._sample(pool, endpoint)
             elif not endpoint.models:
                 await endpoint.read_models()
             endpoint.reachable = True
@@ -237,6 +229,18 @@ class Pools:
         except (ProbeFailed, ValueError) as error:
             self._missed(endpoint, str(error))
         self.refresh(pool, endpoint)
+
+    async def _sample(self, pool: Pool, endpoint: Endpoint) -> None:
+        """Take a sample of its metrics; one that was not reachable is discovered first."""
+        # One round at a time: it is found once, and a cell's first sample, which may come
+        # meanwhile, has the prompts behind it that it was measured with.
+        async with endpoint.finding:
+            page = await self._page(endpoint)
+            if not endpoint.reachable:
+                await self._discover(pool, endpoint, page)
+                page = await self._page(endpoint)
+                endpoint.reachable = True
+            self._take(pool, endpoint, page)
 
     def _missed(self, endpoint: Endpoint, reason: str) -> None:
         endpoint.failures += 1

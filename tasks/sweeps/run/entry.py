@@ -40,9 +40,7 @@ class Entry:
             try:
                 attempts = await asyncio.to_thread(self._enter, [sample for sample, _ in taken])
             except Exception as error:  # whoever waits hears of it
-                for _, entered in taken:
-                    if not entered.done():
-                        entered.set_exception(error)
+                _fail(taken, error)
                 continue
             for (_, entered), attempt in zip(taken, attempts, strict=True):
                 if not entered.done():  # a session that was cancelled: the next run finds it lost
@@ -80,3 +78,9 @@ class Entry:
             ]
             connection.execute(sa.insert(states), rows)
         return named
+
+
+def _fail(waiting: list[Waiting], error: Exception) -> None:
+    for _, entered in waiting:
+        if not entered.done():
+            entered.set_exception(error)

@@ -90,15 +90,21 @@ def encode(tokenizer: Any, messages: list[dict[str, Any]]) -> Sample:
     mask = [False] * len(ids)
     position = 0
     while position < len(ids):
-        if ids[position] == start and ids[position + 1 : position + 1 + len(header)] == header:
-            position += 1 + len(header)
-            while position < len(ids):
-                mask[position] = True
-                if ids[position] == end:
-                    break
-                position += 1
-        position += 1
+        if ids[position] != start or ids[position + 1 : position + 1 + len(header)] != header:
+            position += 1
+            continue
+        first = position + 1 + len(header)
+        position = _after_next(ids, end, first)
+        mask[first:position] = [True] * (position - first)
     return ids, mask
+
+
+def _after_next(ids: list[int], token: int, start: int) -> int:
+    """The position after the next `token` from `start` on; the end where there is none."""
+    try:
+        return ids.index(token, start) + 1
+    except ValueError:
+        return len(ids)
 
 
 def batches(samples: Iterator[Sample], recipe: Recipe, rng: Random) -> Iterator[list[Sample]]:

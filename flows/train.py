@@ -12,11 +12,11 @@ from typing import Any
 from prefect import flow
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import Catalog, connect, open_catalog
+from tutti.storage import Catalog, connect
 from tutti.tasks.progress import StageLog, StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS, PROJECT
 from tutti.tasks.reporting import FamilyScore, family_scores, family_table
-from tutti.tasks.runs import Run, code_version, describe_machine, recorded_run
+from tutti.tasks.runs import code_version, describe_machine, open_run
 from tutti.tasks.scoring.statistics import wilson
 from tutti.tasks.serving import RegistryError, pick_model, pick_models
 from tutti.tasks.sweeps.plan import made_tasks, make_tasks, open_library, plan_of
@@ -50,33 +50,29 @@ async def train(
 
     Returns the card.
     """
-    log = StageLog()
     served = pick_model(models, "pocket").checkpoint
     if served is None or served.resolve() != out.resolve():
         raise RegistryError(
             f"{models}: models.pocket.checkpoint: is {served}, but the training writes {out}; the "
             "card would be measured on another checkpoint. Name the same folder in both"
         )
-    with open_catalog() as catalog:
-        with recorded_run(catalog, "train", parameters.model_dump(mode="json")) as run_id:
-            async with open_library(catalog, log) as library:
-                task_set = await make_tasks(POCKET_TASKS, library, catalog, log)
-                if parameters.evaluate_only:
-                    card: dict[str, Any] = json.loads((out / "card.json").read_text())
-                else:
-                    card = await train_from_scratch(log, task_set, out, parameters, catalog)
-                suite = Suite(
-                    name="pocket-card",
-                    tasks=POCKET_TASKS,
-                    policies=("passthrough",),
-                    concurrency=(8,),
-                )
-                entries = pick_models(models, ("pocket",))
-                async with open_bench(entries, library, catalog, log) as bench:
-                    plan = plan_of(suite, bench.set_up(suite, made_tasks(task_set, catalog)))
-                    await run_plan(plan, bench, Run(catalog, run_id, log))
-            card = card | await _measured(plan.sweep_id, catalog, log)
-            (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+    suite = Suite(
+        name="pocket-card", tasks=POCKET_TASKS, policies=("passthrough",), concurrency=(8,)
+    )
+    with open_run("train", parameters.model_dump(mode="json")) as run:
+        catalog, log = run.catalog, run.log
+        async with open_library(catalog, log) as library:
+            task_set = await make_tasks(POCKET_TASKS, library, catalog, log)
+            if parameters.evaluate_only:
+                card: dict[str, Any] = json.loads((out / "card.json").read_text())
+            else:
+                card = await train_from_scratch(log, task_set, out, parameters, catalog)
+            entries = pick_models(models, ("pocket",))
+            async with open_bench(entries, library, catalog, log) as bench:
+                plan = plan_of(suite, bench.set_up(suite, made_tasks(task_set, catalog)))
+                await run_plan(plan, bench, run)
+        card = card | await _measured(plan.sweep_id, catalog, log)
+        (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
     return card
 
 

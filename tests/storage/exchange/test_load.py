@@ -33,7 +33,8 @@ from tutti.storage.exchange.loader import load
 from tutti.storage.exchange.imported import Cell, ImportedAttempt
 def source():
     for n in range(60):
-        yield ImportedAttempt(Cell("r", "b", "m"), f"t{n}", messages=[{"role": "user", "content": "hi"}])
+        said = [{"role": "user", "content": "hi"}]
+        yield ImportedAttempt(Cell("r", "b", "m"), f"t{n}", messages=said)
 def say(report):
     print(report.taken, flush=True)
     time.sleep(0.02)

@@ -98,7 +98,7 @@ def test_files_of_one_name_in_two_folders_are_two_runs(tmp_path: Path, home: Pat
         (["export", "atif", "--out", "x", "--where", "colour = 1"], 2, '"colour" not found'),
         (["export", "atif", "--out", "x", "--where", "1 = ="], 2, "syntax error"),
         (["view"], 2, "no attempts yet; run `tutti demo`"),
-        (["export", "atif", "--out", "x"], 1, "no stored attempt is chosen"),
+        (["export", "atif", "--out", "x"], 1, "no stored attempt matches the selection"),
     ],
 )
 def test_bad_usage(arguments: list[str], code: int, words: str, home: Path) -> None:

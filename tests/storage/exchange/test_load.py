@@ -30,10 +30,11 @@ import sys, time
 from pathlib import Path
 from tutti import storage
 from tutti.storage.exchange.loader import load
-from tutti.storage.exchange.imported import Cell, Trial
+from tutti.storage.exchange.imported import Cell, ImportedAttempt
 def source():
     for n in range(60):
-        yield Trial(Cell("r", "b", "m"), f"t{n}", messages=[{"role": "user", "content": "hi"}])
+        said = [{"role": "user", "content": "hi"}]
+        yield ImportedAttempt(Cell("r", "b", "m"), f"t{n}", messages=said)
 def say(report):
     print(report.taken, flush=True)
     time.sleep(0.02)

@@ -75,8 +75,7 @@ async def teach(
     assert checkpoint is not None, "the demo's model has weights"
     settings = {"seconds": parameters.train_seconds, "seed": parameters.seed}
     model = (checkpoint, checkpoint_id(bench.serving.model))
-    catalog, run_id = run.catalog, run.run_id
     adapter_id, folder = await asyncio.to_thread(
-        finetune, *model, training_set, settings, catalog, run_id, show
+        finetune, *model, training_set, settings, run, show
     )
     return Adapter(TUNED, adapter_id, folder)

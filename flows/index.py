@@ -17,6 +17,7 @@ from tutti.tasks.retrieval import (
     STDLIB_TEMPLATE,
     CorpusRefused,
     EmbedderFailed,
+    EmbedWorkers,
     EndpointEmbedder,
     IndexSpec,
     load_stdlib_corpus,
@@ -116,7 +117,7 @@ async def embed_and_build(
         if file is not None and not file.is_file():
             raise CorpusRefused(f"corpus: {file}: no such file; give a JSONL file or `stdlib`")
         documents = load_stdlib_corpus() if file is None else file
-        spread = (parameters.workers, parameters.cluster or None, show)
-        return build(documents, catalog, parameters.spec, parameters.embedder, *spread)
+        workers = EmbedWorkers(parameters.workers, parameters.cluster or None)
+        return build(documents, catalog, parameters.spec, parameters.embedder, workers, show)
 
     return await asyncio.to_thread(work)

@@ -14,6 +14,7 @@ from tutti.flows.sweep import measure
 from tutti.tasks.nights import (
     Night,
     NightBudget,
+    NightContext,
     NightFile,
     begin_night,
     ended,
@@ -79,7 +80,8 @@ async def _measured(
         log.console.print(f"[yellow]{note}[/]", soft_wrap=True)
     begin_night(catalog, night)
     before = last_accepted_night(catalog, night)
-    results = await measure_stages(file, night, before, catalog, budget, measured)
+    context = NightContext(file, night, before, catalog, budget)
+    results = await measure_stages(context, measured)
     record = enter_night(catalog, judge_night(night, results, before))
     if record.sweeps:
         await publish_report(list(record.sweeps.values()), f"Night {night.label}", catalog, log)

@@ -93,10 +93,15 @@ def _run_cell(
     save: Path | None,
     as_json: bool,
 ) -> None:
-    from tutti.tasks.serving.simulation import load_recording, read_calibration, replay
+    from tutti.tasks.serving.simulation import (
+        ReplaySizes,
+        load_recording,
+        read_calibration,
+        replay,
+    )
 
     known = None if calibration is None else read_calibration(calibration)
-    found = replay(load_recording(cell), policies, **sizes, calibration=known)
+    found = replay(load_recording(cell), policies, ReplaySizes(**sizes), known)
     if save is not None:
         found.calibration.write(save)
     if as_json:

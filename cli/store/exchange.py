@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,7 +112,8 @@ def export(
             known = ", ".join([*EXPORTERS, summaries.FORMAT])
             raise UsageError(f"no export format {format!r}; known: {known}")
         with open_catalog() as catalog:
-            files, count = _export(catalog, format, out, sweep, cell or [], where, force)
+            chosen = AttemptChoice(sweep, cell or [], where)
+            files, count = _export(catalog, format, out, chosen, force)
         found = {"attempts": count, "files": [str(file) for file in files]}
         words = f"{count} attempts in {len(files)} files in {out}"
         typer.echo(json.dumps(found) if as_json else words)
@@ -159,7 +161,8 @@ def view(
             key = content_hash([str(chosen), cell or [], where])
             folder = catalog.home.root / "exports" / key
             _clear(folder)
-            files, count = _export(catalog, "inspect", folder, chosen, cell or [], where, True)
+            attempts = AttemptChoice(chosen, cell or [], where)
+            files, count = _export(catalog, "inspect", folder, attempts, True)
             shown = {"url": f"http://{host}:{port}/", "folder": str(folder), "attempts": count}
             words = f"{count} attempts in {len(files)} logs at {shown['url']}\nCtrl-C ends it."
             _serve(catalog, folder, host, port, json.dumps(shown) if as_json else words)
@@ -184,7 +187,7 @@ def _jobs(what: list[str]) -> list[tuple[str, Path]]:
 
 
 def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "ImportReport":
-    from tutti.storage.exchange import IMPORTERS, load
+    from tutti.storage.exchange import IMPORTERS, ImportOrigin, load
     from tutti.tasks.runs import code_version, describe_machine
 
     about = {"machine": json.dumps(describe_machine()), "code_version": code_version()}
@@ -192,7 +195,7 @@ def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "Impo
         source = IMPORTERS[format](path, name or _own_name(path))
         if sys.stderr.isatty():
             source = _with_progress(source, path, stack)
-        return load(catalog, source, format, file=path, about=about)
+        return load(catalog, source, format, origin=ImportOrigin(path, about))
 
 
 def _own_name(path: Path) -> str:
@@ -256,13 +259,22 @@ def _printable(text: str) -> str:
     return clean.encode(errors="backslashreplace").decode()
 
 
+@dataclass(frozen=True)
+class AttemptChoice:
+    """The attempts to export; all where nothing is chosen."""
+
+    sweep: str
+    """A sweep's id or name; empty for all."""
+    cells: list[str]
+    where: str | None
+    """A condition in SQL."""
+
+
 def _export(
     catalog: "Catalog",
     format: str,
     out: Path,
-    sweep: str,
-    cells: list[str],
-    where: str | None,
+    chosen: AttemptChoice,
     force: bool,
 ) -> tuple[list[Path], int]:
     """The written files, and the number of attempts in them."""
@@ -278,10 +290,10 @@ def _export(
             count += 1
             yield trial
 
-    sweeps = [_find_sweep(catalog, sweep)] if sweep else []
-    _check_cells(catalog, cells)
+    sweeps = [_find_sweep(catalog, chosen.sweep)] if chosen.sweep else []
+    _check_cells(catalog, chosen.cells)
     with closing(connect(catalog.home)) as connection:
-        trials = counted(stored_trials(connection, where, sweeps=sweeps, cells=cells))
+        trials = counted(stored_trials(connection, chosen.where, sweeps=sweeps, cells=chosen.cells))
         files = write(format, trials, out, force)
     return files, count
 

@@ -53,21 +53,24 @@ def _write(sweep: str, compare: tuple[str, str], out: Path | None, figures: bool
     from tutti.cli.local import find_sweep
     from tutti.storage import open_catalog
     from tutti.tasks.progress import StageLog
-    from tutti.tasks.reporting import publish_comparison, publish_report
+    from tutti.tasks.reporting import (
+        ReportFiles,
+        SweepPair,
+        publish_comparison,
+        publish_report,
+    )
 
     if sweep and any(compare):
         raise UsageError("give a sweep or --compare A B, not both")
-    log = StageLog()
+    log, files = StageLog(), ReportFiles(out, figures)
     with open_catalog() as catalog:
         if any(compare):
-            a, b = (find_sweep(catalog, each) for each in compare)
+            pair = SweepPair(*(find_sweep(catalog, each) for each in compare))
             title = f"Sweep {compare[1]} against {compare[0]}"
-            return asyncio.run(
-                publish_comparison(a, b, title, catalog, log, out=out, files=figures)
-            )
+            return asyncio.run(publish_comparison(pair, title, catalog, log, files))
         sweep_id = find_sweep(catalog, sweep)
         title = f"Sweep {sweep}".strip()
-        return asyncio.run(publish_report([sweep_id], title, catalog, log, out=out, files=figures))
+        return asyncio.run(publish_report([sweep_id], title, catalog, log, files=files))
 
 
 def _as_json(written: "Report") -> dict[str, Any]:

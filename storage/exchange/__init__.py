@@ -149,6 +149,7 @@ def export(
 
 if TYPE_CHECKING:
     from tutti.storage.exchange.loader import LISTED_PROBLEMS as LISTED_PROBLEMS
+    from tutti.storage.exchange.loader import ImportOrigin as ImportOrigin
     from tutti.storage.exchange.loader import ImportReport as ImportReport
     from tutti.storage.exchange.loader import load as load
     from tutti.storage.exchange.stored import stored_trials as stored_trials

@@ -73,23 +73,33 @@ class ImportReport:
             self.problems.append(problem)
 
 
+@dataclass(frozen=True)
+class ImportOrigin:
+    """Where an import comes from."""
+
+    file: Path = Path()
+    """Named in problems of trials that do not say where they come from."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What the run's row says of machine and code version."""
+
+
+UNKNOWN_ORIGIN = ImportOrigin()
+
+
 def load(
     catalog: cat.Catalog,
     source: Iterable[ImportedItem],
     format: str,
     on_progress: Callable[[ImportReport], None] | None = None,
     batch: int = BATCH,
-    *,
-    file: Path = Path(),
-    about: Mapping[str, str] | None = None,
+    origin: ImportOrigin = UNKNOWN_ORIGIN,
 ) -> ImportReport:
     """Take everything that `source` yields; what is there already is skipped.
 
-    `file` is named in problems of trials that do not say where they come from; `about` is what the
-    run's row says of machine and code version. Raises StoreFull, StoreBusy, StoreError; what was
-    committed before stays, and the same import again takes the rest.
+    Raises StoreFull, StoreBusy, StoreError; what was committed before stays, and the same
+    import again takes the rest.
     """
-    loader = _Loader(catalog, format, file, about or {}, on_progress or (lambda _: None))
+    loader = _Loader(catalog, format, origin.file, origin.about, on_progress or (lambda _: None))
     for item in source:
         loader.add(item)
         if loader.held >= batch or loader.characters >= BATCH_CHARACTERS:

@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.command import CommandTrajectory as CommandTrajectory
     from tutti.tasks.agents.command import run_command as run_command
     from tutti.tasks.agents.context import Message as Message
+    from tutti.tasks.agents.environment import Environment as Environment
+    from tutti.tasks.agents.environment import Partner as Partner
     from tutti.tasks.agents.loop import Agent as Agent
     from tutti.tasks.agents.loop import AttemptLimits as AttemptLimits
-    from tutti.tasks.agents.loop import Partner as Partner
     from tutti.tasks.agents.loop import Trajectory as Trajectory
     from tutti.tasks.agents.loop import run_attempt as run_attempt
     from tutti.tasks.agents.mcp import McpServer as McpServer
     from tutti.tasks.agents.mcp import open_mcp as open_mcp
+    from tutti.tasks.agents.model import CallOrigin as CallOrigin
     from tutti.tasks.agents.model import ChatModel as ChatModel
     from tutti.tasks.agents.model import ContextExceeded as ContextExceeded
     from tutti.tasks.agents.model import GatewayModel as GatewayModel

@@ -11,17 +11,18 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
 from tutti.storage import MOST_MESSAGE, ErrorType, now
 from tutti.tasks.agents.calls import ParsedMessage, read_calls
 from tutti.tasks.agents.context import PromptWindow
+from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.ledger import Ledger
 from tutti.tasks.agents.model import ChatModel, ContextExceeded, Message, ModelCallFailed, Reply
 from tutti.tasks.agents.prompts import last_boxed
-from tutti.tasks.agents.tools import MALFORMED, ToolResult, Tools, ToolUnavailable, refused
+from tutti.tasks.agents.tools import MALFORMED, ToolResult, ToolUnavailable, refused
 from tutti.tasks.serving import Dialect
 
 WORLD_TOOL = "environment"  # whose runs are a world's own, which no call asked for
@@ -83,26 +84,6 @@ class Agent:
     An answer is then what a tool ends the attempt with, and a message without calls is none."""
 
 
-class Partner(Protocol):
-    """Who the agent talks to: a simulated user, or a world that speaks (`tasks.benchmarks.World`).
-
-    `begin` and `reply` raise ModelCallFailed, ToolUnavailable.
-    """
-
-    async def begin(self) -> str | None:
-        """What is said to the agent after the prompt; None where the prompt says it all."""
-        ...
-
-    async def reply(self, said: str) -> str | ToolResult | None:
-        """What is said back to a message without calls; None: that message was the last. Where it
-        is what a tool found, that run of it."""
-        ...
-
-    def over(self) -> bool:
-        """Whether it has ended by itself, after the calls of a turn."""
-        ...
-
-
 @dataclass
 class Trajectory:
     """Everything an attempt said, called and got back."""
@@ -147,17 +128,16 @@ class Trajectory:
 async def run_attempt(
     prompt: Sequence[Message],
     model: ChatModel,
-    tools: Tools,
+    environment: Environment,
     limits: AttemptLimits,
     agent: Agent = Agent(),
-    partner: Partner | None = None,
     on_step: Callable[[float], None] = lambda seconds: None,
 ) -> Trajectory:
     """Run one attempt at `prompt` to its end; returns what happened, whatever happened.
 
     `on_step` hears of each step as it ends: seconds from its call to the end of its tools.
     """
-    attempt = _Attempt(prompt, model, tools, limits, agent, partner)
+    attempt = _Attempt(prompt, model, environment, limits, agent)
     attempt.on_step = on_step
     trajectory = attempt.trajectory
     try:
@@ -183,13 +163,12 @@ class _Attempt:
         self,
         prompt: Sequence[Message],
         model: ChatModel,
-        tools: Tools,
+        environment: Environment,
         limits: AttemptLimits,
         agent: Agent,
-        partner: Partner | None,
     ) -> None:
-        self.model, self.tools, self.limits, self.agent = model, tools, limits, agent
-        self.partner = partner
+        self.model, self.limits, self.agent = model, limits, agent
+        self.tools, self.partner = environment.tools, environment.partner
         self.trajectory = Trajectory(messages=list(prompt))
         self.started = time.monotonic()
         self._window = PromptWindow(agent.context_tokens)

@@ -109,6 +109,17 @@ class Sampling:
     """Earlier reasoning is sent back in this field of a message; None sends none."""
 
 
+@dataclass(frozen=True)
+class CallOrigin:
+    """For whom calls are made."""
+
+    program: str
+    """The gateway's program: an attempt's id."""
+    cell_id: str
+    role: str = ORCHESTRATOR
+    """What the calls are made as, of the table `calls`."""
+
+
 class GatewayModel:
     """A model behind the gateway, called for one attempt (the gateway's program)."""
 
@@ -116,23 +127,20 @@ class GatewayModel:
         self,
         client: Client,
         name: str,
-        program: str,
-        cell_id: str,
+        origin: CallOrigin,
         sampling: Sampling,
         retry: Retry = RETRY,
-        role: str = ORCHESTRATOR,
     ) -> None:
-        """`role`: what the calls are made as, of the table `calls`."""
         self._client = client
         self._name = name
-        self._program = program
+        self._program = origin.program
         self._sampling = sampling
         self._retry = retry
-        self._role = role
+        self._role = origin.role
         self._headers = [
-            (b"X-Program-Id", program.encode()),
-            (b"X-Tutti-Cell", cell_id.encode()),
-            (b"X-Tutti-Role", role.encode()),
+            (b"X-Program-Id", origin.program.encode()),
+            (b"X-Tutti-Cell", origin.cell_id.encode()),
+            (b"X-Tutti-Role", origin.role.encode()),
             (b"X-Tutti-Messages", b"kept"),  # the sweep stores them with the attempt
         ]
 

@@ -7,13 +7,14 @@ did not serve is inconclusive.
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from tutti.storage import Catalog, query
 from tutti.tasks.agents import ToolUnavailable
 from tutti.tasks.benchmarks import SourceMissing
 from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night, NightFile
-from tutti.tasks.nights.verdict import StageResult, judge_stage
+from tutti.tasks.nights.verdict import MeasuredStage, StageResult, judge_stage
 from tutti.tasks.retrieval import RetrievalError
 from tutti.tasks.serving import PriceError, RegistryError, ServingError
 from tutti.tasks.sweeps.run import Spending
@@ -50,25 +51,30 @@ class NightBudget:
         return suite.model_copy(update={"budget": left})
 
 
-async def measure_stages(
-    file: NightFile,
-    night: Night,
-    last: Record | None,
-    catalog: Catalog,
-    budget: NightBudget,
-    measure: Measure,
-) -> list[StageResult]:
-    """Measure and judge the stages in order; `last` is the night that margins refer to.
+@dataclass(frozen=True)
+class NightContext:
+    """A night to measure: by which file, against which night, with what budget."""
+
+    file: NightFile
+    night: Night
+    last: Record | None
+    """The night that margins refer to; None where no earlier one was accepted."""
+    catalog: Catalog
+    budget: NightBudget
+
+
+async def measure_stages(context: NightContext, measure: Measure) -> list[StageResult]:
+    """Measure and judge the stages of a night in order.
 
     Raises RegistryError and SuiteError where a file is wrong, StoreError.
     """
     results: list[StageResult] = []
-    for stage in file.stages:
-        over = _over(file, results)
-        if over is None and (why := budget.spent()) is not None:
+    for stage in context.file.stages:
+        over = _over(context.file, results)
+        if over is None and (why := context.budget.spent()) is not None:
             over = StageResult(stage, "inconclusive", f"not measured: {why}", False)
         if over is None:
-            result = await _measured(file, night, stage, last, catalog, budget, measure)
+            result = await _measured(context, stage, measure)
         else:
             result = StageResult(stage, over.status, over.reason, over.whole)
         results.append(result)
@@ -87,16 +93,8 @@ def _over(file: NightFile, results: list[StageResult]) -> StageResult | None:
     return None
 
 
-async def _measured(
-    file: NightFile,
-    night: Night,
-    stage: str,
-    last: Record | None,
-    catalog: Catalog,
-    budget: NightBudget,
-    measure: Measure,
-) -> StageResult:
-    suite = budget.limit(night.suite(file, stage))
+async def _measured(context: NightContext, stage: str, measure: Measure) -> StageResult:
+    suite = context.budget.limit(context.night.suite(context.file, stage))
     try:
         sweep_id = await measure(suite)
     except NOT_SERVED as error:
@@ -105,8 +103,9 @@ async def _measured(
         said = (str(error).strip().splitlines() or [""])[0]
         reason = f"not measured: {type(error).__name__}: {said}"[:MOST_WORDS]
         return StageResult(stage, "inconclusive", reason, False)
-    asked, why = file.stages[stage].asked, budget.spent()
-    return judge_stage(catalog, stage, asked, suite, sweep_id, last, why)
+    gates, spent = context.file.stages[stage].asked, context.budget.spent()
+    measured = MeasuredStage(stage, gates, suite, sweep_id, spent)
+    return judge_stage(context.catalog, measured, context.last)
 
 
 def _left(whole: float | None, taken: float, own: float | None) -> float | None:

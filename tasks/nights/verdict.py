@@ -42,22 +42,27 @@ class StageResult:
     """Whether its margins have no baseline because no earlier night was accepted."""
 
 
-def judge_stage(
-    catalog: Catalog,
-    stage: str,
-    gates: Sequence[Gate],
-    suite: Suite,
-    sweep_id: str,
-    last: Record | None,
-    why: str | None = None,
-) -> StageResult:
+@dataclass(frozen=True)
+class MeasuredStage:
+    """A stage whose suite was measured, to be judged."""
+
+    stage: str
+    gates: Sequence[Gate]
+    suite: Suite
+    """The night's own."""
+    sweep_id: str
+    spent: str | None = None
+    """What may have ended the measuring, where its cells do not say."""
+
+
+def judge_stage(catalog: Catalog, measured: MeasuredStage, last: Record | None) -> StageResult:
     """Judge a measured stage and keep the verdicts of its gates.
 
-    `suite` is the night's own, `last` the night that margins refer to, `why` what may have ended
-    the measuring, where its cells do not say.
+    `last` is the night that margins refer to.
     """
-    if missing := unmeasured(catalog, sweep_id, suite, why):
-        found = tuple(unjudged(gate, missing) for gate in gates)
+    stage, suite, sweep_id = measured.stage, measured.suite, measured.sweep_id
+    if missing := unmeasured(catalog, sweep_id, suite, measured.spent):
+        found = tuple(unjudged(gate, missing) for gate in measured.gates)
         return StageResult(stage, "inconclusive", missing, False, sweep_id, "", found)
     with connect(catalog.home) as connection:
         side = find_side(connection, sweep_id)
@@ -66,7 +71,7 @@ def judge_stage(
         against = None if name is None else find_side(connection, name)
         if name is not None and against is None:
             lacking = f"the baseline {name} is not in the store"
-        outcomes = tuple(check_gates(connection, gates, side, against, lacking))
+        outcomes = tuple(check_gates(connection, measured.gates, side, against, lacking))
     enter_verdicts(catalog, side, outcomes)
     status = _status(outcomes)
     said = "all gates passed" if status == "passed" else _words(outcomes, status)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.reporting.compared import SweepPair as SweepPair
     from tutti.tasks.reporting.compared import build_comparison as build_comparison
     from tutti.tasks.reporting.console import terminal_summary as terminal_summary
     from tutti.tasks.reporting.efficiency import Efficiency as Efficiency
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tutti.tasks.reporting.numbers import share_range as share_range
     from tutti.tasks.reporting.page import Report as Report
     from tutti.tasks.reporting.page import build_report as build_report
+    from tutti.tasks.reporting.publish import ReportFiles as ReportFiles
     from tutti.tasks.reporting.publish import publish_comparison as publish_comparison
     from tutti.tasks.reporting.publish import publish_report as publish_report
     from tutti.tasks.reporting.summary import CellSummary as CellSummary

@@ -7,7 +7,7 @@ value in each sweep (two models, say) is what is compared, and not matched.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,25 +37,39 @@ Differing = tuple[str, str, str]
 """A field of the suites, and what each says."""
 
 
+@dataclass(frozen=True)
+class SweepPair:
+    """The ids of two sweeps to compare."""
+
+    baseline: str
+    judged: str
+    """Judged against the baseline."""
+
+    @property
+    def ids(self) -> list[str]:
+        """Both, the baseline first."""
+        return [self.baseline, self.judged]
+
+
 def build_comparison(
     connection: "DuckDBPyConnection",
-    sweep_a: str,
-    sweep_b: str,
+    sweeps: SweepPair,
     out: Path,
     title: str,
     notes: Mapping[str, str],
     files: bool = True,
 ) -> Report:
-    """Write the page that judges `sweep_b` against `sweep_a`; otherwise as `build_report`.
+    """Write the page that judges one sweep against another; otherwise as `build_report`.
 
     A point that only one of them has is named under what is missing. `Report.cells` are those of
-    both, `sweep_a`'s first, their models named after the side.
+    both, the baseline's first, their models named after the side.
     """
-    with focus(connection, [sweep_a, sweep_b]) as focused:
-        cells_a, cells_b = (in_order(cells_of(focused, each)) for each in (sweep_a, sweep_b))
+    sweep_a, sweep_b = sweeps.ids
+    with focus(connection, sweeps.ids) as focused:
+        cells_a, cells_b = (in_order(cells_of(focused, each)) for each in sweeps.ids)
         failed = {A: failures(focused, [sweep_a]), B: failures(focused, [sweep_b])}
         shown = transcripts(focused, [*failed[A], *failed[B]])
-        specs = [_spec(focused, each) for each in (sweep_a, sweep_b)]
+        specs = [_spec(focused, each) for each in sweeps.ids]
     pairs, unmatched = match(cells_a, cells_b)
     cells = [*cells_a, *cells_b]
     compared = [*compare_pairs(connection, pairs), *compare_rates(pairs, cells)]

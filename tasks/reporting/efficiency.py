@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import t_interval
 from tutti.tasks.reporting.summary import BASELINE, COUNTED, CellSummary, LoadPoint, load_points
-from tutti.tasks.scoring.statistics import Interval, Point, goodput, pareto_front, ratio_of_sums
+from tutti.tasks.scoring.statistics import (
+    Interval,
+    Point,
+    TimedTasks,
+    goodput,
+    pareto_front,
+    ratio_of_sums,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -249,7 +256,7 @@ def _cell_goodput(found: _Rows, cell: CellSummary, limit_s: float | None) -> Fig
         return None
     ends, solved, took = ([row[key] for row in ended] for key in ("end_s", "solved", "latency_s"))
     engines = max((row["n"] for row in found.engines.get(cell.cell_id, ())), default=1)
-    good = goodput(ends, solved, took, limit_s, start_s, end_s, max(1, engines))
+    good = goodput(TimedTasks(ends, solved, took), limit_s, start_s, end_s, max(1, engines))
     return Figure(good.per_engine_hour, good.low, good.high)
 
 

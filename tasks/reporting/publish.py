@@ -5,6 +5,7 @@ import base64
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tutti.storage import Catalog, connect
 from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_page, stage
 from tutti.tasks.reporting import (
     Report,
+    SweepPair,
     build_comparison,
     build_report,
     markdown_table,
@@ -22,39 +24,43 @@ from tutti.tasks.reporting import (
 from tutti.tasks.runs import code_version, describe_machine
 
 
+@dataclass(frozen=True)
+class ReportFiles:
+    """The files that a report is written to."""
+
+    out: Path | None = None
+    """The folder; None: one of the store's."""
+    figures: bool = False
+    """Whether the figures are written as PNG and SVG beside the page; in a flow run always."""
+
+
 async def publish_report(
     sweep_ids: Sequence[str],
     title: str,
     catalog: Catalog,
     log: StageLog,
     notes: Mapping[str, str] | None = None,
-    out: Path | None = None,
-    files: bool = False,
+    files: ReportFiles = ReportFiles(),
 ) -> Report:
-    """Build the report of `sweep_ids`, print its tables, leave Prefect artifacts in a flow run.
-
-    `files`: the figures as PNG and SVG beside the page too; in a flow run always.
-    """
-    folder = out or catalog.home.artifact_folder(f"report:{sweep_ids[0].split(':')[1]}")
+    """Build the report of `sweep_ids`, print its tables, leave Prefect artifacts in a flow run."""
+    folder = files.out or catalog.home.artifact_folder(f"report:{sweep_ids[0].split(':')[1]}")
     build = partial(build_report, sweep_ids=sweep_ids, out=folder, title=title)
-    return await _publish(build, sweep_ids, catalog, log, notes or {}, files)
+    return await _publish(build, sweep_ids, catalog, log, notes or {}, files.figures)
 
 
 async def publish_comparison(
-    sweep_a: str,
-    sweep_b: str,
+    sweeps: SweepPair,
     title: str,
     catalog: Catalog,
     log: StageLog,
-    out: Path | None = None,
-    files: bool = False,
+    files: ReportFiles = ReportFiles(),
 ) -> Report:
-    """Build the page that judges `sweep_b` against `sweep_a`; otherwise as `publish_report`."""
-    both = "-".join(each.split(":")[1] for each in (sweep_a, sweep_b))
-    folder = out or catalog.home.artifact_folder(f"report:{both}")
-    build = partial(build_comparison, sweep_a=sweep_a, sweep_b=sweep_b, out=folder, title=title)
-    sides = {"A": sweep_a, "B": sweep_b}
-    return await _publish(build, [sweep_a, sweep_b], catalog, log, sides, files)
+    """Build the page that judges one sweep against another; otherwise as `publish_report`."""
+    both = "-".join(each.split(":")[1] for each in sweeps.ids)
+    folder = files.out or catalog.home.artifact_folder(f"report:{both}")
+    build = partial(build_comparison, sweeps=sweeps, out=folder, title=title)
+    sides = {"A": sweeps.baseline, "B": sweeps.judged}
+    return await _publish(build, sweeps.ids, catalog, log, sides, files.figures)
 
 
 async def _publish(

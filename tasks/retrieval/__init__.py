@@ -6,6 +6,7 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.retrieval.bm25 import WordIndex as WordIndex
+    from tutti.tasks.retrieval.build import EmbedWorkers as EmbedWorkers
     from tutti.tasks.retrieval.corpus import Document as Document
     from tutti.tasks.retrieval.corpus import Parameter as Parameter
     from tutti.tasks.retrieval.corpus import corpus_id as corpus_id

@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -50,19 +51,30 @@ Progress = Callable[[str, int, int], None]
 Source = Callable[[], Iterator[Passage]]
 
 
+@dataclass(frozen=True)
+class EmbedWorkers:
+    """The processes that embed shards."""
+
+    count: int = 1
+    """More than one run under Dask."""
+    cluster: str | None = None
+    """Address of a Dask scheduler that runs already."""
+
+
+ONE_WORKER = EmbedWorkers()
+
+
 def build_index(
     documents: Sequence[Document] | Sequence[Passage] | Path,
     catalog: Catalog,
     spec: IndexSpec | None = None,
     embedder: Embedder | None = None,
-    workers: int = 1,
-    cluster: str | None = None,
+    workers: EmbedWorkers = ONE_WORKER,
     progress: Progress | None = None,
 ) -> Path:
     """Build an index of `documents` (or of a JSONL file of them) in the store; returns its folder.
 
-    An index that is there already is reused. `embedder`: None fits the local one. `workers`: more
-    than one embed shards under Dask; `cluster` is the address of a scheduler that runs already.
+    An index that is there already is reused. `embedder`: None fits the local one.
     Raises CorpusRefused, EmbedderFailed, StoreFull.
     """
     corpus, read = _open_corpus(documents)
@@ -74,7 +86,7 @@ def build_index(
     building = folder.with_name(f"{folder.name}.building")
     with cat.store_boundary(catalog.home), _only_builder(building, folder):
         if not (folder / MANIFEST).is_file():
-            job = _Job(building, spec, embedder, workers, cluster, progress or _silent)
+            job = _Job(building, spec, embedder, workers, progress or _silent)
             manifest = {"index_id": index_id, "corpus_id": corpus} | content
             _write_manifest(building, manifest | job.run(read))
             _publish(building, folder)
@@ -122,13 +134,12 @@ class _Job:
         folder: Path,
         spec: IndexSpec,
         embedder: Embedder | None,
-        workers: int,
-        cluster: str | None,
+        workers: EmbedWorkers,
         progress: Progress,
     ) -> None:
         self.folder, self.spec = folder, spec
-        self._embedder, self._workers, self._cluster = embedder, workers, cluster
-        self._progress = progress
+        self._embedder, self._progress = embedder, progress
+        self._workers, self._cluster = workers.count, workers.cluster
 
     def run(self, read: Source) -> dict[str, Any]:
         """Do what is missing; returns what the manifest says of the content."""
@@ -215,9 +226,8 @@ def main() -> None:
     spec = IndexSpec(kind=given.kind, words=given.words)
     try:
         with open_catalog() as catalog:
-            folder = build_index(
-                given.corpus, catalog, spec, embedder, given.workers, given.cluster, _to_stderr
-            )
+            workers = EmbedWorkers(given.workers, given.cluster)
+            folder = build_index(given.corpus, catalog, spec, embedder, workers, _to_stderr)
     except (RetrievalError, StoreError, OSError) as error:
         sys.exit(f"error: {error}")
     print(json.dumps(json.loads((folder / MANIFEST).read_text()) | {"folder": str(folder)}))

@@ -9,6 +9,7 @@ from tutti.tasks.sandbox.process import RunningProcess, StreamCapture, start
 from tutti.tasks.sandbox.talk import TalkResult, talk
 from tutti.tasks.sandbox.values import (
     DEFAULT_LIMITS,
+    ProgramOutput,
     SandboxLimits,
     SandboxResult,
     SandboxUnavailable,
@@ -47,9 +48,7 @@ class Sandbox:
             raise SandboxUnavailable(f"level {self.level!r} did not start: {reason}")
         status, why = over or (await reader.running.exit_status(self.level), "")
         return make_result(
-            reader.out.text(),
-            reader.errors.text() + why,
-            status,
+            ProgramOutput(reader.out.text(), reader.errors.text() + why, status),
             time.perf_counter() - began,
             limits.output_chars,
             start_s=reader.ready_at - began,

@@ -22,6 +22,7 @@ from tutti.tasks.sandbox.opening import open_ready
 from tutti.tasks.sandbox.process import RunningProcess, StreamCapture
 from tutti.tasks.sandbox.values import (
     DEFAULT_LIMITS,
+    ProgramOutput,
     SandboxLimits,
     SandboxResult,
     SandboxUnavailable,
@@ -68,16 +69,14 @@ class SandboxSession:
                 await self._open()
                 start_s = time.perf_counter() - began
             try:
-                status, out, errors = await self._run_cell(code)
+                printed = await self._run_cell(code)
             except (asyncio.CancelledError, SandboxUnavailable) as error:
                 await self._lose(str(error) or "the last call was cancelled")
                 raise
             if self._running is not None and self.level != "limits":
                 self._guard = asyncio.create_task(self._watch_idle(self._running.pid))
             seconds, most = time.perf_counter() - began, self.limits.output_chars
-            return make_result(
-                out, errors, status, seconds, most, start_s=start_s, restarted=restarted
-            )
+            return make_result(printed, seconds, most, start_s=start_s, restarted=restarted)
 
     async def close(self, why: str = "") -> None:
         """End the interpreter; with a reason, the next call's result says it. Waits for a cell."""
@@ -102,7 +101,7 @@ class SandboxSession:
         opened = await open_ready(self.level, self._identity, self.limits, child.serve_cells)
         self._running, self._held = opened
 
-    async def _run_cell(self, code: str) -> tuple[Status, str, str]:
+    async def _run_cell(self, code: str) -> ProgramOutput:
         """How the cell ended, and both its streams; a session that it took along is lost."""
         running = self._running
         assert running is not None, "opened by the caller"
@@ -114,11 +113,11 @@ class SandboxSession:
             await running.ended(reading)
             raise
         if over is None and (status := reading.result()) is not None:
-            return status, cell.out.text(), cell.errors.text()
+            return ProgramOutput(cell.out.text(), cell.errors.text(), status)
         await running.ended(reading)
         status, words = over or (await running.exit_status(self.level), "")
         await self._lose(words.strip() or _REASONS[status].format(self.limits.seconds))
-        return status, cell.out.text(), cell.errors.text() + words
+        return ProgramOutput(cell.out.text(), cell.errors.text() + words, status)
 
     async def _watch_idle(self, pid: int) -> None:
         """What a cell left running may not take more than a cell; ends the session if it does."""

@@ -76,10 +76,17 @@ def compose(stdout: str, errors: str, limit_chars: int) -> str:
     return (stdout[: room - tail] + _CUT + errors[len(errors) - tail :])[:limit_chars]
 
 
+@dataclass(frozen=True)
+class ProgramOutput:
+    """What a program printed, and how it ended."""
+
+    stdout: str
+    stderr: str
+    status: Status
+
+
 def make_result(
-    stdout: str,
-    stderr: str,
-    status: Status,
+    printed: ProgramOutput,
     seconds: float,
     limit_chars: int,
     *,
@@ -87,6 +94,7 @@ def make_result(
     restarted: str = "",
 ) -> SandboxResult:
     """A result whose `output` is what the model reads: a restart is said first."""
+    stdout, stderr, status = printed.stdout, printed.stderr, printed.status
     said = f"[{restarted}]\n" if restarted else ""
     output = compose(said + stdout, "" if status == "ok" else stderr, limit_chars)
     tail = stderr[max(0, len(stderr) - limit_chars) :]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tutti.tasks.agents import (
     AttemptLimits,
+    Environment,
     NoOpModel,
     OracleModel,
     Toolbox,
@@ -56,7 +57,8 @@ async def gate(
 async def _judge(task: Task, toolbox: Toolbox) -> GateResult:
     limits = AttemptLimits()
     oracle = OracleModel(FAMILIES[task.family].solve(task.slots), boxed("ANSWER"))
-    solved = await run_attempt(opening(task.question), oracle, toolbox, limits)
+    environment = Environment(toolbox)
+    solved = await run_attempt(opening(task.question), oracle, environment, limits)
     if solved.status == "infra_error":
         raise ToolUnavailable(solved.error_message or "a tool failed")
     if not score_exact(solved.answer, task.answer).correct:
@@ -64,7 +66,7 @@ async def _judge(task: Task, toolbox: Toolbox) -> GateResult:
         if solved.answer is None:
             reason = f"oracle: {solved.messages[-1]['content'] or solved.stop_reason}"
         return GateResult(task, False, reason[:200], solved)
-    idle = await run_attempt(opening(task.question), NoOpModel(), toolbox, limits)
+    idle = await run_attempt(opening(task.question), NoOpModel(), environment, limits)
     if score_exact(idle.answer, task.answer).correct:
         return GateResult(task, False, "solved without tools", solved)
     return GateResult(task, True, "", solved)

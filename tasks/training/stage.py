@@ -17,6 +17,7 @@ from tutti.errors import TuttiError
 from tutti.storage import Catalog, artifact_id, commit
 from tutti.storage import catalog as cat
 from tutti.tasks.project import PROJECT
+from tutti.tasks.runs import Run
 from tutti.tasks.serving import Child, ServingError, models_python
 
 POLL_S = 0.5
@@ -61,14 +62,14 @@ def finetune(
     base_id: str,
     training_set: tuple[str, Path],
     settings: dict[str, Any],
-    catalog: Catalog,
-    run_id: str,
+    run: Run,
     on_report: Report = lambda row: None,
 ) -> tuple[str, Path]:
     """Train a LoRA adapter on `base`; returns (adapter id, folder). Made before: reused.
 
     `settings` are flags of `tutti.tasks.training.lora`. Raises TrainingFailed, StoreError.
     """
+    catalog = run.catalog
     training_set_id, file = training_set
     adapter_id = artifact_id("adapter", settings, [base_id, training_set_id])
     known = catalog.artifact(adapter_id)
@@ -79,7 +80,7 @@ def finetune(
     for name, value in settings.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
     reports = run_job("tutti.tasks.training.lora", arguments, folder, catalog, on_report)
-    _record_steps(catalog, run_id, adapter_id, reports)
+    _record_steps(catalog, run.run_id, adapter_id, reports)
     card = {"base": base_id, "training_set": training_set_id, "settings": settings}
     catalog.enter_artifact(adapter_id, card, [base_id, training_set_id], folder)
     return adapter_id, folder

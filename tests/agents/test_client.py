@@ -27,7 +27,7 @@ from tests.serving.gateway.raw_engine import (
     whole,
 )
 from tutti.tasks.agents.client import COMPLETIONS, Client, StreamedAnswer, _Events
-from tutti.tasks.agents.model import GatewayModel, ModelCallFailed, Sampling
+from tutti.tasks.agents.model import CallOrigin, GatewayModel, ModelCallFailed, Sampling
 from tutti.tasks.agents.retry import CONNECTION, Retry
 from tutti.tasks.serving import NoAnswer
 
@@ -51,7 +51,7 @@ async def client(engine: RawEngine) -> AsyncIterator[Client]:
 
 def model_of(client: Client) -> GatewayModel:
     """A caller that does not try again."""
-    return GatewayModel(client, "m", "p", "cell:1", Sampling(), retry=Retry({}))
+    return GatewayModel(client, "m", CallOrigin("p", "cell:1"), Sampling(), retry=Retry({}))
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -78,7 +78,7 @@ async def test_a_call_says_whose_it_is(engine: RawEngine, client: Client) -> Non
     """Program, cell, step, role and a call id of its own; the answer's figures are the reply's."""
     told = "X-Tutti-Held-S: 1.5\r\nX-Tutti-Cost-Usd: 0.25\r\n"
     engine.reply = answering(whole(COMPLETION, headers=told))
-    model = GatewayModel(client, "m", "p:1", "cell:1", Sampling(), role="judge")
+    model = GatewayModel(client, "m", CallOrigin("p:1", "cell:1", "judge"), Sampling())
     replies = [await model.complete(ASKED, [], step) for step in (1, 2)]
     headers = [asked.headers for asked in engine.asked]
     assert [h["x-call-id"] for h in headers] == [reply.call_id for reply in replies]
@@ -319,7 +319,8 @@ async def test_a_connection_that_fails_is_tried_again(engine: RawEngine, client:
             await wire.write(whole(COMPLETION))
 
     engine.reply = first_cut
-    model = GatewayModel(client, "m", "p", "c", Sampling(), Retry({CONNECTION: 2}, first_s=0.01))
+    retry = Retry({CONNECTION: 2}, first_s=0.01)
+    model = GatewayModel(client, "m", CallOrigin("p", "c"), Sampling(), retry)
     reply = await model.complete(ASKED, [], 1)
     first, second = engine.asked
     assert first.headers["x-call-id"] != second.headers["x-call-id"] == reply.call_id

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from tutti.tasks.agents.loop import NO_CALL, Agent, AttemptLimits, Trajectory, run_attempt
+from tutti.tasks.agents.environment import Environment
+from tutti.tasks.agents.loop import (
+    NO_CALL,
+    Agent,
+    AttemptLimits,
+    Trajectory,
+    run_attempt,
+)
 from tutti.tasks.agents.model import ContextExceeded, Message, ModelCallFailed, Reply
 from tutti.tasks.agents.retry import CONNECTION
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
@@ -75,7 +82,8 @@ def play(
 ) -> tuple[Trajectory, Script]:
     script = Script(*replies)
     prompt = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]
-    return asyncio.run(run_attempt(prompt, script, Tools(), AttemptLimits(**limits), agent)), script
+    attempt = run_attempt(prompt, script, Environment(Tools()), AttemptLimits(**limits), agent)
+    return asyncio.run(attempt), script
 
 
 def test_tools_then_an_answer() -> None:
@@ -235,7 +243,8 @@ def talk(
     script = Script(*replies)
     prompt = [{"role": "system", "content": "s"}]
     agent = Agent(read_answer=lambda text: text or None)
-    work = run_attempt(prompt, script, Tools(), AttemptLimits(**limits), agent, partner)
+    environment = Environment(Tools(), partner)
+    work = run_attempt(prompt, script, environment, AttemptLimits(**limits), agent)
     return asyncio.run(work), script
 
 
@@ -294,7 +303,7 @@ def test_a_tool_may_have_the_last_word() -> None:
             return replace(result, final=r"so \boxed{9}", held_s=2.0)
 
     script, prompt = Script(call("quick", "quick")), [{"role": "user", "content": "q"}]
-    done = asyncio.run(run_attempt(prompt, script, Final(), AttemptLimits()))
+    done = asyncio.run(run_attempt(prompt, script, Environment(Final()), AttemptLimits()))
     assert (done.status, done.answer, done.held_s) == ("ok", "9", 2.5)
     assert [m["role"] for m in done.messages] == ["user", "assistant", "tool", "tool", "assistant"]
     assert list(done.call_ids) == [1]

@@ -11,7 +11,13 @@ from aiohttp.test_utils import TestServer
 from tests.serving.engine_double import EngineDouble, completion
 from tutti.tasks.agents.client import Client
 from tutti.tasks.agents.loop import Agent
-from tutti.tasks.agents.model import ContextExceeded, GatewayModel, ModelCallFailed, Sampling
+from tutti.tasks.agents.model import (
+    CallOrigin,
+    ContextExceeded,
+    GatewayModel,
+    ModelCallFailed,
+    Sampling,
+)
 from tutti.tasks.agents.registered import agent_of, sampling_of
 from tutti.tasks.agents.retry import Retry
 from tutti.tasks.agents.tools import TOOL_SCHEMAS
@@ -45,7 +51,7 @@ class Far:
     def model(self, sampling: Sampling | None = None) -> GatewayModel:
         """A caller that does not try again."""
         chosen = sampling or Sampling()
-        return GatewayModel(self.client, "m", "p", "cell:1", chosen, retry=Retry({}))
+        return GatewayModel(self.client, "m", CallOrigin("p", "cell:1"), chosen, retry=Retry({}))
 
     @property
     def asked(self) -> dict[str, Any]:

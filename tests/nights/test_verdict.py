@@ -21,7 +21,7 @@ from tutti.tasks.nights.record import (
     night_records,
 )
 from tutti.tasks.nights.spec import Night, NightFile
-from tutti.tasks.nights.stages import NightBudget, measure_stages
+from tutti.tasks.nights.stages import NightBudget, NightContext, measure_stages
 from tutti.tasks.nights.verdict import NO_BASELINE, StageResult, judge_night
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.errors import RegistryError
@@ -67,7 +67,8 @@ class Nights:
             self.store.cell(sweep, given)
             return sweep
 
-        found = await measure_stages(self.file, night, last, self.catalog, spent, measure)
+        context = NightContext(self.file, night, last, self.catalog, spent)
+        found = await measure_stages(context, measure)
         self.results = found
         return enter_night(self.catalog, judge_night(night, found, last))
 
@@ -251,7 +252,8 @@ async def test_a_stage_that_lacks_samples_is_inconclusive(nights: Make) -> None:
             return sweep
 
         spent = NightBudget(Budget(), found.catalog, "run:1")
-        results = await measure_stages(found.file, night, None, found.catalog, spent, measure)
+        context = NightContext(found.file, night, None, found.catalog, spent)
+        results = await measure_stages(context, measure)
         return judge_night(night, results, None)
 
     record = await judged()

@@ -8,7 +8,13 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.reporting.test_terminal import printed
-from tutti.tasks.reporting import CellSummary, build_comparison, comparison_tables, summarise
+from tutti.tasks.reporting import (
+    CellSummary,
+    SweepPair,
+    build_comparison,
+    comparison_tables,
+    summarise,
+)
 from tutti.tasks.reporting.compared import match
 
 Connect = Callable[..., DuckDBPyConnection]
@@ -50,7 +56,9 @@ def test_the_page(connect_to: Connect, tmp_path: Path) -> None:
         {**slow, "sweep_id": "b", "step_s": 1.0},
         {**slow, "sweep_id": "b", "concurrency": 8},
     )
-    report = build_comparison(connection, "a", "b", tmp_path, "B against A", {"B": "b"}, files=True)
+    report = build_comparison(
+        connection, SweepPair("a", "b"), tmp_path, "B against A", {"B": "b"}, files=True
+    )
     verdicts = {each.figure: each.verdict for each in report.compared}
     assert verdicts["seconds an attempt"] == verdicts["steps/min"] == "better"
     page = report.page.read_text()
@@ -69,6 +77,6 @@ def test_two_sweeps_without_a_common_point(connect_to: Connect, tmp_path: Path) 
         {"sweep_id": "a", "policy": "x", "concurrency": 4},
         {"sweep_id": "b", "concurrency": 9},
     )
-    report = build_comparison(connection, "a", "b", tmp_path, "Nothing", {}, files=False)
+    report = build_comparison(connection, SweepPair("a", "b"), tmp_path, "Nothing", {}, files=False)
     assert report.compared == [] and report.plots == {}
     assert "only B has cap, 9 at once." in report.gaps

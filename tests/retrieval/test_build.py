@@ -14,7 +14,7 @@ from tests.retrieval.slow_build import PASSAGES, SPEC, LetterCounts
 from tests.retrieval.vectors import passages
 from tutti.storage import Catalog, Home
 from tutti.tasks.retrieval import service, shards
-from tutti.tasks.retrieval.build import build_index, main
+from tutti.tasks.retrieval.build import EmbedWorkers, build_index, main
 from tutti.tasks.retrieval.errors import CorpusRefused
 from tutti.tasks.retrieval.index import Index, read_manifest
 from tutti.tasks.retrieval.passage import write_passages
@@ -79,7 +79,7 @@ def test_a_build_killed_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_two_workers_make_what_one_makes(tmp_path: Path) -> None:
     """Under Dask the shards come in any order; the index is the same, byte for byte."""
     with opened(tmp_path / "dask") as catalog:
-        folder = build_index(passages(PASSAGES), catalog, SPEC, LetterCounts(), workers=2)
+        folder = build_index(passages(PASSAGES), catalog, SPEC, LetterCounts(), EmbedWorkers(2))
         assert contents(folder) == whole(tmp_path / "whole")
 
 
@@ -116,7 +116,7 @@ def test_a_file_and_a_list_make_the_same_index(tmp_path: Path) -> None:
 
 def test_a_corpus_that_no_index_can_hold(tmp_path: Path) -> None:
     with Catalog(Home(tmp_path)) as catalog:
-        with pytest.raises(CorpusRefused, match="at least one document"):
+        with pytest.raises(CorpusRefused, match="the corpus is empty"):
             build_index([], catalog)
         with pytest.raises(CorpusRefused, match="two documents have the id"):
             build_index(passages(2) * 2, catalog)

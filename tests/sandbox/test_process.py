@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tutti.tasks.sandbox import SandboxResult
 from tutti.tasks.sandbox.process import Pipe, StreamCapture
 from tutti.tasks.sandbox.run import _Reader
-from tutti.tasks.sandbox.values import compose, make_result
+from tutti.tasks.sandbox.values import ProgramOutput, compose, make_result
 
 MARK = b"\0mark\0"
 NEAR = st.lists(st.sampled_from([b"a", b"\0", b"\0mark", b"mark\0", b"bc" * 9])).map(b"".join)
@@ -81,7 +81,7 @@ def test_the_first_or_the_last_bytes_are_kept(parts: list[bytes], most: int, end
 def test_output_is_never_longer_than_its_bound(out: str, errors: str, most: int) -> None:
     both = compose(out, errors, most)
     assert len(both) <= most and (len(out + errors) > most or both == out + errors)
-    result = make_result(out, errors, "error", 1.0, most, restarted="new session")
+    result = make_result(ProgramOutput(out, errors, "error"), 1.0, most, restarted="new session")
     assert len(result.output) <= most and len(result.stdout) <= most and len(result.stderr) <= most
 
 

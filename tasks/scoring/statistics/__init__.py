@@ -7,7 +7,13 @@ same result. Each formula's source is in its docstring. docs/statistics.md says 
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
-from tutti.tasks.scoring.statistics.batches import BatchInterval, Goodput, batch_interval, goodput
+from tutti.tasks.scoring.statistics.batches import (
+    BatchInterval,
+    Goodput,
+    TimedTasks,
+    batch_interval,
+    goodput,
+)
 from tutti.tasks.scoring.statistics.bootstrap import bootstrap_mean
 from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
 from tutti.tasks.scoring.statistics.means import Mean, mean_interval
@@ -41,6 +47,7 @@ __all__ = [
     "Point",
     "Ratio",
     "Spread",
+    "TimedTasks",
     "Verdict",
     "batch_interval",
     "bootstrap_mean",

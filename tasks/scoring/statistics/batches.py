@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -75,26 +76,29 @@ class Goodput(NamedTuple):
     """Solved in time, in the window."""
 
 
+@dataclass(frozen=True)
+class TimedTasks:
+    """Tasks as columns of equal length, shape (n,)."""
+
+    ends_s: ArrayLike
+    solved: ArrayLike
+    """0 or 1; above 0 counts."""
+    latency_s: ArrayLike
+    """Whichever latency a limit is on."""
+
+
 def goodput(
-    ends_s: ArrayLike,
-    solved: ArrayLike,
-    latency_s: ArrayLike,
-    limit_s: float,
-    start_s: float,
-    end_s: float,
-    engines: int = 1,
+    tasks: TimedTasks, limit_s: float, start_s: float, end_s: float, engines: int = 1
 ) -> Goodput:
     """Tasks solved within `limit_s` that ended in [start_s, end_s), for each engine and hour.
 
-    `ends_s` (seconds), `solved` (0 or 1; above 0 counts), `latency_s` (seconds, whichever latency
-    the limit is on): one of each a task, shape (n,). Source: goodput as in Zhong et al.,
+    Source: goodput as in Zhong et al.,
     "DistServe", 2024, with solved tasks in the place of requests; interval by `batch_interval` of
     their counts, None for fewer than `MIN_PER_BATCH` of them a batch.
     ValueError for values not finite, other lengths, an empty window, no engine.
     """
     ends, right, took = (
-        numbers(given, what, least=0)
-        for given, what in ((ends_s, "ends_s"), (solved, "solved"), (latency_s, "latency_s"))
+        numbers(getattr(tasks, name), name, least=0) for name in ("ends_s", "solved", "latency_s")
     )
     if not len(ends) == len(right) == len(took):
         raise ValueError(f"{len(ends)} ends, {len(right)} solved, {len(took)} latencies")

@@ -9,6 +9,7 @@ from tutti.face import lazy
 from tutti.tasks.serving.simulation.engine_model import EngineModel
 from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.outcome import Outcome
+from tutti.tasks.serving.simulation.settings import SimulationSettings
 from tutti.tasks.serving.simulation.simulate import simulate
 from tutti.tasks.serving.simulation.workload import Dist, ProgramPlan, Turn, Workload
 
@@ -18,6 +19,7 @@ __all__ = [
     "Outcome",
     "ProgramPlan",
     "SimulationError",
+    "SimulationSettings",
     "Turn",
     "Workload",
     "simulate",
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.simulation.plan import read_plan as read_plan
     from tutti.tasks.serving.simulation.recording import load_recording as load_recording
     from tutti.tasks.serving.simulation.replay_calls import Replay as Replay
+    from tutti.tasks.serving.simulation.replay_calls import ReplaySizes as ReplaySizes
     from tutti.tasks.serving.simulation.replay_calls import replay as replay
-    from tutti.tasks.serving.simulation.simulate import Progress as Progress
+    from tutti.tasks.serving.simulation.settings import Progress as Progress
 
 __getattr__ = lazy(__name__, __file__)

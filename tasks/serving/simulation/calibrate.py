@@ -22,7 +22,8 @@ from tutti.tasks.serving.simulation.errors import CalibrationError
 from tutti.tasks.serving.simulation.outcome import Outcome
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.recording import MeasuredFigures, RecordedCall, Recording
-from tutti.tasks.serving.simulation.simulate import HOP_S, simulate
+from tutti.tasks.serving.simulation.settings import HOP_S, SimulationSettings
+from tutti.tasks.serving.simulation.simulate import simulate
 from tutti.tasks.serving.simulation.workload import Clients
 
 VERSION = 1
@@ -145,9 +146,13 @@ def simulate_recording(recording: Recording, engine: EngineModel, hop_s: float =
         recording.sessions,
         [engine] * recording.engines,
         parse_policy(recording.policy),
-        hop_s=hop_s if recording.gateway else 0.0,
-        clients=clients_of(recording),
+        settings=settings_of(recording, hop_s),
     )
+
+
+def settings_of(recording: Recording, hop_s: float = HOP_S) -> SimulationSettings:
+    """A simulation as the run was recorded; without a gateway there is no hop."""
+    return SimulationSettings(hop_s if recording.gateway else 0.0, clients=clients_of(recording))
 
 
 def clients_of(recording: Recording) -> Clients:
@@ -218,8 +223,7 @@ class _Search:
                 recording.sessions,
                 [model] * recording.engines,
                 parse_policy(recording.policy),
-                hop_s=HOP_S if recording.gateway else 0.0,
-                clients=clients_of(recording),
+                settings=settings_of(recording),
             )
             total += _distance(said, was) / len(self._runs)
         self.count += len(self._runs)

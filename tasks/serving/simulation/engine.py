@@ -15,10 +15,22 @@ block the request admitted last is preempted, to be computed again before all th
 import heapq
 from collections import deque
 from collections.abc import Hashable
+from dataclasses import dataclass
 from math import inf, sqrt
 
 from tutti.tasks.serving.simulation.blocks import BlockCache
 from tutti.tasks.serving.simulation.engine_model import EngineModel
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """Leading tokens that the prompts of a group have in common."""
+
+    tokens: int = 0
+    group: Hashable = None
+
+
+NOT_SHARED = SharedPrefix()
 
 
 class SimRequest:
@@ -52,14 +64,13 @@ class SimRequest:
         prompt: int,
         output: int,
         kept: int = 0,
-        shared: int = 0,
-        group: Hashable = None,
+        shared: SharedPrefix = NOT_SHARED,
     ) -> None:
         self.key, self.turn = key, turn
         self.prompt, self.output = prompt, output
         self.kept = kept
         """Leading prompt tokens that are those of the program's previous context."""
-        self.shared, self.group = shared, group
+        self.shared, self.group = shared.tokens, shared.group
         """Leading tokens common to the group."""
         self.call: object = None
         """The caller's own."""

@@ -18,7 +18,8 @@ from tutti.tasks.serving.simulation.errors import PlanError
 from tutti.tasks.serving.simulation.outcome import Outcome
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.presets import PRESETS
-from tutti.tasks.serving.simulation.simulate import HOP_S, Progress, simulate
+from tutti.tasks.serving.simulation.settings import HOP_S, Progress, SimulationSettings
+from tutti.tasks.serving.simulation.simulate import simulate
 from tutti.tasks.serving.simulation.workload import KINDS, Dist, Workload, constant
 
 STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
@@ -126,8 +127,7 @@ class SimulationPlan(BaseModel):
             [self.model()] * self.engines,
             parse_policy(policy),
             self.seed,
-            self.hop_s,
-            progress=progress,
+            SimulationSettings(self.hop_s, progress=progress),
         )
 
 

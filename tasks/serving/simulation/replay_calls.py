@@ -21,6 +21,7 @@ from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.outcome import Outcome
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.recording import MeasuredFigures, Recording
+from tutti.tasks.serving.simulation.settings import SimulationSettings
 from tutti.tasks.serving.simulation.simulate import simulate
 
 
@@ -66,34 +67,45 @@ class Replay:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ReplaySizes:
+    """What a replay has other than the recorded run; None: as recorded."""
+
+    engines: int | None = None
+    kv_tokens: int | None = None
+    """KV cache of each engine."""
+    sessions: int | None = None
+    """Programs at a time."""
+
+
+AS_RECORDED = ReplaySizes()
+
+
 def replay(
     recording: Recording,
     policies: Sequence[str] = (),
-    *,
-    engines: int | None = None,
-    kv_tokens: int | None = None,
-    sessions: int | None = None,
+    sizes: ReplaySizes = AS_RECORDED,
     calibration: Calibration | None = None,
     recorded_kv_tokens: int | None = None,
 ) -> Replay:
     """Simulate a recorded run under `policies` (its own when none is given).
 
-    `kv_tokens` is each engine's in the simulated runs; what the recorded engine had is taken from
-    the recording, else from `recorded_kv_tokens`, else `kv_tokens`. Without a calibration one is
-    made from this recording. Raises SimulationError.
+    The recorded engine's KV size is taken from the recording, else from `recorded_kv_tokens`, else
+    from `sizes`. Without a calibration one is made from this recording. Raises SimulationError.
     """
     for policy in policies:
         parse_policy(policy)  # a fault is told before minutes of fitting
-    had = recording.kv_tokens or recorded_kv_tokens or kv_tokens
+    had = recording.kv_tokens or recorded_kv_tokens or sizes.kv_tokens
     if calibration is None:
         calibration = calibrate([recording], kv_tokens=had)
     own = replace(calibration.engine, kv_tokens=had or calibration.engine.kv_tokens)
     validation = residual_of(recording, simulate_recording(recording, own))
-    count, offered = engines or recording.engines, sessions or recording.sessions
-    for name, value in (("engines", count), ("sessions", offered), ("kv_tokens", kv_tokens or 1)):
+    count, offered = sizes.engines or recording.engines, sizes.sessions or recording.sessions
+    kv_tokens = sizes.kv_tokens or own.kv_tokens
+    for name, value in (("engines", count), ("sessions", offered), ("kv_tokens", kv_tokens)):
         if value < 1:
             raise SimulationError(f"{name}: must be at least 1, not {value}")
-    model = replace(own, name="engine", kv_tokens=kv_tokens or own.kv_tokens)
+    model = replace(own, name="engine", kv_tokens=kv_tokens)
     plans = recording.plans()
     runs = []
     for policy in policies or [recording.policy]:
@@ -102,8 +114,7 @@ def replay(
             offered,
             [model] * count,
             parse_policy(policy),
-            hop_s=calibration.hop_s,
-            clients=clients_of(recording),
+            settings=SimulationSettings(calibration.hop_s, clients=clients_of(recording)),
         )
         runs.append(ReplayedCall(policy, outcome, count * outcome.makespan_s / 3600.0))
     return Replay(

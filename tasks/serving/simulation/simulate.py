@@ -7,8 +7,8 @@ ended once, and nothing is booked or held anywhere.
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -21,17 +21,15 @@ from tutti.tasks.serving.scheduling import (
     Program,
     Reason,
     Scheduler,
-    SchedulerLimits,
     Usage,
 )
-from tutti.tasks.serving.simulation.engine import SimEngine, SimRequest
+from tutti.tasks.serving.simulation.engine import SharedPrefix, SimEngine, SimRequest
 from tutti.tasks.serving.simulation.engine_model import EngineModel
 from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.outcome import Event, Outcome, RunLog, summarise
-from tutti.tasks.serving.simulation.workload import Clients, ProgramPlan, Workload
+from tutti.tasks.serving.simulation.settings import DEFAULTS, SimulationSettings
+from tutti.tasks.serving.simulation.workload import ProgramPlan, Workload
 
-HOP_S = 0.002
-"""What the gateway and the network add to a call."""
 SAMPLE_S = 1.0
 """Between readings of the engines' figures, as the gateway takes them."""
 EXPIRE_S = 5.0
@@ -39,12 +37,7 @@ WAKE_LEAST_S = 0.001
 """A policy that asks to be woken at once is, so much later: a timer's grain."""
 STUCK_S = 7200.0
 """Simulated time without any answer after which the policy is at fault."""
-PATIENT, LIMITS = Clients(), SchedulerLimits()
 BOUNDARY, SEND, GIVE_UP, SAMPLE, TICK, WAKE, EXPIRE = range(7)
-
-
-Progress = Callable[[int, int], None]
-"""Told now and then how many programs are over, and of how many."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,28 +61,21 @@ def simulate(
     engines: Sequence[EngineModel],
     policy: Policy,
     seed: int = 0,
-    hop_s: float = HOP_S,
-    window: tuple[float, float] = (0.2, 0.8),
-    *,
-    clients: Clients = PATIENT,
-    limits: SchedulerLimits = LIMITS,
-    record_events: bool = False,
-    progress: Progress | None = None,
+    settings: SimulationSettings = DEFAULTS,
 ) -> Outcome:
     """Run all programs of `workload` and summarise the run.
 
     `sessions` programs at a time (None: each begins when it arrives, for open loops). Plans given
-    as such are run in their order; `clients` then says how those behave. No tool runs after a
-    program's last call. `window`: the shares of all steps done (and of programs completed) between
-    which steps per minute are counted.
+    as such are run in their order. No tool runs after a program's last call.
     """
     if isinstance(workload, Workload):
-        clients, plans = workload.clients, workload.plans(seed)
+        plans = workload.plans(seed)
+        settings = replace(settings, clients=workload.clients)
     else:
         plans = list(workload)
-    run = Simulation(plans, engines, policy, clients, hop_s, limits, record_events, progress)
+    run = Simulation(plans, engines, policy, settings)
     run.go(sessions)
-    return run.outcome(window)
+    return run.outcome(settings.window)
 
 
 class Simulation:
@@ -100,22 +86,21 @@ class Simulation:
         plans: list[ProgramPlan],
         models: Sequence[EngineModel],
         policy: Policy,
-        clients: Clients,
-        hop_s: float,
-        limits: SchedulerLimits,
-        record_events: bool,
-        progress: Progress | None,
+        settings: SimulationSettings,
     ) -> None:
         if not models:
             raise SimulationError("engines: at least one is needed")
-        self.plans, self.policy, self.hop_s, self.limits = plans, policy, hop_s, limits
-        self.clients, self.progress = clients, progress
+        self.plans, self.policy = plans, policy
+        self.hop_s, self.limits = settings.hop_s, settings.limits
+        self.clients, self.progress = settings.clients, settings.progress
         self.now = 0.0
         self.book = RunLog()
         self.heap: list[tuple[float, int, int, Any]] = []
         self.serial = self.events = 0
-        log = self._log if record_events else None
-        self.scheduler = Scheduler(policy, limits, log) if log else Scheduler(policy, limits)
+        log = self._log if settings.record_events else None
+        self.scheduler = (
+            Scheduler(policy, self.limits, log) if log else Scheduler(policy, self.limits)
+        )
         self.sims = [SimEngine(model) for model in models]
         self.engines = [
             EngineState(
@@ -136,7 +121,8 @@ class Simulation:
         self.last_answer = 0.0
         self.wake = inf
         self.wakes = type(policy).wake_at is not Policy.wake_at
-        self.group = "shared" if clients.shared_tokens else None
+        shared_tokens = self.clients.shared_tokens
+        self.shared = SharedPrefix(shared_tokens, "shared" if shared_tokens else None)
         self._check_sizes(plans, models)
 
     def _check_sizes(self, plans: list[ProgramPlan], models: Sequence[EngineModel]) -> None:
@@ -270,7 +256,7 @@ class Simulation:
             turn = session.plan.turns[session.turn]
             request = SimRequest(
                 session.plan.name, session.turn, turn.prompt, turn.output, turn.kept,
-                self.clients.shared_tokens, self.group,
+                self.shared,
             )  # fmt: skip
             request.call, session.request, session.call = call, request, call
             sim = self.sims[index]

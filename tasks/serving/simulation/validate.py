@@ -20,7 +20,7 @@ from tutti.tasks.serving.simulation.engine_model import EngineModel
 from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.presets import PRESETS
 from tutti.tasks.serving.simulation.recording import RecordedCall, Recording
-from tutti.tasks.serving.simulation.simulate import HOP_S
+from tutti.tasks.serving.simulation.settings import HOP_S
 
 FITTED_ARM, FITTED_SHAPE, FITTED_LOADS = "direct", "append", (0.5, 1.0, 3.0)
 HOP_ARM = "passthrough"

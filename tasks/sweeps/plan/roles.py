@@ -10,7 +10,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutti.tasks.agents import ChatModel, Client, GatewayModel, Message, Reply, sampling_of
+from tutti.tasks.agents import (
+    CallOrigin,
+    ChatModel,
+    Client,
+    GatewayModel,
+    Message,
+    Reply,
+    sampling_of,
+)
 from tutti.tasks.agents.orchestrator import AgentFile, AgentFileError, Expert, Experts, read_agent
 from tutti.tasks.serving import Dialect, Model
 from tutti.tasks.sweeps.plan.problem import Problem
@@ -170,9 +178,8 @@ class Cast:
     ) -> GatewayModel:
         """One of them, as it is asked."""
         sampling = sampling_of(served.model, temperature, max_tokens, seed)
-        return GatewayModel(
-            self._client, served.name, self._attempt_id, self._cell_id, sampling, role=role
-        )
+        origin = CallOrigin(self._attempt_id, self._cell_id, role)
+        return GatewayModel(self._client, served.name, origin, sampling)
 
 
 class Judged:

@@ -13,10 +13,12 @@ from tutti.storage import ErrorType
 from tutti.tasks.agents import (
     Agent,
     AttemptLimits,
+    CallOrigin,
     ChatModel,
     Client,
     Command,
     DescribedTools,
+    Environment,
     GatewayModel,
     McpServer,
     Message,
@@ -139,8 +141,8 @@ class Attempts:
         ):  # in a dialogue it must be free to speak
             more = {**sampling.more, **file.request}
             sampling = replace(sampling, more=more)
-        cell_id, name = self.cell.cell_id, self.plan.set_up.served_name
-        return GatewayModel(self._client, name, attempt_id, cell_id, sampling)
+        origin, name = CallOrigin(attempt_id, self.cell.cell_id), self.plan.set_up.served_name
+        return GatewayModel(self._client, name, origin, sampling)
 
     def _seed(self, sample: Sample) -> int:
         return self.cell.seed + SEED_STEP * sample.trial
@@ -153,7 +155,8 @@ class Attempts:
         agent: Agent,
         partner: Partner | None = None,
     ) -> Trajectory:
-        return await run_attempt(prompt, model, tools, self._limits, agent, partner, self._on_step)
+        environment = Environment(tools, partner)
+        return await run_attempt(prompt, model, environment, self._limits, agent, self._on_step)
 
     async def _alone(self, sample: Sample, attempt_id: str, model: GatewayModel) -> Made:
         prompt, agent = sample.problem.messages, self._agent(sample.problem)

@@ -247,11 +247,21 @@ def exact_share(model: Any, samples: list[Sample], pad: int) -> float:
     return exact / len(samples)
 
 
+@dataclass(frozen=True)
+class SampleSource:
+    """Where `fit` gets its samples from."""
+
+    stream: Any
+    """The feeder's queue: a batch of samples each."""
+    held_out: list[Sample]
+    """Samples never trained on."""
+    pad: int
+    """The token that fills a batch's shorter samples."""
+
+
 def fit(
     model: Any,
-    stream: Any,
-    held_out: list[Sample],
-    pad: int,
+    samples: SampleSource,
     recipe: Recipe,
     report_every: int,
     state: Path | None,
@@ -270,8 +280,8 @@ def fit(
     if recipe.compile:
         model.model.compile(dynamic=True)
     for step in range(saved["step"], recipe.steps):
-        drawn = stream.get(timeout=FEEDER_TIMEOUT_S)
-        ids, targets, weights = (part.to(device) for part in collate(drawn, pad, recipe))
+        drawn = samples.stream.get(timeout=FEEDER_TIMEOUT_S)
+        ids, targets, weights = (part.to(device) for part in collate(drawn, samples.pad, recipe))
         share = lr_share(step, recipe)
         for group, lr in zip((g for o in optimizers for g in o.param_groups), base, strict=True):
             group["lr"] = lr * share
@@ -287,7 +297,7 @@ def fit(
             row = {"step": step, "tokens": tokens, "seconds": round(elapsed, 1)}
             row |= {"loss": round(loss.item(), 4), "token_accuracy": round(accuracy, 4)}
             if step % (report_every * 10) == 0 or step == recipe.steps - 1:
-                row["held_out_exact"] = round(exact_share(model, held_out, pad), 4)
+                row["held_out_exact"] = round(exact_share(model, samples.held_out, samples.pad), 4)
             log.append(row)
             print(json.dumps(row | {"tokens_per_s": int(tokens / elapsed)}), flush=True)
         if state is not None and (step + 1) % SAVE_EVERY == 0:
@@ -342,7 +352,7 @@ def main() -> None:
     )
     feeder.start()
     try:
-        result = fit(model, stream, unseen, pad, recipe, report_every, state)
+        result = fit(model, SampleSource(stream, unseen, pad), recipe, report_every, state)
     except queue.Empty:
         raise SystemExit("the feeder process gave no batch in time; its error is above") from None
     finally:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.model import Message, Reply
 from tutti.tasks.agents.orchestrator import AgentFile, Expert, Orchestrator
@@ -144,5 +145,6 @@ def play(
         search or Found(),
         sandbox or Runner(),
     )
-    running = run_attempt(made.opening, orchestrator, made, AttemptLimits(**limits), made.agent)
+    bounds = AttemptLimits(**limits)
+    running = run_attempt(made.opening, orchestrator, Environment(made), bounds, made.agent)
     return asyncio.run(running), made

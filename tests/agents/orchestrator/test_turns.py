@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.orchestrator.play import NOW, Script, agent_file, call, calls, expert, experts_of
+from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.model import ContextExceeded
 from tutti.tasks.agents.orchestrator import AgentFile, ExpertTurns
@@ -36,7 +37,8 @@ def play(
     file = file or file_with(*models or ("big",))
     turns = ExpertTurns(file, orchestrator, World(), experts_of(models), **given)
     agent = Agent(read_answer=lambda text: text, dialect=given.get("dialect", "openai"))
-    return asyncio.run(run_attempt(PROMPT, turns, turns, AttemptLimits(turns=5), agent))
+    limits = AttemptLimits(turns=5)
+    return asyncio.run(run_attempt(PROMPT, turns, Environment(turns), limits, agent))
 
 
 def test_the_expert_writes_the_turn() -> None:

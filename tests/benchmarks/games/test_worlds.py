@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.conftest import Scripted, load
+from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.model import ChatModel, Message, Reply
 from tutti.tasks.benchmarks import BENCHMARKS, Item, benchmark_named, load_prompt
@@ -27,7 +28,7 @@ async def attempted(
     prompt = load_prompt(benchmark.prompt).render(item)
     agent = Agent(read_answer=lambda text: text or None)
     try:
-        done = await run_attempt(prompt, model, world, LONG, agent, world)
+        done = await run_attempt(prompt, model, Environment(world, world), LONG, agent)
         outcome = world.outcome()
     finally:
         await world.close()

@@ -12,7 +12,7 @@ from tests.serving.conftest import Bench
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, answering, raw_engine, whole
 from tutti.tasks.agents.client import Client
-from tutti.tasks.agents.model import GatewayModel, Reply
+from tutti.tasks.agents.model import CallOrigin, GatewayModel, Reply
 from tutti.tasks.agents.registered import sampling_of
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, PrefixedOrigin
 from tutti.tasks.serving.providers import PROVIDERS
@@ -66,7 +66,7 @@ async def ask(bench: Bench, model: Model) -> Reply:
     url = f"http://127.0.0.1:{bench.gateway.server.port}"
     sampling = sampling_of(model, temperature=0.5, max_tokens=64, seed=3)
     async with Client(url) as client:
-        made = GatewayModel(client, "served", "attempt:1", "cell:1", sampling)
+        made = GatewayModel(client, "served", CallOrigin("attempt:1", "cell:1"), sampling)
         return await made.complete([{"role": "user", "content": "hello"}], [TOOL], 1)
 
 

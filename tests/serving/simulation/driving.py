@@ -8,7 +8,8 @@ from tutti.tasks.serving.simulation.engine import SimEngine, SimRequest
 from tutti.tasks.serving.simulation.engine_model import EngineModel
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.recording import RecordedCall, Recording
-from tutti.tasks.serving.simulation.simulate import HOP_S, LIMITS, Simulation
+from tutti.tasks.serving.simulation.settings import HOP_S, SimulationSettings
+from tutti.tasks.serving.simulation.simulate import Simulation
 from tutti.tasks.serving.simulation.workload import Workload
 
 TINY = EngineModel(
@@ -68,9 +69,8 @@ def recorded(
     hop_s: float = HOP_S,
 ) -> Recording:
     """A run of the simulator, as a recording."""
-    engines = [engine] * count
-    plans, rule, clients = workload.plans(0), parse_policy(policy), workload.clients
-    run = Recorder(plans, engines, rule, clients, hop_s, LIMITS, False, None)
+    settings = SimulationSettings(hop_s, clients=workload.clients)
+    run = Recorder(workload.plans(0), [engine] * count, parse_policy(policy), settings)
     run.calls = []
     run.go(sessions)
     return Recording(

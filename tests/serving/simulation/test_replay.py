@@ -17,7 +17,7 @@ from tutti.tasks.serving.simulation.calibrate import calibrate, read_calibration
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.presets import SMALL, SMALL_WORK
 from tutti.tasks.serving.simulation.recording import RecordedCall, Recording, load_recording
-from tutti.tasks.serving.simulation.replay_calls import replay
+from tutti.tasks.serving.simulation.replay_calls import ReplaySizes, replay
 from tutti.tasks.serving.simulation.workload import constant, uniform
 
 WORK = replace(SMALL_WORK, programs=24, turns=constant(6), tool_s=uniform(0.02, 0.1))
@@ -114,10 +114,7 @@ def test_a_calibration_is_kept_as_json(recording: Recording, tmp_path: Path) -> 
 def test_a_replay_says_how_well_it_tells_the_run_and_what_would_be(recording: Recording) -> None:
     """More engines and more cache; nothing is fitted where constants are given."""
     fitted = calibrate([recording], simulations=20)
-    found = replay(
-        recording, ["passthrough", "cap:6"], engines=2, kv_tokens=65_536, sessions=24,
-        calibration=fitted,
-    )  # fmt: skip
+    found = replay(recording, ["passthrough", "cap:6"], ReplaySizes(2, 65_536, 24), fitted)
     assert abs(found.validation.steps_per_min) < 0.1
     assert [run.policy for run in found.runs] == ["passthrough", "cap:6"]
     ample = found.runs[0].outcome

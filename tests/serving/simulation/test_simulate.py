@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from tutti.tasks.serving.scheduling import Call, EngineMetrics, Policy, make_policy
-from tutti.tasks.serving.simulation import EngineModel, Outcome, SimulationError, Workload, simulate
+from tutti.tasks.serving.simulation import (
+    EngineModel,
+    Outcome,
+    SimulationError,
+    SimulationSettings,
+    Workload,
+    simulate,
+)
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.presets import (
     MID,
@@ -17,6 +24,7 @@ from tutti.tasks.serving.simulation.presets import (
 )
 from tutti.tasks.serving.simulation.workload import constant, exponential, pareto, uniform
 
+RECORDED = SimulationSettings(record_events=True)
 FEW = replace(SMALL_WORK, programs=24, turns=constant(4))
 
 
@@ -134,7 +142,7 @@ def test_a_policy_is_ticked_woken_and_shown_the_engines_as_in_the_gateway() -> N
 
 def test_events_can_be_kept() -> None:
     """Named as in gateway_events."""
-    outcome = simulate(FEW, 12, [SMALL], parse_policy("cap:2"), record_events=True)
+    outcome = simulate(FEW, 12, [SMALL], parse_policy("cap:2"), settings=RECORDED)
     assert {event for _, event, *_ in outcome.events} >= {"hold", "release"}
 
 

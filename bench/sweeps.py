@@ -31,11 +31,11 @@ from tutti.tasks.project import PROJECT
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.finished import finished_samples
+from tutti.tasks.sweeps.plan.missing import missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, plan_of
 from tutti.tasks.sweeps.plan.preview import outlook
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.task_set import TaskSet, read_set
-from tutti.tasks.sweeps.run.early_stop import missing_cells
 from tutti.tasks.sweeps.spec.suite import read_suite
 
 COMMAND_S = 600.0

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.library import make_tasks as make_tasks
     from tutti.tasks.sweeps.plan.library import open_library as open_library
     from tutti.tasks.sweeps.plan.library import task_set_of as task_set_of
+    from tutti.tasks.sweeps.plan.missing import missing_cells as missing_cells
     from tutti.tasks.sweeps.plan.plan import A_A as A_A
     from tutti.tasks.sweeps.plan.plan import Cell as Cell
     from tutti.tasks.sweeps.plan.plan import Plan as Plan
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.preview import outlook as outlook
     from tutti.tasks.sweeps.plan.problem import Problem as Problem
     from tutti.tasks.sweeps.plan.problem import attempted as attempted
+    from tutti.tasks.sweeps.plan.reasons import NO_REASON as NO_REASON
+    from tutti.tasks.sweeps.plan.reasons import EndReason as EndReason
+    from tutti.tasks.sweeps.plan.reasons import asked_reasons as asked_reasons
     from tutti.tasks.sweeps.plan.roles import Cast as Cast
     from tutti.tasks.sweeps.plan.roles import Served as Served
     from tutti.tasks.sweeps.plan.roles import open_judge as open_judge

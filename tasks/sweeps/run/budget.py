@@ -8,7 +8,7 @@ what is in flight.
 import time
 
 from tutti.storage.catalog import CellReason
-from tutti.tasks.sweeps.run.reasons import EndReason
+from tutti.tasks.sweeps.plan import EndReason
 from tutti.tasks.sweeps.spec import Budget
 
 

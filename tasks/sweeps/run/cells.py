@@ -14,11 +14,11 @@ from tutti.tasks.sweeps.plan import (
     Plan,
     detectable_line,
     enter_plan,
+    missing_cells,
     sandbox_alarm,
 )
 from tutti.tasks.sweeps.run.bench import Bench
 from tutti.tasks.sweeps.run.budget import Spending
-from tutti.tasks.sweeps.run.early_stop import missing_cells
 from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
 from tutti.tasks.training import load_adapter
 

@@ -1,25 +1,18 @@
-"""Who watches a cell: for a latency that is surely too high, an accuracy that is decided.
+"""What may end a cell early: a latency surely above its limit, an accuracy that is decided.
 
 In: a suite's `saturation` and `stop_when_sure`, and what of the cell and of its level is stored.
-Out: watches, which know the samples that an earlier run finished. A cell that ended early is over
-as long as the suite asks for the same again.
+Out: watches, which know the samples that an earlier run finished.
 """
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
-
-import sqlalchemy as sa
 
 from tutti.storage import Catalog, query
-from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
-from tutti.tasks.sweeps.plan import Cell, Plan, finished_counts
+from tutti.tasks.sweeps.plan import Cell, EndReason, Plan, asked_reasons
 from tutti.tasks.sweeps.run.accuracy_stop import Deciding
 from tutti.tasks.sweeps.run.latency_stop import Saturation
 from tutti.tasks.sweeps.run.queue import Watch
-from tutti.tasks.sweeps.run.reasons import EndReason, asked_reasons
-from tutti.tasks.sweeps.spec import Suite
 
 SCORES = """
 select task_id, trial, coalesce(if(isfinite(score), score, null), correct::double, 0) as score
@@ -44,26 +37,6 @@ def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason
             watch.sample(row["task_id"], row["trial"], row["score"])
         found.append((asked[CellReason.ACCURACY_DECIDED], watch))
     return found
-
-
-def missing_cells(plan: Plan, catalog: Catalog) -> list[Cell]:
-    """The plan's cells that have samples to run, in order."""
-    finished = finished_counts(catalog, plan.cells)
-    rows = catalog.rows(sa.select(cat.cells).where(cat.cells.c.sweep_id == plan.sweep_id))
-    over = {row["cell_id"] for row in rows if is_over(plan.suite, row)}
-    return [
-        cell
-        for cell in plan.cells
-        if finished[cell.cell_id] < len(cell.samples) and cell.cell_id not in over
-    ]
-
-
-def is_over(suite: Suite, row: Mapping[str, Any]) -> bool:
-    """Whether a cell (`row` of `cells`) that ended early stays so: the suite still asks for what
-    ended it."""
-    if row["status"] != cat.ENDED_EARLY:
-        return False
-    return any(reason.is_of(row) for reason in asked_reasons(suite).values())
 
 
 def _reference(plan: Plan, cell: Cell, catalog: Catalog) -> Mapping[str, float]:

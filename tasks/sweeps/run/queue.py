@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from tutti.tasks.sweeps.plan import Sample
-from tutti.tasks.sweeps.run.reasons import EndReason
+from tutti.tasks.sweeps.plan import EndReason, Sample
 
 LOOK_S = 0.5  # who waits for a sample to be due looks that often whether it is paused
 

@@ -30,7 +30,16 @@ from tutti.storage.catalog import CellReason
 from tutti.tasks.agents import Trajectory
 from tutti.tasks.scoring import Score
 from tutti.tasks.serving import EngineFailed, ServingError
-from tutti.tasks.sweeps.plan import Cell, Plan, Sample, finished_samples, sandbox_level
+from tutti.tasks.sweeps.plan import (
+    NO_REASON,
+    Cell,
+    EndReason,
+    Plan,
+    Sample,
+    asked_reasons,
+    finished_samples,
+    sandbox_level,
+)
 from tutti.tasks.sweeps.run.attempt import COUNTED, Attempts
 from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import Spending
@@ -38,7 +47,6 @@ from tutti.tasks.sweeps.run.early_stop import watches_of
 from tutti.tasks.sweeps.run.entry import Entry
 from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
 from tutti.tasks.sweeps.run.queue import Due, Tap, Watch
-from tutti.tasks.sweeps.run.reasons import NO_REASON, EndReason, asked_reasons
 from tutti.tasks.sweeps.run.records import Finished, attempt_rows, lost_attempt_row
 from tutti.tasks.sweeps.spec import due_times, ramp_starts
 

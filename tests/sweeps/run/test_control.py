@@ -15,10 +15,10 @@ from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.missing import missing_cells
 from tutti.tasks.sweeps.plan.plan import Plan
+from tutti.tasks.sweeps.plan.reasons import EndReason
 from tutti.tasks.sweeps.run.budget import Spending
-from tutti.tasks.sweeps.run.early_stop import missing_cells
-from tutti.tasks.sweeps.run.reasons import EndReason
 from tutti.tasks.sweeps.run.runner import Progress, run_cell
 from tutti.tasks.sweeps.spec.suite import Budget, Suite
 

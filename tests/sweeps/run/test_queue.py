@@ -11,8 +11,8 @@ from tests.sweeps.conftest import make_tasks
 from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.plan import Sample
 from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.plan.reasons import EndReason
 from tutti.tasks.sweeps.run.queue import Due, Tap
-from tutti.tasks.sweeps.run.reasons import EndReason
 
 ENOUGH = EndReason(CellReason.TIME_LIMIT, "enough", 1.0)
 SPENT = EndReason(CellReason.BUDGET_USD, "the budget is spent", 1.0)

@@ -17,8 +17,8 @@ from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.serving import checkpoint_id, pick_models
-from tutti.tasks.sweeps.plan import made_tasks, make_tasks, open_library, plan_of
-from tutti.tasks.sweeps.run import Adapter, Bench, open_bench, run_plan
+from tutti.tasks.sweeps.plan import Adapter, made_tasks, make_tasks, open_library, plan_of
+from tutti.tasks.sweeps.run import Bench, open_bench, run_plan
 from tutti.tasks.synthesis import read_conversations
 from tutti.tasks.training import finetune, write_training_set
 

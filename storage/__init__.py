@@ -51,4 +51,5 @@ if TYPE_CHECKING:
     from tutti.storage.writer import commit as commit
     from tutti.storage.writer import end_attempts as end_attempts
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

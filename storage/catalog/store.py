@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -23,6 +24,7 @@ from tutti.storage.files import RemoteFiles, files_of
 from tutti.storage.home import Home, current_home
 
 MIGRATION_LOCK = 7_011_741_441  # any number, the same in all versions
+WAL_RETRY_S = 0.01
 POSTGRESQL_TIMEOUTS = {
     "connect_timeout": 10,
     "options": f"-c lock_timeout={BUSY_TIMEOUT_S}s -c timezone=UTC",
@@ -257,9 +259,24 @@ def _sqlite(file: Path) -> sa.Engine:
 
 def _configure(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # no implicit BEGIN: `transaction` sends its own
+    _use_wal(connection)
     # Full sync: a committed attempt must survive a power cut, and commits are batched anyway.
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _use_wal(connection: Any) -> None:
+    """Switch a new catalog to WAL. While others open it too, SQLite may refuse the switch at once
+    instead of waiting for its timeout, so it is tried again until that has passed."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(WAL_RETRY_S)
 
 
 def _engine_of(given: str | sa.URL) -> sa.Engine:

@@ -154,4 +154,5 @@ if TYPE_CHECKING:
     from tutti.storage.exchange.loader import load as load
     from tutti.storage.exchange.stored import stored_trials as stored_trials
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

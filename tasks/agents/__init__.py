@@ -51,4 +51,5 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.verdicts import read_verdict as read_verdict
     from tutti.tasks.agents.verdicts import verdict_line as verdict_line
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -24,4 +24,5 @@ if TYPE_CHECKING:
     from tutti.tasks.nights.stages import measure_stages as measure_stages
     from tutti.tasks.nights.verdict import judge_night as judge_night
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -13,4 +13,5 @@ if TYPE_CHECKING:
     from tutti.tasks.progress.stages import stage as stage
     from tutti.tasks.progress.sweep import SweepProgress as SweepProgress
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -39,4 +39,5 @@ if TYPE_CHECKING:
     from tutti.tasks.reporting.terminal import markdown_table as markdown_table
     from tutti.tasks.reporting.terminal import terminal_table as terminal_table
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -42,4 +42,5 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.wire.client import Origin as Origin
     from tutti.tasks.serving.wire.messages import Headers as Headers
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -8,4 +8,5 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.errors import GateError as GateError
     from tutti.tasks.sweeps.errors import SuiteError as SuiteError
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -7,4 +7,5 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.storage.exchange.inspect.read import require_inspect as require_inspect
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -71,4 +71,5 @@ __all__ = [
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics.verdicts import Word as Word
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -22,4 +22,5 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.gateway.options import flag_of as flag_of
     from tutti.tasks.serving.gateway.settings import Settings as Settings
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -37,4 +37,5 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.simulation.replay_calls import replay as replay
     from tutti.tasks.serving.simulation.settings import Progress as Progress
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

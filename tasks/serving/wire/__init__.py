@@ -12,4 +12,5 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.serving.wire.answer import Answer as Answer
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -22,4 +22,5 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge.rescore import Rescored as Rescored
     from tutti.tasks.sweeps.judge.score import score_sweep as score_sweep
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

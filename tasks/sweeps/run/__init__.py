@@ -13,4 +13,5 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.run.records import score_columns as score_columns
     from tutti.tasks.sweeps.run.windows import enter_windows as enter_windows
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -16,4 +16,5 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.search.search import Objectives as Objectives
     from tutti.tasks.sweeps.search.search import Probe as Probe
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

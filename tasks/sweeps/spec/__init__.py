@@ -31,4 +31,5 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.suite import read_suite as read_suite
     from tutti.tasks.sweeps.spec.suite import with_fields as with_fields
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -28,4 +28,5 @@ FAMILIES: dict[str, Family] = {
 if TYPE_CHECKING:
     from tutti.tasks.synthesis.families.expression import QUESTIONS as QUESTIONS
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

@@ -8,4 +8,5 @@ if TYPE_CHECKING:
     from tutti.tasks.training.pocket.build import POCKET_TASKS as POCKET_TASKS
     from tutti.tasks.training.pocket.build import train_pocket as train_pocket
 
-__getattr__ = lazy(__name__, __file__)
+if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+    __getattr__ = lazy(__name__, __file__)

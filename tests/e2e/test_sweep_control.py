@@ -105,7 +105,7 @@ def test_pause_and_resume(desk: Desk) -> None:
     before = desk.finished
     time.sleep(3.0)
     assert before == desk.finished < ITEMS and run.poll() is None
-    assert "it goes on" in desk.type("sweep", "resume", "desk")
+    assert "resumed" in desk.type("sweep", "resume", "desk")
     assert run.wait(PATIENCE_S) == 0, desk.output.read_text()[-2000:]
     assert desk.whole() and desk.store.sql(LOST) == [{"n": 0}]
     again = desk.store.run("sweep", "resume", "desk")
@@ -144,7 +144,7 @@ def test_cancel_from_the_terminal(desk: Desk, finish: bool) -> None:
     run = desk.start(suite)
     until(lambda: desk.finished >= 8, "attempts")
     told = desk.type("sweep", "cancel", "desk", *["--finish"] * finish)
-    assert f"process {run.pid} has ended it" in told
+    assert f"process {run.pid} has ended" in told
     assert run.wait(30) != 0 and "Traceback" not in desk.output.read_text()
     assert not desk.store.wait_until_gone()
     assert _running(desk) == 0 if finish else _running(desk) <= 16

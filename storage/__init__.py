@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.storage.batch import Row as Row
-    from tutti.storage.buffered import BufferedWriter as BufferedWriter
     from tutti.storage.catalog import Catalog as Catalog
     from tutti.storage.catalog import open_catalog as open_catalog
     from tutti.storage.clock import aware as aware
     from tutti.storage.clock import now as now
-    from tutti.storage.conversation import Conversation as Conversation
-    from tutti.storage.conversation import Message as Message
-    from tutti.storage.conversation import spans_of as spans_of
-    from tutti.storage.encode import storable as storable
     from tutti.storage.error_types import MOST_MESSAGE as MOST_MESSAGE
     from tutti.storage.error_types import ErrorType as ErrorType
     from tutti.storage.error_types import http_error as http_error
@@ -48,8 +42,14 @@ if TYPE_CHECKING:
     from tutti.storage.lineage_graph import walk as walk
     from tutti.storage.views import connect as connect
     from tutti.storage.views import query as query
-    from tutti.storage.writer import commit as commit
-    from tutti.storage.writer import end_attempts as end_attempts
+    from tutti.storage.write.batch import Row as Row
+    from tutti.storage.write.buffered import BufferedWriter as BufferedWriter
+    from tutti.storage.write.conversation import Conversation as Conversation
+    from tutti.storage.write.conversation import Message as Message
+    from tutti.storage.write.conversation import spans_of as spans_of
+    from tutti.storage.write.encode import storable as storable
+    from tutti.storage.write.writer import commit as commit
+    from tutti.storage.write.writer import end_attempts as end_attempts
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

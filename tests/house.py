@@ -21,6 +21,7 @@ MAX_FLOW_LINES = 130  # a flow is a table of contents
 MAX_FUNCTION_LINES = 60
 MAX_NESTING = 3
 MAX_ARGUMENTS = 6
+MAX_FILES = 20  # side by side in one folder, tests included
 BLOCKS = (
     ast.If,
     ast.For,
@@ -82,11 +83,21 @@ def offences(root: Path = ROOT) -> Iterator[Offence]:
             text = path.read_text()
             for line, rule, what in _of_module(root, package, name, text):
                 yield name, line, rule, what
+    for top in (*PACKAGES, "tests"):
+        yield from _full_folders(root, root / top)
     for first, *others in circles(root, INSTALLED):
         path = root / first.removeprefix("tutti.").replace(".", "/")
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         what = f"imports, and is imported by, {', '.join(others)}"
         yield file.relative_to(root).as_posix(), 1, "import circle", what
+
+
+def _full_folders(root: Path, top: Path) -> Iterator[Offence]:
+    for folder in sorted(each for each in top.glob("**") if each.is_dir()):
+        files = [each for each in folder.iterdir() if each.suffix in (".py", ".html", ".yaml")]
+        if len(files) > MAX_FILES:
+            what = f"{len(files)} files side by side, at most {MAX_FILES}"
+            yield folder.relative_to(root).as_posix(), 1, "full folder", what
 
 
 def _of_module(root: Path, package: str, name: str, text: str) -> Iterator[tuple[int, str, str]]:

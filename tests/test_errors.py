@@ -16,21 +16,21 @@ from tutti.errors import TuttiError, UsageError
 from tutti.storage import StoreError
 from tutti.storage.errors import CatalogMissing, StoreBusy
 from tutti.tasks.agents import ToolUnavailable
-from tutti.tasks.agents.model import ContextExceeded, ModelCallFailed
+from tutti.tasks.agents.models.model import ContextExceeded, ModelCallFailed
 from tutti.tasks.agents.orchestrator import AgentFileError
 from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
 from tutti.tasks.benchmarks.errors import UnknownBenchmark
+from tutti.tasks.project import PROJECT
 from tutti.tasks.retrieval.errors import RetrievalError
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring.score import ScorerFailed
 from tutti.tasks.serving import PriceError, RegistryError, ServingError
-from tutti.tasks.serving.gateway.access import AccessError
+from tutti.tasks.serving.gateway.admin.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.errors import GateError
 from tutti.tasks.training import TrainingFailed
 
-ROOT = Path(__file__).resolve().parents[1]
 INVALID_INPUT = (
     *(UsageError, RegistryError, PriceError, AccessError, SimulationError, SuiteError, GateError),
     *(BenchmarkError, UnknownBenchmark, AgentFileError),
@@ -100,7 +100,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
 def test_every_error_of_a_stage_has_the_root() -> None:
     """A public class in a module `errors.py` derives from another one there, or from TuttiError."""
     loose = [
-        f"{path.relative_to(ROOT)}: {node.name}"
+        f"{path.relative_to(PROJECT)}: {node.name}"
         for path in _error_modules()
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef)
@@ -112,7 +112,7 @@ def test_every_error_of_a_stage_has_the_root() -> None:
 
 def _error_modules() -> Iterator[Path]:
     for package in ("storage", "tasks"):
-        yield from (ROOT / package).rglob("errors.py")
+        yield from (PROJECT / package).rglob("errors.py")
 
 
 def test_the_root_needs_no_other_module() -> None:
@@ -122,6 +122,6 @@ def test_the_root_needs_no_other_module() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-S", "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["tutti", "tutti.errors"]

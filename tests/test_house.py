@@ -32,3 +32,14 @@ def test_a_stage_imports_only_from_earlier_stages(
 def test_every_folder_of_tasks_has_a_place_in_the_order() -> None:
     folders = {each.parent.name for each in STAGED_FOLDERS.glob("*/__init__.py")}
     assert folders <= set(STAGES)
+
+
+@pytest.mark.parametrize(("files", "found"), [(20, False), (21, True)])
+def test_a_folder_with_more_than_twenty_files_is_an_offence(
+    tmp_path: Path, files: int, found: bool
+) -> None:
+    folder = tmp_path / "tasks" / "scoring"
+    folder.mkdir(parents=True)
+    for number in range(files):
+        (folder / f"scorer_{number}.py").write_text('"""A module."""\n')
+    assert ("full folder" in [rule for _, _, rule, _ in offences(tmp_path)]) is found

@@ -9,7 +9,7 @@ TuttiError                   1  the work failed for a known cause
 ├── ServingError             1  tasks/serving/errors.py
 │   ├── RegistryError        2    models.yaml is invalid
 │   └── PriceError           2    the price file is invalid
-├── AccessError              2  tasks/serving/gateway/access.py: the gateway's tokens are invalid
+├── AccessError              2  tasks/serving/gateway/admin/access.py: the tokens are invalid
 ├── SimulationError          2  tasks/serving/simulation/errors.py
 ├── SuiteError               2  tasks/sweeps/errors.py: a suite file is invalid
 │   └── GateError            2    a gate file is invalid
@@ -17,8 +17,8 @@ TuttiError                   1  the work failed for a known cause
 │   ├── SourceMissing        1    the data are not there
 │   └── BadRow               1    a row of the data is not an item
 ├── AgentFileError           2  tasks/agents/orchestrator/agent_file.py: an agent file is invalid
-├── ModelCallFailed          1  tasks/agents/model.py
-├── ContextExceeded          1  tasks/agents/model.py
+├── ModelCallFailed          1  tasks/agents/models/model.py
+├── ContextExceeded          1  tasks/agents/models/model.py
 ├── ToolUnavailable          1  tasks/agents/tools.py
 ├── SandboxUnavailable       1  tasks/sandbox/values.py
 ├── ScorerFailed             1  tasks/scoring/score.py

@@ -1,8 +1,9 @@
 """Our side of the load bench: ``python -m bench.load.client URL SESSIONS SECONDS``.
 
-A closed loop of sessions on the client that sweeps call models with (`tasks.agents.client`), on the
-event loop that sweeps run on, in a process of its own. Out: one line of JSON: `calls`, each a list
-of its times as in `Call`, and `cpu_s` of this process from the first connection to the last answer.
+A closed loop of sessions on the client that sweeps call models with
+(`tasks.agents.models.client`), on the event loop that sweeps run on, in a process of its own. Out:
+one line of JSON: `calls`, each a list of its times as in `Call`, and `cpu_s` of this process from
+the first connection to the last answer.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import orjson
 
 from bench.load.calls import Call
 from bench.load.wire import REQUEST
-from tutti.tasks.agents.client import Client
+from tutti.tasks.agents.models.client import Client
 
 
 async def load(url: str, sessions: int, seconds: float) -> list[Call]:

@@ -21,7 +21,7 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.maintenance import compact
 from tutti.storage.schemas import TABLES
-from tutti.storage.writer import commit_tables
+from tutti.storage.write.writer import commit_tables
 
 SWEEPS, MODELS, BENCHMARKS = 5, 4, 5  # a cell for each: 100
 CALLS = 5  # of an attempt

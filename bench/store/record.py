@@ -27,10 +27,10 @@ from bench.report import Report, Target
 from bench.store.data import CELL, Words
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.batch import MakeRows
-from tutti.tasks.serving.gateway.record import CallRecord
-from tutti.tasks.serving.gateway.request import CallRequest
-from tutti.tasks.serving.gateway.transcripts import Transcripts
+from tutti.storage.write.batch import MakeRows
+from tutti.tasks.serving.gateway.calls.request import CallRequest
+from tutti.tasks.serving.gateway.recording.record import CallRecord
+from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 from tutti.tasks.serving.registry import Prices
 
 CALLS_PER_S = 5_000

@@ -39,7 +39,7 @@ from tutti.storage.exchange.rows import (
     trial_keys,
     trial_rows,
 )
-from tutti.storage.writer import commit
+from tutti.storage.write.writer import commit
 
 BATCH = 2000  # small trials: a commit costs several synced files, whatever is in them
 BATCH_CHARACTERS = 16_000_000  # large trials: what is held in memory between commits

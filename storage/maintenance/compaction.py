@@ -26,9 +26,9 @@ from tutti.storage.files import files_of
 from tutti.storage.home import Home
 from tutti.storage.integrity import MEND, read_whole
 from tutti.storage.leases import Lease, check_lease, held
-from tutti.storage.parts import write_part
 from tutti.storage.schemas import TABLES
-from tutti.storage.writer import rows_by_sweep, settle
+from tutti.storage.write.parts import write_part
+from tutti.storage.write.writer import rows_by_sweep, settle
 
 TARGET_BYTES = 64 * 2**20  # of a merged part: a few row groups a core, a second to write
 MERGE_BYTES = 512 * 2**20  # of Arrow memory that one merge may hold

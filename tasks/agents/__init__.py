@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.client import Client as Client
     from tutti.tasks.agents.command import Command as Command
     from tutti.tasks.agents.command import CommandTrajectory as CommandTrajectory
     from tutti.tasks.agents.command import run_command as run_command
@@ -18,27 +17,28 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.loop import run_attempt as run_attempt
     from tutti.tasks.agents.mcp import McpServer as McpServer
     from tutti.tasks.agents.mcp import open_mcp as open_mcp
-    from tutti.tasks.agents.model import CallOrigin as CallOrigin
-    from tutti.tasks.agents.model import ChatModel as ChatModel
-    from tutti.tasks.agents.model import ContextExceeded as ContextExceeded
-    from tutti.tasks.agents.model import GatewayModel as GatewayModel
-    from tutti.tasks.agents.model import ModelCallFailed as ModelCallFailed
-    from tutti.tasks.agents.model import Reply as Reply
-    from tutti.tasks.agents.model import Sampling as Sampling
-    from tutti.tasks.agents.oracle import Oracle as Oracle
-    from tutti.tasks.agents.oracle import ToolUse as ToolUse
+    from tutti.tasks.agents.models.client import Client as Client
+    from tutti.tasks.agents.models.model import CallOrigin as CallOrigin
+    from tutti.tasks.agents.models.model import ChatModel as ChatModel
+    from tutti.tasks.agents.models.model import ContextExceeded as ContextExceeded
+    from tutti.tasks.agents.models.model import GatewayModel as GatewayModel
+    from tutti.tasks.agents.models.model import ModelCallFailed as ModelCallFailed
+    from tutti.tasks.agents.models.model import Reply as Reply
+    from tutti.tasks.agents.models.model import Sampling as Sampling
+    from tutti.tasks.agents.models.oracle import Oracle as Oracle
+    from tutti.tasks.agents.models.oracle import ToolUse as ToolUse
+    from tutti.tasks.agents.models.registered import agent_of as agent_of
+    from tutti.tasks.agents.models.registered import sampling_of as sampling_of
+    from tutti.tasks.agents.models.scripted import NoOpModel as NoOpModel
+    from tutti.tasks.agents.models.scripted import OracleModel as OracleModel
     from tutti.tasks.agents.prompts import BOXED_START as BOXED_START
     from tutti.tasks.agents.prompts import SYSTEM_PROMPT as SYSTEM_PROMPT
     from tutti.tasks.agents.prompts import boxed as boxed
     from tutti.tasks.agents.prompts import last_boxed as last_boxed
     from tutti.tasks.agents.prompts import opening as opening
-    from tutti.tasks.agents.registered import agent_of as agent_of
-    from tutti.tasks.agents.registered import sampling_of as sampling_of
     from tutti.tasks.agents.retrieve import open_http as open_http
     from tutti.tasks.agents.retrieve import service_search as service_search
     from tutti.tasks.agents.score import Score as Score
-    from tutti.tasks.agents.scripted import NoOpModel as NoOpModel
-    from tutti.tasks.agents.scripted import OracleModel as OracleModel
     from tutti.tasks.agents.toolbox import Toolbox as Toolbox
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
     from tutti.tasks.agents.tools import DescribedTools as DescribedTools

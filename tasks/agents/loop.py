@@ -16,11 +16,17 @@ from typing import Any, TypeVar
 import orjson
 
 from tutti.storage import MOST_MESSAGE, ErrorType, now
-from tutti.tasks.agents.calls import ParsedMessage, read_calls
 from tutti.tasks.agents.context import PromptWindow
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.ledger import Ledger
-from tutti.tasks.agents.model import ChatModel, ContextExceeded, Message, ModelCallFailed, Reply
+from tutti.tasks.agents.models.calls import ParsedMessage, read_calls
+from tutti.tasks.agents.models.model import (
+    ChatModel,
+    ContextExceeded,
+    Message,
+    ModelCallFailed,
+    Reply,
+)
 from tutti.tasks.agents.prompts import last_boxed
 from tutti.tasks.agents.tools import MALFORMED, ToolResult, ToolUnavailable, refused
 from tutti.tasks.serving import Dialect

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting import html, plots, words
-from tutti.tasks.reporting.columns import COMPARISONS, ORIGIN, OUTCOME, REACHED, identity
+from tutti.tasks.reporting import html
 from tutti.tasks.reporting.failures import failures, transcripts
+from tutti.tasks.reporting.figures import plots
 from tutti.tasks.reporting.focus import focus, rows
 from tutti.tasks.reporting.page import COMPARED_NOTE, Report, draw, write_figures, write_page
 from tutti.tasks.reporting.paired import RATE, SCORE, Pair, compare_pairs, compare_rates
@@ -25,6 +25,8 @@ from tutti.tasks.reporting.summary import (
     in_order,
     load_points,
 )
+from tutti.tasks.reporting.text import words
+from tutti.tasks.reporting.text.columns import COMPARISONS, ORIGIN, OUTCOME, REACHED, identity
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from tutti.tasks.reporting.columns import FAILURES, WORDS, Row, with_values
-from tutti.tasks.reporting.drawing import THEME, Plot, variable
 from tutti.tasks.reporting.failures import MESSAGE_CHARACTERS, Failure, Transcript
+from tutti.tasks.reporting.figures.drawing import THEME, Plot, variable
+from tutti.tasks.reporting.text.columns import FAILURES, WORDS, Row, with_values
 
 VERDICTS = frozenset({"better", "worse", "same", "inconclusive"})
 ENDED_BY = ("status", "stop_reason", "error_type", "error_message")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from tutti.tasks.reporting.numbers import number
 from tutti.tasks.reporting.summary import A_A, CellSummary
+from tutti.tasks.reporting.text.numbers import number
 
 SAME_SEEDS, OTHER_SEEDS = "A/A", "repeats"
 

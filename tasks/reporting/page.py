@@ -15,9 +15,26 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from tutti.tasks.reporting import capacity, html, plots, timelines, words
+from tutti.tasks.reporting import html
 from tutti.tasks.reporting.anatomy import Anatomy, anatomies
-from tutti.tasks.reporting.columns import (
+from tutti.tasks.reporting.efficiency import Efficiency, efficiencies
+from tutti.tasks.reporting.failures import Failure, Fault, Transcript, failures, faults, transcripts
+from tutti.tasks.reporting.families import FamilyScore, pooled_family_scores
+from tutti.tasks.reporting.figures import capacity, plots, timelines
+from tutti.tasks.reporting.figures.drawing import Plot, png, svg
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.noise import Noise, noise_floor
+from tutti.tasks.reporting.paired import (
+    SCORE,
+    SetupComparison,
+    compare_pairs,
+    compare_rates,
+    model_pairs,
+    policy_pairs,
+)
+from tutti.tasks.reporting.summary import CellSummary, cells_of, in_order, without_a_a
+from tutti.tasks.reporting.text import words
+from tutti.tasks.reporting.text.columns import (
     COMPARISONS,
     EFFICIENCY,
     FAMILIES,
@@ -34,21 +51,6 @@ from tutti.tasks.reporting.columns import (
     trial_rows,
     which,
 )
-from tutti.tasks.reporting.drawing import Plot, png, svg
-from tutti.tasks.reporting.efficiency import Efficiency, efficiencies
-from tutti.tasks.reporting.failures import Failure, Fault, Transcript, failures, faults, transcripts
-from tutti.tasks.reporting.families import FamilyScore, pooled_family_scores
-from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.noise import Noise, noise_floor
-from tutti.tasks.reporting.paired import (
-    SCORE,
-    SetupComparison,
-    compare_pairs,
-    compare_rates,
-    model_pairs,
-    policy_pairs,
-)
-from tutti.tasks.reporting.summary import CellSummary, cells_of, in_order, without_a_a
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

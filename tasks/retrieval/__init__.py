@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.retrieval.bm25 import WordIndex as WordIndex
     from tutti.tasks.retrieval.build import EmbedWorkers as EmbedWorkers
     from tutti.tasks.retrieval.corpus import Document as Document
     from tutti.tasks.retrieval.corpus import Parameter as Parameter
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from tutti.tasks.retrieval.index import read_manifest as read_manifest
     from tutti.tasks.retrieval.page import manifest_page as manifest_page
     from tutti.tasks.retrieval.page import recall_line as recall_line
+    from tutti.tasks.retrieval.search.bm25 import WordIndex as WordIndex
     from tutti.tasks.retrieval.spec import STDLIB_TEMPLATE as STDLIB_TEMPLATE
     from tutti.tasks.retrieval.spec import IndexSpec as IndexSpec
 

@@ -22,9 +22,7 @@ import numpy as np
 
 from tutti.storage import Catalog, StoreError, artifact_id, open_catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.retrieval import bm25, shards
-from tutti.tasks.retrieval.ann import Ann, write_ann
-from tutti.tasks.retrieval.bm25 import write_bm25
+from tutti.tasks.retrieval import shards
 from tutti.tasks.retrieval.corpus import Document, corpus_id
 from tutti.tasks.retrieval.embedder import NAME, Embedder, HashedNgrams
 from tutti.tasks.retrieval.endpoint import EndpointEmbedder
@@ -39,6 +37,9 @@ from tutti.tasks.retrieval.passage import (
     write_passages,
 )
 from tutti.tasks.retrieval.probe import probe_names, probe_recall
+from tutti.tasks.retrieval.search import bm25
+from tutti.tasks.retrieval.search.ann import Ann, write_ann
+from tutti.tasks.retrieval.search.bm25 import write_bm25
 from tutti.tasks.retrieval.shards import embed_all, join_shards
 from tutti.tasks.retrieval.spec import STDLIB_TEMPLATE, IndexSpec
 

@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tutti.tasks.retrieval import bm25
-from tutti.tasks.retrieval.ann import Ann
-from tutti.tasks.retrieval.bm25 import WordIndex
 from tutti.tasks.retrieval.build import MANIFEST, VECTORS, build_index
 from tutti.tasks.retrieval.embedder import NAME, Embedder, HashedNgrams, Vectors
 from tutti.tasks.retrieval.endpoint import EndpointEmbedder
-from tutti.tasks.retrieval.exact import Neighbours, Rows, search_exact
-from tutti.tasks.retrieval.fuse import fuse_ranks
 from tutti.tasks.retrieval.passage import Passage, PassageStore
+from tutti.tasks.retrieval.search import bm25
+from tutti.tasks.retrieval.search.ann import Ann
+from tutti.tasks.retrieval.search.bm25 import WordIndex
+from tutti.tasks.retrieval.search.exact import Neighbours, Rows, search_exact
+from tutti.tasks.retrieval.search.fuse import fuse_ranks
 from tutti.tasks.retrieval.spec import IndexSpec
 
 __all__ = ["Hit", "Index", "Mode", "build_index", "read_manifest"]

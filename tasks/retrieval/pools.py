@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tutti.tasks.retrieval.errors import FilterUnknown
-from tutti.tasks.retrieval.exact import Rows
 from tutti.tasks.retrieval.passage import PassageStore
+from tutti.tasks.retrieval.search.exact import Rows
 
 KEPT = 1_024  # filters whose rows are remembered
 

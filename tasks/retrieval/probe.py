@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from tutti.tasks.retrieval.ann import Ann
 from tutti.tasks.retrieval.embedder import Vectors
-from tutti.tasks.retrieval.exact import Neighbours, search_exact
 from tutti.tasks.retrieval.passage import PassageStore
+from tutti.tasks.retrieval.search.ann import Ann
+from tutti.tasks.retrieval.search.exact import Neighbours, search_exact
 
 QUERIES = 500
 DEPTHS = (1, 2, 5, 10)

@@ -23,7 +23,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tutti.storage import current_home
-from tutti.tasks.retrieval.ann import limit_threads
 from tutti.tasks.retrieval.batcher import WAIT_S, Batcher
 from tutti.tasks.retrieval.embedder import Embedder
 from tutti.tasks.retrieval.errors import (
@@ -35,7 +34,8 @@ from tutti.tasks.retrieval.errors import (
 from tutti.tasks.retrieval.index import Hit, Index
 from tutti.tasks.retrieval.pools import RowFilters, read_pools
 from tutti.tasks.retrieval.request import SearchRequest, read_ask, result_rows
-from tutti.tasks.retrieval.rerank import EndpointReranker, Reranker
+from tutti.tasks.retrieval.search.ann import limit_threads
+from tutti.tasks.retrieval.search.rerank import EndpointReranker, Reranker
 from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch, WebSearch
 
 WEB_BELOW = 3  # local hits under which the web is asked, as in the reference

@@ -9,12 +9,12 @@ from tutti.tasks.scoring.exact import EXACT, Exact, score_exact
 from tutti.tasks.scoring.ifeval import IFEval
 from tutti.tasks.scoring.imported import Imported
 from tutti.tasks.scoring.json_values import same
-from tutti.tasks.scoring.judge import Judge
+from tutti.tasks.scoring.judged.judge import Judge
+from tutti.tasks.scoring.judged.pairwise import Pairwise
+from tutti.tasks.scoring.judged.rubric import Rubric
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric
-from tutti.tasks.scoring.pairwise import Pairwise
 from tutti.tasks.scoring.reward import Reward
-from tutti.tasks.scoring.rubric import Rubric
 from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, Scorer, ScorerFailed
 from tutti.tasks.scoring.sql import Sql
 from tutti.tasks.scoring.state import State
@@ -51,8 +51,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from tutti.tasks.scoring.judge_agreement import Agreement as Agreement
-    from tutti.tasks.scoring.judge_agreement import agreement as agreement
+    from tutti.tasks.scoring.judged.judge_agreement import Agreement as Agreement
+    from tutti.tasks.scoring.judged.judge_agreement import agreement as agreement
     from tutti.tasks.scoring.metrics import majority_at_k as majority_at_k
     from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k

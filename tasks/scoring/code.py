@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tutti.tasks.sandbox import SandboxUnavailable
-from tutti.tasks.scoring import code_child, code_talk
-from tutti.tasks.scoring.code_child import digest_of_output, digest_of_value
+from tutti.tasks.scoring.children import code_child, code_talk
+from tutti.tasks.scoring.children.code_child import digest_of_output, digest_of_value
 from tutti.tasks.scoring.score import Attempted, Means, Needs, Runs, Score, ScorerFailed
 from tutti.tasks.scoring.target import needed, said
 

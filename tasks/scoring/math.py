@@ -29,9 +29,9 @@ from functools import cache
 from typing import Any
 
 from tutti.tasks.agents import last_boxed
+from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool
 from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
 from tutti.tasks.scoring.target import texts
-from tutti.tasks.scoring.workers import WorkerDied, WorkerLate, WorkerPool
 
 TIMEOUT_S = 10.0
 MAX_WORKERS = 4  # each holds about 100 MB; a formula takes milliseconds
@@ -60,7 +60,7 @@ def pool() -> WorkerPool:
 @cache
 def _pool_of(_process: int) -> WorkerPool:
     size = min(MAX_WORKERS, os.cpu_count() or 1)
-    return WorkerPool([sys.executable, "-P", "-m", "tutti.tasks.scoring.math_child"], size)
+    return WorkerPool([sys.executable, "-P", "-m", "tutti.tasks.scoring.children.math_child"], size)
 
 
 def words_of(latex: str) -> str | None:

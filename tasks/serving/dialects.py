@@ -1,4 +1,4 @@
-"""The forms in which models write tool calls; `tutti.tasks.agents.calls` reads them."""
+"""The forms in which models write tool calls; `tutti.tasks.agents.models.calls` reads them."""
 
 from typing import Literal
 

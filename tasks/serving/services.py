@@ -83,7 +83,7 @@ def open_gateway(
     Of the others nothing is sampled: what a cell says of its engine is the measured one's.
     """
     # They build on this package.
-    from tutti.tasks.serving.gateway.access import ADMIN_VARIABLE, TOKENS_VARIABLE
+    from tutti.tasks.serving.gateway.admin.access import ADMIN_VARIABLE, TOKENS_VARIABLE
     from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 
     port = claim_port(port)

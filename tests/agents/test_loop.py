@@ -16,8 +16,8 @@ from tutti.tasks.agents.loop import (
     Trajectory,
     run_attempt,
 )
-from tutti.tasks.agents.model import ContextExceeded, Message, ModelCallFailed, Reply
-from tutti.tasks.agents.retry import CONNECTION
+from tutti.tasks.agents.models.model import ContextExceeded, Message, ModelCallFailed, Reply
+from tutti.tasks.agents.models.retry import CONNECTION
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
 
 

@@ -20,7 +20,7 @@ from bench.load.run import TARGETS, Load, enter
 from bench.load.wire import CHUNKS, DELAY_S, PROMPT, REQUEST
 from bench.report import Report
 from bench.scheduling.peers import PeerMissing
-from tutti.tasks.agents.client import COMPLETIONS, Client
+from tutti.tasks.agents.models.client import COMPLETIONS, Client
 
 
 @pytest.fixture

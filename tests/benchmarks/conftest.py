@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from tutti.tasks.agents.model import Message, Reply
+from tutti.tasks.agents.models.model import Message, Reply
 from tutti.tasks.benchmarks import ExcludedRow, Item, Source, benchmark_named
 from tutti.tasks.benchmarks.benchmark import tool_call
-
-ROOT = Path(__file__).resolve().parents[2]
+from tutti.tasks.project import PROJECT
 
 Load = Callable[..., list[Item]]
 
@@ -20,7 +19,7 @@ Load = Callable[..., list[Item]]
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of public data (TUTTI_TEST_DATA)."""
-    folder = Path(os.environ.get("TUTTI_TEST_DATA", ROOT.parent / "shared" / "data"))
+    folder = Path(os.environ.get("TUTTI_TEST_DATA", PROJECT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"no public data at {folder}")
     return folder

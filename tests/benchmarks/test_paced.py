@@ -8,7 +8,7 @@ import pytest
 from bench.scheduling.work import WORDS as BENCH_WORDS
 from tests.benchmarks.conftest import write_lines
 from tests.benchmarks.games.test_worlds import attempted
-from tutti.tasks.agents.model import Reply
+from tutti.tasks.agents.models.model import Reply
 from tutti.tasks.benchmarks import BadRow, Source, benchmark_named
 from tutti.tasks.benchmarks.paced import DATA, WORDS
 

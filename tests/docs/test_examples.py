@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tutti.cli.main import app
+from tutti.tasks.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 FENCE = re.compile(r"```(?:console|sh|bash)\n(.*?)```", re.S)
 OUR_OWN = ("tutti ",)

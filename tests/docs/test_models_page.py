@@ -5,10 +5,10 @@ from pathlib import Path
 
 import yaml
 
+from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.providers import PROVIDERS
 from tutti.tasks.serving.registry import Model, read_registry
 
-PROJECT = Path(__file__).resolve().parents[2]
 PAGE = (PROJECT / "docs" / "models.md").read_text()
 
 

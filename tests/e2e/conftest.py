@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tutti.storage import Home, query
+from tutti.tasks.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 TUTTI = [sys.executable, "-m", "tutti.cli.main"]
 DEMO_TIMEOUT_S = 600.0
 GONE_TIMEOUT_S = 30.0

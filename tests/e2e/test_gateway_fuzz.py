@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.gateway_fuzz import Fuzz
+from tutti.tasks.project import PROJECT
 
 REQUESTS = int(os.environ.get("TUTTI_FUZZ_REQUESTS", "6000"))
 AT_ONCE = 16
 TOKEN = "a-token-of-the-admins"
 ANSWER_S = 20.0
 STALL_MS, GROWTH_MB = 100.0, 60.0
-PROJECT = Path(__file__).resolve().parents[2]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60 + REQUESTS // 50)]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PROJECT, Store
+from tests.e2e.conftest import Store
+from tutti.tasks.project import PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.conftest import PROJECT, Store
+from tests.e2e.conftest import Store
+from tutti.tasks.project import PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 

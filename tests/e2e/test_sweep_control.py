@@ -15,8 +15,9 @@ import yaml
 
 from bench.harness.run import endpoint
 from bench.sweeps import Workshop
-from tests.e2e.conftest import PROJECT, Store
+from tests.e2e.conftest import Store
 from tutti.cli.setup import ui
+from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import PortTaken, claim_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]

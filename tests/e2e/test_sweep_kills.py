@@ -21,9 +21,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import PROJECT, Store
+from tests.e2e.conftest import Store
 from tutti.storage import Home, open_catalog
 from tutti.storage.maintenance import verify
+from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import pick_models
 from tutti.tasks.serving.engine import Engine
 

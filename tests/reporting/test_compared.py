@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tests.reporting.test_terminal import printed
+from tests.reporting.text.test_terminal import printed
 from tutti.tasks.reporting import (
     CellSummary,
     SweepPair,

@@ -7,8 +7,8 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import build_report, family_scores, summarise
+from tutti.tasks.reporting.figures.plots import first_repeats
 from tutti.tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, noise_at, noise_floor, said
-from tutti.tasks.reporting.plots import first_repeats
 from tutti.tasks.reporting.summary import load_points
 from tutti.tasks.sweeps.judge.compare import compare_sides, find_side, set_ups
 

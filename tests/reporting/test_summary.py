@@ -8,8 +8,8 @@ from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import CellSummary, family_scores, summarise
 from tutti.tasks.reporting.families import all_families, pooled_family_scores
+from tutti.tasks.reporting.figures.series import HIT_RATIO, RUNNING, rate_series, server_series
 from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.series import HIT_RATIO, RUNNING, rate_series, server_series
 from tutti.tasks.reporting.summary import load_points
 
 Connect = Callable[..., DuckDBPyConnection]

@@ -13,7 +13,7 @@ from tutti import storage
 from tutti.storage import connect
 from tutti.tasks.reporting import markdown_table, summarise
 from tutti.tasks.reporting.page import build_report
-from tutti.tasks.reporting.terminal import trials_table
+from tutti.tasks.reporting.text.terminal import trials_table
 
 
 def test_the_report_agrees_with_the_macros(connection: DuckDBPyConnection) -> None:

@@ -13,14 +13,13 @@ import pytest
 from tests.retrieval.slow_build import PASSAGES, SPEC, LetterCounts
 from tests.retrieval.vectors import passages
 from tutti.storage import Catalog, Home
+from tutti.tasks.project import PROJECT
 from tutti.tasks.retrieval import service, shards
 from tutti.tasks.retrieval.build import EmbedWorkers, build_index, main
 from tutti.tasks.retrieval.errors import CorpusRefused
 from tutti.tasks.retrieval.index import Index, read_manifest
 from tutti.tasks.retrieval.passage import write_passages
 from tutti.tasks.retrieval.spec import IndexSpec
-
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 
 from tutti.tasks.retrieval.errors import RerankerFailed, WebSearchFailed
 from tutti.tasks.retrieval.passage import Passage
-from tutti.tasks.retrieval.rerank import EndpointReranker
+from tutti.tasks.retrieval.search.rerank import EndpointReranker
 from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tutti.tasks.project import PROJECT
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable, strongest_level
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of public data (TUTTI_TEST_DATA)."""
-    folder = Path(os.environ.get("TUTTI_TEST_DATA", ROOT.parent / "shared" / "data"))
+    folder = Path(os.environ.get("TUTTI_TEST_DATA", PROJECT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"no public data at {folder}")
     return folder

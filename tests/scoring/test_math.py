@@ -5,8 +5,8 @@ import time
 import pytest
 
 from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring.children.workers import WorkerLate
 from tutti.tasks.scoring.math import Math, words_of
-from tutti.tasks.scoring.workers import WorkerLate
 
 
 async def score(answer: str | None, gold: str | list[str], text: str = "") -> Score:

@@ -15,7 +15,7 @@ from tests.conftest import NewCatalog
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.tasks.serving.gateway import app as gateway_app
-from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.admin.access import Access
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import Settings

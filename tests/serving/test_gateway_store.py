@@ -57,7 +57,7 @@ async def test_a_flush_given_up_halfway_loses_nothing(
     """Its client left while the store was failing: the rows are still there for the next one."""
     import threading
 
-    from tutti.storage import buffered
+    from tutti.storage.write import buffered
 
     begun, go_on = threading.Event(), threading.Event()
 

@@ -17,8 +17,8 @@ from tests.serving.conftest import ADMIN, BOSS
 from tests.serving.engine_double import EngineDouble
 from tests.serving.metering.test_gpu import FakeNvml
 from tutti import storage
-from tutti.tasks.serving.gateway import views
-from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.admin import views
+from tutti.tasks.serving.gateway.admin.access import Access
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig
 from tutti.tasks.serving.gateway.settings import Settings

@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.leases import start_ticks
+from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.errors import PortTaken, ServingError
 from tutti.tasks.serving.process import TOKEN, Child, claim_port, reap_stale
 
-PROJECT = Path(__file__).resolve().parents[2]
 # A shell with a grandchild that ignores SIGTERM; both write their pid first.
 FAMILY = """
 sh -c 'trap "" TERM; echo $$ > "$0.child"; exec sleep 1000' "$0" &

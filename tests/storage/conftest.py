@@ -14,8 +14,7 @@ import sqlalchemy as sa
 from tests.conftest import NewCatalog
 from tests.storage import postgres
 from tutti import storage
-
-PROJECT = Path(__file__).resolve().parents[2]
+from tutti.tasks.project import PROJECT
 
 
 @pytest.fixture(autouse=True)

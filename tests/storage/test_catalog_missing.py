@@ -14,8 +14,8 @@ from tutti import storage
 from tutti.cli.main import app
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import missing, revisions
-from tutti.storage.parts import write_part
 from tutti.storage.schemas import TABLES
+from tutti.storage.write.parts import write_part
 
 ROWS = {"attempts": [{"attempt_id": "a", "sweep_id": "sweep:1"}]}
 

@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from tests.storage.conftest import PROJECT
 from tests.storage.kill_history import History, Nursery
 from tests.storage.kill_scenarios import SCENARIOS, place_for
 from tutti import storage
+from tutti.tasks.project import PROJECT
 
 FEW = {
     "one writer": 2,

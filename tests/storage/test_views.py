@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.storage.conftest import PROJECT
 from tutti import storage
 from tutti.storage.schemas import TABLES
+from tutti.tasks.project import PROJECT
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CATALOG_VIEWS = ("artifacts", "artifact_parents", "runs", "sweeps", "cells", "parts", "task_sets")

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tutti.storage.conversation import spans_of
 from tutti.storage.error_types import foreign_error
 from tutti.storage.exchange.chat import last_said, message_row, params, sampled, tool_runs
 from tutti.storage.exchange.fields import Fields, RecordRefused, compact, detail_text
 from tutti.storage.exchange.imported import Cell, ImportedAttempt, Row
+from tutti.storage.write.conversation import spans_of
 
 ONLY_AGENT = "agent"  # the name verifiers gives the agent of an environment that has just one
 LIMITS = {

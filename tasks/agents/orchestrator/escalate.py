@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.model import ContextExceeded
+from tutti.tasks.agents.models.model import ContextExceeded
 from tutti.tasks.agents.orchestrator.agent_file import Expert, Tool
 from tutti.tasks.agents.orchestrator.ask import (
     answer_messages,

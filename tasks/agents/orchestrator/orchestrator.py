@@ -17,7 +17,7 @@ import orjson
 from tutti.storage import now
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.loop import Agent
-from tutti.tasks.agents.model import ContextExceeded
+from tutti.tasks.agents.models.model import ContextExceeded
 from tutti.tasks.agents.orchestrator.agent_file import AgentFile, Caps, Expert, SearchTool, Tool
 from tutti.tasks.agents.orchestrator.ask import (
     merged,

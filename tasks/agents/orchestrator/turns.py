@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from tutti.storage import now
-from tutti.tasks.agents.calls import read_calls
 from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.model import ChatModel, ContextExceeded, Reply
+from tutti.tasks.agents.models.calls import read_calls
+from tutti.tasks.agents.models.model import ChatModel, ContextExceeded, Reply
 from tutti.tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert
 from tutti.tasks.agents.orchestrator.consult import Experts
 from tutti.tasks.agents.orchestrator.offer import chosen, offered

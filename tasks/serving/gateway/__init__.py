@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.gateway.access import Access as Access
+    from tutti.tasks.serving.gateway.admin.access import Access as Access
     from tutti.tasks.serving.gateway.app import Gateway as Gateway
     from tutti.tasks.serving.gateway.command import access_of as access_of
     from tutti.tasks.serving.gateway.command import journal_path as journal_path

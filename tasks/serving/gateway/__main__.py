@@ -11,7 +11,7 @@ import uvloop
 
 from tutti.storage import Catalog, StoreError, open_catalog
 from tutti.tasks.serving.errors import ServingError
-from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.admin.access import Access
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.command import (
     access_of,

@@ -12,27 +12,27 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tutti.storage import BufferedWriter, Catalog
-from tutti.tasks.serving.gateway import views
-from tutti.tasks.serving.gateway.access import Access, AccessDenied, Key
-from tutti.tasks.serving.gateway.admin_api import AdminApi
-from tutti.tasks.serving.gateway.bounds import check_all
-from tutti.tasks.serving.gateway.call_recorder import CallRecorder
+from tutti.tasks.serving.gateway.admin import views
+from tutti.tasks.serving.gateway.admin.access import Access, AccessDenied, Key
+from tutti.tasks.serving.gateway.admin.admin_api import AdminApi
+from tutti.tasks.serving.gateway.admin.targets import Targets
+from tutti.tasks.serving.gateway.calls.bounds import check_all
+from tutti.tasks.serving.gateway.calls.estimate import PromptSizes, chain_of, common_share
+from tutti.tasks.serving.gateway.calls.proxied_call import CallState, ProxiedCall
+from tutti.tasks.serving.gateway.calls.request import read_request
+from tutti.tasks.serving.gateway.calls.routes import BadRequest, ModelRoute
+from tutti.tasks.serving.gateway.calls.screen import Permission, RequestScreen, answer, refusal
+from tutti.tasks.serving.gateway.calls.unscheduled import forward, measure
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
-from tutti.tasks.serving.gateway.estimate import PromptSizes, chain_of, common_share
-from tutti.tasks.serving.gateway.events import EventLog
-from tutti.tasks.serving.gateway.gpus import Gpus
-from tutti.tasks.serving.gateway.journal import FLUSH_S, Journal, read_journal
 from tutti.tasks.serving.gateway.pools import Pool, Pools
-from tutti.tasks.serving.gateway.proxied_call import CallState, ProxiedCall
 from tutti.tasks.serving.gateway.pulse import Pulse
 from tutti.tasks.serving.gateway.recent import RecentIds
-from tutti.tasks.serving.gateway.request import read_request
-from tutti.tasks.serving.gateway.routes import BadRequest, ModelRoute
-from tutti.tasks.serving.gateway.screen import JSON, Permission, RequestScreen, answer, refusal
+from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
+from tutti.tasks.serving.gateway.recording.events import EventLog
+from tutti.tasks.serving.gateway.recording.gpus import Gpus
+from tutti.tasks.serving.gateway.recording.journal import FLUSH_S, Journal, read_journal
+from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 from tutti.tasks.serving.gateway.settings import Settings
-from tutti.tasks.serving.gateway.targets import Targets
-from tutti.tasks.serving.gateway.transcripts import Transcripts
-from tutti.tasks.serving.gateway.unscheduled import forward, measure
 from tutti.tasks.serving.metering.prices import PriceList
 from tutti.tasks.serving.scheduling import Call, Reason, ReasonCode, SchedulerLimits, reasons
 from tutti.tasks.serving.wire.exchange import Exchange
@@ -169,8 +169,8 @@ class Gateway:
         ledger = pool.scheduler.ledger
         if len(ledger.waiting) >= self.settings.max_held:
             self.count("turned_away")
-            headers = [JSON, (b"Retry-After", b"5")]
-            exchange.respond(503, headers, refusal(503, "too many calls are held; try again"))
+            refused = refusal(503, "too many calls are held; try again")
+            answer(exchange, 503, refused, [(b"Retry-After", b"5")])
             return
         program = ledger.programs.get(request.program)
         key.check_owner(program)

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from tutti.storage import Home
 from tutti.tasks.config import explain
-from tutti.tasks.serving.gateway.access import Access
-from tutti.tasks.serving.gateway.admin_token import token_file
+from tutti.tasks.serving.gateway.admin.access import Access
+from tutti.tasks.serving.gateway.admin.admin_token import token_file
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.options import GatewayOptions

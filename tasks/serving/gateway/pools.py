@@ -11,7 +11,7 @@ import orjson
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway import prefill
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
-from tutti.tasks.serving.gateway.journal import LivingPrograms, restore
+from tutti.tasks.serving.gateway.recording.journal import LivingPrograms, restore
 from tutti.tasks.serving.metering.exposition import Page, read_page
 from tutti.tasks.serving.metering.sampler import EngineSample, capacity_of_sglang, engine_sample
 from tutti.tasks.serving.registry import Prices

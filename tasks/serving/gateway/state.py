@@ -9,17 +9,17 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from tutti.storage import BufferedWriter
-from tutti.tasks.serving.gateway.access import Access
-from tutti.tasks.serving.gateway.call_recorder import CallRecorder
+from tutti.tasks.serving.gateway.admin.access import Access
+from tutti.tasks.serving.gateway.admin.targets import Targets
+from tutti.tasks.serving.gateway.calls.proxied_call import ProxiedCall
 from tutti.tasks.serving.gateway.endpoint import Endpoint
-from tutti.tasks.serving.gateway.events import EventLog
-from tutti.tasks.serving.gateway.gpus import Gpus
-from tutti.tasks.serving.gateway.journal import Journal
 from tutti.tasks.serving.gateway.pools import Pool, Pools
-from tutti.tasks.serving.gateway.proxied_call import ProxiedCall
 from tutti.tasks.serving.gateway.pulse import Pulse
+from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
+from tutti.tasks.serving.gateway.recording.events import EventLog
+from tutti.tasks.serving.gateway.recording.gpus import Gpus
+from tutti.tasks.serving.gateway.recording.journal import Journal
 from tutti.tasks.serving.gateway.settings import Settings
-from tutti.tasks.serving.gateway.targets import Targets
 
 Trend = deque[tuple[int, int]]
 """Calls held and running, one pair a second."""

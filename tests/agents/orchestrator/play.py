@@ -8,7 +8,7 @@ from typing import Any
 
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
-from tutti.tasks.agents.model import Message, Reply
+from tutti.tasks.agents.models.model import Message, Reply
 from tutti.tasks.agents.orchestrator import AgentFile, Expert, Orchestrator
 from tutti.tasks.agents.retrieve import Hit, SearchResult
 from tutti.tasks.sandbox import SandboxResult

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.agents.orchestrator.play import PROBLEM, Script, expert, experts_of
 from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.model import ContextExceeded
+from tutti.tasks.agents.models.model import ContextExceeded
 from tutti.tasks.agents.orchestrator.agent_file import Tool
 from tutti.tasks.agents.orchestrator.consult import Consultation, TokenMeasures
 from tutti.tasks.agents.orchestrator.escalate import AnswerOutcome, AnswerTool

@@ -16,7 +16,7 @@ from tests.agents.orchestrator.play import (
     play,
 )
 from tutti.tasks.agents.loop import Agent
-from tutti.tasks.agents.model import ContextExceeded, ModelCallFailed
+from tutti.tasks.agents.models.model import ContextExceeded, ModelCallFailed
 from tutti.tasks.agents.orchestrator import Orchestrator
 from tutti.tasks.sandbox import Sandbox, SandboxResult, strongest_level
 

@@ -22,10 +22,10 @@ from typer.testing import CliRunner, Result
 
 from tutti import storage
 from tutti.cli.main import app
+from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.gateway import GatewayOptions
 from tutti.tasks.serving.scheduling import POLICIES
 
-PROJECT = Path(__file__).resolve().parents[3]
 DOUBLE = [sys.executable, "-m", "tests.serving.vllm_double"]
 OUTSIDE = {"provider": "openai", "endpoint": "http://127.0.0.1:9/v1", "context_tokens": 8192}
 CAP = ("--policy", "cap", "--limit", "2", "--port", "0", "--json")

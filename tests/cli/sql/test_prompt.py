@@ -26,8 +26,8 @@ from tutti.cli.sql.prompt import run_line, session, show, talk
 from tutti.cli.sql.rows import Look
 from tutti.cli.sql.shell import Shell
 from tutti.storage import Catalog, Home, commit, connect, open_catalog
+from tutti.tasks.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[3]
 CTRL_C, CTRL_D, TAB = "\x03", "\x04", "\t"
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.serving.conftest import QUICK_S, Bench, running
 from tests.serving.gateway.raw_engine import RawEngine, raw_engine
 from tutti import storage
-from tutti.tasks.serving.gateway.access import Access
+from tutti.tasks.serving.gateway.admin.access import Access
 from tutti.tasks.serving.gateway.endpoint import Endpoint
 from tutti.tasks.serving.gateway.settings import Settings
 

@@ -15,11 +15,11 @@ from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, answering, delta, streaming, whole
 from tutti.tasks.serving.gateway import app as gateway_app
 from tutti.tasks.serving.gateway.app import Gateway
-from tutti.tasks.serving.gateway.call_recorder import CallRecorder
+from tutti.tasks.serving.gateway.calls.estimate import PromptSizes
+from tutti.tasks.serving.gateway.calls.proxied_call import ProxiedCall
 from tutti.tasks.serving.gateway.endpoint import Endpoint
-from tutti.tasks.serving.gateway.estimate import PromptSizes
-from tutti.tasks.serving.gateway.proxied_call import ProxiedCall
-from tutti.tasks.serving.gateway.record import CallRecord
+from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
+from tutti.tasks.serving.gateway.recording.record import CallRecord
 from tutti.tasks.serving.scheduling import Cap, Policy, Scheduler
 
 VICTIM = "victim"
@@ -219,7 +219,7 @@ async def test_a_fault_of_a_request_that_is_passed_on_is_answered(
     def broken(*_: Any) -> Any:
         raise Poisoned("target")
 
-    monkeypatch.setattr("tutti.tasks.serving.gateway.unscheduled._target", broken)
+    monkeypatch.setattr("tutti.tasks.serving.gateway.calls.unscheduled._target", broken)
     answer = await raw.client.post("/v1/tokenize", json={"model": "m"})
     assert (answer.status, len(faults)) == (500, 1)
 

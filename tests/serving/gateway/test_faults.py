@@ -352,7 +352,7 @@ async def test_an_engine_is_added_while_calls_wait(make_raw: MakeRaw) -> None:
 
 async def test_an_answer_that_is_too_large_is_refused(raw: Bench, monkeypatch: Any) -> None:
     """What must be kept whole has a bound."""
-    monkeypatch.setattr("tutti.tasks.serving.gateway.proxied_call.MAX_BUFFERED", 100_000)
+    monkeypatch.setattr("tutti.tasks.serving.gateway.calls.proxied_call.MAX_BUFFERED", 100_000)
     raw.engine.reply = answering(whole(b" " * 200_000))
     assert await outcome(raw) == 502
     await released(raw.gateway)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.serving.conftest import Bench
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, answering, raw_engine, whole
-from tutti.tasks.agents.client import Client
-from tutti.tasks.agents.model import CallOrigin, GatewayModel, Reply
-from tutti.tasks.agents.registered import sampling_of
+from tutti.tasks.agents.models.client import Client
+from tutti.tasks.agents.models.model import CallOrigin, GatewayModel, Reply
+from tutti.tasks.agents.models.registered import sampling_of
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, PrefixedOrigin
 from tutti.tasks.serving.providers import PROVIDERS
 from tutti.tasks.serving.registry import Model

@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from tests.serving.conftest import Bench, running
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
-from tutti.tasks.agents.client import COMPLETIONS, Client
+from tutti.tasks.agents.models.client import COMPLETIONS, Client
 from tutti.tasks.serving import NoAnswer
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tutti.tasks.serving.gateway.settings import Settings

@@ -7,13 +7,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tutti.storage.encode import to_arrow
 from tutti.storage.exchange.imported import (
     ImportedAttempt,
     ImportedItem,
     ImportedRecords,
     ImportIssue,
 )
+from tutti.storage.write.encode import to_arrow
 
 Record = dict[str, Any]
 

@@ -14,8 +14,8 @@ from tutti.storage import catalog as cat
 from tutti.storage.columns import SCHEMA_VERSION
 from tutti.storage.maintenance import compact, compaction
 from tutti.storage.maintenance.compaction import CompactionReport
-from tutti.storage.parts import write_part
-from tutti.storage.writer import settle
+from tutti.storage.write.parts import write_part
+from tutti.storage.write.writer import settle
 
 STORES = Path(__file__).parents[1] / "stores"
 

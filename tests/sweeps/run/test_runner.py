@@ -233,7 +233,7 @@ async def test_a_full_store_stops_the_run_and_the_next_one_completes_it(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store's own error comes out, and nothing is counted twice or left out afterwards."""
-    from tutti.storage import buffered
+    from tutti.storage.write import buffered
     from tutti.tasks.sweeps.run import runner
 
     def commit(*_: Any, **__: Any) -> None:

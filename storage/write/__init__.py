@@ -1,0 +1,1 @@
+"""Writing: rows become Arrow tables, Parquet parts and catalog entries."""

@@ -1,0 +1,162 @@
+"""Commit rows: Parquet parts first, then their catalog entries and the states they complete.
+
+Protocol: write to a temporary name, sync, rename, sync the folder, then enter all parts and the
+state changes in one catalog transaction. A crash before that transaction leaves files no reader
+sees; a crash after it loses nothing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from tutti.storage import catalog as cat
+from tutti.storage.columns import PARTITIONED
+from tutti.storage.errors import CommitUncertain, StoreError
+from tutti.storage.files import files_of
+from tutti.storage.leases import Lease, check_lease
+from tutti.storage.write.encode import Rows, to_arrow
+from tutti.storage.write.parts import write_part
+
+Complete = Callable[[sa.Connection], None]
+IDS_AT_ONCE = 500  # bound variables of one statement
+
+
+def commit(
+    catalog: cat.Catalog,
+    rows: Mapping[str, Rows],
+    complete: Complete | None = None,
+    lease: Lease | None = None,
+) -> None:
+    """Commit `rows` (table name to rows) and, in the same transaction, what `complete` changes.
+
+    With a `lease` nothing is committed unless it is still ours. Raises RowRefused for a row that
+    its table cannot hold, LeaseLost, StoreFull when the disk is full; in each case nothing becomes
+    visible.
+    """
+    tables = {name: to_arrow(name, given) for name, given in rows.items() if given}
+    commit_tables(catalog, tables, complete, lease)
+
+
+def commit_tables(
+    catalog: cat.Catalog,
+    tables: Mapping[str, pa.Table],
+    complete: Complete | None = None,
+    lease: Lease | None = None,
+) -> None:
+    """Commit Arrow tables of the schemas' columns; otherwise as `commit`."""
+    entries: list[dict[str, Any]] = []
+    sent = False
+    try:
+        with cat.store_boundary(catalog.home):
+            for entry in _write_parts(catalog, tables):
+                entries.append(entry)  # one by one: a failure takes away what is written by then
+        with catalog.transaction() as connection:
+            if lease is not None:
+                check_lease(connection, lease)
+            if complete is not None:
+                complete(connection)
+            if entries:
+                connection.execute(sa.insert(cat.parts), entries)
+            sent = True  # what follows is the commit itself
+    except BaseException as error:
+        entered = _settled(catalog, entries) if sent else _take_away(catalog, entries)
+        if entered is None and isinstance(error, StoreError):
+            raise CommitUncertain(str(error), entries) from error
+        if entered and isinstance(error, StoreError):
+            return  # the connection broke after the commit: it is in
+        raise
+
+
+def _write_parts(catalog: cat.Catalog, tables: Mapping[str, pa.Table]) -> Iterator[dict[str, Any]]:
+    """Write the parts of `tables`; yields each one's entry once its file is there."""
+    for name, table in tables.items():
+        for sweep_id, rows in rows_by_sweep(catalog, name, table):
+            yield write_part(catalog.home, name, sweep_id, rows)
+
+
+def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:
+    """End running attempts, given with their status, inside the caller's transaction.
+
+    Raises AssertionError when one of them is not running: it was committed before.
+    """
+    states, ids = cat.attempt_states, list(ended)
+    running = 0
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = states.c.attempt_id.in_(ids[start : start + IDS_AT_ONCE])
+        query = sa.select(sa.func.count()).where(some, states.c.state == "running")
+        running += connection.execute(query).scalar_one()
+    assert running == len(ids), f"{ids[0]} or one of {len(ids)} attempts was committed before"
+    end = sa.update(states).where(states.c.attempt_id == sa.bindparam("of"))
+    values = [{"of": attempt, "as": status} for attempt, status in ended.items()]
+    connection.execute(end.values(state="done", status=sa.bindparam("as")), values)
+
+
+def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
+    """Whether the commit that enters `entries` is in; if it is not, their files are taken away.
+
+    A server may still be at work on a commit whose client lost touch: entering the same parts waits
+    for it, and cannot be done where it came through. Raises StoreError when nobody can be asked.
+    """
+    if not entries:
+        return False
+    try:
+        with catalog.transaction() as connection:
+            connection.execute(sa.insert(cat.parts), entries)
+            raise _NotEntered
+    except sa.exc.IntegrityError:
+        return True  # one transaction: all of them are
+    except _NotEntered:
+        return _take_away(catalog, entries)
+
+
+class _NotEntered(Exception):
+    """The parts could be entered, so they were not; raised to take that back."""
+
+
+def _take_away(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
+    """Remove the files of parts that were certainly not entered; False, for they are not in."""
+    for entry in entries:
+        files_of(catalog.home).remove(entry["path"])
+    return False
+
+
+def _settled(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool | None:
+    """As `settle`; None when the catalog cannot be asked.
+
+    The files then stay: an orphan costs room, a missing part costs data.
+    """
+    try:
+        return settle(catalog, entries)
+    except StoreError:
+        return None
+
+
+def rows_by_sweep(
+    catalog: cat.Catalog, name: str, table: pa.Table
+) -> list[tuple[str | None, pa.Table]]:
+    """The table's rows by sweep; a row that names none has its cell's."""
+    if name not in PARTITIONED:
+        return [(None, table)]
+    table = _with_sweeps(catalog, table)
+    sweeps = pc.unique(table["sweep_id"]).to_pylist()
+    if len(sweeps) == 1:
+        return [(sweeps[0], table)]
+    column = table["sweep_id"]
+    return [
+        (sweep, table.filter(pc.is_null(column) if sweep is None else pc.equal(column, sweep)))
+        for sweep in sweeps
+    ]
+
+
+def _with_sweeps(catalog: cat.Catalog, table: pa.Table) -> pa.Table:
+    column = table["sweep_id"]
+    if column.null_count == 0 or "cell_id" not in table.column_names:
+        return table
+    cells = table["cell_id"].combine_chunks().dictionary_encode()
+    sweeps = [catalog.sweep_of(cell) for cell in cells.dictionary.to_pylist()]
+    known = pa.array(sweeps, pa.string()).take(cells.indices)
+    place = table.schema.get_field_index("sweep_id")
+    return table.set_column(place, "sweep_id", pc.coalesce(column, pa.chunked_array([known])))

@@ -1,0 +1,1 @@
+"""Models that drive an agent: those behind an endpoint, and scripted ones."""

@@ -1,0 +1,265 @@
+"""Chat models as the agent loop calls them, and the one that calls an endpoint through the gateway.
+
+`tutti.tasks.agents.models.scripted` has the models without an endpoint. All have one method, so
+that one loop serves evaluation, synthesis gates and rollouts.
+"""
+
+import asyncio
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol
+
+import orjson
+
+from tutti.errors import TuttiError
+from tutti.storage import ErrorType, http_error
+from tutti.tasks.agents.context import spans
+from tutti.tasks.agents.models.client import COMPLETIONS, Client
+from tutti.tasks.agents.models.described import as_text
+from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry, asked_pause_s
+from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.serving import Answer, Dialect, NoAnswer
+
+Message = dict[str, Any]
+TOO_LONG_STATUS = frozenset((400, 413, 422))
+# OpenAI, vLLM, SGLang and llama.cpp name the context; Anthropic and Together do not.
+TOO_LONG = re.compile("context|prompt is too long|max_new_tokens")
+ORCHESTRATOR = "orchestrator"
+RELEASE = b"/programs/release"
+ELSEWHERE = b"999999-999999"  # a prompt that is no part of the attempt's own conversation
+
+
+class ModelCallFailed(TuttiError, RuntimeError):
+    """The call got no usable answer for a reason that is not the model's: server, network, disk."""
+
+    def __init__(
+        self,
+        message: str,
+        status: int = 200,
+        pause_s: float | None = None,
+        error_type: str | None = None,
+    ) -> None:
+        """`error_type`: the kind, where the status does not say it."""
+        super().__init__(message)
+        self.status, self.pause_s = status, pause_s
+        self.error_type = error_type or _kind_of(status)
+
+
+def _kind_of(status: int) -> str:
+    if status == CONNECTION:
+        return ErrorType.CONNECTION
+    return ErrorType.INVALID_REPLY if status == 200 else http_error(status)
+
+
+class ContextExceeded(TuttiError, RuntimeError):
+    """The prompt no longer fits the model's context window."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One assistant message and what it cost."""
+
+    message: Message
+    call_id: str
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    held_s: float = 0.0
+    cost_usd: float = 0.0
+    runs: Sequence[tuple[str, str, ToolResult]] = ()
+    """Tools used on the way to the message: (tool, arguments, result). What they cost is in it."""
+
+
+class ChatModel(Protocol):
+    """What the loop asks of a model."""
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        step: int,
+        positions: Sequence[int] | None = None,
+    ) -> Reply:
+        """The next assistant message.
+
+        `positions` are those of `messages` in the conversation, where it is not all of it. Raises
+        ModelCallFailed or ContextExceeded.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling parameters of replies."""
+
+    temperature: float = 0.0
+    max_tokens: int = 96
+    seed: int = 0
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of the request: top_p, stop, a template's thinking switch. They count before
+    the ones above; None leaves a field out."""
+    max_tokens_field: str = "max_tokens"
+    described: Dialect | None = None
+    """The dialect that describes tools as text, for endpoints that accept none."""
+    reasoning_field: str | None = None
+    """Earlier reasoning is sent back in this field of a message; None sends none."""
+
+
+@dataclass(frozen=True)
+class CallOrigin:
+    """For whom calls are made."""
+
+    program: str
+    """The gateway's program: an attempt's id."""
+    cell_id: str
+    role: str = ORCHESTRATOR
+    """What the calls are made as, of the table `calls`."""
+
+
+class GatewayModel:
+    """A model behind the gateway, called for one attempt (the gateway's program)."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        origin: CallOrigin,
+        sampling: Sampling,
+        retry: Retry = RETRY,
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._program = origin.program
+        self._sampling = sampling
+        self._retry = retry
+        self._role = origin.role
+        self._headers = [
+            (b"X-Program-Id", origin.program.encode()),
+            (b"X-Tutti-Cell", origin.cell_id.encode()),
+            (b"X-Tutti-Role", origin.role.encode()),
+            (b"X-Tutti-Messages", b"kept"),  # the sweep stores them with the attempt
+        ]
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        step: int,
+        positions: Sequence[int] | None = None,
+    ) -> Reply:
+        """One chat completion, tried again where that helps. Raises ModelCallFailed or
+        ContextExceeded."""
+        data = orjson.dumps(self._body(messages, tools))
+        started, draw = time.monotonic(), Random(f"{self._program}/{step}")
+        failed: dict[int, int] = {}
+        while True:
+            try:
+                return await self._try(data, step, positions)
+            except ModelCallFailed as error:
+                times = failed[error.status] = failed.get(error.status, 0) + 1
+                spent_s = time.monotonic() - started
+                pause = self._retry.pause_s(error.status, times, error.pause_s, spent_s, draw)
+                if pause is None:
+                    raise
+            await asyncio.sleep(pause)
+
+    def _body(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        sampling = self._sampling
+        if sampling.described is not None:
+            messages, tools = as_text(messages, tools, sampling.described), ()
+        fields = {
+            "model": self._name,
+            "messages": [_sent(message, sampling.reasoning_field) for message in messages],
+            "temperature": sampling.temperature,
+            sampling.max_tokens_field: sampling.max_tokens,
+            "seed": sampling.seed,
+            **sampling.more,
+        }
+        if tools:
+            fields["tools"] = tools
+        return {name: value for name, value in fields.items() if value is not None}
+
+    async def _try(self, data: bytes, step: int, positions: Sequence[int] | None) -> Reply:
+        call_id = uuid.uuid4().hex
+        headers = [
+            *self._headers,
+            (b"X-Call-Id", call_id.encode()),
+            (b"X-Tutti-Step", b"%d" % step),
+        ]
+        if self._role != ORCHESTRATOR:
+            headers.append((b"X-Tutti-Spans", ELSEWHERE))
+        elif positions is not None:
+            headers.append((b"X-Tutti-Spans", spans(positions).encode()))
+        try:
+            answer = await self._client.post(COMPLETIONS, headers, data)
+        except NoAnswer as error:
+            raise ModelCallFailed(str(error), CONNECTION) from error
+        if answer.status != 200:
+            raise _refusal(answer)
+        held_s = float(answer.header(b"x-tutti-held-s") or 0)
+        cost_usd = float(answer.header(b"x-tutti-cost-usd") or 0)
+        try:
+            return _reply(orjson.loads(answer.body), call_id, held_s, cost_usd)
+        except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
+            text = answer.body.decode(errors="replace")[:200]
+            raise ModelCallFailed(f"HTTP 200 without a message: {text}") from error
+
+    async def release(self) -> dict[str, float]:
+        """Tell the gateway that the program is over; what its calls took, by unit, as far as the
+        gateway knows it. Raises ModelCallFailed."""
+        body = orjson.dumps({"program_id": self._program})
+        try:
+            answer = orjson.loads((await self._client.post(RELEASE, [], body)).body)
+        except NoAnswer as error:
+            raise ModelCallFailed(f"NoAnswer: {error}", CONNECTION) from error
+        except orjson.JSONDecodeError as error:
+            raise ModelCallFailed(f"JSONDecodeError: {error}") from error
+        spent: dict[str, float] = answer.get("spent") or {}
+        return spent
+
+
+def _refusal(answer: Answer) -> ModelCallFailed | ContextExceeded:
+    text = answer.body.decode(errors="replace")[:500]
+    if answer.status in TOO_LONG_STATUS and TOO_LONG.search(text):
+        return ContextExceeded(text)
+    pause_s = asked_pause_s(answer.header(b"retry-after"))
+    return ModelCallFailed(f"HTTP {answer.status}: {text}", answer.status, pause_s)
+
+
+def _sent(message: Message, reasoning_field: str | None) -> Message:
+    """A message as it goes to the model: what it thought, only where its model wants it back."""
+    if "reasoning" not in message:
+        return message
+    sent = {name: value for name, value in message.items() if name != "reasoning"}
+    return sent if reasoning_field is None else sent | {reasoning_field: message["reasoning"]}
+
+
+def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: float) -> Reply:
+    message = answer["choices"][0]["message"]
+    kept: Message = {"role": "assistant", "content": message.get("content") or ""}
+    # One idea, two names: vLLM's newer releases and Together say `reasoning`.
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(reasoning, str) and reasoning:
+        kept["reasoning"] = reasoning
+    if message.get("tool_calls"):
+        kept["tool_calls"] = [
+            {"id": call["id"], "type": "function", "function": call["function"]}
+            for call in message["tool_calls"]
+        ]
+    usage = answer.get("usage") or {}
+    details = usage.get("prompt_tokens_details") or {}
+    return Reply(
+        kept,
+        call_id,
+        usage.get("prompt_tokens") or 0,
+        details.get("cached_tokens") or 0,
+        usage.get("completion_tokens") or 0,
+        held_s,
+        cost_usd,
+    )

@@ -1,0 +1,61 @@
+"""Models that need no engine: the oracle model, which plays a known solution, and the no-op model.
+
+Task synthesis runs both through the ordinary agent loop: the oracle must solve a task, the no-op
+model must not.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.models.model import Reply
+from tutti.tasks.agents.models.oracle import Oracle, ToolUse
+
+
+class OracleModel:
+    """Plays a family's oracle policy as if it were a model: tool calls, then the boxed answer."""
+
+    def __init__(self, oracle: Oracle, boxed_form: str) -> None:
+        self._oracle = oracle
+        self._boxed_form = boxed_form
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        step: int,
+        positions: Sequence[int] | None = None,
+    ) -> Reply:
+        """The oracle's next move; a LookupError of the oracle becomes a message without answer."""
+        try:
+            if messages[-1]["role"] == "tool":
+                use = self._oracle.send(messages[-1]["content"])
+            else:
+                use = next(self._oracle)
+        except StopIteration as finished:
+            content = self._boxed_form.replace("ANSWER", str(finished.value))
+            return Reply({"role": "assistant", "content": content}, "")
+        except LookupError as error:
+            return Reply({"role": "assistant", "content": f"not found: {error}"}, "")
+        return Reply(_tool_call(use, step), "")
+
+
+class NoOpModel:
+    """Answers at once with nothing: a task it solves needs no tools and is no task."""
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        step: int,
+        positions: Sequence[int] | None = None,
+    ) -> Reply:
+        """Reply with an empty box."""
+        return Reply({"role": "assistant", "content": "\\boxed{}"}, "")
+
+
+def _tool_call(use: ToolUse, step: int) -> Message:
+    function = {"name": use.name, "arguments": json.dumps(use.arguments)}
+    call = {"id": f"call_{step}", "type": "function", "function": function}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}

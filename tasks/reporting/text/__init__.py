@@ -1,0 +1,1 @@
+"""The report as text: numbers, table columns, sentences, tables for a terminal."""

@@ -1,0 +1,1 @@
+"""Search methods: exact, approximate and lexical, their fusion and reranking."""

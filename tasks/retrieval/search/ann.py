@@ -1,0 +1,154 @@
+"""Approximate search with FAISS: inverted lists or a graph, over the vectors of an index.
+
+In: unit vectors and an `IndexSpec`. Out: ``index.faiss``, loaded by memory map; rows and scores by
+inner product. Where the FAISS that is installed was built for GPUs and finds one, inverted lists
+are searched there. A flat index has no FAISS file: `tasks.retrieval.search.exact` searches the
+vectors themselves, where they lie; on a GPU FAISS's Flat is used.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+
+from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.search.exact import Neighbours, Rows
+from tutti.tasks.retrieval.spec import IndexSpec
+
+FILE, TRAINED = "index.faiss", "trained.faiss"
+ADD_ROWS = 65_536
+LISTS_PER_ROOT = 4  # FAISS's own advice: 4 to 16 times the root of the number of vectors
+TRAIN_PER_LIST = 40  # vectors a list is trained on: FAISS warns below 39
+TRAIN_ROUNDS = 10
+TRAIN_SEED = 1234
+# FAISS takes its slow path for fewer queries x dimensions than a limit that is 128,000 unless set:
+# 256 queries of 384 dimensions found their lists at a fifth of the rate. From 4 on BLAS is faster.
+BLAS_FROM_QUERIES = 4
+
+Advance = Callable[[int, int], None]
+"""Told how many vectors of how many are in."""
+
+
+def list_count(spec: IndexSpec, documents: int) -> int:
+    """Inverted lists for so many documents: what was asked, but no more than can be trained."""
+    wanted = spec.lists or LISTS_PER_ROOT * int(documents**0.5)
+    return max(1, min(wanted, documents // TRAIN_PER_LIST))
+
+
+def write_ann(vectors: Vectors, spec: IndexSpec, folder: Path, advance: Advance) -> None:
+    """Build ``index.faiss`` in `folder`; nothing for kind flat.
+
+    What training found is kept in ``trained.faiss``, so that a build that was killed while adding
+    does not train again. The same vectors give the same lists; a graph depends on how threads
+    took turns.
+    """
+    if spec.kind == "flat" or (folder / FILE).exists():
+        return
+    if not (folder / TRAINED).exists():
+        _write(_trained(vectors, spec), folder / TRAINED)
+    index = faiss.read_index(str(folder / TRAINED))
+    for start in range(0, len(vectors), ADD_ROWS):
+        index.add(np.ascontiguousarray(vectors[start : start + ADD_ROWS]))
+        advance(min(start + ADD_ROWS, len(vectors)), len(vectors))
+    _write(index, folder / FILE)
+    (folder / TRAINED).unlink()
+
+
+def _trained(vectors: Vectors, spec: IndexSpec) -> Any:
+    count, dimensions = vectors.shape
+    metric = faiss.METRIC_INNER_PRODUCT
+    if spec.kind == "hnsw":
+        index: Any = faiss.IndexHNSWFlat(dimensions, spec.links, metric)
+        index.hnsw.efConstruction = spec.build_depth
+        return index
+    lists = list_count(spec, count)
+    index = faiss.index_factory(dimensions, f"IVF{lists},Flat", metric)
+    index.cp.niter, index.cp.seed = TRAIN_ROUNDS, TRAIN_SEED
+    index.cp.spherical = True
+    sample = np.random.default_rng(TRAIN_SEED).permutation(count)[: lists * TRAIN_PER_LIST]
+    # A sample of fewer than FAISS likes (tiny corpora) is meant: its warning says nothing new.
+    index.cp.min_points_per_centroid = 1
+    index.train(np.ascontiguousarray(vectors[np.sort(sample)]))
+    return index
+
+
+def _write(index: Any, path: Path) -> None:
+    staging = path.with_suffix(".tmp")
+    faiss.write_index(index, str(staging))
+    with staging.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(staging, path)
+
+
+def gpu_count() -> int:
+    """GPUs that FAISS can use: 0 where it was built without them or finds none."""
+    return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
+
+
+def limit_threads(count: int) -> None:
+    """Let searches in the calling thread use `count` threads each.
+
+    OpenMP keeps its number for every thread apart: set in another one it does nothing here, and
+    threads that wait for each other by spinning cost four times the search itself.
+    """
+    from threadpoolctl import threadpool_limits
+
+    faiss.omp_set_num_threads(count)
+    threadpool_limits(count)
+
+
+class Ann:
+    """A FAISS index, loaded. One thread at a time where it lies on a GPU."""
+
+    def __init__(self, index: Any, spec: IndexSpec) -> None:
+        self._index, self._spec = index, spec
+        # FAISS filters on CPUs only.
+        self.filters = not gpu_count() or spec.kind == "hnsw"
+
+    @classmethod
+    def load(cls, folder: Path, spec: IndexSpec, vectors: Vectors) -> "Ann | None":
+        """The index of a folder; None for flat without a GPU, which needs none.
+
+        Sets, for the whole process, from how many queries FAISS uses BLAS.
+        """
+        gpus = gpu_count()
+        if spec.kind == "flat":
+            if not gpus:
+                return None
+            flat = faiss.IndexFlatIP(vectors.shape[1])
+            flat.add(np.ascontiguousarray(vectors))
+            return cls(faiss.index_cpu_to_all_gpus(flat), spec)
+        faiss.cvar.distance_compute_blas_threshold = BLAS_FROM_QUERIES * vectors.shape[1]
+        index: Any = faiss.read_index(str(folder / FILE), faiss.IO_FLAG_MMAP_IFC)
+        if spec.kind == "ivf":
+            index.nprobe = spec.probes
+            if gpus:
+                index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
+        else:
+            index.hnsw.efSearch = spec.search_depth
+        return cls(index, spec)
+
+    def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> Neighbours:
+        """About the `k` best rows of each query, best first, equal scores by row.
+
+        `rows` limits the walk to them; what is found stays approximate (`search_exact` is exact).
+        """
+        parameters = None if rows is None else self._limited(rows)
+        scores, found = self._index.search(np.ascontiguousarray(queries), k, params=parameters)
+        scores = np.where(found < 0, np.float32(-np.inf), scores)
+        order = np.lexsort((found, -scores))
+        return Neighbours(
+            np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        )
+
+    def _limited(self, rows: Rows) -> Any:
+        library: Any = faiss  # its stubs do not know keyword arguments
+        selector = library.IDSelectorBatch(rows)
+        if self._spec.kind == "hnsw":
+            return library.SearchParametersHNSW(sel=selector, efSearch=self._spec.search_depth)
+        if self._spec.kind == "ivf":
+            return library.SearchParametersIVF(sel=selector, nprobe=self._spec.probes)
+        return library.SearchParameters(sel=selector)

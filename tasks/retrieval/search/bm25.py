@@ -1,0 +1,110 @@
+"""BM25 over words, for what dense vectors miss (names, numbers, rare words).
+
+In: texts. Out: a folder of posting lists that are loaded by memory map (or, for a few thousand
+texts, an index in memory), and the best rows of a query.
+bm25s builds, stores and loads them, in its "lucene" form: for each word of the query
+ln(1 + (n - df + 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5,
+b 0.75. The lists are read here, not by its `retrieve`: only documents that share a word with the
+query are scored, filters apply before the top k are taken, and equal scores are ordered by row.
+
+Considered as an alternative: tantivy, a Rust engine with its own format and merge policy. Its files
+are not reproducible byte for byte, and it cannot filter by our rows without a stored field.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.search.exact import Neighbours, Rows
+
+TOKEN = re.compile(r"\w+")
+FOLDER = "bm25"
+
+
+def tokenize(text: str) -> list[str]:
+    """Lower-case runs of letters, digits and underscores, in every script."""
+    return TOKEN.findall(text.lower())
+
+
+def write_bm25(texts: Iterable[str], folder: Path) -> None:
+    """Build posting lists of `texts` (rows in their order) into `folder`."""
+    _built(texts).save(folder, show_progress=False)
+
+
+def _built(texts: Iterable[str]) -> Any:
+    import bm25s
+
+    words: dict[str, int] = {}
+    tokens = [[words.setdefault(word, len(words)) for word in tokenize(text)] for text in texts]
+    index = bm25s.BM25(method="lucene")
+    if not words:  # the library divides by the mean length; nobody can ask for this word
+        tokens[:1] = [[words.setdefault("", 0)]]
+    index.index((tokens, words), show_progress=False)
+    return index
+
+
+class WordIndex:
+    """Posting lists. Threads may share it."""
+
+    def __init__(self, index: Any) -> None:
+        """`index` is bm25s's; `loaded` and `of` make one."""
+        self._words: dict[str, int] = index.vocab_dict
+        self._scores, self._rows = index.scores["data"], index.scores["indices"]
+        self._starts = index.scores["indptr"]
+
+    @classmethod
+    def loaded(cls, folder: Path) -> "WordIndex":
+        """What `write_bm25` wrote into `folder`, by memory map."""
+        import bm25s
+
+        return cls(bm25s.BM25.load(folder, mmap=True, show_progress=False))
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "WordIndex":
+        """An index in memory, of texts that need none on disk."""
+        return cls(_built(texts))
+
+    def best(self, query: str, k: int) -> list[tuple[int, float]]:
+        """The at most `k` texts that share a word with `query`: (row, score), best first."""
+        found = self.search([query], k)
+        rows, scores = found.rows[0].tolist(), found.scores[0].tolist()
+        return [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
+
+    def search(self, queries: Sequence[str], k: int, rows: Rows | None = None) -> Neighbours:
+        """The `k` best rows of each query; `rows` (ascending) are the only ones looked at.
+
+        A document without a word of the query is never found, so there may be fewer than k.
+        """
+        found = Neighbours(
+            np.full((len(queries), k), -1, dtype=np.int64),
+            np.full((len(queries), k), -np.inf, dtype=np.float32),
+        )
+        for nth, query in enumerate(queries):
+            best, scores = self._touched(query, rows)
+            if len(best) > k:
+                bar = np.partition(scores, -k)[-k]
+                kept = scores >= bar
+                best, scores = best[kept], scores[kept]
+            order = np.lexsort((best, -scores))[:k]
+            found.rows[nth, : len(order)] = best[order]
+            found.scores[nth, : len(order)] = scores[order]
+        return found
+
+    def _touched(self, query: str, rows: Rows | None) -> tuple[Rows, Vectors]:
+        """Rows that share a word with `query`, and their scores."""
+        words = [self._words[word] for word in tokenize(query) if word in self._words]
+        spans = [slice(int(self._starts[word]), int(self._starts[word + 1])) for word in words]
+        if not spans:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
+        every = np.concatenate([self._rows[span] for span in spans]).astype(np.int64)
+        weights = np.concatenate([self._scores[span] for span in spans]).astype(np.float64)
+        if rows is not None:
+            inside = np.isin(every, rows, assume_unique=False)
+            every, weights = every[inside], weights[inside]
+        touched, place = np.unique(every, return_inverse=True)
+        scores = np.bincount(place, weights, minlength=len(touched))
+        return touched, scores.astype(np.float32)

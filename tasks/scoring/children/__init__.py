@@ -1,0 +1,1 @@
+"""Programs that scorers run in other processes, and the pool of those processes."""

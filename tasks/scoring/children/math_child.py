@@ -1,0 +1,73 @@
+"""The worker of the scorer `math`: two formulas in, whether they are equal out. Run by workers.py.
+
+It is a process of its own because sympy can take for ever, and because no exception gets through to
+all of its code. Request: ``{"gold": latex, "given": latex}``. Answer: ``{"equal": bool, "gold":
+text, "given": text or None}``; a formula that cannot be read is None.
+
+Request: ``{"alone": latex}``. Answer: ``{"evaluated": true}``, which tells the caller that this
+formula is not the one that takes for ever. Both requests are answered ``{"too_large": why}`` where
+the numbers or the nesting have no room here.
+"""
+
+import logging
+from typing import Any
+
+from math_verify import parse, verify
+from sympy import Integer
+
+from tutti.tasks.scoring.children.math_limits import NumberTooLarge, limit_numbers
+from tutti.tasks.scoring.children.workers import serve
+
+TOO_LARGE = (NumberTooLarge, RecursionError, MemoryError, OverflowError)
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Compare two formulas, or evaluate one."""
+    try:
+        return _evaluate(request["alone"]) if "alone" in request else _compare(request)
+    except TOO_LARGE as error:
+        return {"too_large": type(error).__name__}
+
+
+def _compare(request: dict[str, Any]) -> dict[str, Any]:
+    gold, given = (_read(request[side]) for side in ("gold", "given"))
+    readings = {"gold": _shown(gold), "given": _shown(given)}
+    return {"equal": bool(gold and given) and _equal(gold, given), **readings}
+
+
+def _evaluate(latex: str) -> dict[str, Any]:
+    try:
+        for formula in _read(latex):
+            _equal([formula.doit()], [Integer(1)])
+    except TOO_LARGE:
+        raise
+    except Exception:
+        logging.debug("no value, but no wait for it either", exc_info=True)
+    return {"evaluated": True}
+
+
+def _equal(gold: list[Any], given: list[Any]) -> bool:
+    # No time-outs of the library's own: they are signals, which C code never sees; our caller's
+    # is a kill.
+    return bool(verify(gold, given, timeout_seconds=None, raise_on_error=True))
+
+
+def _read(latex: str) -> list[Any]:
+    # Without "no_fallback" an unreadable formula would be compared as text.
+    found: list[Any] = parse(
+        f"\\boxed{{{latex}}}",
+        fallback_mode="no_fallback",
+        parsing_timeout=None,
+        raise_on_error=True,
+    )
+    return found
+
+
+def _shown(found: list[Any]) -> str | None:
+    return str(found[0])[:200] if found else None
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # that its own time-outs are off, which is what we want
+    limit_numbers()
+    serve(answer)

@@ -1,0 +1,1 @@
+"""Scorers that ask a judge model, and the statistics of judges."""

@@ -1,0 +1,236 @@
+"""What the gateway shows of itself: health, programs, engines, Prometheus text, a live page."""
+
+import hashlib
+from base64 import b64encode
+from collections import deque
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from itertools import chain, islice
+from typing import Any
+
+from tutti.tasks.serving.gateway.pools import Pool, describe
+from tutti.tasks.serving.gateway.state import GatewayState, Trend
+from tutti.tasks.serving.scheduling import Program
+from tutti.tasks.serving.wire.messages import Headers
+
+SHOWN = 500  # programs and holds on the page: more than anybody reads
+TREND_S = 120
+
+
+def new_trend() -> Trend:
+    """Of the last two minutes."""
+    return deque(maxlen=TREND_S)
+
+
+def load(gateway: GatewayState) -> tuple[int, int]:
+    """Calls held and running now."""
+    held = sum(len(pool.scheduler.ledger.waiting) for pool in gateway.pools.by_name.values())
+    return held, sum(len(endpoint.engine.running) for endpoint in gateway.pools.all_endpoints())
+
+
+def health(gateway: GatewayState) -> dict[str, Any]:
+    """Whether it works, for whom, and what it could not record."""
+    pools = gateway.pools.by_name.values()
+    ledgers = [pool.scheduler.ledger for pool in pools]
+    programs = sum(len(ledger.programs) for ledger in ledgers)
+    idle = sum(len(ledger.idle) for ledger in ledgers)
+    held, running = load(gateway)
+    endpoints = list(gateway.pools.all_endpoints())
+    accepting = sum(endpoint.engine.accepting for endpoint in endpoints)
+    pulse, recorder = gateway.pulse, gateway.recorder
+    median_s, late_s = pulse.decision_s(0.5, 0.99)
+    return {
+        "status": "ok" if accepting else "no engine accepts calls",
+        "policy": next((pool.scheduler.policy.name for pool in pools), gateway.settings.policy),
+        "policy_options": next((pool.policy_options for pool in pools), gateway.settings.options),
+        "cell_id": gateway.cell_id,
+        "engines": len(endpoints),
+        "engines_accepting": accepting,
+        "programs": programs,
+        "programs_count": programs,
+        "reasoning_count": programs - idle,
+        "acting_count": idle,
+        "paused_count": held,
+        "held": held,
+        "running": running,
+        "recorded": recorder.committed,
+        "unrecorded": recorder.dropped,
+        "store_error": recorder.last_error,
+        "journal_failures": gateway.journal.failures if gateway.journal else 0,
+        "gpus_absent": gateway.gpus.absent,
+        "decision_p50_ms": 1e3 * median_s,
+        "decision_p99_ms": 1e3 * late_s,
+        "decision_max_ms": 1e3 * pulse.decision_max_s,
+        "loop_stall_max_ms": 1e3 * pulse.stall_max_s,
+        "counts": gateway.counts,
+    }
+
+
+def programs(gateway: GatewayState) -> dict[str, Any]:
+    """Every program, by its id."""
+    return {
+        name: describe(program)
+        for pool in gateway.pools.by_name.values()
+        for name, program in pool.scheduler.ledger.programs.items()
+    }
+
+
+def profiles(gateway: GatewayState) -> dict[str, Any]:
+    """Means of every program; the single calls are rows of `calls`."""
+    return {
+        name: {
+            "step_count": program.calls_done,
+            "avg_pause_s": program.held_s / max(program.calls_done, 1),
+            "avg_engine_s": program.attained_s / max(program.calls_done, 1),
+            "context_tokens": program.context_tokens,
+        }
+        for pool in gateway.pools.by_name.values()
+        for name, program in pool.scheduler.ledger.programs.items()
+    }
+
+
+def engines(gateway: GatewayState) -> list[dict[str, Any]]:
+    """Every engine: whether it takes calls, what is booked of its cache."""
+    return [
+        {
+            "id": endpoint.name,
+            "url": endpoint.config.url,
+            "pool": pool.name,
+            "models": list(endpoint.models),
+            "accepting": endpoint.engine.accepting,
+            "reachable": endpoint.reachable,
+            "draining": endpoint.draining,
+            "reason": "" if endpoint.engine.accepting else endpoint.pause_reason,
+            "capacity_tokens": endpoint.engine.capacity_tokens,
+            "booked_tokens": _booked(pool, endpoint.name),
+            "kv_usage": endpoint.kv_usage,
+            "prefill_us_per_token": _microseconds(endpoint.engine.prefill_token_s),
+            "running": len(endpoint.engine.running),
+            "calls": endpoint.calls,
+            "failed_calls": endpoint.failed_calls,
+            "restarts": endpoint.restarts,
+        }
+        for pool in gateway.pools.by_name.values()
+        for endpoint in pool.endpoints.values()
+    ]
+
+
+def _microseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1e6, 3)
+
+
+def _booked(pool: Pool, name: str) -> int:
+    return pool.scheduler.policy.booked_tokens(pool.endpoints[name].engine)
+
+
+def state(gateway: GatewayState) -> dict[str, Any]:
+    """All that the page shows."""
+    now = gateway.pulse.now()
+    held = [
+        {
+            "program": call.program.program_id,
+            "call": call.call_id,
+            "held_s": now - call.arrived,
+            "tokens": call.need_tokens,
+            "reason": pool.scheduler.policy.reason(call).text,
+        }
+        for pool in gateway.pools.by_name.values()
+        for call in list(pool.scheduler.ledger.waiting.values())[:SHOWN]
+    ]
+    shown: dict[str, Any] = {}
+    for program in islice(_foremost(gateway), 4 * SHOWN):  # those with many calls come often
+        if len(shown) == SHOWN:
+            break
+        if program.program_id not in shown:
+            shown[program.program_id] = describe(program)
+    return {
+        "health": health(gateway),
+        "engines": engines(gateway),
+        "programs": shown,
+        "held": held,
+        "trend": list(gateway.trend),
+    }
+
+
+def _foremost(gateway: GatewayState) -> Iterator[Program]:
+    """Programs, those that wait first, then those at an engine; some more than once."""
+    pools = list(gateway.pools.by_name.values())
+    return chain(
+        (call.program for pool in pools for call in pool.scheduler.ledger.waiting.values()),
+        (call.program for e in gateway.pools.all_endpoints() for call in e.engine.running.values()),
+        (program for pool in pools for program in pool.scheduler.ledger.programs.values()),
+    )
+
+
+def prometheus(gateway: GatewayState) -> str:
+    """Prometheus' text format."""
+    found = health(gateway)
+    lines: list[str] = []
+
+    def family(name: str, kind: str, text: str, series: list[tuple[str, float]]) -> None:
+        lines.append(f"# HELP tutti_gateway_{name} {text}")
+        lines.append(f"# TYPE tutti_gateway_{name} {kind}")
+        lines.extend(f"tutti_gateway_{name}{labels} {_number(value)}" for labels, value in series)
+
+    def one(name: str, kind: str, text: str, value: float) -> None:
+        family(name, kind, text, [("", value)])
+
+    one("programs", "gauge", "Programs known.", found["programs"])
+    one("held_calls", "gauge", "Calls held.", found["held"])
+    one("running_calls", "gauge", "Calls at an engine.", found["running"])
+    one("recorded_rows_total", "counter", "Rows committed.", found["recorded"])
+    one("unrecorded_rows_total", "counter", "Rows that could not be kept.", found["unrecorded"])
+    one("decision_p99_seconds", "gauge", "Of the last decisions.", found["decision_p99_ms"] / 1e3)
+    one("loop_stall_max_seconds", "gauge", "Longest stall.", found["loop_stall_max_ms"] / 1e3)
+    one("spent_usd_total", "counter", "Money spent.", gateway.access.spent_usd)
+    counts = [
+        (f'{{what="{_escaped(name)}"}}', float(n)) for name, n in sorted(gateway.counts.items())
+    ]
+    family("events_total", "counter", "Calls by status, and events.", counts)
+    all_engines = engines(gateway)
+
+    def by_engine(name: str, kind: str, text: str, key: str) -> None:
+        series = [
+            (f'{{engine="{_escaped(engine["id"])}"}}', float(engine[key]))
+            for engine in all_engines
+            if engine[key] is not None
+        ]
+        family(name, kind, text, series)
+
+    by_engine("engine_accepting", "gauge", "1 where it takes calls.", "accepting")
+    by_engine("engine_capacity_tokens", "gauge", "KV cache.", "capacity_tokens")
+    by_engine("engine_booked_tokens", "gauge", "KV cache given out.", "booked_tokens")
+    by_engine("engine_kv_usage_ratio", "gauge", "KV cache in use, as it says.", "kv_usage")
+    by_engine("engine_running_calls", "gauge", "Calls in flight.", "running")
+    by_engine("engine_calls_total", "counter", "Calls sent.", "calls")
+    by_engine("engine_failed_calls_total", "counter", "Calls it failed.", "failed_calls")
+    by_engine("engine_restarts_total", "counter", "Restarts noticed.", "restarts")
+    return "\n".join(lines) + "\n"
+
+
+@cache
+def page() -> tuple[bytes, Headers]:
+    """The live page, and headers by which a browser runs no other script than its own."""
+    text = files("tutti.tasks.serving.gateway.admin").joinpath("page.html").read_bytes()
+    script = text.partition(b"<script>")[2].partition(b"</script>")[0]
+    own = b64encode(hashlib.sha256(script).digest())
+    rules = (
+        b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; script-src 'sha256-%b'" % own
+    )
+    return text, [
+        (b"Content-Type", b"text/html; charset=utf-8"),
+        (b"Content-Security-Policy", rules),
+        (b"X-Content-Type-Options", b"nosniff"),
+        (b"Cache-Control", b"no-cache"),
+    ]
+
+
+def _number(value: float) -> str:
+    """All digits: a counter that is rounded has no rate."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

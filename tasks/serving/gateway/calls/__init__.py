@@ -1,0 +1,1 @@
+"""A call's way through the gateway: head, body, wait, engine, answer."""

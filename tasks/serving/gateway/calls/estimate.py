@@ -1,0 +1,77 @@
+"""How many tokens a prompt has, before the engine says so.
+
+A program's next prompt is what its last call left, exactly, and the text that is new, by the bytes
+a token of that model takes. Only a first prompt is a guess as a whole; while it is held, the
+engine's own tokenizer is asked.
+"""
+
+from typing import Any
+
+import orjson
+
+from tutti.tasks.serving.gateway.calls.request import CallRequest
+from tutti.tasks.serving.scheduling import Program
+
+FIRST_RATIO = 4.0  # bytes a token, before any answer
+MEMORY = 32
+MAX_MODELS = 256
+PIECE = 512  # bytes
+SLACK = 2  # pieces
+
+
+def chain_of(raw: bytes) -> tuple[int, ...]:
+    """Hashes of a body's pieces, in order."""
+    return tuple([hash(raw[place : place + PIECE]) for place in range(0, len(raw), PIECE)])
+
+
+def common_share(program: Program | None, chain: tuple[int, ...]) -> float:
+    """The share of a program's last prompt that this one begins with; 1 where it only grew."""
+    if program is None or not program.prompt_chain:
+        return 1.0
+    before = program.prompt_chain
+    same = 0
+    for old, new in zip(before, chain, strict=False):
+        if old != new:
+            break
+        same += 1
+    # A body ends with what comes after its messages, so its last pieces never match.
+    return 1.0 if same >= len(before) - SLACK else (same + 0.5) / len(before)
+
+
+class PromptSizes:
+    """Bytes a token, by model."""
+
+    def __init__(self) -> None:
+        self._ratios: dict[str, float] = {}
+
+    def estimate(self, program: Program | None, request: CallRequest) -> int:
+        """Prompt tokens of a call."""
+        size = len(request.raw)
+        ratio = self._ratios.get(request.model, FIRST_RATIO)
+        if program is None or not program.calls_done or not program.prompt_bytes:
+            return max(1, int(size / ratio))
+        new = size - program.prompt_bytes
+        if new < 0:  # rebuilt or cut: the whole of it may be other text
+            return max(1, int(size / ratio))
+        return program.context_tokens + int(new / ratio)
+
+    def learn(self, request: CallRequest, size: int, prompt_tokens: int) -> None:
+        """An engine said how many tokens a body of `size` bytes was."""
+        sample = size / prompt_tokens
+        old = self._ratios.get(request.model)
+        if old is None and len(self._ratios) >= MAX_MODELS:
+            return
+        self._ratios[request.model] = sample if old is None else old + (sample - old) / MEMORY
+
+    def question(self, request: CallRequest) -> bytes | None:
+        """The body of a request for the engine's /tokenize; None where it takes none."""
+        wanted: dict[str, Any] = {"model": request.model}
+        if request.kind == "chat/completions":
+            for name in ("messages", "tools", "chat_template_kwargs"):
+                if name in request.body:
+                    wanted[name] = request.body[name]
+        elif request.kind == "completions" and isinstance(request.body.get("prompt"), str):
+            wanted["prompt"] = request.body["prompt"]
+        else:
+            return None
+        return orjson.dumps(wanted)

@@ -1,0 +1,393 @@
+"""One call through the gateway: held, sent, answered. It ends exactly once.
+
+The connections on both sides call its methods. It owns only its own state. The gateway enters it in
+the ledger; `_close` is the only place that ends it there.
+"""
+
+import time
+from enum import Enum
+from typing import Protocol
+
+from tutti.tasks.serving.gateway.admin.access import Key
+from tutti.tasks.serving.gateway.calls.request import CallRequest, ask_for_usage, with_fields
+from tutti.tasks.serving.gateway.calls.screen import answer, refusal
+from tutti.tasks.serving.gateway.calls.stream import StreamedAnswer, StreamTooLong
+from tutti.tasks.serving.gateway.endpoint import Endpoint, retry_after_s
+from tutti.tasks.serving.gateway.pools import Pool
+from tutti.tasks.serving.gateway.recording.record import CallRecord
+from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, Reason, ReasonCode
+from tutti.tasks.serving.wire.client import OutgoingRequest
+from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
+
+FAILED = ReasonCode.ENGINE_FAILED
+MAX_TRIES = 3
+MAX_BUFFERED = 64 * 2**20
+TOKEN_FIELDS = {"return_token_ids": True, "logprobs": True}  # vLLM's words
+EVENTS = (b"Content-Type", b"text/event-stream; charset=utf-8")
+TRY_ELSEWHERE = frozenset((502, 503, 504))
+TOO_MANY, FAULT = 429, 500
+PROGRESS_EVERY = 32  # chunks
+
+
+class CallState(Enum):
+    """The stage that a call is in."""
+
+    HELD = "held"
+    SENT = "sent"
+    STREAMING = "streaming"
+    OVER = "over"
+
+
+class CallOwner(Protocol):
+    """What a proxied call needs of its gateway."""
+
+    record_tokens: bool
+
+    def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
+        """Send calls that the scheduler has admitted."""
+
+    def note_admitted(self, proxied: "ProxiedCall") -> None:
+        """A held call was admitted."""
+
+    def ended(self, proxied: "ProxiedCall") -> None:
+        """A call is over: record it. Raises nothing."""
+
+    def report(self, error: Exception) -> None:
+        """Report an error that only the operator can act on."""
+
+    def endpoint_changed(self, endpoint: Endpoint) -> None:
+        """An endpoint failed, or asked for a pause."""
+
+
+class ProxiedCall:
+    """A model call from its arrival to its end."""
+
+    __slots__ = (
+        "_body", "_head", "_stream", "_tried", "_upstream", "active_at", "call", "chain",
+        "chunks", "commented", "endpoint", "exchange", "key", "owner", "paused", "pool",
+        "prompt_bytes", "record", "request", "scheduler", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self, owner: CallOwner, pool: Pool, exchange: Exchange, request: CallRequest, key: Key
+    ) -> None:
+        self.owner, self.pool, self.exchange = owner, pool, exchange
+        self.request, self.key = request, key
+        self.scheduler = pool.scheduler  # a new cell brings another; this call ends with its own
+        self.record = CallRecord(request)
+        self.prompt_bytes = len(request.raw)
+        self.state = CallState.HELD
+        self.call: Call | None = None
+        self.chain: tuple[int, ...] = ()
+        self.endpoint: Endpoint | None = None
+        self.active_at = self.record.sent
+        self.commented = self.record.sent
+        self.chunks = 0
+        self._upstream: OutgoingRequest | None = None
+        self._head: Headers = []
+        self._body: list[bytes] = []
+        self._stream = StreamedAnswer(self.record.answered, strip=False)
+        self._tried: set[str] = set()
+        self.paused = False
+        """The client reads too slowly, so a silent engine is not at fault."""
+
+    # Held
+
+    def comment(self, now: float, text: str) -> None:
+        """Send a comment to a held stream, so that its client does not time out."""
+        if not self.exchange.started:
+            self.exchange.start(200, [EVENTS, (b"Cache-Control", b"no-cache")])
+        self.exchange.send(b": %b\n\n" % text.encode())
+        self.commented = now
+
+    def refuse(
+        self, status: int, message: str, headers: Headers | None = None, code: ReasonCode = FAILED
+    ) -> None:
+        """End the call with an error from the gateway."""
+        if self.state is CallState.OVER:
+            return
+        self.record.http_status = status
+        exchange = self.exchange
+        if self.state is CallState.STREAMING:
+            exchange.abort()  # part of the answer is sent; a cut shows the failure
+        elif exchange.started:
+            exchange.send(b"data: %b\n\n" % refusal(status, message))
+            exchange.end()
+        else:
+            answer(exchange, status, refusal(status, message), headers or ())
+        if self._upstream is not None:
+            self._upstream.cancel()
+        self._close(Reason(code, message))
+
+    def gone(self) -> None:
+        """The client disconnected: cancel the hold, or the request to the engine."""
+        if self.state is CallState.OVER:
+            return
+        self.record.status = "cancelled"
+        try:
+            if self.state is CallState.STREAMING:
+                self._stream.read_usage(
+                    self.record.reported
+                )  # some engines report usage with every event
+        except Exception as error:
+            self.owner.report(error)
+        if self._upstream is not None:
+            self._upstream.cancel()
+        self._close(CLIENT_GONE)
+
+    def fail(self, error: Exception) -> None:
+        """End this call with 500 after an internal error; other calls are not affected."""
+        self.owner.report(error)
+        if self.state is CallState.OVER:
+            return
+        self.record.status, self.record.http_status = "infra_error", FAULT
+        if self._upstream is not None:
+            self._upstream.cancel()
+            self._upstream = None
+        try:
+            if self.exchange.started:
+                self.exchange.abort()
+            else:
+                answer(self.exchange, FAULT, refusal(FAULT, "the gateway failed"))
+        except Exception as another:
+            self.owner.report(another)
+            self.exchange.abort()
+        self._close(Reason(ReasonCode.GATEWAY_FAILED, f"the gateway failed: {error!r}"))
+
+    # Sent
+
+    def send(self) -> None:
+        """The scheduler admitted it: send it to the engine of its call."""
+        try:
+            self._send()
+        except Exception as error:
+            self.fail(error)
+
+    def _send(self) -> None:
+        call = self.call
+        assert call is not None and call.engine is not None
+        now = time.monotonic()
+        self.endpoint = endpoint = self.pool.endpoints[call.engine.engine_id]
+        if self.record.held_s is None:
+            self.record.held_s = now - self.record.sent
+            self.owner.note_admitted(self)
+            self._prepare()
+        self.record.endpoint = endpoint.name
+        self.record.prices = endpoint.prices_of(self.request.model)
+        self.state, self.active_at = CallState.SENT, now
+        self._tried.add(endpoint.name)
+        self._head, self._body, self.chunks = [], [], 0
+        request = self.request
+        headers = endpoint.authorize(request.headers, self.key.has_token, request.path)
+        endpoint.calls += 1
+        self._upstream = endpoint.origin.send(b"POST", request.path, headers, request.raw, self)
+
+    def _prepare(self) -> None:
+        request = self.request
+        if self.owner.record_tokens and request.kind == "chat/completions":
+            missing = {k: v for k, v in TOKEN_FIELDS.items() if k not in request.body}
+            request.raw = with_fields(request.raw, missing) if missing else request.raw
+            self.record.records_tokens = True
+        ask_for_usage(request)
+        self._stream = StreamedAnswer(self.record.answered, request.usage_added)
+        self.exchange.on_writable = self._writable
+
+    def _writable(self, writable: bool) -> None:
+        self.paused, self.active_at = not writable, time.monotonic()
+        if self._upstream is not None:
+            self._upstream.pause(not writable)
+
+    # The answer
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        """The engine answers."""
+        try:
+            self._begin(status, headers)
+        except Exception as error:
+            self.fail(error)
+
+    def on_data(self, data: bytes) -> None:
+        """A piece of the answer."""
+        try:
+            self._take(data)
+        except StreamTooLong as error:
+            self.refuse(502, str(error))
+        except Exception as error:
+            self.fail(error)
+
+    def on_end(self) -> None:
+        """The answer is complete."""
+        self._upstream = None
+        try:
+            if self.state is CallState.STREAMING:
+                self._end_stream()
+            else:
+                self._end_whole()
+        except Exception as error:
+            self.fail(error)
+
+    def on_failure(self, reason: str) -> None:
+        """The engine's connection failed."""
+        self._upstream = None
+        try:
+            self._break(reason)
+        except Exception as error:
+            self.fail(error)
+
+    def _begin(self, status: int, headers: Headers) -> None:
+        self.active_at = time.monotonic()
+        self.record.http_status = status
+        self._head = headers
+        kind = find(headers, b"content-type") or b""
+        if status == 200 and kind.startswith(b"text/event-stream"):
+            self.state, self.record.streamed = CallState.STREAMING, True
+            if not self.exchange.started:
+                self.exchange.start(status, self._passed())
+            assert self.endpoint is not None
+            self.endpoint.answered()
+
+    def _take(self, data: bytes) -> None:
+        record = self.record
+        self.active_at = time.monotonic()
+        if self.state is not CallState.STREAMING:
+            self._body.append(data)
+            self.chunks += len(data)
+            if self.chunks > MAX_BUFFERED:
+                self.refuse(502, f"the answer is larger than {MAX_BUFFERED} bytes")
+            return
+        if record.ttft_s is None and b"data:" in data:
+            record.note_first_token()
+            call = self.call
+            assert call is not None
+            self.scheduler.first_token(call, self.active_at)
+        self.chunks += 1
+        if self.chunks % PROGRESS_EVERY == 0:
+            self._progress()
+        self.exchange.send(self._stream.take(data))
+
+    def _break(self, reason: str) -> None:
+        endpoint = self.endpoint
+        if self.state is CallState.OVER or endpoint is None:
+            return
+        endpoint.failed(time.monotonic(), reason)
+        self.owner.endpoint_changed(endpoint)
+        if self.state is CallState.STREAMING:
+            self.record.http_status = 502
+            self.exchange.abort()
+            self._close(Reason(ReasonCode.ENGINE_FAILED, reason))
+        elif not self._elsewhere(reason):
+            self.refuse(502, f"the engine did not answer: {reason}", [(b"Retry-After", b"1")])
+
+    def _elsewhere(self, reason: str) -> bool:
+        """Send a call that has no token yet to another engine; return whether one was found."""
+        call = self.call
+        if call is None or len(self._tried) >= MAX_TRIES or self.state is CallState.OVER:
+            return False
+        if self.scheduler is not self.pool.scheduler:
+            return False
+        others = [e for e in self.pool.endpoints.values() if e.name not in self._tried]
+        target = min(
+            (e.engine for e in others if e.engine.open),
+            key=lambda engine: len(engine.running),
+            default=None,
+        )
+        if target is None:
+            return False
+        self.record.retry += 1
+        admitted = self.scheduler.move(call, target, time.monotonic())
+        self.send()
+        self.owner.send_admitted(self.pool, admitted)
+        return True
+
+    def _end_whole(self) -> None:
+        record, endpoint = self.record, self.endpoint
+        status, body = record.http_status or 502, b"".join(self._body)
+        assert endpoint is not None
+        if status in TRY_ELSEWHERE:
+            endpoint.failed(time.monotonic(), f"HTTP {status}")
+            self.owner.endpoint_changed(endpoint)
+            if self._elsewhere(f"HTTP {status}"):
+                return
+        elif status == TOO_MANY:
+            if self._wait_its_turn(endpoint):
+                return
+        elif status < 500:
+            endpoint.answered()
+        if status == 200:
+            body_read = unzipped(body, MAX_BUFFERED)
+            record.whole = record.reported.read(body_read)
+            sound = record.whole is not None and not record.reported.failed
+            record.status = "ok" if sound else "infra_error"
+        elif 400 <= status < 500 and status != TOO_MANY:
+            record.status = "model_error"
+        headers = self._passed()
+        if (cost := record.cost_usd()) is not None and status == 200:
+            headers.append((b"X-Tutti-Cost-Usd", b"%.9f" % cost))
+        if self.exchange.started:  # it was held with comments, so the head was sent
+            self.exchange.send(b"data: %b\n\n" % body.replace(b"\n", b" "))
+            self.exchange.end()
+        else:
+            self.exchange.respond(status, headers, body)
+        self._close(Reason(ReasonCode.ANSWERED, f"HTTP {status}"))
+
+    def _wait_its_turn(self, endpoint: Endpoint) -> bool:
+        """After 429: pause the endpoint for as long as it asks, and queue the call again."""
+        pause = retry_after_s(self._head)
+        self.record.retry += 1
+        call = self.call
+        if call is None or self.record.retry > MAX_TRIES:
+            return False
+        endpoint.pause(time.monotonic() + (1.0 if pause is None else pause), "HTTP 429")
+        self.state = CallState.HELD
+        self.owner.endpoint_changed(endpoint)
+        admitted = self.scheduler.requeue(call, time.monotonic())
+        self.owner.send_admitted(self.pool, admitted)
+        return True
+
+    def _end_stream(self) -> None:
+        record = self.record
+        self.exchange.send(self._stream.rest())
+        self._stream.read_usage(record.reported)
+        record.status = "infra_error" if record.reported.failed else "ok"
+        self.exchange.end()
+        self._close(Reason(ReasonCode.ANSWERED, "answered"))
+
+    def _progress(self) -> None:
+        call = self.call
+        if call is not None:
+            self.scheduler.progress(call, self.chunks, self.active_at)
+
+    def cost_usd(self) -> float:
+        """What the call costs its key; for a cut answer, the cost until the cut."""
+        record, call = self.record, self.call
+        if record.reported.prompt is None and self.chunks and record.streamed and call is not None:
+            prices = record.prices
+            return 0.0 if prices is None else prices.cost_usd(call.prompt_tokens, 0, self.chunks)
+        return record.cost_usd() or 0.0
+
+    def _passed(self) -> Headers:
+        headers = end_to_end(self._head)
+        headers.append((b"X-Tutti-Held-S", b"%.6f" % (self.record.held_s or 0.0)))
+        return headers
+
+    def _close(self, reason: Reason) -> None:
+        """The call is over, for the ledger and for the record."""
+        self.state = CallState.OVER
+        self.exchange.on_gone = self.exchange.on_writable = None
+        self.record.end()
+        call, scheduler, now = self.call, self.scheduler, time.monotonic()
+        admitted = list[Call]()
+        if call is not None:
+            if call.engine is None:
+                admitted = scheduler.withdraw(call, now, reason)
+            else:
+                usage = self.record.reported.usage if self.record.status == "ok" else None
+                if usage is not None:
+                    call.program.prompt_bytes = self.prompt_bytes
+                    call.program.prompt_chain = self.chain
+                admitted = scheduler.finish(call, usage, now)
+        if scheduler is not self.pool.scheduler:
+            admitted += self.pool.scheduler.tick(now)  # its cell is over, so its room is free
+        self.owner.ended(self)
+        self.owner.send_admitted(self.pool, admitted)

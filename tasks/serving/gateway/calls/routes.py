@@ -1,0 +1,100 @@
+"""Which requests are passed to engines: only the methods and paths that are listed.
+
+In: a request's method and target. Out: its route, whose path is decoded once and listed as decoded,
+so that an engine, which decodes what it gets, reads the same path that was decided on. A provider's
+other paths (files, batches, stored responses) are of its account, which is not the callers'.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, unquote_to_bytes
+
+from tutti.tasks.serving.gateway.admin.access import AccessDenied
+
+CALLS = frozenset(
+    "chat/completions completions responses messages "
+    "embeddings pooling classify score rerank".split()
+)
+"""POST paths that use an engine's KV cache: they are scheduled and recorded."""
+ADAPTERS = frozenset(("load_lora_adapter", "unload_lora_adapter"))
+"""Admin requests that change what an engine serves; sent to all engines of the pool."""
+SIZES = frozenset(("tokenize", "detokenize", "messages/count_tokens"))
+"""POST paths that use no KV cache."""
+MODELS = "models"
+AT_THE_ROOT = frozenset(("tokenize", "detokenize"))
+"""Engines serve these at the root; clients with one base URL ask for them below /v1."""
+V1 = b"/v1/"
+
+
+class BadRequest(ValueError):
+    """The request is invalid; the message gives the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRoute:
+    """A request for an engine."""
+
+    path: bytes
+    """As the engine gets it: with the query, without the program."""
+    kind: str
+    """The path below /v1."""
+    program: str | None
+    """The program that the path names, if any."""
+
+    scope: str
+    """The scope that its token needs."""
+    is_call: bool
+    """Whether it is scheduled."""
+
+
+_KNOWN: dict[tuple[bytes, bytes], ModelRoute] = {}
+ROUTES_KEPT, TARGET_KEPT_BYTES = 1024, 64
+
+
+def model_route(method: bytes, target: bytes) -> ModelRoute:
+    """The route of a request below /v1 or /p/<program>/v1. Raises BadRequest, AccessDenied."""
+    known = _KNOWN.get((method, target))
+    if known is not None:
+        return known
+    found = _read_route(method, target)
+    # Most clients ask for the same path over and over; one that names its program does not.
+    if found.program is None and len(target) <= TARGET_KEPT_BYTES and len(_KNOWN) < ROUTES_KEPT:
+        _KNOWN[method, target] = found
+    return found
+
+
+def _read_route(method: bytes, target: bytes) -> ModelRoute:
+    whole, program = _split(target)
+    path, mark, query = whole.partition(b"?")
+    if b"%" in path:
+        path = unquote_to_bytes(path)
+    if program is not None and path[1:].decode("latin-1") in AT_THE_ROOT:
+        path = V1 + path[1:]
+    kind = path.removeprefix(V1).decode("latin-1") if path.startswith(V1) else ""
+    wanted = _method(kind)
+    if wanted is None:
+        shown = path.decode("latin-1")
+        raise AccessDenied(404, f"{shown!r:.200} is not passed on: this gateway lists what is")
+    if method != wanted and not (wanted == b"GET" and method == b"HEAD"):
+        raise AccessDenied(405, f"/v1/{kind} takes {wanted.decode()}")
+    if kind.startswith(MODELS):
+        path = V1 + quote(kind, safe="/").encode()
+    scope = "admin" if kind in ADAPTERS else "call"
+    return ModelRoute(path + mark + query, kind, program, scope, kind in CALLS)
+
+
+def _method(kind: str) -> bytes | None:
+    """The method that a path takes; None where it is not listed."""
+    if kind in CALLS or kind in SIZES or kind in ADAPTERS:
+        return b"POST"
+    return b"GET" if kind == MODELS or kind.startswith(MODELS + "/") else None
+
+
+def _split(target: bytes) -> tuple[bytes, str | None]:
+    """The target without its program, and the program that it names."""
+    if not target.startswith(b"/p/"):
+        return target, None
+    name, slash, rest = target[3:].partition(b"/")
+    program = unquote(name.decode("latin-1"))
+    if not program or not slash:
+        raise BadRequest("the path must be /p/<program>/v1/…")
+    return b"/" + rest, program

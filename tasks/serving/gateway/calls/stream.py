@@ -1,0 +1,114 @@
+"""A stream of events on its way to the client, without the event that only the gateway asked for.
+
+In: pieces as they come, of any size. Out: pieces to pass on. The work for a piece does not depend
+on how much of an event came before it.
+"""
+
+import re
+from collections.abc import Sequence
+
+from tutti.tasks.serving.gateway.recording.usage import ReportedUsage, usage_only
+
+EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
+BETWEEN = re.compile(rb"((?:\r?\n){2,})")
+EDGE_BYTES = 3  # an event's end that a piece may have begun
+MAX_EVENT_BYTES = 4 * 2**20
+"""No engine says as much in one event; without a bound one that never ends would be kept whole."""
+MAX_STREAM_BYTES = 64 * 2**20
+PIECE_BYTES = 64  # what it takes to keep a piece, beside its bytes
+USAGE_MARKS = (b'"usage"', b"_reason", b'"error"')  # what an event may have that the record wants
+FIRST_LOOK_PIECES, LAST_LOOK_BYTES = 4, 2**20
+
+
+class StreamTooLong(Exception):
+    """An event, or the stream, has no end in sight."""
+
+
+class StreamedAnswer:
+    """An answer in events: what of it goes on, and what it says of itself."""
+
+    def __init__(self, pieces: list[bytes], strip: bool) -> None:
+        """`pieces` keeps the stream as it came; `strip`: leave the usage event out."""
+        self._pieces, self._bytes = pieces, 0
+        self._filter = UsageFilter() if strip else None
+
+    def take(self, data: bytes) -> bytes:
+        """What can be passed on now. Raises StreamTooLong."""
+        self._pieces.append(data)
+        self._bytes += len(data) + PIECE_BYTES
+        if self._bytes > MAX_STREAM_BYTES:
+            raise StreamTooLong(f"the stream is larger than {MAX_STREAM_BYTES} bytes")
+        return data if self._filter is None else self._filter.take(data)
+
+    def rest(self) -> bytes:
+        """What can be passed on at its end."""
+        return b"" if self._filter is None else self._filter.rest()
+
+    def read_usage(self, reported: ReportedUsage) -> None:
+        """Usage and finish reason: they come late, so the last events are read first."""
+        pieces = self._pieces
+        if len(pieces) > FIRST_LOOK_PIECES:
+            _read_lines(b"".join(pieces[-FIRST_LOOK_PIECES:]), reported)
+            if reported.prompt is not None and reported.finish_reason is not None:
+                return
+        _read_lines(end_of(pieces, LAST_LOOK_BYTES), reported)
+
+
+class UsageFilter:
+    """Leaves the usage event out; part of an event waits for its end."""
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._edge = b""
+
+    def take(self, data: bytes) -> bytes:
+        """What of the stream can be passed on now. Raises StreamTooLong."""
+        if not self._held and b'"usage"' not in data and data.endswith(EVENT_ENDS):
+            return data
+        seen = self._edge + data
+        end = max(seen.rfind(mark) + len(mark) if mark in seen else 0 for mark in EVENT_ENDS)
+        cut = end - len(self._edge)
+        if cut <= 0:
+            self._hold(data, seen)
+            return b""
+        whole, rest = b"".join((*self._held, data[:cut])), data[cut:]
+        self._held, self._held_bytes, self._edge = [], 0, b""
+        if rest:
+            self._hold(rest, rest)
+        return _without_usage(whole)
+
+    def rest(self) -> bytes:
+        """What came after the last event's end."""
+        rest, self._held = b"".join(self._held), []
+        return b"" if usage_only(rest) else rest
+
+    def _hold(self, data: bytes, seen: bytes) -> None:
+        self._held.append(data)
+        self._held_bytes += len(data)
+        self._edge = seen[-EDGE_BYTES:]
+        if self._held_bytes > MAX_EVENT_BYTES:
+            raise StreamTooLong(f"an event is larger than {MAX_EVENT_BYTES} bytes")
+
+
+def _read_lines(events: bytes, reported: ReportedUsage) -> None:
+    for line in events.split(b"\n"):
+        if line.startswith(b"data:") and any(word in line for word in USAGE_MARKS):
+            reported.read(line[5:])
+
+
+def _without_usage(events: bytes) -> bytes:
+    if b'"usage"' not in events:
+        return events
+    pieces = BETWEEN.split(events)
+    pairs = zip(pieces[::2], pieces[1::2], strict=False)
+    return b"".join(event + mark for event, mark in pairs if not usage_only(event))
+
+
+def end_of(pieces: Sequence[bytes], most_bytes: int) -> bytes:
+    """The last pieces of a stream, about so many bytes of them."""
+    size, first = 0, len(pieces)
+    while first and size < most_bytes:
+        first -= 1
+        size += len(pieces[first])
+    return b"".join(pieces[first:])

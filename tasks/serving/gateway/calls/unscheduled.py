@@ -1,0 +1,132 @@
+"""Requests that use no KV cache: they are passed to an engine without scheduling."""
+
+from typing import Protocol
+
+import orjson
+
+from tutti.tasks.serving.gateway.admin.access import AccessDenied
+from tutti.tasks.serving.gateway.calls.body import read_object
+from tutti.tasks.serving.gateway.calls.request import NOT_PASSED
+from tutti.tasks.serving.gateway.calls.routes import (
+    ADAPTERS,
+    AT_THE_ROOT,
+    MODELS,
+    BadRequest,
+    ModelRoute,
+)
+from tutti.tasks.serving.gateway.calls.screen import answer, refusal
+from tutti.tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
+from tutti.tasks.serving.gateway.pools import Pool, Pools
+from tutti.tasks.serving.wire.answer import Answer
+from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.messages import end_to_end
+
+OK = 200
+
+
+class _Settings(Protocol):
+    @property
+    def upstream_s(self) -> float:
+        """The longest silence of an engine."""
+
+
+class ForwardingOwner(Protocol):
+    """What forwarding needs of its gateway."""
+
+    pools: Pools
+
+    @property
+    def settings(self) -> _Settings:
+        """How the gateway behaves."""
+
+    def report(self, error: Exception) -> None:
+        """Report an error that only the operator can act on."""
+
+
+async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute) -> None:
+    """Pass a request on to an engine that serves its model, and the answer back."""
+    endpoints = [e for e in owner.pools.all_endpoints() if e.reachable]
+    if not endpoints:
+        answer(exchange, 503, refusal(503, "no engine answers"))
+        return
+    if route.kind == MODELS and len(endpoints) > 1:
+        answer(exchange, 200, _all_models(endpoints))
+        return
+    try:
+        target = _target(endpoints, exchange, route)
+        if route.kind in ADAPTERS:
+            found = await _change_adapters(owner, exchange, route, target)
+        else:
+            found = await _ask(owner, exchange, route, target)
+    except BadRequest as error:
+        answer(exchange, 400, refusal(400, str(error)))
+    except AccessDenied as denied:
+        answer(exchange, denied.status, refusal(denied.status, str(denied)))
+    except ProbeFailed as error:
+        answer(exchange, 502, refusal(502, f"the engine did not answer: {error}"))
+    except Exception as error:  # without this the request would get no answer
+        owner.report(error)
+        answer(exchange, 500, refusal(500, "the gateway failed"))
+    else:
+        exchange.respond(found.status, end_to_end(found.headers), found.body)
+
+
+def _target(endpoints: list[Endpoint], exchange: Exchange, route: ModelRoute) -> Endpoint:
+    """The endpoint that serves the model which the path or the body names, else the first."""
+    named = route.kind.partition("/")[2] if route.kind.startswith(MODELS) else ""
+    body = {} if exchange.method in (b"GET", b"HEAD") else read_object(exchange.body)
+    model = named or str(body.get("model") or "")
+    target = next((e for e in endpoints if model in e.models), None)
+    if target is None and named:
+        raise AccessDenied(404, f"no engine serves {named!r:.200}")
+    return target or endpoints[0]
+
+
+async def _ask(
+    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint
+) -> Answer:
+    headers = [h for h in exchange.headers if h[0].lower() not in NOT_PASSED]
+    path = route.path.removeprefix(b"/v1") if route.kind in AT_THE_ROOT else route.path
+    return await target.ask(
+        b"GET" if exchange.method == b"HEAD" else exchange.method,
+        path,
+        exchange.body,
+        target.authorize(headers, exchange.permission.key.has_token, path),
+        owner.settings.upstream_s,
+    )
+
+
+async def _change_adapters(
+    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint
+) -> Answer:
+    """Change adapters on every engine of the pool; return the first refusal, if any.
+
+    Raises ProbeFailed.
+    """
+    pool, _ = owner.pools.find(target.name)
+    engines = [each for each in pool.endpoints.values() if each.reachable]
+    found = [await _ask(owner, exchange, route, engine) for engine in engines]
+    for engine in engines:
+        await engine.read_models()
+    owner.pools.forget_models()
+    return next((each for each in found if each.status != OK), found[0])
+
+
+async def measure(pool: Pool, wanted: bytes) -> int | None:
+    """How many tokens a prompt has, by an engine's tokenizer. Raises ProbeFailed."""
+    reachable = [e for e in pool.endpoints.values() if e.reachable and e.config.metrics]
+    if not reachable:
+        return None
+    found = await reachable[0].ask(b"POST", b"/tokenize", wanted)
+    try:
+        said = orjson.loads(found.body) if found.status == 200 else None
+    except orjson.JSONDecodeError as error:
+        raise ProbeFailed(f"/tokenize did not answer in JSON: {error}") from None
+    count = said.get("count") if isinstance(said, dict) else None
+    return count if isinstance(count, int) else None
+
+
+def _all_models(endpoints: list[Endpoint]) -> bytes:
+    names = sorted({name for endpoint in endpoints for name in endpoint.models})
+    listed = [{"id": name, "object": "model", "owned_by": "tutti"} for name in names]
+    return orjson.dumps({"object": "list", "data": listed})

@@ -1,0 +1,83 @@
+"""Writes ended calls to the store.
+
+Rows are made at once where that is quick: what a call has brought would else lie in memory until
+the next commit, and a second's calls are more than a processor's cache. What takes long, or has to
+ask the store, is made on the writer's thread, in its program's turn.
+"""
+
+import asyncio
+import threading
+from collections import deque
+
+from tutti.storage import BufferedWriter, Row
+from tutti.tasks.serving.gateway.recording.record import CallRecord
+from tutti.tasks.serving.gateway.recording.transcripts import Transcripts, began_before
+
+SOON_S = 0.005
+AT_ONCE = 32  # a millisecond
+
+
+class CallRecorder:
+    """Records calls in the order in which they end, without blocking or failing a call."""
+
+    def __init__(self, writer: BufferedWriter, transcripts: Transcripts) -> None:
+        self.writer, self._transcripts = writer, transcripts
+        self._late: dict[str, int] = {}
+        """Programs with calls whose rows the writer's thread has still to make."""
+        self._lock = threading.Lock()
+        self._ended: deque[CallRecord] = deque()
+
+    def soon(self, record: CallRecord) -> None:
+        """`keep` within milliseconds: neither a call's answer nor the next call waits for it."""
+        if not self._ended:
+            asyncio.get_running_loop().call_later(SOON_S, self._keep_some)
+        self._ended.append(record)
+
+    def _keep_some(self) -> None:
+        for _ in range(min(len(self._ended), AT_ONCE)):
+            self.keep(self._ended.popleft())
+        if self._ended:
+            asyncio.get_running_loop().call_soon(self._keep_some)
+
+    def catch_up(self) -> None:
+        """Keep all that has ended, before a flush or the end."""
+        while self._ended:
+            self.keep(self._ended.popleft())
+
+    def keep(self, record: CallRecord) -> None:
+        """Have a call recorded; what cannot be is counted by the writer."""
+        if not self._takes_long(record):
+            self.writer.add_all(self._rows(record))
+            return
+        program = record.request.program
+        with self._lock:
+            self._late[program] = self._late.get(program, 0) + 1
+        if not self.writer.add_made(lambda: self._make_late(record)):
+            self._made(program)
+
+    def _takes_long(self, record: CallRecord) -> bool:
+        request = record.request
+        if record.is_heavy or request.program in self._late:
+            return True
+        if request.keeps_messages or request.program in self._transcripts:
+            return False
+        return began_before(record.prompt or ())
+
+    def _make_late(self, record: CallRecord) -> dict[str, list[Row]]:
+        try:
+            return self._rows(record)
+        finally:
+            self._made(record.request.program)
+
+    def _made(self, program: str) -> None:
+        with self._lock:
+            self._late[program] -= 1
+            if not self._late[program]:
+                del self._late[program]
+
+    def _rows(self, record: CallRecord) -> dict[str, list[Row]]:
+        try:
+            return record.rows(self._transcripts)
+        except Exception as error:  # whatever a body holds, its call has ended well
+            self.writer.lost(1, f"call {record.request.call_id!r}: {error!r}")
+            return {}

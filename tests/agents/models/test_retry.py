@@ -1,0 +1,47 @@
+"""Another try where it helps, with limits by class, jitter and a deadline."""
+
+from random import Random
+
+import pytest
+
+from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry, asked_pause_s
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 409, 422, 507])
+def test_what_does_not_pass_is_not_tried_again(status: int) -> None:
+    """A request that makes no sense makes none the second time."""
+    assert RETRY.pause_s(status, 1, None, 0.0, Random(0)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "tries"), [(CONNECTION, 3), (429, 6), (500, 2), (502, 3), (503, 4), (529, 4)]
+)
+def test_each_class_has_its_limit(status: int, tries: int) -> None:
+    """Pauses grow, and end."""
+    pauses = [RETRY.pause_s(status, failed, None, 0.0, Random(failed)) for failed in range(1, 9)]
+    assert [pause is not None for pause in pauses] == [failed < tries for failed in range(1, 9)]
+    known = [pause for pause in pauses if pause is not None]
+    assert all(0.25 <= pause <= 8.0 for pause in known)
+
+
+def test_a_servers_wish_is_kept_but_not_beyond_the_deadline() -> None:
+    """Whoever asks for an hour is not waited for."""
+    assert RETRY.pause_s(429, 1, 30.0, 0.0, Random(0)) == 30.0
+    assert RETRY.pause_s(429, 1, 3600.0, 0.0, Random(0)) is None
+    assert Retry({429: 9}, deadline_s=10.0).pause_s(429, 1, None, 10.0, Random(0)) is None
+
+
+def test_pauses_are_drawn_and_the_same_again() -> None:
+    """Jitter by the program's seed: different programs spread, one run is like the next."""
+    drawn = [RETRY.pause_s(503, 1, None, 0.0, Random(seed)) for seed in range(5)]
+    assert len(set(drawn)) == 5
+    assert drawn == [RETRY.pause_s(503, 1, None, 0.0, Random(seed)) for seed in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("header", "pause"),
+    [("3", 3.0), ("0.5", 0.5), (None, None), ("Wed, 21 Oct 2026", None), ("-1", 0.0)],
+)
+def test_retry_after_is_read(header: str | None, pause: float | None) -> None:
+    """Dates are left: clocks differ."""
+    assert asked_pause_s(header) == pause

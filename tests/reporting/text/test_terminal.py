@@ -1,0 +1,84 @@
+"""Tables as text."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+from rich.console import Console
+from rich.table import Table
+
+from tutti.tasks.reporting import (
+    family_scores,
+    family_table,
+    markdown_table,
+    summarise,
+    terminal_table,
+)
+from tutti.tasks.reporting.efficiency import efficiencies
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.noise import noise_floor
+from tutti.tasks.reporting.summary import cells_of
+from tutti.tasks.reporting.text.terminal import efficiency_table, noise_table, reached_table
+
+Connect = Callable[..., DuckDBPyConnection]
+
+
+def printed(table: Table) -> list[str]:
+    """The table's lines at the width of a usual terminal."""
+    stream = io.StringIO()
+    Console(file=stream, width=80).print(table)
+    return stream.getvalue().splitlines()
+
+
+def test_terminal_table(connection: DuckDBPyConnection) -> None:
+    lines = printed(terminal_table(summarise(connection, "load")))
+    row = next(line for line in lines if "passthrough" in line)
+    assert "75.0 [60, 86]" in row
+    assert "59.6 [" in row and "60" in row.split()
+    assert "finished" not in row
+    assert len([line for line in lines if "cap" in line]) == 2
+
+
+def test_family_table(connection: DuckDBPyConnection) -> None:
+    lines = printed(family_table(family_scores(connection, "models")))
+    assert any("all families" in line and "80.0 %" in line for line in lines)
+    assert any("arithmetic" in line and "before <b>" in line for line in lines)
+
+
+def test_markdown_table(connection: DuckDBPyConnection) -> None:
+    lines = markdown_table(summarise(connection, "load")).splitlines()
+    assert len(lines) == 2 + 4
+    assert lines[0].startswith("| policy | at once | status | n | accuracy |")
+    assert len({line.count("|") for line in lines}) == 1
+    assert "| 75.0 % | 59.8 to 85.8 |" in lines[2]
+    models = markdown_table(summarise(connection, "models"))
+    assert "| before &lt;b> |" in models
+
+
+def test_no_cells() -> None:
+    assert markdown_table([]) == "No cells.\n"
+    assert printed(terminal_table([]))
+
+
+def test_tables_of_capacity_fit_a_terminal(connect_to: Connect) -> None:
+    """All columns at once: what is least needed goes, and nothing is cut."""
+    full: dict[str, Any] = {
+        "samples": 40,
+        "correct": 31,
+        "step_s": 2.0,
+        "watts": 300.0,
+        "lag_s": 0.07,
+    }
+    full |= {"late_s": 1.0, "policy": "passthrough", "concurrency": 16}
+    early = full | {"policy": "adaptive", "status": "ended_early", "failed": True}
+    connection = connect_to(full, early, full | {"repeat": -1})
+    with focus(connection, ["s"]) as focused:
+        cells = cells_of(focused, "s")
+        worth = efficiencies(focused, cells)
+    tables = [terminal_table(cells), reached_table(cells), efficiency_table(worth)]
+    for table in (*tables, noise_table(noise_floor(cells))):
+        lines = printed(table)
+        assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
+    assert any("early" in line and "slow" in line for line in printed(tables[0]))
+    assert any("A/A" in line and "70.0" in line for line in printed(tables[1]))

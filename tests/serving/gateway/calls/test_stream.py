@@ -1,0 +1,75 @@
+"""Streams without an end: bounded, and never more work for a piece than the piece is long.
+
+Found by an attack: one event of 48 MB without an end stalled the gateway for 39 s.
+"""
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.serving.conftest import Bench, released, until
+from tests.serving.gateway.raw_engine import STREAM_HEAD, ReceivedRequest, Wire, chunk
+from tutti.tasks.serving.gateway.calls import stream as gateway_stream
+from tutti.tasks.serving.gateway.calls.stream import (
+    StreamedAnswer,
+    StreamTooLong,
+    UsageFilter,
+    end_of,
+)
+
+
+def endless(piece: bytes) -> Any:
+    """An engine that never ends its event."""
+
+    async def reply(_: ReceivedRequest, wire: Wire) -> None:
+        await wire.write(STREAM_HEAD + chunk(b"data: "))
+        try:
+            while True:
+                await wire.write(chunk(piece))
+        except ConnectionError:
+            wire.close()
+
+    return reply
+
+
+async def test_an_event_without_an_end_ends_the_call(
+    raw: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream is cut, recorded as the engine's fault, and the gateway goes on."""
+    monkeypatch.setattr(gateway_stream, "MAX_EVENT_BYTES", 300_000)
+    raw.engine.reply = endless(b"x" * 4096)
+    answer = await raw.chat("p", stream=True)
+    with pytest.raises(Exception, match="payload"):
+        await answer.read()
+    await until(lambda: not raw.gateway.in_flight, "it is over")
+    (row,) = await raw.calls()
+    assert (row["status"], row["http_status"]) == ("infra_error", 502)
+    await released(raw.gateway)
+
+
+def test_a_stream_has_a_bound_whatever_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Single bytes cost what it takes to keep them."""
+    monkeypatch.setattr(gateway_stream, "MAX_STREAM_BYTES", 100_000)
+    for piece in (b"x", b"data: x\n\n" * 100):
+        stream = StreamedAnswer([], strip=False)
+        with pytest.raises(StreamTooLong):
+            for _ in range(100_000):
+                stream.take(piece)
+
+
+def test_the_work_for_a_piece_does_not_grow() -> None:
+    """A million single bytes of one event take as long at the end as at the beginning."""
+    stream, times = UsageFilter(), []
+    for _ in range(10):
+        began = time.perf_counter()
+        for _ in range(100_000):
+            stream.take(b"x")
+        times.append(time.perf_counter() - began)
+    assert min(times[5:]) < 4 * min(times[:5])
+
+
+def test_what_a_stream_ends_with_is_found_in_its_last_pieces() -> None:
+    """Of a long one only the end is read for usage."""
+    assert end_of([b"ab", b"cd", b"ef"], 3) == b"cdef"
+    assert end_of([], 3) == b"" == end_of([b"ab"], 0)

@@ -1,0 +1,253 @@
+"""Programs outlive their gateway: what a kill costs, and what it does not.
+
+Reference bug 20: state in memory only, a restart loses all programs.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.serving.conftest import released, until
+from tests.serving.gateway.conftest import MakeRaw
+from tests.serving.gateway.raw_engine import COMPLETION, ReceivedRequest, Wire, raw_engine, whole
+from tutti.tasks.project import PROJECT
+from tutti.tasks.serving.gateway.recording import journal as journal_module
+from tutti.tasks.serving.gateway.recording.journal import (
+    Journal,
+    LivingPrograms,
+    ProgramState,
+    read_journal,
+    restore,
+)
+from tutti.tasks.serving.process import claim_port
+from tutti.tasks.serving.scheduling import EngineState, Ledger, Program
+
+
+def program(name: str, context: int = 150, calls: int = 1, key: str = "") -> Program:
+    """As the ledger has it."""
+    return Program(name, 0.0, EngineState("e"), context, calls, key=key)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A journal's path, in a folder that is not there yet."""
+    return tmp_path / "gateway" / "programs.jsonl"
+
+
+def test_what_was_noted_is_read_again(path: Path) -> None:
+    """The last state of each program; those that are over are not."""
+    journal = Journal(path)
+    journal.note("", program("a", 100))
+    journal.note("", program("b", key="mine"))
+    journal.note("other", program("a", 7))
+    journal.flush()
+    journal.note("", program("a", 200, 2))
+    journal.forget("other", "a")
+    journal.close()
+    assert read_journal(path) == {
+        ("", "a"): ProgramState("e", 200, 2),
+        ("", "b"): ProgramState("e", 150, 1, "mine"),
+    }
+    assert path.stat().st_mode & 0o077 == 0, "who runs what is nobody else's business"
+
+
+@pytest.mark.parametrize("torn", [b'["", "b", "e", 1', b'["", "b"', b"\x00\x00", b"[1]\n", b"3\n"])
+def test_a_torn_line_costs_itself_only(path: Path, torn: bytes) -> None:
+    """A kill amid a write, a full disk; and the next gateway writes on behind it."""
+    for name in ("a", "c"):
+        journal = Journal(path)
+        journal.note("", program(name))
+        journal.close()
+        with path.open("ab") as file:
+            file.write(torn)
+    assert sorted(name for _, name in read_journal(path)) == ["a", "c"]
+
+
+def test_a_rewrite_keeps_the_living(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the file has grown far beyond them; what comes after goes behind them."""
+    monkeypatch.setattr(journal_module, "REWRITE_LINES", 100)
+    ledger = Ledger()
+    ledger.programs = {name: program(name) for name in "abc"}
+    journal = Journal(path)
+    for _ in range(99):
+        journal.note("", program("over"))
+    journal.flush()
+    journal.rewrite({"": ledger})
+    assert len(path.read_bytes().splitlines()) == 99, "not yet"
+    journal.note("", program("over"))
+    journal.flush()
+    journal.rewrite({"": ledger})
+    journal.note("", program("d"))
+    journal.close()
+    assert sorted(name for _, name in read_journal(path)) == ["a", "b", "c", "d"]
+    assert len(path.read_bytes().splitlines()) == 4
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_journal_that_grew_before_is_rewritten_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What earlier gateways wrote counts."""
+    monkeypatch.setattr(journal_module, "REWRITE_LINES", 100)
+    for _ in range(2):
+        journal = Journal(path)
+        for _ in range(60):
+            journal.note("", program("over"))
+        journal.flush()
+        journal.rewrite({"": Ledger()})
+        journal.close()
+    assert path.read_bytes() == b""
+
+
+def test_a_disk_that_is_full_fails_no_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted."""
+    journal = Journal(path)
+
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    journal.note("", program("a"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        journal.flush()
+    assert journal.failures == 1
+    journal.close()
+
+
+def test_a_program_is_restored_once() -> None:
+    """With its engine; one that was released since does not come back with the next engine."""
+    living: LivingPrograms = {
+        ("", "a"): ProgramState("e", 150, 3, "mine"),
+        ("", "b"): ProgramState("gone", 1, 1),
+    }
+    engine, ledger = EngineState("e"), Ledger()
+    restore(living, "", ledger, {"e": engine}, 5.0)
+    found = ledger.programs["a"]
+    assert (found.engine, found.context_tokens, found.calls_done) == (engine, 150, 3)
+    assert (found.key, found.idle_since) == ("mine", 5.0)
+    assert ledger.programs["b"].engine is None
+    ledger.programs.clear()
+    restore(living, "", ledger, {"e": engine}, 6.0)
+    assert ledger.programs == {}
+
+
+async def test_programs_of_two_engines_find_theirs_again(make_raw: MakeRaw, path: Path) -> None:
+    """A prefix lies where it lay; nothing is booked for who does not come back."""
+    journal = Journal(path)
+    for number in (1, 2):
+        known = program(f"p{number}")
+        known.engine = EngineState(f"engine:{number}")
+        journal.note("", known)
+    journal.close()
+    async with raw_engine() as one, raw_engine() as other:
+        bench = await make_raw(one, other, journal=path, policy="adaptive", idle_lease_s=0.2)
+        found = {name: each.engine.engine_id for name, each in bench.programs.items()}
+        assert found == {"p1": "engine:1", "p2": "engine:2"}
+        assert (await bench.chat("p2")).status == 200
+        assert len(other.asked) == 1
+        await until(lambda: not bench.programs, "their leases have ended")
+        await released(bench.gateway)
+        await until(lambda: read_journal(path) == {}, "they are off the record too")
+
+
+@asynccontextmanager
+async def gateway_process(home: Path, engine: str, port: int) -> AsyncIterator[Any]:
+    """A real gateway, killed at the end if it still runs."""
+    command = [
+        sys.executable,
+        "-m",
+        "tutti.tasks.serving.gateway",
+        "--engine",
+        f"engine:1={engine}",
+    ]
+    command += ["--policy", "cap", "--limit", "1", "--port", str(port)]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env={**os.environ, "TUTTI_HOME": str(home), "PYTHONPATH": str(PROJECT)},
+        stdout=asyncio.subprocess.PIPE,
+        cwd=PROJECT,
+    )
+    assert process.stdout is not None
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), 30)
+        assert line == f"gateway on http://127.0.0.1:{port}\n".encode()
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(process.wait(), 20)
+        await process.communicate()
+
+
+async def health(client: aiohttp.ClientSession) -> Any:
+    """What it says of itself."""
+    return await (await client.get("/health")).json()
+
+
+async def eventually(client: aiohttp.ClientSession, **expected: Any) -> None:
+    """Wait until its health says so."""
+    found: Any = {}
+    for _ in range(500):
+        found = await health(client)
+        if {name: found[name] for name in expected} == expected:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"never {expected}, but {found}")
+
+
+async def test_a_gateway_that_is_killed_knows_its_programs_again(tmp_path: Path) -> None:
+    """kill -9 with a call held and one running: their clients see a connection that broke, and may
+    try again; the programs and what they hold are known; nothing stays booked for ever."""
+    port, gate = claim_port(None), asyncio.Event()
+
+    async def reply(asked: ReceivedRequest, wire: Wire) -> None:
+        if asked.json().get("slow") and not gate.is_set():
+            await wire.gone()
+            wire.close()
+        else:
+            await wire.write(whole(COMPLETION))
+
+    async with raw_engine(reply=reply) as engine:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
+
+            async def chat(name: str, **fields: Any) -> int:
+                path = f"/p/{name}/v1/chat/completions"
+                answer = await client.post(path, json={"model": "m"} | fields)
+                return answer.status
+
+            async with gateway_process(tmp_path, engine.url, port) as process:
+                await eventually(client, engines_accepting=1)
+                assert await chat("first") == 200
+                running = asyncio.create_task(chat("first", slow=True))
+                waiting = asyncio.create_task(chat("second"))
+                await eventually(client, held=1, running=1)
+                await asyncio.sleep(0.3)  # the journal is written a few times a second
+                process.kill()
+                found = await asyncio.gather(running, waiting, return_exceptions=True)
+            assert all(isinstance(each, aiohttp.ClientConnectionError) for each in found), found
+            gate.set()
+            async with gateway_process(tmp_path, engine.url, port):
+                await eventually(client, engines_accepting=1)
+                programs = await (await client.get("/programs")).json()
+                assert list(programs) == ["first"]
+                assert programs["first"]["total_tokens"] == 150
+                assert programs["first"]["step_count"] == 1
+                again = await asyncio.wait_for(chat("second"), 10)
+                assert again == 200, "who was there before takes no place before its next call"
+                await client.post("/programs/release", json={"program_id": "second"})
+                assert await asyncio.wait_for(chat("first", slow=True), 10) == 200
+                await client.post("/programs/release", json={"program_id": "first"})
+                await eventually(client, programs=0, held=0, running=0)
+                (listed,) = await (await client.get("/engines")).json()
+                assert listed["booked_tokens"] == 0
+            lines = (tmp_path / "gateway" / f"programs-{port}.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1]) == ["", "first"]

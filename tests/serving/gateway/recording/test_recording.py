@@ -1,0 +1,221 @@
+"""Calls become rows at once where that is quick, in each program's order; none is lost."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from tutti import storage
+from tutti.storage import BufferedWriter
+from tutti.tasks.serving.gateway.calls.request import CallRequest
+from tutti.tasks.serving.gateway.recording.call_recorder import AT_ONCE, CallRecorder
+from tutti.tasks.serving.gateway.recording.record import MANY_BYTES, MANY_PIECES, CallRecord
+from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
+
+LONG = "x" * MANY_BYTES
+PANDAS = """
+import sys
+from tutti.tasks.serving.gateway.no_pandas import WithoutPandas
+sys.meta_path.insert(0, WithoutPandas)
+from tutti import storage
+from tutti.storage.write.encode import to_arrow
+to_arrow("calls", [{"call_id": "c", "latency_s": 0.5, "prompt_spans": [{"first": 0, "last": 1}]}])
+print("pandas" in sys.modules)
+"""
+
+
+def said(role: str, content: str) -> dict[str, Any]:
+    """A message."""
+    return {"role": role, "content": content}
+
+
+def ended(nth: int, messages: Any, answer: str = "", program: str = "agent") -> CallRecord:
+    """A call that was answered in one piece; in many where `answer` has many words."""
+    body = {"messages": messages}
+    request = CallRequest(
+        path=b"/v1/chat/completions",
+        kind="chat/completions",
+        headers=[],
+        body=body,
+        raw=orjson.dumps(body),
+        program=program,
+        is_anonymous=False,
+        call_id=f"c{nth}",
+        cell="cell:1",
+        step=nth,
+        role="orchestrator",
+        keeps_messages=False,
+        model="m",
+        stream=False,
+    )
+    record = CallRecord(request, status="ok", streamed=" " in answer)
+    words = answer.split(" ")
+    if record.streamed:
+        deltas = [{"choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+        record.answered = [b"data: %b\n\n" % orjson.dumps(delta) for delta in deltas]
+    elif answer:
+        record.whole = {"choices": [{"index": 0, "message": said("assistant", answer)}]}
+    return record
+
+
+class Held(BufferedWriter):
+    """A writer whose thread commits only when the test says so."""
+
+    def __init__(self, catalog: storage.Catalog, **options: Any) -> None:
+        self.may_commit = threading.Event()
+        super().__init__(catalog, commit_s=0.01, before=self.may_commit.wait, **options)
+
+
+@pytest.fixture
+def writer(catalog: storage.Catalog) -> Iterator[Held]:
+    """A writer that waits."""
+    made = Held(catalog)
+    with made:
+        yield made
+        made.may_commit.set()
+
+
+def recorded(catalog: storage.Catalog, program: str = "agent") -> list[str]:
+    """What is stored of a program's conversation, in its order."""
+    rows = storage.query(f"select role, content from transcript('{program}')", catalog.home)
+    return [f"{row['role'][0]}:{row['content'][:20]}" for row in rows]
+
+
+def test_a_quick_call_is_rows_when_it_has_ended(
+    catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it waits for the writer's thread: its body can be forgotten."""
+    recording = CallRecorder(writer, Transcripts(catalog.home))
+    monkeypatch.setattr(writer, "add_made", None)
+    recording.keep(ended(1, [said("user", "a")], "b"))
+    recording.keep(ended(2, [said("user", "a"), said("assistant", "b"), said("user", "c")], "d"))
+    writer.may_commit.set()
+    writer.flush()
+    assert recorded(catalog) == ["u:a", "a:b", "u:c", "a:d"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(ended(2, [said("user", "a"), said("user", LONG)], "d"), id="long"),
+        pytest.param(ended(2, [said("user", "a")], "d " * (2 * MANY_PIECES)), id="many pieces"),
+    ],
+)
+def test_calls_after_one_that_takes_long_keep_its_programs_order(
+    catalog: storage.Catalog, writer: Held, second: CallRecord
+) -> None:
+    """The third prompt repeats what the second call, which is made later, has said: once."""
+    recording = CallRecorder(writer, Transcripts(catalog.home))
+    first = ended(1, [said("user", "a")], "b")
+    answer = said("assistant", "d" if not second.streamed else "d" * 2 * MANY_PIECES)
+    third = ended(3, [*second.request.body["messages"], answer, said("user", "e")], "f")
+    for record in (first, second, third):
+        recording.keep(record)
+    other = ended(4, [said("user", "other")], "g", program="other")
+    recording.keep(other)
+    writer.may_commit.set()
+    writer.flush()
+    rows = storage.query("select content from prompt('c3')", catalog.home)
+    wanted = [message["content"] for message in third.request.body["messages"]]
+    assert [row["content"] for row in rows] == wanted
+    assert len(recorded(catalog)) == len({*recorded(catalog)}), "none is stored twice"
+    assert recorded(catalog, "other") == ["u:other", "a:g"]
+    fourth = ended(5, [*third.request.body["messages"], said("assistant", "f")], "h")
+    recording.keep(fourth)
+    writer.flush()
+    assert recorded(catalog)[-1] == "a:h"
+
+
+def test_a_program_that_began_before_asks_the_store_on_the_writers_thread(
+    catalog: storage.Catalog, writer: Held
+) -> None:
+    """An event loop cannot wait for a query."""
+    request: list[str] = []
+
+    class Noted(Transcripts):
+        def _next_position(self, program: str) -> int:
+            request.append(threading.current_thread().name)
+            return 7
+
+    recording = CallRecorder(writer, Noted(catalog.home))
+    prompt = [said("user", "a"), said("assistant", "b"), said("user", "c")]
+    recording.keep(ended(1, prompt, "d"))
+    recording.keep(ended(2, [*prompt, said("assistant", "d"), said("user", "e")], "f"))
+    writer.may_commit.set()
+    writer.flush()
+    assert request == ["store writer"]
+    assert recorded(catalog) == ["u:a", "a:b", "u:c", "a:d", "u:e", "a:f"]
+
+
+def test_what_cannot_be_recorded_is_counted_and_costs_no_other(
+    catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the call, which has ended well, nor the rows beside it."""
+    recording = CallRecorder(writer, Transcripts(catalog.home))
+    real = CallRecord.rows
+
+    def rows(record: CallRecord, transcripts: Transcripts) -> Any:
+        if record.request.step in (2, 3):
+            raise ValueError("odd")
+        return real(record, transcripts)
+
+    monkeypatch.setattr(CallRecord, "rows", rows)
+    for nth, text in ((1, "a"), (2, "b"), (3, LONG), (4, "c")):
+        recording.keep(ended(nth, [said("user", text)], "ok", program=f"p{nth}"))
+    writer.may_commit.set()
+    writer.flush()
+    assert writer.dropped == 2
+    assert "'c3'" in writer.last_error and "odd" in writer.last_error
+    found = storage.query("select call_id from calls order by call_id", catalog.home)
+    assert [row["call_id"] for row in found] == ["c1", "c4"]
+
+
+def test_a_full_writer_leaves_no_program_waiting(catalog: storage.Catalog) -> None:
+    """What is refused is over: the program's next calls are made at once again."""
+    writer = Held(catalog, max_rows=1)
+    with writer:
+        recording = CallRecorder(writer, Transcripts(catalog.home))
+        for nth in range(1, 5):
+            recording.keep(ended(nth, [said("user", LONG)]))
+        assert writer.dropped == 3
+        writer.may_commit.set()
+        writer.flush()
+        assert not recording._late
+
+
+def test_the_gateway_does_without_pandas() -> None:
+    """pyarrow's import of it stops an event loop for half a second."""
+    done = subprocess.run(
+        [sys.executable, "-c", PANDAS], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == "False", done.stderr
+
+
+async def test_ended_calls_are_kept_soon_and_all_of_them_before_a_flush(
+    catalog: storage.Catalog, writer: Held
+) -> None:
+    """Not while an answer waits to be sent; in order; and a flush asks for what is left."""
+    recording = CallRecorder(writer, Transcripts(catalog.home))
+    kept: list[int] = []
+    recording.keep = lambda record: kept.append(record.request.step)  # type: ignore[method-assign]
+    records = [ended(nth, [said("user", "a")]) for nth in range(3 * AT_ONCE)]
+    for record in records:
+        recording.soon(record)
+    await asyncio.sleep(0)
+    assert not kept
+    async with asyncio.timeout(10):
+        while not kept:
+            await asyncio.sleep(0)
+    assert len(kept) == AT_ONCE, "so many a turn"
+    recording.catch_up()
+    assert kept == list(range(len(records)))
+    recording.soon(records[0])
+    async with asyncio.timeout(10):
+        while len(kept) == len(records):
+            await asyncio.sleep(0.001)
+    assert kept[-1] == 0

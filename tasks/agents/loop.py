@@ -7,7 +7,7 @@ data: the loop returns it with its status, and raises only for errors of the pro
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -28,6 +28,7 @@ from tutti.tasks.agents.models.model import (
     Reply,
 )
 from tutti.tasks.agents.prompts import last_boxed
+from tutti.tasks.agents.score import Score
 from tutti.tasks.agents.tools import MALFORMED, ToolResult, ToolUnavailable, refused
 from tutti.tasks.serving import Dialect
 
@@ -92,9 +93,11 @@ class Agent:
 
 @dataclass
 class Trajectory:
-    """Everything an attempt said, called and got back."""
+    """Everything an attempt said, called and got back, and its score."""
 
     messages: list[Message] = field(default_factory=list)
+    prompt_messages: int = 0
+    """How many of `messages`, from the first, are the prompt."""
     call_ids: dict[int, str] = field(default_factory=dict)
     """Position of an assistant message to the id of the call that made it."""
     tool_runs: list[tuple[int, str, str, ToolResult]] = field(default_factory=list)
@@ -107,6 +110,10 @@ class Trajectory:
     http_status: int | None = None
     """Of the call that ended it as an infra_error."""
     answer: str | None = None
+    world_state: Mapping[str, Any] | None = None
+    """The final state of the attempt's world, where it had one."""
+    score: Score | None = None
+    """None until it is scored, where the attempt does not count, and where its scorer failed."""
     steps: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -175,7 +182,7 @@ class _Attempt:
     ) -> None:
         self.model, self.limits, self.agent = model, limits, agent
         self.tools, self.partner = environment.tools, environment.partner
-        self.trajectory = Trajectory(messages=list(prompt))
+        self.trajectory = Trajectory(list(prompt), prompt_messages=len(prompt))
         self.started = time.monotonic()
         self._window = PromptWindow(agent.context_tokens)
         self._ledger = Ledger() if agent.ledger else None

@@ -8,7 +8,8 @@ from tests.sweeps.conftest import plan_of
 from tutti.tasks.agents.command import CommandTrajectory
 from tutti.tasks.benchmarks import Source, benchmark_named
 from tutti.tasks.scoring import SCORERS, Attempted, Means, Score, ScorerFailed
-from tutti.tasks.sweeps.run.records import Finished, attempt_rows
+from tutti.tasks.sweeps.run.entry import Entered
+from tutti.tasks.sweeps.run.records import attempt_rows
 
 OURS, THEIRS = Score("numeric", "1", 1.0, True), Score("theirs", "2", 0.0, False)
 
@@ -26,9 +27,9 @@ def test_both_scores_are_rows(ours: Score | None, theirs: Score | None, rows: li
     """Each under its own name, once; the attempt's columns are the scorer's."""
     plan = plan_of(count=1)
     cell = plan.cells[0]
-    trajectory = CommandTrajectory(status="ok", answer="42", imported=theirs)
-    finished = Finished(cell.samples[0], "a1", 1, trajectory, ours)
-    made = attempt_rows(plan, cell, finished, "run:1")
+    trajectory = CommandTrajectory(status="ok", answer="42", imported=theirs, score=ours)
+    entered = Entered(cell.samples[0], 1, "a1")
+    made = attempt_rows(plan, cell, entered, trajectory, "run:1")
     assert sorted(row["scorer"] for row in made.get("scores", [])) == rows
     assert made["attempts"][0]["score"] == (ours.value if ours else None)
 

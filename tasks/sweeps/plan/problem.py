@@ -59,17 +59,12 @@ def problem_of_item(benchmark: Benchmark, prompt: Prompt, item: Item) -> Problem
     )
 
 
-def attempted(
-    trajectory: Trajectory, begun: int, state: Mapping[str, Any] | None = None
-) -> Attempted:
-    """What a scorer sees of a trajectory: not the prompt, whose calls are not the attempt's.
-
-    The prompt was `begun` messages; `state` is what became of the attempt's world.
-    """
+def attempted(trajectory: Trajectory) -> Attempted:
+    """What a scorer sees of a trajectory: not the prompt, whose calls are not the attempt's."""
     if isinstance(trajectory, CommandTrajectory):  # its messages are with the gateway
         return Attempted(trajectory.answer, messages=None, imported=trajectory.imported)
-    made = trajectory.messages[begun:]
-    return Attempted(trajectory.answer, trajectory.text, made, state)
+    made = trajectory.messages[trajectory.prompt_messages :]
+    return Attempted(trajectory.answer, trajectory.text, made, trajectory.world_state)
 
 
 def _whole(text: str) -> str | None:

@@ -5,8 +5,8 @@ share (connections, sandbox, tools) is opened once, for the cell.
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tutti.storage import ErrorType
@@ -44,17 +44,6 @@ from tutti.tasks.sweeps.spec import sessions_of
 
 SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
 COUNTED = ("ok", "limit", "model_error")
-
-
-@dataclass(frozen=True)
-class Made:
-    """An attempt that has ended."""
-
-    trajectory: Trajectory
-    begun: int = 0
-    """How many of its messages were its prompt."""
-    state: Mapping[str, Any] | None = None
-    """What became of its world, where it had one."""
 
 
 class Attempts:
@@ -106,25 +95,26 @@ class Attempts:
     async def __aexit__(self, *_: object) -> None:
         await self._open.aclose()
 
-    async def make(self, sample: Sample, attempt_id: str) -> tuple[Trajectory, Score | None]:
-        """One attempt from its first call to its score; None where there is none.
+    async def make(self, sample: Sample, attempt_id: str) -> Trajectory:
+        """One attempt from its first call to its score.
 
         A scorer that fails makes it a `scorer_error`. What it did is in the gateway's records.
         """
         cast = Cast(self._client, self.cell.cell_id, attempt_id, self.plan.set_up.roles)
         model = self._model(sample, attempt_id)
         if self.plan.suite.command is not None:
-            made = Made(await self._run_command(sample, attempt_id, model))
+            done: Trajectory = await self._run_command(sample, attempt_id, model)
         elif sample.problem.world is not None:
-            made = await self._in_world(sample, model, cast)
+            done = await self._in_world(sample, model, cast)
         elif self.plan.set_up.roles.agent is not None:
-            made = await self._orchestrated(sample, model, cast)
+            done = await self._orchestrated(sample, model, cast)
         else:
-            made = await self._alone(sample, attempt_id, model)
+            done = await self._alone(sample, attempt_id, model)
         try:
-            return made.trajectory, await self._score(sample.problem, made, cast)
+            done.score = await self._score(sample.problem, done, cast)
         finally:
             self.aside_usd += cast.aside_usd
+        return done
 
     async def release(self, sample: Sample, attempt_id: str) -> None:
         """The attempt is over, so that its place at the gateway is free."""
@@ -158,12 +148,12 @@ class Attempts:
         environment = Environment(tools, partner)
         return await run_attempt(prompt, model, environment, self._limits, agent, self._on_step)
 
-    async def _alone(self, sample: Sample, attempt_id: str, model: GatewayModel) -> Made:
+    async def _alone(self, sample: Sample, attempt_id: str, model: GatewayModel) -> Trajectory:
         prompt, agent = sample.problem.messages, self._agent(sample.problem)
         async with self._tools(sample.problem, attempt_id) as tools:
-            return Made(await self._run(prompt, model, tools, agent), len(prompt))
+            return await self._run(prompt, model, tools, agent)
 
-    async def _orchestrated(self, sample: Sample, model: GatewayModel, cast: Cast) -> Made:
+    async def _orchestrated(self, sample: Sample, model: GatewayModel, cast: Cast) -> Trajectory:
         """A question, which experts answer that the model picks."""
         assert self.plan.set_up.roles.agent is not None, "asked for by the suite"
         problem, seed = sample.problem, self._seed(sample)
@@ -171,11 +161,9 @@ class Attempts:
         search = service_search(self._http, self._search_url or "")
         own, sandbox = self._agent(problem), self._experts_sandbox
         asking = Orchestrator(file, problem.messages, own, cast.experts(seed), search, sandbox)
-        opening = asking.opening
-        done = await self._run(opening, model, asking, asking.agent)
-        return Made(done, len(opening))
+        return await self._run(asking.opening, model, asking, asking.agent)
 
-    async def _in_world(self, sample: Sample, model: GatewayModel, cast: Cast) -> Made:
+    async def _in_world(self, sample: Sample, model: GatewayModel, cast: Cast) -> Trajectory:
         """An attempt whose tools act in a world of its own, in which someone may speak."""
         problem, seed = sample.problem, self._seed(sample)
         assert problem.world is not None, problem.task_id
@@ -191,7 +179,8 @@ class Attempts:
             done = await self._run(prompt, asked, tools, agent, world)
             if user is not None:
                 done.call_ids |= user.calls_of(done.messages, len(prompt))
-            return Made(done, len(prompt), world.outcome())
+            done.world_state = world.outcome()
+            return done
         finally:
             await world.close()
 
@@ -234,15 +223,13 @@ class Attempts:
         done.held_s, done.cost_usd = spent.get("held_s", 0.0), spent.get("cost_usd", 0.0)
         return done
 
-    async def _score(self, problem: Problem, made: Made, cast: Cast) -> Score | None:
-        trajectory = made.trajectory
+    async def _score(self, problem: Problem, trajectory: Trajectory, cast: Cast) -> Score | None:
         if trajectory.status not in COUNTED:
             return None
         scorer = SCORERS[problem.scorer]
         means = Means(self._sandbox, cast.judge(trajectory.steps))
-        said = attempted(trajectory, made.begun, made.state)
         try:
-            return await scorer.score(problem.target, said, means)
+            return await scorer.score(problem.target, attempted(trajectory), means)
         except ScorerFailed as error:
             text = f"{scorer.name}: {error}"
             trajectory.fail("scorer_error", ErrorType.SCORER_FAILED, text)

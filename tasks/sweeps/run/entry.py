@@ -4,15 +4,33 @@ A transaction of the catalog costs a millisecond, of which hundreds of sessions 
 """
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 
 from tutti.storage import Catalog, Lease, artifact_id, check_lease
 from tutti.storage import catalog as cat
 from tutti.tasks.sweeps.plan import Cell, Sample
+from tutti.tasks.sweeps.run.queue import Due
 
 IDS_AT_ONCE = 500  # bound variables of one statement
-Waiting = tuple[Sample, "asyncio.Future[tuple[int, str]]"]
+
+
+@dataclass(frozen=True)
+class Entered:
+    """An attempt that is in the catalog as running."""
+
+    sample: Sample
+    number: int
+    """1 for a sample's first attempt."""
+    attempt_id: str
+    due_at: datetime | None = None
+    """When it was meant to start; None in a closed loop and for later attempts of a sample."""
+
+
+Waiting = tuple[Due, "asyncio.Future[Entered]"]
 
 
 class Entry:
@@ -23,13 +41,13 @@ class Entry:
         self._waiting: list[Waiting] = []
         self._work: asyncio.Task[None] | None = None
 
-    async def enter(self, sample: Sample) -> tuple[int, str]:
-        """The number and id of the sample's next attempt, which is in the catalog as running.
+    async def enter(self, due: Due) -> Entered:
+        """The next attempt of the sample that is due, which is in the catalog as running then.
 
         Raises LeaseLost, StoreError.
         """
-        entered: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((sample, entered))
+        entered: asyncio.Future[Entered] = asyncio.get_running_loop().create_future()
+        self._waiting.append((due, entered))
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._enter_waiting())
         return await entered
@@ -38,7 +56,7 @@ class Entry:
         while self._waiting:
             taken, self._waiting = self._waiting[:IDS_AT_ONCE], self._waiting[IDS_AT_ONCE:]
             try:
-                attempts = await asyncio.to_thread(self._enter, [sample for sample, _ in taken])
+                attempts = await asyncio.to_thread(self._enter, [due for due, _ in taken])
             except Exception as error:  # whoever waits hears of it
                 _fail(taken, error)
                 continue
@@ -46,9 +64,9 @@ class Entry:
                 if not entered.done():  # a session that was cancelled: the next run finds it lost
                     entered.set_result(attempt)
 
-    def _enter(self, samples: list[Sample]) -> list[tuple[int, str]]:
+    def _enter(self, every: list[Due]) -> list[Entered]:
         states = cat.attempt_states
-        ids = [sample.sample_id for sample in samples]
+        ids = [due.sample.sample_id for due in every]
         assert len(set(ids)) == len(ids), "a sample has one attempt at a time"
         with self._catalog.transaction() as connection:
             check_lease(connection, self._lease)
@@ -56,28 +74,33 @@ class Entry:
                 states.c.sample_id.in_(ids)
             )
             known = {row[0]: row[1] for row in connection.execute(latest.group_by("sample_id"))}
-            attempts = [known.get(each, 0) + 1 for each in ids]
-            named = [
-                (attempt, artifact_id("attempt", [each, attempt]))
-                for each, attempt in zip(ids, attempts, strict=True)
-            ]
+            attempts = [_next_attempt(due, known) for due in every]
             rows = [
                 {
-                    "attempt_id": attempt_id,
+                    "attempt_id": each.attempt_id,
                     "cell_id": self._cell.cell_id,
-                    "attempt": attempt,
-                    "sample_id": sample.sample_id,
-                    "task_id": sample.problem.task_id,
-                    "trial": sample.trial,
+                    "attempt": each.number,
+                    "sample_id": each.sample.sample_id,
+                    "task_id": each.sample.problem.task_id,
+                    "trial": each.sample.trial,
                     "run_id": self._run_id,
                     "state": "running",
                     "lease_token": self._lease.token,
                     "started_at": cat.now(),
                 }
-                for sample, (attempt, attempt_id) in zip(samples, named, strict=True)
+                for each in attempts
             ]
             connection.execute(sa.insert(states), rows)
-        return named
+        return attempts
+
+
+def _next_attempt(due: Due, known: Mapping[str, int]) -> Entered:
+    """`known`: the number of the last attempt of each sample that had one."""
+    sample_id = due.sample.sample_id
+    number = known.get(sample_id, 0) + 1
+    # A later attempt is due when the one before it has failed, not at a time of the schedule.
+    due_at = due.at if number == 1 else None
+    return Entered(due.sample, number, artifact_id("attempt", [sample_id, number]), due_at)
 
 
 def _fail(waiting: list[Waiting], error: Exception) -> None:

@@ -1,7 +1,5 @@
 """An attempt as rows of the store's tables."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import orjson
@@ -10,41 +8,29 @@ from tutti.storage import ErrorType, storable
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import CommandTrajectory, Trajectory
 from tutti.tasks.scoring import Score
-from tutti.tasks.sweeps.plan import Cell, Plan, Sample
+from tutti.tasks.sweeps.plan import Cell, Plan
+from tutti.tasks.sweeps.run.entry import Entered
 
 Rows = dict[str, list[dict[str, Any]]]
 
 
-@dataclass(frozen=True)
-class Finished:
-    """An attempt that ended and is not committed yet."""
-
-    sample: Sample
-    attempt_id: str
-    attempt: int
-    trajectory: Trajectory
-    score: Score | None
-    """None where the attempt does not count, or its scorer failed."""
-    due_at: datetime | None = None
-    """When it was meant to start; None in a closed loop."""
-
-
-def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Rows:
+def attempt_rows(
+    plan: Plan, cell: Cell, entered: Entered, trajectory: Trajectory, run_id: str
+) -> Rows:
     """Rows of attempts, messages, tool_runs, retrievals and scores for one ended attempt."""
-    trajectory, attempt_id = finished.trajectory, finished.attempt_id
-    score = finished.score
+    sample, score = entered.sample, trajectory.score
     attempt = _common(plan, cell) | {
         "run_id": run_id,
-        "sample_id": finished.sample.sample_id,
-        "attempt_id": attempt_id,
-        "task_id": finished.sample.problem.task_id,
-        "trial": finished.sample.trial,
-        "attempt": finished.attempt,
+        "sample_id": sample.sample_id,
+        "attempt_id": entered.attempt_id,
+        "task_id": sample.problem.task_id,
+        "trial": sample.trial,
+        "attempt": entered.number,
         "status": trajectory.status,
         "stop_reason": trajectory.stop_reason,
         "error_type": trajectory.error_type,
         "error_message": trajectory.error_message,
-        "due_at": finished.due_at,
+        "due_at": entered.due_at,
         "started_at": trajectory.started_at,
         "ended_at": trajectory.ended_at,
         "working_s": trajectory.seconds - trajectory.held_s - trajectory.partner_s,
@@ -60,19 +46,18 @@ def attempt_rows(plan: Plan, cell: Cell, finished: Finished, run_id: str) -> Row
         "score": score.value if score else None,
         "correct": score.correct if score else None,
     }
-    key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id, "attempt_id": attempt_id}
+    key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id, "attempt_id": entered.attempt_id}
     rows: Rows = {"attempts": [attempt], "messages": _messages(key, trajectory)}
     rows |= _tool_rows(key, trajectory)
-    if given := _scores(finished):
+    if given := _scores(trajectory):
         rows["scores"] = [key | score_columns(each, trajectory.answer) for each in given]
     return {table: [storable(row) for row in given] for table, given in rows.items()}
 
 
-def _scores(finished: Finished) -> list[Score]:
+def _scores(trajectory: Trajectory) -> list[Score]:
     """A harness's own, unless the scorer took that one, and the scorer's, which is the newest."""
-    trajectory = finished.trajectory
     own = trajectory.imported if isinstance(trajectory, CommandTrajectory) else None
-    both = (None if own is finished.score else own, finished.score)
+    both = (None if own is trajectory.score else own, trajectory.score)
     return [score for score in both if score is not None]
 
 

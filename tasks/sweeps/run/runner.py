@@ -28,7 +28,6 @@ from tutti.storage import (
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.agents import Trajectory
-from tutti.tasks.scoring import Score
 from tutti.tasks.serving import EngineFailed, ServingError
 from tutti.tasks.sweeps.plan import (
     NO_REASON,
@@ -44,10 +43,10 @@ from tutti.tasks.sweeps.run.attempt import COUNTED, Attempts
 from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.early_stop import watches_of
-from tutti.tasks.sweeps.run.entry import Entry
+from tutti.tasks.sweeps.run.entry import Entered, Entry
 from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
 from tutti.tasks.sweeps.run.queue import Due, Tap, Watch
-from tutti.tasks.sweeps.run.records import Finished, attempt_rows, lost_attempt_row
+from tutti.tasks.sweeps.run.records import attempt_rows, lost_attempt_row
 from tutti.tasks.sweeps.spec import due_times, ramp_starts
 
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
@@ -231,17 +230,15 @@ class _CellRun:
         return True
 
     async def _attempt(self, due: Due) -> Trajectory:
-        sample = due.sample
-        attempt, attempt_id = await self.entry.enter(sample)
-        trajectory, score = await self.attempts.make(sample, attempt_id)
-        due_at = due.at if attempt == 1 else None  # later ones are due when the last has failed
-        await self._keep(Finished(sample, attempt_id, attempt, trajectory, score, due_at))
-        self._count(sample, trajectory, score)
-        await self.attempts.release(sample, attempt_id)
+        entered = await self.entry.enter(due)
+        trajectory = await self.attempts.make(due.sample, entered.attempt_id)
+        await self._keep(entered, trajectory)
+        self._count(due.sample, trajectory)
+        await self.attempts.release(due.sample, entered.attempt_id)
         return trajectory
 
-    def _count(self, sample: Sample, trajectory: Trajectory, score: Score | None) -> None:
-        progress = self.progress
+    def _count(self, sample: Sample, trajectory: Trajectory) -> None:
+        progress, score = self.progress, trajectory.score
         aside_usd, self.attempts.aside_usd = self.attempts.aside_usd, 0.0
         self.spending.add(trajectory.cost_usd + aside_usd)
         if trajectory.status == "infra_error":
@@ -271,10 +268,10 @@ class _CellRun:
             assert self.tap.reason is not None, "it is closed"
             self.progress.reason = self.tap.reason.text
 
-    async def _keep(self, done: Finished) -> None:
+    async def _keep(self, entered: Entered, trajectory: Trajectory) -> None:
         """Give the attempt to the writer; waits, on a thread, while the writer has no room."""
-        rows = attempt_rows(self.plan, self.cell, done, self.run_id)
-        ended = {done.attempt_id: done.trajectory.status}
+        rows = attempt_rows(self.plan, self.cell, entered, trajectory, self.run_id)
+        ended = {entered.attempt_id: trajectory.status}
         if not self.writer.offer(rows, ended):
             await asyncio.to_thread(self.writer.put, rows, ended=ended)
 

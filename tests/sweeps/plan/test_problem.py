@@ -10,8 +10,8 @@ SYSTEM, SAID = {"role": "system", "content": "s"}, {"role": "assistant", "conten
 
 def test_the_prompt_is_not_the_attempts() -> None:
     """Its calls would count as made."""
-    done = Trajectory(messages=[SYSTEM, SAID], answer="7")
-    seen = attempted(done, 1, {"reward": 1.0})
+    done = Trajectory([SYSTEM, SAID], 1, answer="7", world_state={"reward": 1.0})
+    seen = attempted(done)
     assert (seen.answer, seen.text, seen.messages) == ("7", "it is 7", [SAID])
     assert seen.state == {"reward": 1.0} and seen.imported is None
 
@@ -19,5 +19,5 @@ def test_the_prompt_is_not_the_attempts() -> None:
 def test_a_harness_made_what_only_the_gateway_saw() -> None:
     """Not a conversation without calls: that would be scored."""
     own = Score("inspect/match", "1", 1.0, True)
-    seen = attempted(CommandTrajectory(answer="7", imported=own), 0)
+    seen = attempted(CommandTrajectory(answer="7", imported=own))
     assert seen.answer == "7" and seen.messages is None and seen.imported is own

@@ -35,13 +35,6 @@ class StageLog:
         self.console = console or Console(stderr=True)
         self.seconds: dict[str, float] = {}
 
-    async def run(self, name: str, work: Callable[[StageProgress], Coroutine[Any, Any, T]]) -> T:
-        """Run `work(progress)` as the stage `name`, without retries or limits; errors pass through.
-
-        A function with settings of its own is declared with `stage`.
-        """
-        return await Stage(work, StageSettings(name)).titled(self, name)
-
     def enter(self, title: str, seconds: float) -> None:
         """Note that the stage `title` ended after so many `seconds`."""
         self.seconds[title] = seconds

@@ -60,17 +60,6 @@ async def test_a_stage_ends_at_its_limit() -> None:
         await sleep(StageLog())
 
 
-async def test_a_function_without_settings_runs_as_a_stage() -> None:
-    """`StageLog.run`: the name is given at the call."""
-
-    async def work(progress: StageProgress) -> str:
-        return progress.name
-
-    log = StageLog()
-    assert await log.run("by hand", work) == "by hand"
-    assert list(log.seconds) == ["by hand"]
-
-
 def test_the_prefect_task_has_the_settings_and_no_closure() -> None:
     """One task for all calls of a stage; its function stands at the top of a module."""
     task = fetch.as_task

@@ -1,4 +1,4 @@
-"""Metering: what engines and GPUs say of themselves, and what calls cost."""
+"""Metering: metrics of engines and GPUs, and the prices of model calls."""
 
 from typing import TYPE_CHECKING
 
@@ -42,5 +42,5 @@ __all__ = [
 if TYPE_CHECKING:
     from tutti.tasks.serving.metering.prices import Usd as Usd
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -1,12 +1,12 @@
-"""Read the Prometheus text of vLLM and SGLang: the series we keep, every rank of them.
+"""Read the Prometheus text of vLLM and SGLang.
 
-In: a /metrics page. Out: a `Page`. Series of several ranks behind one URL add up; shares (KV use,
-hit rate) are the mean of the ranks. A value that is no number is a ValueError; NaN and Inf are
-numbers that mean nothing here, and their series are left out with a reason, all ranks of it, for
-the sum of the others would look like a counter that went back.
+In: a /metrics page. Out: a `Page` with the series listed in `KINDS`. If one URL serves several
+ranks, counts are summed over the ranks; shares (KV usage, hit rate) are averaged. A value that is
+not a number raises ValueError. A series with a NaN or infinite value is left out with a reason, for
+all ranks: the sum of the other ranks would look like a counter reset.
 
-A page of 100 kB is read each second beside the gateway's work. What a line is about is therefore
-found out once and remembered by the text before its value, which stays the same from page to page.
+The gateway reads a page of about 100 kB each second. The text before a value is the same on every
+page, so what it means is parsed once and remembered.
 """
 
 import math
@@ -17,7 +17,7 @@ from enum import Enum
 from functools import lru_cache
 
 SERIES_REMEMBERED = 1 << 15
-"""Some thousand belong to an engine; more are only seen where lines hold a time stamp."""
+"""An engine has some thousand series; there are more only if lines carry a time stamp."""
 STARTED = "process_start_time_seconds"
 PREFIXES = ("vllm:", "sglang:", STARTED)
 NAME = re.compile(r"[a-zA-Z_:][\w:]*", re.ASCII)
@@ -32,7 +32,7 @@ LINE = re.compile(
 
 
 class Kind(Enum):
-    """How a series' lines are read, and how those of several ranks make one number."""
+    """How a series' lines are read, and how the values of several ranks are combined."""
 
     COUNTER = "cumulative; ranks add up"
     GAUGE = "as it is now; ranks add up"
@@ -89,14 +89,14 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((f"{histogram}_bucket" for histogram in HISTOGRAMS), Kind.BUCKET),
     **dict.fromkeys(("vllm:cache_config_info", "sglang:cache_config_info"), Kind.CONFIG),
 }
-"""Every series that is kept, under the engine's own name."""
+"""All series that are kept, under the engine's own names."""
 KEPT = frozenset(n for n, kind in KINDS.items() if kind in (Kind.COUNTER, Kind.GAUGE, Kind.SHARE))
 """The names of `Page.values`."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """What a line is about."""
+    """The series that a line belongs to."""
 
     name: str
     kind: Kind
@@ -104,22 +104,22 @@ class Series:
     family: str
     """The histogram a line belongs to; else the name."""
     rank: tuple[str, frozenset[tuple[str, str]]]
-    """Lines of one rank's one family: all of them go back to 0 together."""
+    """The rank and the family; all lines of a rank's family are reset to 0 together."""
     le: float = math.inf
     bucket: str = ""
-    """A bucket's name in our rows: the engine's, with the only label that matters."""
+    """A bucket's name in our rows: the engine's name with only the label `le`."""
 
 
 NOT_KEPT = Series("", Kind.GAUGE, {}, "", ("", frozenset()))
-"""What the lines of all other series are about."""
+"""Marks lines of series that are not kept."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """What one page said."""
+    """The contents of one /metrics page."""
 
     values: Mapping[str, float]
-    """Counters and gauges by name, ranks put together."""
+    """Counters and gauges by name, combined over the ranks."""
     cumulative: Mapping[str, float]
     """Counters and buckets, each line by the text before its value."""
     configs: tuple[Mapping[str, str], ...]
@@ -127,16 +127,16 @@ class Page:
     started_at: float | None
     """When the process started, Unix time; None where the page does not say."""
     left_out: tuple[str, ...]
-    """Series that had no finite value: which, and what they had."""
+    """Series without a finite value, each with the value it had."""
 
 
 def parse_metrics(text: str | bytes) -> dict[str, float]:
-    """Counters and gauges of a page by name; raises ValueError for a value that is no number."""
+    """Counters and gauges of a page by name. Raises ValueError for a value that is not a number."""
     return dict(read_page(text).values)
 
 
 def read_page(text: str | bytes) -> Page:
-    """Read one page. Raises ValueError, naming the line, where a kept series has no number."""
+    """Read one page. Raises ValueError, with the line, if a series that is kept has no number."""
     if isinstance(text, bytes):
         text = text.decode()
     lines: dict[str, tuple[Series, float]] = {}
@@ -146,7 +146,7 @@ def read_page(text: str | bytes) -> Page:
             continue
         head, _, number = line.rpartition(" ")
         series = series_of(head)
-        if series is None:  # more follows the value, or other blanks separate it
+        if series is None:  # more text follows the value, or other white space separates it
             head, number = _split(line)
             series = series_of(head)
         if series is None or series is NOT_KEPT:
@@ -185,9 +185,9 @@ def _page(lines: Mapping[str, tuple[Series, float]], left_out: tuple[str, ...]) 
 
 @lru_cache(SERIES_REMEMBERED)
 def series_of(head: str) -> Series | None:
-    """What the text before a value is about.
+    """The series that the text before a value belongs to.
 
-    `NOT_KEPT` for a series we do not keep, None for text that is not a name with its labels.
+    `NOT_KEPT` for a series that is not kept; None if the text is not a name with labels.
     """
     begin = NAME.match(head)
     if begin is None:
@@ -200,7 +200,7 @@ def series_of(head: str) -> Series | None:
         return None
     labels = dict(LABEL.findall(head))
     if kind is Kind.GAUGE and labels.get("priority"):
-        return NOT_KEPT  # SGLang gives the requests of each priority beside those of all
+        return NOT_KEPT  # SGLang reports the requests of each priority besides the total
     family = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
     le = labels.pop("le", "") if kind is Kind.BUCKET else ""
     rank = (family, frozenset(labels.items()))
@@ -220,11 +220,11 @@ def _edge(head: str, le: str) -> float:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """The parts of a line that does not end with its value."""
+    """Split a line that does not end with its value."""
     found = LINE.fullmatch(line)
     name = NAME.match(line)
     if found is None and name is not None and name.group() in KINDS:
-        raise ValueError(f"no line of Prometheus text: {line[:200]!r}")
+        raise ValueError(f"not a line of Prometheus text: {line[:200]!r}")
     return (found[1] + (found[2] or ""), found[3]) if found else ("", "")
 
 
@@ -232,4 +232,4 @@ def _number(line: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number: {line[:200]!r}") from None
+        raise ValueError(f"{text!r} is not a number: {line[:200]!r}") from None

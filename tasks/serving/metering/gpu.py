@@ -1,9 +1,9 @@
-"""GPU utilisation, memory and power by NVML, as rows of `server_metrics`.
+"""GPU utilisation, memory and power from NVML, as rows of `server_metrics`.
 
 Out: `nvml:gpu_utilization{gpu="0"}` in percent, `nvml:memory_used_bytes{gpu="0"}` and
 `nvml:power_watts{gpu="0"}`. Needs the package nvidia-ml-py (``pip install 'tutti[gpu]'``) and
-NVIDIA's driver; without them there are no rows, and `absent` says why. Reading a GPU takes
-milliseconds in the driver: call `rows` from a thread where an event loop must not wait.
+NVIDIA's driver; without them there are no rows, and `absent` gives the reason. Reading a GPU takes
+milliseconds in the driver: from an event loop, call `rows` in a thread.
 """
 
 from collections.abc import Callable
@@ -18,19 +18,19 @@ FIELDS: dict[str, Callable[[Any, Any], float]] = {
     "memory_used_bytes": lambda nvml, gpu: float(nvml.nvmlDeviceGetMemoryInfo(gpu).used),
     "power_watts": lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1000,  # it says mW
 }
-"""What is read of each GPU."""
+"""The figures read from each GPU."""
 
 
 class GpuSampler:
-    """All GPUs of this machine; `nvml` is the module pynvml, or a stand-in for it."""
+    """All GPUs of this machine. `nvml` is the module pynvml or a test double."""
 
     absent: str = ""
-    """Why there are no GPUs to read; empty where there are."""
+    """Why no GPU can be read; empty if one can."""
 
     def __init__(self, engine_id: str, nvml: Any = None) -> None:
         self.engine_id = engine_id
         self.left_out: dict[str, str] = {}
-        """Names that NVML could not read, and what it said."""
+        """Names that NVML could not read, with its error."""
         self._gpus: list[Any] = []
         self._open = False
         try:
@@ -46,10 +46,11 @@ class GpuSampler:
         except self._nvml.NVMLError as error:
             self.absent = f"NVML: {error}"
         else:
-            self.absent = "" if self._gpus else "NVML knows of no GPU"
+            self.absent = "" if self._gpus else "NVML lists no GPU"
 
     def rows(self, at: datetime, cell_id: str) -> list[Row]:
-        """What each GPU says now; what it does not say has no row, and is in `left_out`."""
+        """Current figures of each GPU. Figures that NVML cannot read have no row and are listed in
+        `left_out`."""
         row = {"cell_id": cell_id, "engine_id": self.engine_id, "at": at}
         rows: list[Row] = []
         for index, gpu in enumerate(self._gpus):
@@ -62,7 +63,7 @@ class GpuSampler:
         return rows
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
         self._gpus = []
         if self._open:
             self._open = False

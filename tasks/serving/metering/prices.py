@@ -1,7 +1,7 @@
-"""The price book: what models cost, since when, and who says so (`deployments/prices.yaml`).
+"""The price book: prices of models by date, with their source (`deployments/prices.yaml`).
 
-In: the file. Out: the `Prices` of a model on a day. A price is USD per million tokens; the book is
-checked as a whole when read, and an unknown model is an error, never free of charge.
+In: the file. Out: the `Prices` of a model on a day. Prices are USD per million tokens. The whole
+book is validated when it is read; an unknown model is an error and never free of charge.
 """
 
 import time
@@ -27,7 +27,8 @@ from tutti.tasks.serving.registry import Prices
 PRICE_BOOK = DEPLOYMENTS / "prices.yaml"
 DAY_S = 86_400
 LEAST_USD, MOST_USD = 0.001, 1000.0
-"""Of a million tokens. Outside lies no price known to us; a price for one token falls below."""
+"""Bounds of a price per million tokens: no known price lies outside; a price given per token is
+below the lower one."""
 
 
 def _plausible(price: float) -> float:
@@ -40,31 +41,31 @@ Usd = Annotated[float, AfterValidator(_plausible)]
 
 
 class DatedPrices(BaseModel):
-    """What a model costs from a day on, in USD per million tokens."""
+    """Prices of a model from a day on, in USD per million tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     prompt: Usd
-    """Prompt tokens that are computed."""
+    """Prompt tokens that are computed (cache misses)."""
     cached: Usd | None = None
-    """Prompt tokens found in a prefix cache; left out where there is no discount."""
+    """Prompt tokens found in a prefix cache; unset if there is no discount."""
     completion: Usd
     """Tokens generated."""
     source: str = Field(min_length=1)
-    """Who says so."""
+    """Where the price was published."""
     since: date = Field(alias="from")
     """The first day (UTC) of the price."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "DatedPrices":
-        # Every provider prices them so; the reverse is a slip between columns.
+        # All providers price in this order; the reverse is a mix-up of columns.
         if not (self.cached or 0.0) <= self.prompt <= self.completion:
-            raise ValueError("cached costs at most what prompt does, and that what completion does")
+            raise ValueError("cached must cost at most as much as prompt, and prompt at most as much as completion")
         return self
 
     @property
     def prices(self) -> Prices:
-        """The prices as the gateway charges them."""
+        """The prices in the form the gateway charges."""
         cached = self.prompt if self.cached is None else self.cached
         return Prices(prompt=self.prompt, cached=cached, completion=self.completion)
 
@@ -86,19 +87,19 @@ History = Annotated[
 
 
 class PriceBook(BaseModel):
-    """All prices known on a day."""
+    """Prices of all models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     as_of: date
-    """When the book was last gone through."""
+    """When the book was last checked against the providers' price lists."""
     currency: Literal["USD"]
     models: dict[str, History]
     """By the registry's name or the served name; earliest price first."""
 
 
 def read_price_book(path: Path = PRICE_BOOK) -> PriceBook:
-    """The book in `path`. Raises PriceError with file, line, field and value."""
+    """Read the book at `path`. Raises PriceError with file, line, field and value."""
     try:
         return read_document(path, PriceError).check(PriceBook)
     except FileNotFoundError:
@@ -106,17 +107,18 @@ def read_price_book(path: Path = PRICE_BOOK) -> PriceBook:
 
 
 def find_price(book: PriceBook, model: str, at: datetime) -> Prices | None:
-    """What `model` costs at `at`, a time with a zone; None where the book does not say."""
-    assert at.tzinfo is not None, f"{at} has no zone, so its day is unknown"
+    """The prices of `model` at `at` (with a time zone); None if the book has none."""
+    assert at.tzinfo is not None, f"{at} has no time zone; give one, so that its day is known"
     day = at.astimezone(UTC).date()
     valid = [entry for entry in book.models.get(model, []) if entry.since <= day]
     return valid[-1].prices if valid else None
 
 
 def price_of(book: PriceBook, model: str, at: datetime) -> Prices:
-    """What `model` costs at `at`. Raises PriceError where the book does not say, with what it does.
+    """The prices of `model` at `at`. Raises PriceError, listing what is known, if the book has
+    none.
 
-    A caller for whom an unknown price is no error asks `find_price`.
+    Use `find_price` where an unknown price is not an error.
     """
     prices = find_price(book, model, at)
     if prices is not None:
@@ -128,9 +130,9 @@ def price_of(book: PriceBook, model: str, at: datetime) -> Prices:
 
 
 class PriceList:
-    """The book's prices as of now, for who asks at every call: it is gone through once a day.
+    """The book's current prices, for lookups at every call; the book is searched once a day.
 
-    `clock` gives seconds since 1970, as `time.time` does.
+    `clock` returns Unix time, like `time.time`.
     """
 
     def __init__(self, book: PriceBook | None, clock: Callable[[], float] = time.time) -> None:
@@ -139,7 +141,7 @@ class PriceList:
         self._until = 0.0
 
     def of(self, model: str) -> Prices | None:
-        """What `model` costs now; None where the book does not say."""
+        """The current prices of `model`; None if the book has none."""
         now = self._clock()
         if not self._until - DAY_S <= now < self._until:
             self._turn_to(now)
@@ -147,7 +149,7 @@ class PriceList:
 
     def _turn_to(self, now: float) -> None:
         at = datetime.fromtimestamp(now, UTC)
-        self._until = (now // DAY_S + 1) * DAY_S  # midnight UTC, as the book's days begin
+        self._until = (now // DAY_S + 1) * DAY_S  # midnight UTC, when the days of the book begin
         if self._book is not None:
             found = {model: find_price(self._book, model, at) for model in self._book.models}
             self._today = {model: price for model, price in found.items() if price is not None}

@@ -1,13 +1,13 @@
-"""An engine's pages in, rows of `server_metrics` and what scheduling wants out.
+"""Turn an engine's /metrics pages into rows of `server_metrics` and samples for scheduling.
 
-No clock and no HTTP: the gateway fetches a page, says when that was, and passes it on.
+Has no clock and no HTTP: the gateway fetches a page and passes it on with the time.
 
     page = read_page(text)
     rows = sampler.rows(page, now, cell_id)
     sample = engine_sample(page, time.monotonic())
 
-Counters and gauges are kept as they stand. Of histograms each bucket's own new observations are
-kept, so that the percentiles of any window are sums over its rows (the macro `server_quantile`).
+Counters and gauges are stored as they are. For a histogram, each bucket's new observations are
+stored, so that percentiles of any window are sums over its rows (the macro `server_quantile`).
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ Row = dict[str, Any]
 
 
 class MetricsSampler:
-    """Rows of one engine, page after page."""
+    """Makes rows from an engine's successive pages."""
 
     restarted: bool = False
-    """Whether the last page showed that the engine, or a rank of it, had started anew."""
+    """Whether the last page showed that the engine, or one of its ranks, had restarted."""
 
     def __init__(self, engine_id: str) -> None:
         self.engine_id = engine_id
@@ -34,12 +34,12 @@ class MetricsSampler:
         self._told: set[str] = set()
 
     def rows(self, page: Page | str | bytes, at: datetime, cell_id: str) -> list[Row]:
-        """The page as rows of `cell_id`. Raises ValueError for a page that cannot be read.
+        """The page as rows of `cell_id`. Raises ValueError if the page cannot be read.
 
-        A bucket has a row where it has new observations, counted since the page before; and one
-        with 0 when it is first seen in a cell, because a percentile needs to know the edges of
-        empty buckets too. A cell's first page is the baseline that its observations count from.
-        After a restart counts begin at 0 again, and so does what is new.
+        A bucket has a row if it has new observations since the previous page. It also has a row
+        with 0 when it is first seen in a cell, because a percentile needs the edges of empty
+        buckets too. A cell's first page is the baseline for its counts. After a restart, counts
+        begin at 0 again.
         """
         page = page if isinstance(page, Page) else read_page(page)
         baseline = cell_id != self._cell_id
@@ -53,7 +53,7 @@ class MetricsSampler:
         return [row | {"name": name, "value": value} for name, value in values.items()]
 
     def _observed(self, page: Page, baseline: bool) -> dict[str, float]:
-        """Each bucket's own new observations, by its name."""
+        """New observations of each bucket alone, by its name."""
         lines = [(head, _known(head), value) for head, value in page.cumulative.items()]
         renewed = {s.rank for head, s, value in lines if value < self._last.get(head, value)}
         process = None not in (self._started_at, page.started_at) and (
@@ -68,48 +68,48 @@ class MetricsSampler:
             new = 0.0 if baseline else value - (0.0 if fresh else self._last.get(head, 0.0))
             edges = cumulative.setdefault(series.family, {})
             edges[series.le] = series.bucket, edges.get(series.le, ("", 0.0))[1] + new
-        # Lines that a page lacks are remembered: a series left out once has not started anew.
+        # Lines that a page lacks are remembered: a series left out once was not reset.
         self._last.update(page.cumulative)
         self._started_at = page.started_at
         return {name: n for edges in cumulative.values() for name, n in _own(edges).items()}
 
 
 def _own(edges: Mapping[float, tuple[str, float]]) -> dict[str, float]:
-    """Counts up to each edge become counts between edges."""
+    """Convert counts up to each edge into counts between edges."""
     own: dict[str, float] = {}
     below = 0.0
     for _, (name, upto) in sorted(edges.items()):
-        own[name] = max(0.0, upto - below)  # a page made while requests end may be torn
+        own[name] = max(0.0, upto - below)  # counts may be inconsistent if requests end while the page is made
         below = max(below, upto)
     return own
 
 
 def _known(head: str) -> Series:
     series = series_of(head)
-    assert series is not None, f"{head!r} came from a page, so it was read"
+    assert series is not None, f"{head!r} came from a page, so it was parsed before"
     return series
 
 
 @dataclass(frozen=True)
 class EngineSample:
-    """What scheduling wants to know of an engine; None is what the page does not say."""
+    """An engine's state as scheduling needs it; None for what the page does not report."""
 
     at: float
     """Seconds on a monotonic clock."""
     kv_usage: float | None
     """Share of the KV cache in use, 0 to 1."""
     running: float | None
-    """Requests being worked on."""
+    """Running requests."""
     waiting: float | None
     """Requests in the engine's own queue."""
     preemptions_total: float | None
-    """Requests that lost their KV cache to others."""
+    """Requests whose KV cache was taken for other requests."""
     prefix_queries_total: float | None
-    """Prompt tokens looked up in the prefix cache."""
+    """Prompt tokens looked up in the prefix cache, ever."""
     prefix_hits_total: float | None
     """Prompt tokens found there."""
     prompt_tokens_total: float | None
-    """Prompt tokens, found or computed."""
+    """Prompt tokens, cached or computed."""
     generation_tokens_total: float | None
     """Tokens generated."""
     capacity_tokens: int | None
@@ -119,7 +119,7 @@ class EngineSample:
 
 
 def engine_sample(page: Page, at: float) -> EngineSample:
-    """What `page`, fetched at `at` on a monotonic clock, says of vLLM or SGLang."""
+    """Read a sample from a `page` of vLLM or SGLang, fetched at `at` on a monotonic clock."""
 
     def value(vllm: str, sglang: str) -> float | None:
         found = page.values.get(f"vllm:{vllm}")
@@ -131,7 +131,7 @@ def engine_sample(page: Page, at: float) -> EngineSample:
         running=value("num_requests_running", "num_running_reqs"),
         waiting=value("num_requests_waiting", "num_queue_reqs"),
         preemptions_total=value("num_preemptions_total", "num_retracted_requests_total"),
-        # SGLang looks every prompt token up and has no counter of its own for that.
+        # SGLang looks up every prompt token and has no separate counter for that.
         prefix_queries_total=value("prefix_cache_queries_total", "prompt_tokens_total"),
         prefix_hits_total=value("prefix_cache_hits_total", "cached_tokens_total"),
         prompt_tokens_total=value("prompt_tokens_total", "prompt_tokens_total"),
@@ -142,10 +142,11 @@ def engine_sample(page: Page, at: float) -> EngineSample:
 
 
 def capacity_of_sglang(server_info: Any) -> int | None:
-    """Tokens that fit SGLang's KV cache, from the JSON of its /get_server_info; None if unsaid.
+    """Tokens that fit SGLang's KV cache, from the JSON of its /get_server_info; None if not
+    reported.
 
-    Each data-parallel rank reports a state with its own capacity. Versions without those say one
-    rank's `max_total_num_tokens`, at the top or under `server_info`.
+    Each data-parallel rank reports a state with its own capacity. Versions without these states
+    report one rank's `max_total_num_tokens`, at the top level or under `server_info`.
     """
     if not isinstance(server_info, Mapping):
         return None
@@ -169,9 +170,9 @@ def _state_capacity(state: Any) -> int | None:
 
 
 def _capacity_tokens(page: Page) -> int | None:
-    """vLLM's `kv_cache_size_tokens` is a rank's own; its `num_gpu_blocks` that of all ranks.
+    """vLLM's capacity: `kv_cache_size_tokens` is per rank, `num_gpu_blocks` is for all ranks.
 
-    The first knows of layers that share blocks unevenly and is preferred.
+    The former accounts for layers that share blocks unevenly and is preferred.
     """
     sizes = [_count(labels.get("kv_cache_size_tokens")) for labels in page.configs]
     own = [size for size in sizes if size is not None]
@@ -194,7 +195,7 @@ def _block_tokens(page: Page) -> int | None:
 
 
 def _count(value: Any) -> int | None:
-    """A positive whole number, also one written as text; None for anything else."""
+    """A positive whole number, also if given as text; None for anything else."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -39,13 +39,13 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "continuum": Continuum,
     "least_attained_service": LeastAttainedService,
 }
-"""Each takes its own options by keyword."""
+"""Each takes its own options as keyword arguments."""
 
 
 def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
-    """The policy called `name`.
+    """Create the policy called `name`.
 
-    Raises ValueError for an unknown name, and for options that it does not have or cannot take.
+    Raises ValueError for an unknown name and for unknown or invalid options.
     """
     if name not in POLICIES:
         raise ValueError(f"no policy {name!r}; known: {', '.join(sorted(POLICIES))}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import Catalog
-from tutti.tasks.progress import StageLog, StageProgress
+from tutti.tasks.progress import StageLog, StageProgress, stage
 from tutti.tasks.retrieval import build_index, load_stdlib_corpus, read_manifest
 from tutti.tasks.serving import reap_stale, retrieval_service
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_items, made_tasks
@@ -26,16 +26,18 @@ class Library:
     search_url: str
 
 
+@stage(name="index", tags=("embedder",))
+async def index_stdlib(_: StageProgress, catalog: Catalog) -> Path:
+    """Build, or reuse, the index over the standard library; returns its folder."""
+    return await asyncio.to_thread(lambda: build_index(load_stdlib_corpus(), catalog))
+
+
 @contextlib.asynccontextmanager
 async def open_library(catalog: Catalog, log: StageLog) -> AsyncIterator[Library]:
     """Build (or reuse) the index over the standard library and serve it for the block."""
-
-    async def build(progress: StageProgress) -> Path:
-        return await asyncio.to_thread(lambda: build_index(load_stdlib_corpus(), catalog))
-
     for role in reap_stale(catalog):
         log.console.print(f"[yellow]ended a {role} process that an earlier run left behind[/]")
-    folder = await log.run("index", build)
+    folder = await index_stdlib(log, catalog)
     with contextlib.ExitStack() as stack:
         service = retrieval_service(folder, catalog)
         url = await asyncio.to_thread(stack.enter_context, service)
@@ -46,15 +48,16 @@ async def make_tasks(
     request: TaskRequest, library: Library, catalog: Catalog, log: StageLog, name: str = "tasks"
 ) -> str:
     """Make (or reuse) the task set for `request`; returns its id."""
+    return await synthesize_tasks.titled(log, name, request, library, catalog)
 
-    async def work(progress: StageProgress) -> str:
-        documents = load_stdlib_corpus()
-        show = progress.show
-        return await synthesize(
-            documents, request, library.index_id, library.search_url, catalog, show
-        )
 
-    return await log.run(name, work)
+@stage(name="tasks")
+async def synthesize_tasks(
+    progress: StageProgress, request: TaskRequest, library: Library, catalog: Catalog
+) -> str:
+    """Make, or reuse, the task set for `request`; returns its id."""
+    documents, index_id, url = load_stdlib_corpus(), library.index_id, library.search_url
+    return await synthesize(documents, request, index_id, url, catalog, progress.show)
 
 
 @contextlib.asynccontextmanager
@@ -76,8 +79,10 @@ async def task_set_of(
     if suite.benchmark == STDLIB:
         assert library is not None, "`library_of` opened it"
         return made_tasks(await make_tasks(suite.tasks, library, catalog, log), catalog)
+    return await enter_benchmark(log, suite, catalog)
 
-    async def work(progress: StageProgress) -> TaskSet:
-        return await asyncio.to_thread(enter_items, suite, catalog)
 
-    return await log.run("tasks", work)
+@stage(name="tasks")
+async def enter_benchmark(_: StageProgress, suite: Suite, catalog: Catalog) -> TaskSet:
+    """Read a benchmark's items and enter them as a task set."""
+    return await asyncio.to_thread(enter_items, suite, catalog)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 from tutti.storage import Catalog
-from tutti.tasks.progress import StageLog, StageProgress
+from tutti.tasks.progress import StageLog, StageProgress, stage
 from tutti.tasks.serving import (
     Engine,
     ExternalEndpoint,
@@ -33,6 +33,14 @@ class Services:
     """None where the tasks have nothing to search."""
     others: tuple[Engine | ExternalEndpoint, ...] = ()
     """Replicas of the measured engine, and what serves judge, user and experts."""
+
+
+@stage(name="engine", tags=("engine",))
+async def start_engines(_: StageProgress, serving: Serving, stack: contextlib.ExitStack) -> None:
+    """Start the engines of a bench; `stack` stops each, also one whose start fails."""
+    for engine in serving.every:
+        stack.callback(engine.stop)
+        await asyncio.to_thread(engine.start)
 
 
 class Bench:
@@ -66,7 +74,7 @@ class Bench:
         """Engine, gateway and library, running. Raises what `open_bench` says."""
         if self._services is None:
             serving = self.serving
-            await self._log.run("engine", self._start)
+            await start_engines(self._log, serving, self._open)
             replicas = [replica.address.url for replica in serving.replicas]
             before = open_gateway(
                 serving.engine.address,
@@ -81,11 +89,6 @@ class Bench:
             also = (*serving.replicas, *serving.others)
             self._services = Services(serving.engine, client, search_url, also)
         return self._services
-
-    async def _start(self, _: StageProgress) -> None:
-        for engine in self.serving.every:
-            self._open.callback(engine.stop)
-            await asyncio.to_thread(engine.start)
 
     def close(self) -> None:
         """End gateway and engine, in that order, if they run."""

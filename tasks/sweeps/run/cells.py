@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.storage import Lease, held
-from tutti.tasks.progress import StageLog, StageProgress, SweepProgress
+from tutti.tasks.progress import StageProgress, SweepProgress, stage
 from tutti.tasks.runs import Run
 from tutti.tasks.sweeps.plan import (
     A_A,
@@ -112,33 +112,44 @@ class _PlanRun:
         execution = Execution(
             self.plan, services, run.catalog, run.run_id, self._lease, self._spending
         )
-        await _run_one(execution, cell, run.log, self._overall)
+        await measure_cell.titled(run.log, self._title(cell), execution, cell, self._overall)
+
+    def _title(self, cell: Cell) -> str:
+        suite, model = self.plan.suite, self.plan.set_up.served_name
+        again = f" #{cell.repeat + 1}" if suite.repeats > 1 else ""
+        label = " A/A" if cell.repeat == A_A else again
+        return f"{suite.name}: {model} {cell.policy} at {cell.concurrency}{label}"
 
 
-async def _run_one(execution: Execution, cell: Cell, log: StageLog, overall: SweepProgress) -> None:
-    async def work(progress: StageProgress) -> None:
-        shown = 0.0
+@stage(name="cell", tags=("cell",))
+async def measure_cell(
+    progress: StageProgress, execution: Execution, cell: Cell, overall: SweepProgress
+) -> None:
+    """Measure one cell. It has no retries: the same run, started again, resumes it."""
+    done = await run_cell(execution, cell, _CellDisplay(progress, overall).show)
+    overall.finish(cell.cell_id)
+    if done.reason:
+        why = f"ended after {done.done} of {done.total}: {done.reason}"
+        progress.console.print(f"[yellow]  {why}[/]")
 
-        def show(state: Progress) -> None:
-            nonlocal shown
-            overall.tell(cell.cell_id, state.done, state.counted, state.correct, state.infra)
-            now = time.monotonic()
-            if now - shown < SHOW_S and state.done < state.total and not state.paused:
-                return  # hundreds of samples may end in a second
-            shown = now
-            note = f"accuracy {state.correct / state.counted:.0%}" if state.counted else ""
-            if state.infra:
-                note += f", {state.infra} infra errors"
-            note += ", paused" * state.paused
-            progress.show(state.done, state.total, note, overall.line())
 
-        done = await run_cell(execution, cell, show)
-        overall.finish(cell.cell_id)
-        if done.reason:
-            why = f"ended after {done.done} of {done.total}: {done.reason}"
-            log.console.print(f"[yellow]  {why}[/]")
+class _CellDisplay:
+    """Shows a cell's progress, and that of the whole sweep, a few times a second."""
 
-    plan = execution.plan
-    title = f"{plan.suite.name}: {plan.set_up.served_name} {cell.policy} at {cell.concurrency}"
-    again = f" #{cell.repeat + 1}" if plan.suite.repeats > 1 else ""
-    await log.run(title + (" A/A" if cell.repeat == A_A else again), work)
+    def __init__(self, progress: StageProgress, overall: SweepProgress) -> None:
+        self._progress, self._overall, self._shown = progress, overall, 0.0
+
+    def show(self, state: Progress) -> None:
+        """Show `state`, unless another was shown just before: hundreds may end in a second."""
+        self._overall.tell(
+            state.cell.cell_id, state.done, state.counted, state.correct, state.infra
+        )
+        now = time.monotonic()
+        if now - self._shown < SHOW_S and state.done < state.total and not state.paused:
+            return
+        self._shown = now
+        note = f"accuracy {state.correct / state.counted:.0%}" if state.counted else ""
+        if state.infra:
+            note += f", {state.infra} infra errors"
+        note += ", paused" * state.paused
+        self._progress.show(state.done, state.total, note, self._overall.line())

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from prefect import flow
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tutti.storage import Catalog, open_catalog
-from tutti.tasks.progress import StageLog, StageProgress, leave_page, stage
+from tutti.storage import Catalog
+from tutti.tasks.progress import StageProgress, leave_page, stage
 from tutti.tasks.retrieval import (
     STDLIB_TEMPLATE,
     CorpusRefused,
@@ -25,7 +25,7 @@ from tutti.tasks.retrieval import (
     read_manifest,
 )
 from tutti.tasks.retrieval import build_index as build
-from tutti.tasks.runs import recorded_run
+from tutti.tasks.runs import open_run
 
 STDLIB_CORPUS = "stdlib"
 
@@ -92,12 +92,10 @@ async def build_index(parameters: IndexParameters = DEFAULT_INDEX) -> dict[str, 
 
     Returns the index's manifest and its folder.
     """
-    log = StageLog()
-    with open_catalog() as catalog:
-        with recorded_run(catalog, "build-index", parameters.model_dump(mode="json")):
-            folder = await embed_and_build(log, parameters, catalog)
-            manifest = read_manifest(folder)
-            await leave_page(manifest_page(manifest, folder), "manifest", manifest["index_id"])
+    with open_run("build-index", parameters.model_dump(mode="json")) as run:
+        folder = await embed_and_build(run.log, parameters, run.catalog)
+        manifest = read_manifest(folder)
+        await leave_page(manifest_page(manifest, folder), "manifest", manifest["index_id"])
     return {**manifest, "folder": str(folder)}
 
 

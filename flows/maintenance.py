@@ -8,9 +8,10 @@ from typing import Any
 from prefect import flow
 from pydantic import BaseModel, Field
 
-from tutti.storage import Catalog, open_catalog
+from tutti.storage import Catalog
 from tutti.storage.maintenance import compact, expire, verify
-from tutti.tasks.progress import StageLog, StageProgress, leave_table, stage
+from tutti.tasks.progress import StageProgress, leave_table, stage
+from tutti.tasks.runs import open_run
 
 FINDINGS_SHOWN = 100
 """In the artifact; the flow's result has all of them."""
@@ -38,11 +39,10 @@ async def maintenance(
 
     Returns what was let go, merged and found. Raises RuntimeError when something is left to repair.
     """
-    log = StageLog()
-    with open_catalog() as catalog:
-        expired = await expire_sweeps(log, parameters, catalog)
-        compacted = await compact_parts(log, parameters, catalog)
-        verified = await verify_store(log, parameters, catalog)
+    with open_run("maintenance", parameters.model_dump(mode="json")) as run:
+        expired = await expire_sweeps(run.log, parameters, run.catalog)
+        compacted = await compact_parts(run.log, parameters, run.catalog)
+        verified = await verify_store(run.log, parameters, run.catalog)
     rows = [asdict(finding) for finding in verified.findings[:FINDINGS_SHOWN]]
     counts = f"{len(verified.findings)} findings, {len(expired)} old sweeps"
     await leave_table(rows, "findings", counts)

@@ -14,10 +14,9 @@ from typing import Any, Literal
 from prefect import flow
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import open_catalog
-from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_page, stage
+from tutti.tasks.progress import StageProgress, in_flow_run, leave_page, stage
 from tutti.tasks.project import MODELS
-from tutti.tasks.runs import recorded_run
+from tutti.tasks.runs import open_run
 from tutti.tasks.serving import (
     Engine,
     ExternalEndpoint,
@@ -70,29 +69,28 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
     a model is unknown or its checkpoint is missing, EngineFailed where an engine does not start or
     dies, ServingError where a model does not answer the check.
     """
-    log = StageLog()
     entries = pick_models(parameters.registry, tuple(dict.fromkeys(parameters.models)))
     answers: list[FirstAnswer] = []
     async with AsyncExitStack() as stack:
-        catalog = stack.enter_context(open_catalog())
-        recorded = parameters.model_dump(mode="json")
-        stack.enter_context(recorded_run(catalog, "serve-models", recorded))
+        run = stack.enter_context(open_run("serve-models", parameters.model_dump(mode="json")))
         library = None
         if parameters.search:
-            library = await stack.enter_async_context(open_library(catalog, log))
+            library = await stack.enter_async_context(open_library(run.catalog, run.log))
         port = parameters.port or None
-        bench = await stack.enter_async_context(open_bench(entries, library, catalog, log, port))
+        bench = await stack.enter_async_context(
+            open_bench(entries, library, run.catalog, run.log, port)
+        )
         services = await bench.services()
         names = {name: served.name for name, served in bench.serving.served.items()}
         if parameters.check:
-            answers = await check_models(log, services.gateway.url, names)
+            answers = await check_models(run.log, services.gateway.url, names)
         url, search = f"{services.gateway.url}/v1", services.search_url
         address = {"url": url, "search": search}
         _announce(", ".join(names), address, parameters.announce_as)
         page = served_page(url, names, answers, search)
         await leave_page(page, "served-models", f"Models at {url}")
         engines = (services.engine, *services.others)
-        await keep_serving(log, engines, parameters.minutes)
+        await keep_serving(run.log, engines, parameters.minutes)
     return {"models": names, **address, "answers": [asdict(answer) for answer in answers]}
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from prefect import flow
 
-from tutti.storage import open_catalog
-from tutti.tasks.progress import StageLog, leave_table
-from tutti.tasks.runs import recorded_run
+from tutti.tasks.progress import leave_table
+from tutti.tasks.runs import open_run
 from tutti.tasks.sweeps.plan import make_tasks, open_library
 from tutti.tasks.synthesis import TaskRequest, count_reasons, count_tasks
 
@@ -26,13 +25,11 @@ async def synthesize_tasks(parameters: TaskRequest = DEFAULT_REQUEST) -> dict[st
 
     Returns the task set's id, and its tasks counted by family, split and status.
     """
-    log = StageLog()
-    with open_catalog() as catalog:
-        with recorded_run(catalog, "synthesize-tasks", parameters.model_dump(mode="json")):
-            async with open_library(catalog, log) as library:
-                task_set = await make_tasks(parameters, library, catalog, log)
-            counts = await asyncio.to_thread(count_tasks, catalog.home, task_set)
-            reasons = await asyncio.to_thread(count_reasons, catalog.home, task_set)
-            description = f"{task_set}: tasks by family, split, status and reason"
-            await leave_table(reasons, "task-set", description)
+    with open_run("synthesize-tasks", parameters.model_dump(mode="json")) as run:
+        async with open_library(run.catalog, run.log) as library:
+            task_set = await make_tasks(parameters, library, run.catalog, run.log)
+        counts = await asyncio.to_thread(count_tasks, run.catalog.home, task_set)
+        reasons = await asyncio.to_thread(count_reasons, run.catalog.home, task_set)
+        description = f"{task_set}: tasks by family, split, status and reason"
+        await leave_table(reasons, "task-set", description)
     return {"task_set_id": task_set, "counts": counts}

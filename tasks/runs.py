@@ -49,12 +49,12 @@ class Run:
 @contextmanager
 def open_run(flow: str, parameters: dict[str, Any]) -> Iterator[Run]:
     """A recorded run on this user's store, with its progress shown. Raises StoreError."""
-    with open_catalog() as catalog, recorded_run(catalog, flow, parameters) as run_id:
+    with open_catalog() as catalog, _recorded(catalog, flow, parameters) as run_id:
         yield Run(catalog, run_id, StageLog())
 
 
 @contextmanager
-def recorded_run(catalog: Catalog, flow: str, parameters: dict[str, Any]) -> Iterator[str]:
+def _recorded(catalog: Catalog, flow: str, parameters: dict[str, Any]) -> Iterator[str]:
     """Enter a run, yield its id, and record how it ended."""
     run_id = f"run:{uuid.uuid4().hex[:16]}"
     row: dict[str, Any] = {

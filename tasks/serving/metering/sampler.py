@@ -79,7 +79,9 @@ def _own(edges: Mapping[float, tuple[str, float]]) -> dict[str, float]:
     own: dict[str, float] = {}
     below = 0.0
     for _, (name, upto) in sorted(edges.items()):
-        own[name] = max(0.0, upto - below)  # counts may be inconsistent if requests end while the page is made
+        own[name] = max(
+            0.0, upto - below
+        )  # counts may be inconsistent if requests end while the page is made
         below = max(below, upto)
     return own
 

@@ -7,6 +7,7 @@ once; with ``interleave``, and where others serve all models, level by level wit
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
+from typing import Literal
 
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import pick_models
@@ -30,9 +31,10 @@ async def run_suite(suite: Suite, models: Path, library: Library | None, run: Ru
         async with AsyncExitStack() as stack:
             benches = {
                 model: await stack.enter_async_context(_bench(own, models, library, run))
-                for model, own in _by_model(together).items()
+                for model, own in _grouped(together, "model").items()
             }
-            for side_by_side in _side_by_side(together):
+            # All models of one benchmark: their cells alternate.
+            for side_by_side in _grouped(together, "benchmark").values():
                 plans = [await _planned(p, suite, benches[p.model], run) for p in side_by_side]
                 await run_plans(plans, run, spending)
                 sweep_id = plans[0].plan.sweep_id
@@ -54,9 +56,14 @@ async def _planned(part: Suite, whole: Suite, bench: Bench, run: Run) -> Benched
     return BenchedPlan(plan_of(part, bench.set_up(part, task_set), whole), bench)
 
 
-def _by_model(parts: Sequence[Suite]) -> dict[str, list[Suite]]:
-    models = dict.fromkeys(part.model for part in parts)
-    return {model: [part for part in parts if part.model == model] for model in models}
+def _grouped(
+    parts: Sequence[Suite], field: Literal["model", "benchmark"]
+) -> dict[str, list[Suite]]:
+    """The parts by what they have in `field`, each group at the place of its first part."""
+    groups: dict[str, list[Suite]] = {}
+    for part in parts:
+        groups.setdefault(getattr(part, field), []).append(part)
+    return groups
 
 
 def _rounds(suite: Suite, every: Sequence[Suite], models: Path) -> Iterator[list[Suite]]:
@@ -66,10 +73,4 @@ def _rounds(suite: Suite, every: Sequence[Suite], models: Path) -> Iterator[list
     if suite.interleave or all(entry.checkpoint is None for entry in entries):
         yield list(every)
         return
-    yield from _by_model(every).values()
-
-
-def _side_by_side(together: Sequence[Suite]) -> Iterator[list[Suite]]:
-    """Of parts whose engines run, those whose cells alternate: all models of one benchmark."""
-    for benchmark in dict.fromkeys(part.benchmark for part in together):
-        yield [part for part in together if part.benchmark == benchmark]
+    yield from _grouped(every, "model").values()

@@ -30,8 +30,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.project import PROJECT
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.plan.enter import enter_plan
-from tutti.tasks.sweeps.plan.finished import finished_samples
-from tutti.tasks.sweeps.plan.missing import missing_cells
+from tutti.tasks.sweeps.plan.missing import finished_samples, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, plan_of
 from tutti.tasks.sweeps.plan.preview import outlook
 from tutti.tasks.sweeps.plan.problem import Problem

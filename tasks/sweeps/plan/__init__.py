@@ -9,19 +9,21 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.estimate import Outlook as Outlook
     from tutti.tasks.sweeps.plan.estimate import detectable_line as detectable_line
     from tutti.tasks.sweeps.plan.estimate import detectable_words as detectable_words
-    from tutti.tasks.sweeps.plan.finished import finished_counts as finished_counts
-    from tutti.tasks.sweeps.plan.finished import finished_samples as finished_samples
     from tutti.tasks.sweeps.plan.library import Library as Library
     from tutti.tasks.sweeps.plan.library import library_of as library_of
     from tutti.tasks.sweeps.plan.library import make_tasks as make_tasks
     from tutti.tasks.sweeps.plan.library import open_library as open_library
     from tutti.tasks.sweeps.plan.library import task_set_of as task_set_of
+    from tutti.tasks.sweeps.plan.missing import finished_counts as finished_counts
+    from tutti.tasks.sweeps.plan.missing import finished_samples as finished_samples
     from tutti.tasks.sweeps.plan.missing import missing_cells as missing_cells
     from tutti.tasks.sweeps.plan.plan import A_A as A_A
     from tutti.tasks.sweeps.plan.plan import Cell as Cell
     from tutti.tasks.sweeps.plan.plan import Plan as Plan
     from tutti.tasks.sweeps.plan.plan import Sample as Sample
     from tutti.tasks.sweeps.plan.plan import plan_of as plan_of
+    from tutti.tasks.sweeps.plan.plan import sandbox_alarm as sandbox_alarm
+    from tutti.tasks.sweeps.plan.plan import sandbox_level as sandbox_level
     from tutti.tasks.sweeps.plan.preview import outlook as outlook
     from tutti.tasks.sweeps.plan.problem import Problem as Problem
     from tutti.tasks.sweeps.plan.problem import attempted as attempted
@@ -33,13 +35,11 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.roles import open_judge as open_judge
     from tutti.tasks.sweeps.plan.roles import other_models as other_models
     from tutti.tasks.sweeps.plan.roles import roles_of as roles_of
-    from tutti.tasks.sweeps.plan.sandboxed import sandbox_alarm as sandbox_alarm
-    from tutti.tasks.sweeps.plan.sandboxed import sandbox_level as sandbox_level
-    from tutti.tasks.sweeps.plan.serving import Adapter as Adapter
-    from tutti.tasks.sweeps.plan.serving import Serving as Serving
-    from tutti.tasks.sweeps.plan.serving import check_names as check_names
-    from tutti.tasks.sweeps.plan.serving import serving_of as serving_of
+    from tutti.tasks.sweeps.plan.set_up import Adapter as Adapter
+    from tutti.tasks.sweeps.plan.set_up import Serving as Serving
     from tutti.tasks.sweeps.plan.set_up import SetUp as SetUp
+    from tutti.tasks.sweeps.plan.set_up import check_names as check_names
+    from tutti.tasks.sweeps.plan.set_up import serving_of as serving_of
     from tutti.tasks.sweeps.plan.task_set import TaskSet as TaskSet
     from tutti.tasks.sweeps.plan.task_set import dry_run as dry_run
     from tutti.tasks.sweeps.plan.task_set import made_tasks as made_tasks

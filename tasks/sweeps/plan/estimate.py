@@ -17,8 +17,7 @@ from tutti.storage import Catalog, query
 from tutti.storage import catalog as cat
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
-from tutti.tasks.sweeps.plan.finished import IDS_AT_ONCE, finished_counts
-from tutti.tasks.sweeps.plan.missing import missing_cells
+from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
 
 Decision = Literal["reuse", "re-score", "run"]

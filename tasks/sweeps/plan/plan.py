@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models
+from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of, sample_id_of, sweep_id_of
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.roles import check_agent
@@ -104,3 +106,30 @@ def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
     """Samples of each task in a cell: so many that each session has its share."""
     needed = -(-suite.per_session * concurrency // max(tasks, 1))
     return max(suite.samples_of_each, needed)
+
+
+def runs_programs(plan: Plan) -> bool:
+    """Whether its agents or its scorers run what a model wrote."""
+    problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
+    tools = plan.suite.command is None and any(each.searches for each in problems.values())
+    scored = any(SCORERS[name].needs == "sandbox" for name in {p.scorer for p in problems.values()})
+    return tools or scored or plan.set_up.roles.agent is not None
+
+
+def sandbox_level(plan: Plan) -> str | None:
+    """Raises SandboxUnavailable where it runs programs and no level may be used."""
+    try:
+        return level_for_models(plan.suite.unsafe_sandbox)
+    except SandboxUnavailable:
+        if runs_programs(plan):
+            raise
+        return None
+
+
+def sandbox_alarm(plan: Plan) -> str:
+    """What to say in red before such a sweep runs; "" where walls are there, or nothing runs.
+
+    Raises SandboxUnavailable as `sandbox_level`.
+    """
+    unwalled = sandbox_level(plan) == "limits" and runs_programs(plan)
+    return f"unsafe sandbox: {WARNING}" if unwalled else ""

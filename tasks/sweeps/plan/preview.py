@@ -7,7 +7,7 @@ from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.plan.estimate import Outlook, outlook_of
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.roles import other_models
-from tutti.tasks.sweeps.plan.serving import check_names, serving_of
+from tutti.tasks.sweeps.plan.set_up import check_names, serving_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet, made_tasks, read_set
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, parts
 from tutti.tasks.synthesis import find_made

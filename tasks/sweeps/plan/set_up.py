@@ -1,10 +1,25 @@
-"""What a suite's cells are measured with: its tasks, its index, and what serves its models."""
+"""What a suite's cells are measured with: its tasks, its index, and what serves its models.
 
-from dataclasses import dataclass
+In: entries of the registry, a task set. Out: a `Serving`, an engine or endpoint for each model, and
+a suite's `SetUp`. Nothing is started here.
+"""
 
-from tutti.tasks.serving import Model
-from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tutti.storage import Catalog
+from tutti.tasks.serving import (
+    Engine,
+    ExternalEndpoint,
+    Model,
+    RegistryError,
+    checkpoint_id,
+    engine_of,
+)
+from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles, Served, roles_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet
+from tutti.tasks.sweeps.spec import Suite
 
 
 @dataclass(frozen=True)
@@ -29,3 +44,117 @@ class SetUp:
         own = (self.task_set.task_set_id, self.index_id, self.engine_id, self.model_id)
         known = [each for each in own if each is not None]
         return known + [each for each in self.roles.engine_ids if each not in known]
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA adapter to measure in an engine instead of the engine's own weights."""
+
+    name: str
+    adapter_id: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The engines and endpoints of a suite's models."""
+
+    engine: Engine | ExternalEndpoint
+    """Of the model that is measured."""
+    replicas: tuple[Engine, ...]
+    """More engines of that model, which share its load."""
+    others: tuple[Engine | ExternalEndpoint, ...]
+    """Of judge, user and experts."""
+    served: Mapping[str, Served]
+    """Every model as it is reached, by its name in the registry."""
+
+    @property
+    def model(self) -> Model:
+        """The registry's entry of the model that is measured."""
+        return self.served[self.engine.name].model
+
+    @property
+    def every(self) -> tuple[Engine | ExternalEndpoint, ...]:
+        """All that has to run."""
+        return (self.engine, *self.replicas, *self.others)
+
+    def set_up(
+        self,
+        suite: Suite,
+        task_set: TaskSet,
+        index_id: str | None = None,
+        adapter: Adapter | None = None,
+    ) -> SetUp:
+        """What the cells of `suite` are measured with. Raises SuiteError for its agent's file."""
+        own = SetUp(
+            task_set,
+            self.engine.engine_id,
+            checkpoint_id(self.model),
+            self.engine.address.served_name,
+            index_id,
+            self.model,
+            roles_of(suite, self.served),
+        )
+        if adapter is None:
+            return own
+        return replace(own, model_id=adapter.adapter_id, served_name=adapter.name)
+
+
+def serving_of(models: Mapping[str, Model], catalog: Catalog, engines: int = 1) -> Serving:
+    """What serves `models`; the first is the one that is measured, by so many `engines`.
+
+    Raises RegistryError where calls could not say which of two models they mean, and for several
+    engines of a model that others serve.
+    """
+    (engine, *others), served = _engines_of(models, catalog)
+    replicas = _replicas_of(engine, engines, catalog)
+    return Serving(engine, tuple(replicas), tuple(others), served)
+
+
+def check_names(models: Mapping[str, Model]) -> None:
+    """See that models measured in one sweep are told apart in its tables. Raises RegistryError."""
+    known: dict[str, str] = {}
+    for name, model in models.items():
+        called = model.served_name or name
+        if called in known:
+            raise RegistryError(
+                f"models.{name} and models.{known[called]} are both called {called!r}: in one "
+                "sweep nobody could tell their figures apart"
+            )
+        known[called] = name
+
+
+def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
+    """What serves the model besides `engine`. Raises RegistryError where others serve it."""
+    if count == 1:
+        return []
+    if isinstance(engine, ExternalEndpoint):
+        raise RegistryError(
+            f"models.{engine.name} is served by others: `engines` is for models with a `checkpoint`"
+        )
+    return [Engine(engine.name, engine.model, catalog) for _ in range(count - 1)]
+
+
+def _engines_of(
+    models: Mapping[str, Model], catalog: Catalog
+) -> tuple[list[Engine | ExternalEndpoint], dict[str, Served]]:
+    """What serves the models, each once, in their order; and each model as it is reached.
+
+    Raises RegistryError where calls could not say which of two models they mean.
+    """
+    engines: dict[str, Engine | ExternalEndpoint] = {}
+    served = {}
+    for name, model in models.items():
+        made = engine_of(name, model, catalog)
+        engine = engines.setdefault(made.engine_id, made)
+        served[name] = Served(engine.address.served_name, engine.engine_id, model)
+    known: dict[str, str] = {}
+    for engine in engines.values():
+        called = engine.address.served_name
+        if called in known:
+            raise RegistryError(
+                f"models.{engine.name} and models.{known[called]} are both called {called!r} where "
+                "they are served, and one sweep needs both; serve one by another name"
+            )
+        known[called] = engine.name
+    return list(engines.values()), served

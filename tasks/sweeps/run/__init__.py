@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.run.bench import Bench as Bench
     from tutti.tasks.sweeps.run.bench import open_bench as open_bench
     from tutti.tasks.sweeps.run.budget import Spending as Spending
-    from tutti.tasks.sweeps.run.cells import run_plan as run_plan
-    from tutti.tasks.sweeps.run.grid import run_suite as run_suite
     from tutti.tasks.sweeps.run.records import score_columns as score_columns
+    from tutti.tasks.sweeps.run.sweep import run_plan as run_plan
+    from tutti.tasks.sweeps.run.sweep import run_suite as run_suite
     from tutti.tasks.sweeps.run.windows import enter_windows as enter_windows
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours

@@ -11,7 +11,7 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.nights.spec import is_night, read_night
 from tutti.tasks.sweeps.plan.enter import enter_plan
-from tutti.tasks.sweeps.plan.finished import finished_counts
+from tutti.tasks.sweeps.plan.missing import finished_counts
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
 
 SUITES = Path(__file__).resolve().parents[3] / "deployments" / "suites"

@@ -17,9 +17,8 @@ from tutti.tasks.runs import Run
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import read_set
-from tutti.tasks.sweeps.run import grid
-from tutti.tasks.sweeps.run.cells import BenchedPlan, _in_blocks, _PlanRun
-from tutti.tasks.sweeps.run.grid import run_suite
+from tutti.tasks.sweeps.run import sweep
+from tutti.tasks.sweeps.run.sweep import BenchedPlan, _in_blocks, _PlanRun, run_suite
 from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.suite import Suite
 
@@ -82,10 +81,10 @@ def test_engines_of_this_machine_take_turns_unless_asked(tmp_path: Path, suite: 
     entry |= {"engine": engine}
     file.write_text(yaml.safe_dump({"models": {"a": entry, "b": entry}}))
     every = parts(suite)
-    turns = [[part.model for part in some] for some in grid._rounds(suite, every, file)]
+    turns = [[part.model for part in some] for some in sweep._rounds(suite, every, file)]
     assert turns == [["a"], ["b"]]
     together = suite.model_copy(update={"interleave": True})
-    turns = [[part.model for part in some] for some in grid._rounds(together, every, file)]
+    turns = [[part.model for part in some] for some in sweep._rounds(together, every, file)]
     assert turns == [["a", "b"]]
 
 

@@ -16,7 +16,7 @@ from tutti.tasks.sweeps.plan.identity import grid_id_of
 from tutti.tasks.sweeps.plan.plan import A_A, Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.problem import problem_of_task
-from tutti.tasks.sweeps.plan.serving import check_names
+from tutti.tasks.sweeps.plan.set_up import check_names
 from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 

@@ -71,12 +71,11 @@ def closing_words(log: StageLog, seconds: float) -> str:
 
 Ask your own questions; three worth trying:
 
-  {tutti} sql "select policy, concurrency, count(*) n, avg(correct::int) acc from attempts \
-where status='ok' group by all order by all"
+  {tutti} sql "select policy, concurrency, n, score, steps_per_min, p95_s from results \
+where sweep = 'demo' and is_newest order by concurrency, policy"
 
-  {tutti} sql "select c.policy, c.concurrency, w.steps_per_min, w.step_latency_p95, \
-w.server_hit_ratio from cells c, steady_window(c.cell_id) s, \
-window_summary(c.cell_id, s.start_s, s.end_s) w order by all"
+  {tutti} sql "select sweep, model, sum(n) n, sum(correct) / sum(n) accuracy from results \
+where is_newest group by all"
 
   {tutti} sql "select m.role, m.content, m.tool_calls from attempts a join messages m \
 using (attempt_id) where not a.correct order by a.attempt_id, m.position limit 12"

@@ -32,7 +32,11 @@ MACROS = (
     "cost_by_role",
     "transcript",
     "prompt",
+    "results",
 )
+"""Macros and views in SQL, in an order in which each comes after those that it needs."""
+NEEDED = {"results": ("steady_window", "window_summary")}
+"""What the SQL of one uses of the others."""
 CATALOG_TABLES = (
     cat.artifacts,
     cat.artifact_parents,
@@ -85,7 +89,9 @@ def query(
     `parameters` are the statement's ``$name``s. Raises as `connect`.
     """
     # Defining all macros takes as long as everything else together.
-    connection = _open(home or current_home(), [name for name in MACROS if name in sql.lower()])
+    named = {name for name in MACROS if name in sql.lower()}
+    needed = named.union(*(NEEDED.get(name, ()) for name in named))
+    connection = _open(home or current_home(), [name for name in MACROS if name in needed])
     try:
         cursor = connection.execute(sql, dict(parameters) if parameters else None)
         names = [column[0] for column in cursor.description or []]

@@ -12,7 +12,7 @@
 -- those of k = trials, over the tasks that have so many.
 -- steps_per_min, the latencies of a step, held_p95_s and server_hit_ratio are those of the steady
 -- window, or of the whole cell where it has none: is_steady.
--- cost_usd: of all attempts; cost_mean_usd: of one that counts. Null where no price is known.
+-- cost_usd: of all attempts; cost_mean_usd: of one that counts. Null where the cost of one that counts is unknown.
 create or replace view results as
 with newest as (
     select arg_max(sweep_id, (coalesce(created_at, 'epoch'), sweep_id)) as sweep_id
@@ -69,7 +69,9 @@ trial_scores as (
     from trials_of_tasks join most_trials using (cell_id) where most > 1 group by cell_id
 ),
 paid as (
-    select cell_id, count(*) filter (status = 'infra_error') as n_infra, sum(cost_usd) as cost_usd,
+    select cell_id, count(*) filter (status = 'infra_error') as n_infra,
+           if(bool_or(cost_usd is null and status in ('ok', 'limit', 'model_error')), null,
+              sum(cost_usd)) as cost_usd,
            avg(cost_usd) filter (status in ('ok', 'limit', 'model_error')) as cost_mean_usd
     from attempts group by cell_id
 ),

@@ -17,6 +17,7 @@ import orjson
 
 from tutti.storage import MOST_MESSAGE, ErrorType, now
 from tutti.tasks.agents.context import PromptWindow
+from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.ledger import Ledger
 from tutti.tasks.agents.models.calls import ParsedMessage, read_calls
@@ -121,10 +122,16 @@ class Trajectory:
     held_s: float = 0.0
     partner_s: float = 0.0
     """How long the agent waited for its partner."""
-    cost_usd: float = 0.0
+    cost: Cost = field(default_factory=Cost)
+    """Of its calls and tools."""
     started_at: datetime = field(default_factory=now)
     ended_at: datetime = field(default_factory=now)
     seconds: float = 0.0
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it cost; None where a price is unknown."""
+        return self.cost.usd
 
     def fail(self, status: str, error_type: str, message: str) -> None:
         """It ends with this status for an error of this kind."""
@@ -265,7 +272,7 @@ class _Attempt:
             Stop.TURNS: done.steps >= limits.turns,
             Stop.TIME: working_s > limits.working_s,
             Stop.TOKENS: limits.tokens is not None and tokens >= limits.tokens,
-            Stop.MONEY: limits.cost_usd is not None and done.cost_usd >= limits.cost_usd,
+            Stop.MONEY: limits.cost_usd is not None and done.cost.known_usd >= limits.cost_usd,
             Stop.MALFORMED: self._malformed >= limits.malformed,
         }
         reason = next((reason for reason, is_so in reached.items() if is_so), None)
@@ -296,7 +303,7 @@ class _Attempt:
         done.cached_tokens += reply.cached_tokens
         done.completion_tokens += reply.completion_tokens
         done.held_s += reply.held_s
-        done.cost_usd += reply.cost_usd
+        done.cost.add(reply.cost_usd)
         done.tool_runs += [(done.steps, *run) for run in reply.runs]
 
     def _end(self) -> None:
@@ -340,7 +347,7 @@ class _Attempt:
         for call, function, result in zip(calls, functions, results, strict=True):
             run = (done.steps, function["name"], function["arguments"], result)
             done.tool_runs.append(run)
-            done.cost_usd += result.cost_usd
+            done.cost.add(result.cost_usd)
             if self._ledger is not None:
                 self._ledger.note(function["name"], function["arguments"], result.status)
             told = {"role": "tool", "tool_call_id": call["id"], "name": function["name"]}
@@ -370,7 +377,7 @@ class _Attempt:
             ("tokens", float(done.prompt_tokens + done.completion_tokens), limits.tokens),
         ]
         if limits.cost_usd is not None:
-            spent.append(("USD", round(done.cost_usd, 6), limits.cost_usd))
+            spent.append(("USD", round(done.cost.known_usd, 6), limits.cost_usd))
         last = done.messages[-1]
         done.messages[-1] = last | {"content": last["content"] + self._ledger.text(spent)}
 

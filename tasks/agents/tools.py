@@ -27,8 +27,8 @@ class ToolResult:
     started_at: datetime
     ended_at: datetime
     error_type: str | None = None
-    cost_usd: float = 0.0
-    """Of the models that the tool asked."""
+    cost_usd: float | None = 0.0
+    """Of the models that the tool asked; None where the price of one is unknown."""
     retrievals: Sequence[Mapping[str, Any]] = ()
     """Of a search, for each query: index_id, query, doc_ids, scores, latency_s."""
     held_s: float = 0.0

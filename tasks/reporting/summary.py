@@ -48,7 +48,8 @@ spreads as (
 ),
 paid as (
     select cell_id, count(*) filter (status = 'infra_error') as n_infra,
-           sum(cost_usd) as cost_usd, avg(cost_usd) filter ({COUNTED}) as cost_mean,
+           if(bool_or(cost_usd is null and {COUNTED}), null, sum(cost_usd)) as cost_usd,
+           avg(cost_usd) filter ({COUNTED}) as cost_mean,
            stddev_samp(cost_usd) filter ({COUNTED}) as cost_deviation,
            count(cost_usd) filter ({COUNTED}) as costs
     from attempts group by cell_id
@@ -142,7 +143,7 @@ class CellSummary:
     client_fault: str | None
     """Why the client was the bottleneck; the figures then describe the client, not the server."""
     cost_usd: float | None
-    """Cost of all attempts."""
+    """Cost of all attempts; None where the price of one that counts is unknown."""
     cost_mean: float | None
     """Mean cost of the counted attempts whose cost is known."""
     cost_low: float | None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import (
     NO_CALL,
@@ -327,3 +328,14 @@ def test_prompts_can_be_made_anew_each_turn() -> None:
         ["s", "turn 2, True"],
     ]
     assert script.positions == [None, [0, 4], [0, 6]]
+
+
+def test_a_cost_of_which_a_part_is_unknown_is_unknown() -> None:
+    """And what is known still counts against a limit."""
+    cost = Cost()
+    assert cost.usd == 0.0
+    cost.add(0.5)
+    cost.add(None)
+    cost.add(0.25)
+    assert cost.usd is None and cost.known_usd == 0.75
+    assert Trajectory(cost=cost).cost_usd is None

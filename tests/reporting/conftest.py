@@ -42,7 +42,7 @@ class Cell:
     late_s: float | None = None  # of an open loop: how late each attempt starts
     lag_s: float | None = None  # of the client's event loop, each second; it uses 95 % of a core
     watts: float | None = None  # of each of two GPUs
-    usd: float = 0.01
+    usd: float | None = 0.01
 
     @property
     def cell_id(self) -> str:

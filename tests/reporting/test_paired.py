@@ -3,8 +3,10 @@
 import pytest
 from duckdb import DuckDBPyConnection
 
+from tests.reporting.conftest import Connect
 from tutti.tasks.reporting import CellSummary, paired, summarise
 from tutti.tasks.reporting.paired import (
+    COST,
     RATE,
     SCORE,
     Pair,
@@ -14,6 +16,7 @@ from tutti.tasks.reporting.paired import (
     model_pairs,
     policy_pairs,
 )
+from tutti.tasks.reporting.text.words import gaps
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +83,21 @@ def test_faster_is_better(found: list[SetupComparison], cells: list[CellSummary]
 def test_costs_that_are_all_alike_are_the_same(found: list[SetupComparison]) -> None:
     for each in (c for c in found if c.figure == "USD an attempt"):
         assert each.change == 0
+
+
+def test_a_model_without_a_price_is_not_cheaper(connect_to: Connect) -> None:
+    """An unknown cost is compared with nothing; a stated price of 0 is a price."""
+    paid = {"model": "paid", "samples": 40, "correct": 20, "usd": 0.01}
+    for usd, verdicts in ((None, []), (0.0, ["better"])):
+        other = {"model": "other", "samples": 40, "correct": 20, "usd": usd, "sweep_id": f"{usd}"}
+        with connect_to(paid | {"sweep_id": f"{usd}"}, other) as connection:
+            cells = summarise(connection, f"{usd}")
+            (pair,) = model_pairs(cells)
+            assert pair.name_a == "paid"
+            found = compare_pairs(connection, [pair], [COST])
+            assert [each.verdict for each in found] == verdicts
+            assert cells[1].cost_usd == usd
+            assert any("no prices" in gap for gap in gaps(cells)) == (usd is None)
 
 
 def test_models_over_all_of_their_cells(connection: DuckDBPyConnection) -> None:

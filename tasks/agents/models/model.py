@@ -69,7 +69,8 @@ class Reply:
     cached_tokens: int = 0
     completion_tokens: int = 0
     held_s: float = 0.0
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
+    """None where the model's price is unknown."""
     runs: Sequence[tuple[str, str, ToolResult]] = ()
     """Tools used on the way to the message: (tool, arguments, result). What they cost is in it."""
 
@@ -203,7 +204,8 @@ class GatewayModel:
         if answer.status != 200:
             raise _refusal(answer)
         held_s = float(answer.header(b"x-tutti-held-s") or 0)
-        cost_usd = float(answer.header(b"x-tutti-cost-usd") or 0)
+        price = answer.header(b"x-tutti-cost-usd")  # left out where the gateway knows no price
+        cost_usd = None if price is None else float(price)
         try:
             return _reply(orjson.loads(answer.body), call_id, held_s, cost_usd)
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
@@ -240,7 +242,7 @@ def _sent(message: Message, reasoning_field: str | None) -> Message:
     return sent if reasoning_field is None else sent | {reasoning_field: message["reasoning"]}
 
 
-def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: float) -> Reply:
+def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: float | None) -> Reply:
     message = answer["choices"][0]["message"]
     kept: Message = {"role": "assistant", "content": message.get("content") or ""}
     # One idea, two names: vLLM's newer releases and Together say `reasoning`.

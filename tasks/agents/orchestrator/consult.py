@@ -8,6 +8,7 @@ its engine reports.
 from collections.abc import Callable, Sequence
 
 from tutti.tasks.agents.context import TEMPLATE_TOKENS, Message, PromptWindow
+from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.models.model import ChatModel
 from tutti.tasks.agents.orchestrator.agent_file import Expert
 from tutti.tasks.agents.orchestrator.evidence import Tokens
@@ -42,7 +43,7 @@ class Consultation:
 
     def __init__(self, experts: Experts, measures: TokenMeasures, step: int) -> None:
         self._experts, self._measures, self._step = experts, measures, step
-        self.cost_usd = 0.0
+        self.cost = Cost()
         self.held_s = 0.0
 
     async def ask(self, expert: Expert, messages: Sequence[Message]) -> str:
@@ -50,7 +51,7 @@ class Consultation:
         reply = await self._experts(expert).complete(messages, (), self._step)
         if all(isinstance(message["content"], str) for message in messages):
             self._measures.of(expert).learn(messages, reply.prompt_tokens)  # images are no text
-        self.cost_usd += reply.cost_usd
+        self.cost.add(reply.cost_usd)
         self.held_s += reply.held_s
         text: str = reply.message["content"] or ""
         return text

@@ -99,13 +99,13 @@ class AnswerTool:
         assert self._left_usd is not None, "only on a budget is anybody else asked"
         if self._measures.most_usd(expert, messages) > self._left_usd:
             return None
-        before = self._consultation.cost_usd
+        before = self._consultation.cost.known_usd
         try:
             return await self._consultation.ask(expert, messages)
         except ContextExceeded:
             return None
         finally:
-            self._left_usd -= self._consultation.cost_usd - before
+            self._left_usd -= self._consultation.cost.known_usd - before
 
     def _asked(self, expert: Expert) -> list[Message]:
         return answer_messages(self._problem, self._found(expert))

@@ -251,7 +251,7 @@ def _result(done: ToolOutcome, consultation: Consultation, started_at: datetime)
         now(),
         done.error_type,
         retrievals=done.retrievals,
-        cost_usd=consultation.cost_usd,
+        cost_usd=consultation.cost.usd,
         held_s=consultation.held_s,
         final=done.final,
     )

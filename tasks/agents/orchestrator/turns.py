@@ -13,6 +13,7 @@ from typing import Any
 
 from tutti.storage import now
 from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.models.calls import read_calls
 from tutti.tasks.agents.models.model import ChatModel, ContextExceeded, Reply
 from tutti.tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert
@@ -116,11 +117,14 @@ class ExpertTurns:
             cost_usd=turn.cost_usd,
             held_s=turn.held_s,
         )
+        cost = Cost()
+        cost.add(own.cost_usd)
+        cost.add(turn.cost_usd)
         return replace(
             own,
             message=message,
             call_id=turn.call_id,
             held_s=own.held_s + turn.held_s,
-            cost_usd=own.cost_usd + turn.cost_usd,
+            cost_usd=cost.usd,
             runs=((CALL_EXPERT, arguments, run),),
         )

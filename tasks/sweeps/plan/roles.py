@@ -141,7 +141,8 @@ class Cast:
         self._client, self._cell_id = client, cell_id
         self._attempt_id, self.roles = attempt_id, roles
         self.aside_usd = 0.0
-        """What judge and user cost, which is no part of what the attempt does."""
+        """What judge and user cost, which is no part of what the attempt does; without calls
+        whose price is unknown."""
 
     def judge(self, step: int = 0) -> "Judged | None":
         """The judge, as scorers ask it; None where the sweep has none. `step`: after which."""
@@ -156,9 +157,9 @@ class Cast:
         model = self.model(served, USER, WARM, _room(served.model, USER_TOKENS), seed)
         return Heard(model, self.pay)
 
-    def pay(self, usd: float) -> None:
-        """Somebody who is not measured was asked."""
-        self.aside_usd += usd
+    def pay(self, usd: float | None) -> None:
+        """Somebody who is not measured was asked; None: at a price that is unknown."""
+        self.aside_usd += usd or 0.0
 
     def experts(self, seed: int) -> Experts:
         """The experts, as an orchestrator asks them."""
@@ -211,7 +212,7 @@ async def open_judge(url: str, served: Served) -> AsyncIterator[Callable[[str], 
 class Heard:
     """A model that remembers which call said what."""
 
-    def __init__(self, model: ChatModel, pay: Callable[[float], None]) -> None:
+    def __init__(self, model: ChatModel, pay: Callable[[float | None], None]) -> None:
         """`pay` hears what each answer cost."""
         self._model, self._pay = model, pay
         self._said: list[tuple[str, str]] = []

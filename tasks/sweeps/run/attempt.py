@@ -220,7 +220,8 @@ class Attempts:
         done.prompt_tokens = int(spent.get("prompt_tokens", 0))
         done.cached_tokens = int(spent.get("cached_tokens", 0))
         done.completion_tokens = int(spent.get("completion_tokens", 0))
-        done.held_s, done.cost_usd = spent.get("held_s", 0.0), spent.get("cost_usd", 0.0)
+        done.held_s = spent.get("held_s", 0.0)
+        done.cost.add(None if spent.get("unpriced") else spent.get("cost_usd", 0.0))
         return done
 
     async def _score(self, problem: Problem, trajectory: Trajectory, cast: Cast) -> Score | None:

@@ -240,7 +240,7 @@ class _CellRun:
     def _count(self, sample: Sample, trajectory: Trajectory) -> None:
         progress, score = self.progress, trajectory.score
         aside_usd, self.attempts.aside_usd = self.attempts.aside_usd, 0.0
-        self.spending.add(trajectory.cost_usd + aside_usd)
+        self.spending.add(trajectory.cost.known_usd + aside_usd)
         if trajectory.status == "infra_error":
             progress.infra += 1
         else:

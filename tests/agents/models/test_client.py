@@ -91,6 +91,16 @@ async def test_a_call_says_whose_it_is(engine: RawEngine, client: Client) -> Non
     assert (replies[0].held_s, replies[0].cost_usd) == (1.5, 0.25)
 
 
+@pytest.mark.parametrize(("head", "usd"), [("", None), ("X-Tutti-Cost-Usd: 0.000000000\r\n", 0.0)])
+async def test_an_unknown_price_is_not_zero(
+    engine: RawEngine, client: Client, head: str, usd: float | None
+) -> None:
+    """The gateway leaves the header out where it knows no price."""
+    engine.reply = answering(whole(COMPLETION, headers=head))
+    model = GatewayModel(client, "m", CallOrigin("p:1", "cell:1", "judge"), Sampling())
+    assert (await model.complete(ASKED, [], 1)).cost_usd == usd
+
+
 async def test_the_first_token_is_timed_and_the_role_alone_is_none(
     engine: RawEngine, client: Client
 ) -> None:

@@ -24,7 +24,7 @@ def ask(measures: TokenMeasures, messages: list[Message], times: int = 1) -> Con
 
 def test_money_and_held_time_are_added_up() -> None:
     done = ask(TokenMeasures(), [{"role": "user", "content": "x"}], times=2)
-    assert (done.cost_usd, done.held_s) == (0.5, 1.0)
+    assert (done.cost.usd, done.held_s) == (0.5, 1.0)
 
 
 def test_the_length_of_a_token_is_learned_from_the_engine() -> None:

@@ -35,7 +35,7 @@ def settle(
     consultation = Consultation(experts_of(models), measures, 1)
     answering = AnswerTool(tool, PROBLEM, (), last_boxed, consultation, measures)
     settled = asyncio.run(answering.settle(tool.experts[alias], budget_usd))
-    return settled, consultation.cost_usd
+    return settled, consultation.cost.known_usd
 
 
 def test_without_a_budget_nobody_else_is_asked() -> None:
@@ -110,7 +110,7 @@ def test_further_calls_never_cost_more_than_the_budget(
 
         async def complete(self, *given: object, **more: object) -> object:  # type: ignore[override]
             reply = await super().complete(*given, **more)  # type: ignore[arg-type]
-            spent.append(reply.cost_usd)
+            spent.append(reply.cost_usd or 0.0)
             return reply
 
     models: dict[str, Script] = {"big": Charging(8), "mid": Charging(2), "small": Charging(1)}

@@ -76,6 +76,7 @@ class CallRecord:
             "completion_tokens": reported.completion or 0,
             "held_s": self.held_s or 0.0,
             "cost_usd": self.cost_usd() or 0.0,
+            "unpriced": int(self.prices is None),
         }
         for unit, amount in amounts.items():
             spent[unit] = spent.get(unit, 0) + amount

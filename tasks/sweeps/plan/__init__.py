@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.reasons import NO_REASON as NO_REASON
     from tutti.tasks.sweeps.plan.reasons import EndReason as EndReason
     from tutti.tasks.sweeps.plan.reasons import asked_reasons as asked_reasons
+    from tutti.tasks.sweeps.plan.roles import WARM as WARM
     from tutti.tasks.sweeps.plan.roles import Cast as Cast
     from tutti.tasks.sweeps.plan.roles import Served as Served
     from tutti.tasks.sweeps.plan.roles import open_judge as open_judge

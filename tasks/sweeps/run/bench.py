@@ -20,6 +20,7 @@ from tutti.tasks.serving import (
     open_gateway,
 )
 from tutti.tasks.sweeps.plan import Adapter, Library, Serving, SetUp, TaskSet, serving_of
+from tutti.tasks.sweeps.run.first_call import call_endpoints
 from tutti.tasks.sweeps.spec import STDLIB, Suite
 
 
@@ -63,6 +64,7 @@ class Bench:
         self._catalog, self._log, self._port = catalog, log, port
         self._open = contextlib.ExitStack()
         self._services: Services | None = None
+        self._was_called = False
 
     def set_up(self, suite: Suite, task_set: TaskSet, adapter: Adapter | None = None) -> SetUp:
         """What the cells of `suite` are measured with here."""
@@ -89,6 +91,17 @@ class Bench:
             also = (*serving.replicas, *serving.others)
             self._services = Services(serving.engine, client, search_url, also)
         return self._services
+
+    async def services_for(self, suite: Suite) -> Services:
+        """`services`, after one call to each endpoint as the first suite asks it.
+
+        Raises EngineFailed where one does not answer.
+        """
+        services = await self.services()
+        if not self._was_called:
+            await call_endpoints(self._log, self.serving, suite, services.gateway.url)
+            self._was_called = True
+        return services
 
     def close(self) -> None:
         """End gateway and engine, in that order, if they run."""

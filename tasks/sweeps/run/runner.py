@@ -28,7 +28,7 @@ from tutti.storage import (
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.agents import Trajectory
-from tutti.tasks.serving import EngineFailed, ServingError
+from tutti.tasks.serving import ServingError
 from tutti.tasks.sweeps.plan import (
     NO_REASON,
     Cell,
@@ -44,6 +44,7 @@ from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.early_stop import watches_of
 from tutti.tasks.sweeps.run.entry import Entered, Entry
+from tutti.tasks.sweeps.run.failures import Failures
 from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
 from tutti.tasks.sweeps.run.queue import Due, Tap, Watch
 from tutti.tasks.sweeps.run.records import attempt_rows, lost_attempt_row
@@ -52,8 +53,6 @@ from tutti.tasks.sweeps.spec import due_times, ramp_starts
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
 WATCH_S = 0.5
 RETRY_WAIT_S = 2.0
-REFUSALS = frozenset((401, 403, 404))  # no key, no right, no such model: for somebody to mend
-REFUSED_AT_MOST = 8
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,8 @@ class _CellRun:
         self.progress, self.on_progress, self.spending = progress, on_progress, execution.spending
         self.entry = Entry(cell, self.catalog, self.run_id, self.lease)
         self.watches = watches_of(self.plan, cell, self.catalog)
-        self.running = self.refused = 0
+        self.failures = Failures(answered=progress.done > 0)
+        self.running = 0
         self.key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id}
 
     async def run(self, missing: list[Sample]) -> None:
@@ -211,27 +211,13 @@ class _CellRun:
             # each session one attempt and not all of them.
             await asyncio.sleep(nth * RETRY_WAIT_S)
             done = await self._attempt(due)
-            if done.status != "infra_error" or self._is_refused(done):
+            if self.failures.is_final(done):
                 break
-
-    def _is_refused(self, done: Trajectory) -> bool:
-        """Whether the endpoint says no, which asking again does not change.
-
-        Raises EngineFailed once it has said so to many, and nobody was answered.
-        """
-        if done.http_status not in REFUSALS:
-            return False
-        self.refused += 1
-        if self.refused >= REFUSED_AT_MOST and not self.progress.done:
-            raise EngineFailed(
-                f"every call was refused, {self.refused} of them: {done.error_message}\n"
-                "Mend the model's entry or its key, then run the same command again."
-            )
-        return True
 
     async def _attempt(self, due: Due) -> Trajectory:
         entered = await self.entry.enter(due)
         trajectory = await self.attempts.make(due.sample, entered.attempt_id)
+        self.failures.settle(trajectory)
         await self._keep(entered, trajectory)
         self._count(due.sample, trajectory)
         await self.attempts.release(due.sample, entered.attempt_id)

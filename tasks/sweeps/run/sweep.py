@@ -180,7 +180,7 @@ class _PlanRun:
 
     async def measure(self, cell: Cell) -> None:
         """Run one cell; the engine and the gateway start with the first."""
-        services, run = await self.bench.services(), self._run
+        services, run = await self.bench.services_for(self.plan.suite), self._run
         execution = Execution(
             self.plan, services, run.catalog, run.run_id, self._lease, self._spending
         )

@@ -37,7 +37,7 @@ async def test_what_is_finished_is_reused_and_tells_of_the_rest(sweep: Sweep) ->
 async def test_a_cell_that_was_broken_off_runs_the_rest(sweep: Sweep) -> None:
     """Samples whose attempts all failed are missing, and so are new trials."""
     plan = plan_of()
-    sweep.agent.odd = {"what is 0 + 1": [400] * 9}
+    sweep.agent.odd = {"what is 0 + 1": [404] * 9}
     await sweep.run(plan, sweep.enter(plan))
     (cell,) = outlook_of(plan, sweep.catalog).cells
     assert (cell.decision, cell.reason) == ("run", "5 of 6 samples are finished")

@@ -7,12 +7,13 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.tasks.progress import StageLog
-from tutti.tasks.serving import RegistryError, pick_models
+from tutti.tasks.serving import EngineFailed, RegistryError, pick_models
 from tutti.tasks.sweeps.plan.roles import roles_of
 from tutti.tasks.sweeps.run.bench import open_bench
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -73,6 +74,29 @@ async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storag
     assert roles.judge is not None and roles.judge.name == "small"
     asked = roles_of(suite.model_copy(update={"judge": "again"}), served)
     assert asked.engine_ids == [bench.serving.engine.engine_id] and asked.content != roles.content
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+async def test_an_endpoint_is_called_once_before_anything_is_measured(
+    tmp_path: Path, catalog: storage.Catalog, status: int
+) -> None:
+    """One that refuses ends the run in one call, with its words and the entry's name."""
+    double = EngineDouble()
+
+    async def refuse(_: web.Request, body: dict[str, Any]) -> web.Response:
+        return web.json_response({"error": "unknown field seed"}, status=status)
+
+    async with TestServer(double.application()) as server:
+        mine = {"endpoint": str(server.make_url("/v1")), "served_name": "big"}
+        entries = pick_models(registry(tmp_path, mine=mine), ("mine",))
+        async with open_bench(entries, None, catalog, StageLog()) as bench:
+            services = [await bench.services_for(Suite()) for _ in range(2)]
+            assert services[0] is services[1] and len(double.requests) == 1
+        double.reply = refuse
+        async with open_bench(entries, None, catalog, StageLog()) as bench:
+            with pytest.raises(EngineFailed, match=rf"models.mine failed.*HTTP {status}") as raised:
+                await bench.services_for(Suite())
+    assert "unknown field seed" in str(raised.value) and len(double.requests) == 2
 
 
 async def test_two_models_of_one_name_are_refused(tmp_path: Path, catalog: storage.Catalog) -> None:

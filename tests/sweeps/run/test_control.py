@@ -200,7 +200,7 @@ async def test_how_late_the_client_was_is_in_the_store(sweep: Sweep) -> None:
     assert all(low >= 0 for _, low, _ in rows) and rows[2][2] == 2.0
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 async def test_an_endpoint_that_refuses_all_ends_the_run(sweep: Sweep, status: int) -> None:
     """Nobody is asked three times what nobody may ask; the message says what to mend."""
 
@@ -211,7 +211,7 @@ async def test_an_endpoint_that_refuses_all_ends_the_run(sweep: Sweep, status: i
     sweep.double.reply = refuse
     plan = plan_with(40, concurrency=(2,))
     cell = sweep.enter(plan)
-    with pytest.raises(EngineFailed, match=f"every call was refused, 8 of them: HTTP {status}"):
+    with pytest.raises(EngineFailed, match=f"the first 8 attempts all failed .http_{status}"):
         await sweep.run(plan, cell)
     assert len(sweep.agent.asked) <= 10
     assert sweep.sql("select distinct status from attempts") == [("infra_error",)]
@@ -224,6 +224,20 @@ async def test_one_refusal_does_not_end_a_run_that_is_answered(sweep: Sweep) -> 
     sweep.agent.odd = {"what is 1 + 1": [404]}
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.done, progress.infra) == (5, 1)
+
+
+async def test_a_rejected_request_is_the_models_own_outcome(sweep: Sweep) -> None:
+    """The endpoint answers the others: it is no infrastructure error, and is sent once."""
+    plan = plan_with(6, concurrency=(1,))
+    sweep.agent.odd = {"what is 5 + 1": [400] * 9, "what is 3 + 1": [422] * 9}
+    progress = await sweep.run(plan, sweep.enter(plan))
+    assert (progress.done, progress.infra, progress.correct) == (6, 0, 4)
+    rejected = sweep.sql(
+        "select error_type, attempt, error_message like 'HTTP 4%' from attempts "
+        "where status = 'model_error' order by all"
+    )
+    assert rejected == [("http_400", 1, True), ("http_422", 1, True)]
+    assert sweep.sql(CELLS) == [("finished", None)]
 
 
 async def test_a_pause_is_no_part_of_a_cells_time(

@@ -4,7 +4,7 @@
 -- drains). In an open loop as many sessions have arrived as are asked for at once. A cell that was
 -- interrupted or paused has its window in the stretch that made most of its samples, so that the gap
 -- is in nobody's rates. No window, and the reason, where there are too few samples to fill the slots
--- twice. Attempts void by an infra_error are no samples.
+-- twice. Attempts void by an infra_error are no samples, nor are those whose process ended before them.
 -- Settled: the busy span in 40 batches; the start moves to where MSER is smallest in its first half,
 -- of steps per batch (a step counts where its call ended) and of mean KV use, to the later of both.
 -- MSER(d) = the squared deviations of the batches from d on, over the square of how many they are:
@@ -20,7 +20,8 @@ with pauses as (
 samples as (
     select a.cell_id, attempt_id, concurrency, due_at, started_at, ended_at,
            coalesce(run_id, '') || '#' || count(p."at") as stretch
-    from (from attempts where cell_id = cell and status != 'infra_error') a
+    from (from attempts where cell_id = cell and status != 'infra_error'
+               and stop_reason is distinct from 'worker_lost') a
          left join pauses p on a.cell_id = p.cell_id and p."at" < a.started_at
     group by a.cell_id, attempt_id, concurrency, due_at, started_at, ended_at, run_id
 ),

@@ -50,7 +50,7 @@ def test_kill_the_run_then_the_engine_then_finish(store: Store, tmp_path: Path) 
     assert done.returncode == 0, done.stderr[-3000:]
     samples = store.sql("select samples from cells")[0]["samples"]
     rows = store.sql(
-        "select sample_id, count(*) filter (status != 'infra_error') counted, "
+        "select sample_id, count(*) filter (status not in ('infra_error', 'cancelled')) counted, "
         "count(distinct attempt_id) ids, count(*) n from attempts group by all"
     )
     assert len(rows) == samples
@@ -133,7 +133,9 @@ def _wait_for_attempts(store: Store, wanted: int) -> None:
 
 
 def _counted(store: Store) -> dict[str, bool]:
-    rows = store.sql("select attempt_id, correct from attempts where status != 'infra_error'")
+    rows = store.sql(
+        "select attempt_id, correct from attempts where status not in ('infra_error', 'cancelled')"
+    )
     return {row["attempt_id"]: row["correct"] for row in rows}
 
 

@@ -172,7 +172,9 @@ class Disturbed:
         assert len(set(ids)) == len(ids), "no attempt is there twice"
         assert self.finished <= set(ids), "what was seen before is still there"
         self.finished = set(ids)
-        counted = Counter(row["sample_id"] for row in rows if row["status"] != "infra_error")
+        counted = Counter(
+            row["sample_id"] for row in rows if row["status"] not in ("infra_error", "cancelled")
+        )
         assert set(counted.values()) <= {1}, "no sample counts twice"
         self.counted = len(counted)
         states = self._states()
@@ -256,7 +258,8 @@ def _all_accounted_for(sweep: Disturbed) -> None:
     ]
     tries = store.sql(
         "select sample_id, list(attempt order by attempt) tries, max(attempt) last, "
-        "max(attempt) filter (status != 'infra_error') counted from attempts group by all"
+        "max(attempt) filter (status not in ('infra_error', 'cancelled')) counted "
+        "from attempts group by all"
     )
     assert all(row["tries"] == list(range(1, row["last"] + 1)) for row in tries)
     assert all(row["counted"] == row["last"] for row in tries), "the one that counts ends it"

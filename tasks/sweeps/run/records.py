@@ -76,10 +76,10 @@ def score_columns(score: Score, answer: str | None) -> dict[str, Any]:
 
 
 def lost_attempt_row(plan: Plan, cell: Cell, state: dict[str, Any]) -> dict[str, Any]:
-    """The row of an attempt whose process ended before it did."""
+    """The row of an attempt whose process ended before it did: nobody's fault but who killed it."""
     names = ("run_id", "sample_id", "attempt_id", "task_id", "trial", "attempt", "started_at")
     row = _common(plan, cell) | {name: state[name] for name in names}
-    row |= {"status": "infra_error", "stop_reason": "worker_lost"}
+    row |= {"status": "cancelled", "stop_reason": "worker_lost"}
     row |= {"error_type": ErrorType.WORKER_LOST, "ended_at": cat.now()}
     row["error_message"] = "the process that ran it ended"
     return row

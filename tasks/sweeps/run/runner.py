@@ -2,7 +2,7 @@
 
 An attempt is entered in the catalog before its first call. When it ends, the gateway's calls are
 committed first, then the attempt's rows and its state in one transaction. So a crash loses at most
-attempts in flight; the next run finds those, records them as `infra_error` (worker lost) and makes
+attempts in flight; the next run finds those, records them as `cancelled` (worker lost) and makes
 a new attempt. All of it under the sweep's lease: a process that was thought dead commits nothing.
 """
 
@@ -312,7 +312,7 @@ def _record_lost(plan: Plan, cell: Cell, catalog: Catalog, lease: Lease) -> None
         return
 
     def complete(connection: sa.Connection) -> None:
-        end_attempts(connection, {row["attempt_id"]: "infra_error" for row in lost})
+        end_attempts(connection, {row["attempt_id"]: "cancelled" for row in lost})
 
     rows = {"attempts": [lost_attempt_row(plan, cell, row) for row in lost]}
     commit(catalog, rows, complete, lease)

@@ -171,7 +171,7 @@ async def test_a_second_run_does_nothing(sweep: Sweep) -> None:
 
 
 async def test_what_a_crash_left_running_is_recorded_as_lost(sweep: Sweep) -> None:
-    """Its attempt becomes an infra_error, worker lost; a second one counts."""
+    """Its attempt is cancelled, worker lost; a second one counts."""
     plan = plan_of(count=2)
     cell = sweep.enter(plan)
     sample = cell.samples[0]
@@ -189,7 +189,7 @@ async def test_what_a_crash_left_running_is_recorded_as_lost(sweep: Sweep) -> No
     columns = "attempt, run_id, status, stop_reason, correct"
     sql = f"select {columns} from attempts where sample_id = '{sample.sample_id}' order by attempt"
     assert sweep.sql(sql) == [
-        (1, "run:crashed", "infra_error", "worker_lost", None),
+        (1, "run:crashed", "cancelled", "worker_lost", None),
         (2, "run:1", "ok", "answered", True),
     ]
 

@@ -71,9 +71,9 @@ REACHED_NOTE = (
     "Means over the window, beside the sessions asked for (at once). late: how long after it was "
     "due an attempt of an open loop started. sent: a step's latency from its send, as elsewhere in "
     "this report; intended: from when its session could have sent it, so with what the client "
-    "itself added. The client was the bottleneck (slow) where its event loop lagged by more than "
-    "50 ms (p99 of the largest of each second), or where it used more than 90 % of a core and held "
-    "less than 98 % of the sessions asked for (of an open loop: started later than 50 ms, p95)."
+    "itself added. The client was the bottleneck (slow) where that is more than 5 % of the p95 and "
+    "50 ms (closed loops), or where it used more than 90 % of a core and held less than 98 % of "
+    "the sessions asked for (of an open loop: started later than 50 ms, p95)."
 )
 EFFICIENCY_NOTE = (
     "Solved in time: no step slower than the suite's limit on step latency (saturation), else than "

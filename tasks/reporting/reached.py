@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MOST_LAG_S = 0.05
-"""An event loop that comes later than this once in a hundred seconds adds it to what it times."""
+"""What the client may add to a time before it counts as late."""
+MOST_ADDED = 0.05
+"""Of a step's latency: what the client may add to it."""
 MOST_CPU = 0.9  # of the one core that an event loop can use
 LEAST_HELD = 0.98  # of the sessions asked for
 
@@ -87,16 +89,24 @@ def reached_loads(focused: "DuckDBPyConnection") -> dict[str, Reached]:
     return {row.pop("cell_id"): Reached(**row) for row in rows(focused, REACHED_SQL)}
 
 
-def client_fault(found: Reached, asked: int, sessions: float | None) -> str | None:
+def client_fault(
+    found: Reached, asked: int, sessions: float | None, latency_p95_s: float | None
+) -> str | None:
     """Why the client was the bottleneck, in words; None where it was not, or is not known.
 
-    It was where the p99 of its loop's lag is above MOST_LAG_S, or where it used more than MOST_CPU
-    of a core and could not keep the load: of a closed loop fewer than LEAST_HELD of the `asked`
-    sessions were there on average (`sessions`), of an open loop the p95 of starts was later than
-    MOST_LAG_S.
+    It was where the client itself added to what it timed: in a closed loop, the p95 of step latency
+    from the intended start is above that from the send (`latency_p95_s`) by more than MOST_ADDED of
+    it and MOST_LAG_S. And it was where it used more than MOST_CPU of a core and could not keep the load:
+    of a closed loop fewer than LEAST_HELD of the `asked` sessions were there on average
+    (`sessions`), of an open loop the p95 of starts was later than MOST_LAG_S.
+
+    A late event loop alone is no fault: one late second of thousands changes no figure.
     """
-    if found.lag_p99_s is not None and found.lag_p99_s > MOST_LAG_S:
-        return f"its event loop lagged by {found.lag_p99_s * 1000:.0f} ms (p99)"
+    is_closed = found.late_p95_s is None
+    if is_closed and found.intended_p95_s is not None and latency_p95_s is not None:
+        added = found.intended_p95_s - latency_p95_s
+        if added > max(MOST_LAG_S, MOST_ADDED * latency_p95_s):
+            return f"it added {added:.2f} s to the p95 of step latency ({latency_p95_s:.2f} s)"
     if found.cpu_share is None or found.cpu_share <= MOST_CPU:
         return None
     busy = f"it used {found.cpu_share:.0%} of a core"

@@ -312,7 +312,12 @@ def _summary(
         accuracy=correct / n if n else None,
         window_reason=row["window_reason"],
         steady=bool(row["steady"]),
-        client_fault=client_fault(row["reached"], row["concurrency"], figures["sessions_mean"]),
+        client_fault=client_fault(
+            row["reached"],
+            row["concurrency"],
+            figures["sessions_mean"],
+            figures["step_latency_p95"],
+        ),
     )
 
 

@@ -41,6 +41,7 @@ class Cell:
     sandbox: str | None = None
     late_s: float | None = None  # of an open loop: how late each attempt starts
     lag_s: float | None = None  # of the client's event loop, each second; it uses 95 % of a core
+    gap_s: float = 0.0  # between a step's end and the next send
     watts: float | None = None  # of each of two GPUs
     usd: float | None = 0.01
 
@@ -103,7 +104,10 @@ def _attempt(cell: Cell, rows: Rows, i: int, start_s: float, rng: Random) -> flo
     ids = {key: row[key] for key in ("cell_id", "attempt_id")}
     end_s = start_s
     for step in range(STEPS):
-        sent_s, took_s = end_s, cell.step_s * (1 + cell.jitter * rng.uniform(-1, 2))
+        sent_s, took_s = (
+            end_s + cell.gap_s * bool(step),
+            cell.step_s * (1 + cell.jitter * rng.uniform(-1, 2)),
+        )
         answered_s, end_s = sent_s + 0.75 * took_s, sent_s + took_s
         call = {"call_id": f"{row['attempt_id']}-{step}", "step": step, "held_s": 0.1 * step}
         times = {"sent_at": sent_s, "admitted_at": sent_s, "ended_at": answered_s}

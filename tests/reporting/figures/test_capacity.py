@@ -26,8 +26,10 @@ def worth(connection: DuckDBPyConnection) -> list[Efficiency]:
     ("found", "asked", "sessions", "is_fault"),
     [
         (Reached(), 8, 1.0, False),  # nothing is known of the client
-        (Reached(lag_p99_s=0.05, cpu_share=0.9), 8, 1.0, False),
-        (Reached(lag_p99_s=0.051), 8, 8.0, True),
+        (Reached(lag_p99_s=2.0, lag_max_s=9.0, cpu_share=0.1), 8, 1.0, False),  # no effect
+        (Reached(intended_p95_s=2.09), 8, 8.0, False),
+        (Reached(intended_p95_s=2.11), 8, 8.0, True),  # over a twentieth of 2 s
+        (Reached(intended_p95_s=2.11, late_p95_s=0.1), 8, 8.0, False),  # its starts are late
         (Reached(cpu_share=0.91), 100, 97.9, True),
         (Reached(cpu_share=0.91), 100, 98.0, False),
         (Reached(cpu_share=0.91), 100, None, False),
@@ -40,15 +42,16 @@ def test_when_the_client_is_the_bottleneck(
     found: Reached, asked: int, sessions: float | None, is_fault: bool
 ) -> None:
     """The stated rule, at its edges."""
-    assert (client_fault(found, asked, sessions) is not None) == is_fault
+    assert (client_fault(found, asked, sessions, 2.0) is not None) == is_fault
 
 
 def test_the_client_is_marked_and_said(connect_to: Connect, tmp_path: Path) -> None:
-    """A lagging client is in the rows, the words and the page; its samples are no engine's."""
-    report = build_report(connect_to(LONG | {"lag_s": 0.12}), ["s"], tmp_path, "t", {})
+    """A slow client is in the rows, the words and the page; its samples are no engine's."""
+    slow = LONG | {"lag_s": 0.12, "gap_s": 0.25}
+    report = build_report(connect_to(slow), ["s"], tmp_path, "t", {})
     (cell,) = report.cells
     assert (cell.reached.lag_p99_s, cell.reached.lag_max_s) == pytest.approx((0.12, 0.12))
-    assert cell.client_fault == "its event loop lagged by 120 ms (p99)"
+    assert cell.client_fault == "it added 0.25 s to the p95 of step latency (2.00 s)"
     assert any("The client was the bottleneck in the only cell" in said for said in report.findings)
     assert "bottleneck" in report.page.read_text()
     assert cell.running_mean == 2  # as without the client's samples

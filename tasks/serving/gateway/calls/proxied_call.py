@@ -334,10 +334,10 @@ class ProxiedCall:
     def _wait_its_turn(self, endpoint: Endpoint) -> bool:
         """After 429: pause the endpoint for as long as it asks, and queue the call again."""
         pause = retry_after_s(self._head)
-        self.record.retry += 1
         call = self.call
-        if call is None or self.record.retry > MAX_TRIES:
+        if call is None or self.record.retry >= MAX_TRIES:
             return False
+        self.record.retry += 1  # of the first send it is 0
         endpoint.pause(time.monotonic() + (1.0 if pause is None else pause), "HTTP 429")
         self.state = CallState.HELD
         self.owner.endpoint_changed(endpoint)

@@ -310,7 +310,7 @@ def _for_scheduling(sample: EngineSample) -> EngineMetrics:
     )
 
 
-def describe(program: Program) -> dict[str, Any]:
+def describe(program: Program, now: float) -> dict[str, Any]:
     """A program as `GET /programs` shows it, in ThunderAgent's words and ours."""
     waiting, running = len(program.waiting), len(program.running)
     return {
@@ -324,4 +324,5 @@ def describe(program: Program) -> dict[str, Any]:
         "held": bool(waiting),
         "held_s": round(program.held_s, 6),
         "tool": program.tool,
+        "idle_s": None if program.idle_since is None else round(now - program.idle_since, 3),
     }

@@ -297,6 +297,17 @@ async def test_429_for_ever_comes_to_the_client(make_raw: MakeRaw) -> None:
     await released(bench.gateway)
 
 
+@pytest.mark.parametrize("status", [400, 404, 429, 500])
+async def test_an_answer_that_is_an_error_is_a_failed_call(make_raw: MakeRaw, status: int) -> None:
+    """The page's column *failed* counts what clients got."""
+    bench = await make_raw()
+    bench.engine.reply = answering(whole({"error": "no"}, status, "Retry-After: 0.01\r\n"))
+    assert (await bench.chat("p")).status == status
+    (endpoint,) = bench.gateway.pools.all_endpoints()
+    assert endpoint.failed_calls >= 1
+    await released(bench.gateway)
+
+
 async def test_an_engine_drains_and_leaves_while_it_answers(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:

@@ -70,7 +70,7 @@ def health(gateway: GatewayState) -> dict[str, Any]:
 def programs(gateway: GatewayState) -> dict[str, Any]:
     """Every program, by its id."""
     return {
-        name: describe(program)
+        name: describe(program, gateway.pulse.now())
         for pool in gateway.pools.by_name.values()
         for name, program in pool.scheduler.ledger.programs.items()
     }
@@ -143,7 +143,7 @@ def state(gateway: GatewayState) -> dict[str, Any]:
         if len(shown) == SHOWN:
             break
         if program.program_id not in shown:
-            shown[program.program_id] = describe(program)
+            shown[program.program_id] = describe(program, now)
     return {
         "health": health(gateway),
         "engines": engines(gateway),

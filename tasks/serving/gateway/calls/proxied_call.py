@@ -314,6 +314,8 @@ class ProxiedCall:
                 return
         elif status < 500:
             endpoint.answered()
+        if status >= 400 and status not in TRY_ELSEWHERE:  # those are counted already
+            endpoint.failed_calls += 1
         if status == 200:
             body_read = unzipped(body, MAX_BUFFERED)
             record.whole = record.reported.read(body_read)

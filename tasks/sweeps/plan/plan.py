@@ -63,7 +63,7 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     Raises SuiteError where the suite's agent is not made for such tasks, or its trace is too short.
     """
     problems = set_up.task_set.problems
-    searches = bool(set_up.index_id or suite.search_url)
+    searches = bool(set_up.index_id or suite.roles.search_url)
     check_agent(suite, set_up.roles, problems, searches)
     order = list(problems)
     Random(suite.tasks.seed).shuffle(order)
@@ -85,22 +85,22 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
 
 def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:
     """(policy, concurrency, repeat, block) of each cell, block by block: one level once each."""
-    for repeat in range(suite.repeats):
+    for repeat in range(suite.repetition.repeats):
         for place, concurrency in enumerate(suite.concurrency):
             policies = list(suite.each_policy)
-            if suite.order == "random":
+            if suite.execution.order == "random":
                 Random(f"{suite.tasks.seed}/{repeat}/{concurrency}").shuffle(policies)
             elif (place + repeat) % 2:
                 policies.reverse()
-            if suite.stop_when_sure is not None:  # the others are compared with its cell
+            if suite.stopping.stop_when_sure is not None:  # the others are compared with its cell
                 policies.sort(key=lambda policy: policy != suite.first_policy)
             block = repeat * len(suite.concurrency) + place
             yield from ((policy, concurrency, repeat, block) for policy in policies)
-            if suite.a_a and repeat == 0:
+            if suite.repetition.a_a and repeat == 0:
                 yield suite.first_policy, concurrency, A_A, block
 
 
 def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
     """Samples of each task in a cell: so many that each session has its share."""
-    needed = -(-suite.per_session * concurrency // max(tasks, 1))
+    needed = -(-suite.repetition.per_session * concurrency // max(tasks, 1))
     return max(suite.samples_of_each, needed)

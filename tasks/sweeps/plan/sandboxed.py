@@ -11,7 +11,7 @@ from tutti.tasks.sweeps.plan.plan import Plan
 def runs_programs(plan: Plan) -> bool:
     """Whether its agents or its scorers run what a model wrote."""
     problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
-    tools = plan.suite.command is None and any(each.searches for each in problems.values())
+    tools = plan.suite.harness.command is None and any(each.searches for each in problems.values())
     scored = any(SCORERS[name].needs == "sandbox" for name in {p.scorer for p in problems.values()})
     return tools or scored or plan.set_up.roles.agent is not None
 
@@ -19,7 +19,7 @@ def runs_programs(plan: Plan) -> bool:
 def sandbox_level(plan: Plan) -> str | None:
     """Raises SandboxUnavailable where it runs programs and no level may be used."""
     try:
-        return level_for_models(plan.suite.unsafe_sandbox)
+        return level_for_models(plan.suite.harness.unsafe_sandbox)
     except SandboxUnavailable:
         if runs_programs(plan):
             raise

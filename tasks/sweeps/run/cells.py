@@ -140,5 +140,5 @@ async def _run_one(execution: Execution, cell: Cell, log: StageLog, overall: Swe
 
     plan = execution.plan
     title = f"{plan.suite.name}: {plan.set_up.served_name} {cell.policy} at {cell.concurrency}"
-    again = f" #{cell.repeat + 1}" if plan.suite.repeats > 1 else ""
+    again = f" #{cell.repeat + 1}" if plan.suite.repetition.repeats > 1 else ""
     await log.run(title + (" A/A" if cell.repeat == A_A else again), work)

@@ -63,7 +63,7 @@ def _rounds(suite: Suite, every: Sequence[Suite], models: Path) -> Iterator[list
     """Parts whose engines run at the same time: all, or those of one model."""
     entries = pick_models(models, dict.fromkeys(part.model for part in every)).values()
     # Endpoints need nothing of this machine, so they always fit side by side.
-    if suite.interleave or all(entry.checkpoint is None for entry in entries):
+    if suite.execution.interleave or all(entry.checkpoint is None for entry in entries):
         yield list(every)
         return
     yield from _by_model(every).values()

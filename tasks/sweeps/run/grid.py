@@ -46,7 +46,7 @@ def _bench(
     """The bench of one model, and of the other models that its parts need."""
     others = {name for part in of_model for name in other_models(part)}
     entries = pick_models(models, (of_model[0].model, *sorted(others)))
-    return open_bench(entries, library, run.catalog, run.log, engines=of_model[0].engines)
+    return open_bench(entries, library, run.catalog, run.log, engines=of_model[0].execution.engines)
 
 
 async def _planned(part: Suite, whole: Suite, bench: Bench, run: Run) -> BenchedPlan:

@@ -33,8 +33,10 @@ from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
 from tutti.tasks.synthesis import TaskRequest
 
 STDLIB = "stdlib"
-PUBLIC_ONLY = ("source", "split", "limit", "ids", "where", "prompt", "command", "mcp")
-PUBLIC_ONLY += ("judge", "user", "search_url")
+PUBLIC_ONLY = (
+    *("source", "split", "limit", "ids", "where", "prompt"),
+    *("command", "mcp", "judge", "user", "search_url"),
+)
 """Fields that stdlib has no use for."""
 __all__ = [
     "PUBLIC_ONLY",

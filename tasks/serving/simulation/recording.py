@@ -209,7 +209,7 @@ def load_recording(cell: str, home: "Home | None" = None) -> Recording:
     blocks = settings.get("kv_blocks")
     recording = Recording(
         cell_id=cell,
-        policy=_policy_of(row["policy"], json.loads(row["spec"] or "{}")),
+        policy=stored_policy(row["policy"], json.loads(row["spec"] or "{}")),
         sessions=row["concurrency"] or len({call.program for call in calls}),
         calls=calls,
         engines=len({call.endpoint for call in calls}) or 1,
@@ -246,7 +246,7 @@ def calls_of(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedCall, ...]:
     return tuple(call_of(row) for row in rows)
 
 
-def _policy_of(name: str | None, spec: Mapping[str, Any]) -> str:
+def stored_policy(name: str | None, spec: Mapping[str, Any]) -> str:
     """The cell's policy with the limit that its sweep gave it."""
     given = [each for each in spec.get("policies", ()) if isinstance(each, dict)]
     own = [each["limit"] for each in given if each.get("name") == "cap" and "limit" in each]

@@ -69,6 +69,7 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)
     ids, policies, cells = CellIds(suite, set_up, grid_id), suite.each_policy, []
+    labels = _labels(suite, whole)
     for label, concurrency, repeat, block in _run_order(suite):
         trials = _trials(suite, concurrency, len(order))
         cell_id = ids.of(policies[label], concurrency, repeat, trials)
@@ -77,10 +78,19 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
             for trial in range(trials)
             for each in order
         )
-        cell = Cell(cell_id, label, policies[label], concurrency, repeat, block, samples)
+        cell = Cell(cell_id, labels[label], policies[label], concurrency, repeat, block, samples)
         due_times(suite.load, concurrency, len(samples), cell.seed)  # a trace too short is said now
         cells.append(cell)
     return Plan(grid_id or sweep_id_of(suite, set_up), suite, set_up, tuple(cells), whole)
+
+
+def _labels(suite: Suite, whole: Suite | None) -> dict[str, str]:
+    """What tables call each policy of `suite`: what `whole` calls it, if it is a probe of that."""
+    known = {} if whole is None else whole.each_policy
+    return {
+        own: next((label for label, each in known.items() if each == policy), own)
+        for own, policy in suite.each_policy.items()
+    }
 
 
 def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:

@@ -63,13 +63,17 @@ def with_new_places(
     for root in roots:
         for name, place in _old_keys(document, kind, root):
             old, new = (*root, name), (*root, *place)
-            for at, line in document.lines.items():
-                if at[: len(old)] == old:
-                    lines[*new, *at[len(old) :]] = line
+            lines |= _moved(document.lines, old, new)
             renamed.append(f"`{_dotted(old)}` is now `{_dotted(new)}`")
     if renamed:
         _warn(f"tutti: deprecated: {document.path}: {'; '.join(renamed)}")
     return replace(document, lines=lines)
+
+
+def _moved(lines: Mapping[FilePlace, int], old: FilePlace, new: FilePlace) -> dict[FilePlace, int]:
+    """The lines of what stands at or below `old`, by their places below `new`."""
+    size = len(old)
+    return {(*new, *at[size:]): line for at, line in lines.items() if at[:size] == old}
 
 
 def _old_keys(

@@ -85,7 +85,8 @@ class Workshop:
 
     def suite(self, name: str, limit: int, **axes: Any) -> Path:
         """A suite file over the first `limit` items."""
-        content = {"name": name, "benchmark": "gsm8k", "source": str(self.items), "limit": limit}
+        content = {"name": name, "benchmark": "gsm8k", "limit": limit}
+        content |= {"data": {"source": str(self.items)}}
         file = self.folder / f"{name}.yaml"
         file.write_text(json.dumps(content | {"model": "mock"} | axes))  # JSON is YAML
         return file
@@ -122,7 +123,7 @@ def planning(url: str, sizes: Sizes) -> dict[str, float]:
     """Seconds to plan and enter a sweep's cells, the first time and again, and as a user asks."""
     with workshop(url, sizes.planned_tasks) as shop:
         levels = [*range(1, 1 + sizes.levels)]
-        axes = {"policies": POLICIES, "concurrency": levels, "repeats": 5}
+        axes = {"policies": POLICIES, "concurrency": levels, "repetition": {"repeats": 5}}
         suite = shop.suite("planned", sizes.planned_tasks, **axes)
         found: dict[str, float] = {}
         found["plan_verb_1000_cells_s"] = seconds_of(

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.tasks.progress import StageLog
-from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.sweeps.spec import Policy, Suite
 from tutti.tasks.synthesis import POCKET_FAMILIES, TaskRequest
 
 NEW_FAMILY = "last_parameter"
@@ -52,12 +52,15 @@ def demo_suites(parameters: DemoParameters) -> tuple[Suite, Suite]:
     load = Suite(
         name="demo",
         tasks=load_tasks,
-        policies=("passthrough", "cap", "adaptive"),
+        policies=("passthrough", Policy(name="cap", limit=CAP), "adaptive"),
         concurrency=parameters.concurrency,
-        cap=CAP,
     )
     lesson = Suite(
-        name="lesson", tasks=lesson_tasks, concurrency=(8,), policies=("cap",), max_tokens=64
+        name="lesson",
+        tasks=lesson_tasks,
+        concurrency=(8,),
+        policies=("cap",),
+        sampling={"max_tokens": 64},
     )
     return load, lesson
 

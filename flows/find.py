@@ -70,7 +70,7 @@ async def find_concurrency(
         async with library_of((suite,), run.catalog, run.log) as library:
             task_set = await task_set_of(suite, library, run.catalog, run.log)
             async with open_bench(
-                entries, library, run.catalog, run.log, engines=suite.engines
+                entries, library, run.catalog, run.log, engines=suite.execution.engines
             ) as bench:
                 levels = _Levels(suite, task_set, bench, run, Spending(suite.budget))
                 found = [

@@ -160,10 +160,10 @@ def _measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> boo
     unfinished = sa.select(cells.cell_id).where(
         cells.sweep_id == sweep_id,
         cells.status.in_(("planned", "running", "incomplete")),
-        cells.policy.in_(suite.policies),  # without cells of an earlier plan
+        cells.policy.in_(list(suite.each_policy)),  # without cells of an earlier plan
         cells.concurrency.in_(suite.concurrency),
-        cells.repeat < suite.repeats,
-        cells.repeat >= (A_A if suite.a_a else 0),
+        cells.repeat < suite.repetition.repeats,
+        cells.repeat >= (A_A if suite.repetition.a_a else 0),
         cells.benchmark.in_([part.benchmark_name for part in parts(suite)]),
     )
     with open_catalog() as catalog:

@@ -15,7 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from tutti.tasks.config import Document, read_document
 from tutti.tasks.sweeps import SuiteError
-from tutti.tasks.sweeps.spec import Budget, Gate, Suite, check_cron, read_suite
+from tutti.tasks.sweeps.spec import (
+    Budget,
+    Gate,
+    Suite,
+    check_cron,
+    read_suite,
+    with_new_places,
+)
 
 SMOKE = "smoke"  # a stage of this name that fails ends the night, unless the file says otherwise
 DEFAULT_GATES = (Gate(metric="score", margin=0.05),)
@@ -45,7 +52,7 @@ class Stage(BaseModel):
     @property
     def asked(self) -> tuple[Gate, ...]:
         """The gates that it is judged by."""
-        return self.gates or self.suite.gates or DEFAULT_GATES
+        return self.gates or self.suite.report.gates or DEFAULT_GATES
 
 
 class NightFile(BaseModel):
@@ -126,12 +133,13 @@ class Night:
 
 
 def read_night(path: Path) -> NightFile:
-    """Read and validate a night file, or a suite as a night of one stage.
+    """Read and validate a night file, or a suite as a night of one stage; old keys of suites are
+    named on stderr.
 
     Raises SuiteError with file, line, field and value.
     """
     if is_night(path):
-        document = read_document(path, SuiteError)
+        document = _with_new_places(read_document(path, SuiteError))
     else:
         document = Document(path, _of_one(read_suite(path)), {}, SuiteError)
     return document.check(NightFile, {"folder": path.parent})
@@ -144,6 +152,12 @@ def is_night(path: Path) -> bool:
     except (FileNotFoundError, SuiteError):
         return False  # which `read_suite` tells best
     return isinstance(content, dict) and "stages" in content
+
+
+def _with_new_places(document: Document) -> Document:
+    stages = document.content["stages"]
+    names = [each for each in stages if isinstance(each, str)] if isinstance(stages, dict) else []
+    return with_new_places(document, Suite, [("stages", name, "suite") for name in names])
 
 
 def _of_one(suite: Suite) -> dict[str, Any]:

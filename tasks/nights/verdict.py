@@ -76,7 +76,7 @@ def judge_stage(catalog: Catalog, measured: MeasuredStage, last: Record | None) 
     status = _status(outcomes)
     said = "all gates passed" if status == "passed" else _words(outcomes, status)
     compared = "" if against is None else _against(suite, last, against)
-    first = suite.baseline is None and last is None
+    first = suite.report.baseline is None and last is None
     return StageResult(stage, status, said, True, sweep_id, compared, outcomes, first)
 
 
@@ -89,7 +89,7 @@ def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = 
     entered = catalog.rows(
         sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status != cat.SUPERSEDED)
     )
-    of_a_level = len(suite.policies) * suite.repeats + suite.a_a
+    of_a_level = len(suite.policies) * suite.repetition.repeats + suite.repetition.a_a
     planned = len(parts(suite)) * len(suite.concurrency) * of_a_level
     if len(entered) < planned:
         said = f"{planned - len(entered)} of {planned} cells are not measured"
@@ -149,8 +149,8 @@ def _has_nothing_before(result: StageResult) -> bool:
 
 def _baseline(stage: str, suite: Suite, last: Record | None) -> tuple[str | None, str]:
     """The sweep that margins refer to, or why there is none."""
-    if suite.baseline is not None:
-        return suite.baseline, ""
+    if suite.report.baseline is not None:
+        return suite.report.baseline, ""
     if last is None:
         return None, NO_BASELINE
     name = last.sweeps.get(stage)
@@ -158,7 +158,7 @@ def _baseline(stage: str, suite: Suite, last: Record | None) -> tuple[str | None
 
 
 def _against(suite: Suite, last: Record | None, against: Side) -> str:
-    if suite.baseline is not None or last is None:
+    if suite.report.baseline is not None or last is None:
         return f"{against.name}, which the suite names"
     return f"{last.night.label}, accepted: {last.accepted}"
 

@@ -17,6 +17,7 @@ from tutti.tasks.reporting.figures import plots
 from tutti.tasks.reporting.focus import focus, rows
 from tutti.tasks.reporting.page import COMPARED_NOTE, Report, draw, write_figures, write_page
 from tutti.tasks.reporting.paired import RATE, SCORE, Pair, compare_pairs, compare_rates
+from tutti.tasks.reporting.settings import settings_of
 from tutti.tasks.reporting.summary import (
     CellSummary,
     LoadPoint,
@@ -179,7 +180,7 @@ def _labelled(cell: CellSummary, side: str) -> CellSummary:
 
 def _spec(focused: "DuckDBPyConnection", sweep_id: str) -> dict[str, Any]:
     found = rows(focused, "select name, spec from sweeps where sweep_id = $id", id=sweep_id)
-    return {"sweep": sweep_id, **json.loads(found[0]["spec"])} if found else {"sweep": sweep_id}
+    return {"sweep": sweep_id, **settings_of(found[0]["spec"])} if found else {"sweep": sweep_id}
 
 
 def _diff(spec_a: Mapping[str, Any], spec_b: Mapping[str, Any]) -> list[Differing]:

@@ -4,7 +4,6 @@ In: a connection of `focus` and its cells. Out: one `Efficiency` a set-up, repea
 and energy are of the windows; cost and working seconds of the whole cells, failed attempts too.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import t_interval
+from tutti.tasks.reporting.settings import settings_of
 from tutti.tasks.reporting.summary import BASELINE, COUNTED, CellSummary, LoadPoint, load_points
 from tutti.tasks.scoring.statistics import (
     Interval,
@@ -179,12 +179,12 @@ def _grouped(found: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
 
 
 def _stated_limits(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> dict[str, float]:
-    """Sweep to the limit on step latency that its suite ends cells by (`saturation`)."""
+    """Sweep to the limit on step latency that its suite ends cells by (`stopping.saturation`)."""
     sweeps = list({cell.sweep_id for cell in cells})
     sql = "select sweep_id, spec from sweeps where list_contains($sweeps, sweep_id)"
     limits = {}
     for row in rows(focused, sql, sweeps=sweeps):
-        stated = json.loads(row["spec"] or "{}").get("saturation") or {}
+        stated = settings_of(row["spec"]).get("saturation") or {}
         if stated.get("step_latency_p95"):
             limits[row["sweep_id"]] = float(stated["step_latency_p95"])
     return limits

@@ -96,8 +96,8 @@ def client_fault(
 
     It was where the client itself added to what it timed: in a closed loop, the p95 of step latency
     from the intended start is above that from the send (`latency_p95_s`) by more than MOST_ADDED of
-    it and MOST_LAG_S. And it was where it used more than MOST_CPU of a core and could not keep the load:
-    of a closed loop fewer than LEAST_HELD of the `asked` sessions were there on average
+    it and MOST_LAG_S. And it was where it used more than MOST_CPU of a core and could not keep the
+    load: of a closed loop fewer than LEAST_HELD of the `asked` sessions were there on average
     (`sessions`), of an open loop the p95 of starts was later than MOST_LAG_S.
 
     A late event loop alone is no fault: one late second of thousands changes no figure.

@@ -2,7 +2,7 @@
 
 Without isolation (level "limits") such a program can read and write whatever its user can: files,
 and keys in the environment of that user's other processes. It runs at this level only where the
-operator allows it: by ``--unsafe-sandbox``, by a suite's `unsafe_sandbox`, or by
+operator allows it: by ``--unsafe-sandbox``, by a suite's `harness.unsafe_sandbox`, or by
 ``TUTTI_SANDBOX=limits``.
 """
 

@@ -76,8 +76,8 @@ def test_a_bad_suite_names_file_field_and_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("judge: pocket\n", "judge: gsm8k is scored by 'numeric', which asks none"),
-        ("agent: nowhere.yaml\n", "agent: nowhere.yaml: no such file"),
+        ("roles: {judge: pocket}\n", "judge: gsm8k is scored by 'numeric', which asks none"),
+        ("roles: {agent: nowhere.yaml}\n", "agent: nowhere.yaml: no such file"),
         ("load: {kind: trace, file: nowhere.csv}\n", "load.file: nowhere.csv: "),
     ],
 )
@@ -87,7 +87,7 @@ def test_what_is_seen_later_names_the_suite_too(
     """Its fields are right each for itself; a flag may have said the same."""
     suite, data = tmp_path / "mine.yaml", tmp_path / "test.jsonl"
     data.write_text(json.dumps({"question": "What is 1 plus 2?", "answer": "#### 3"}) + "\n")
-    suite.write_text(f"benchmark: gsm8k\nsource: {data}\npolicies: [passthrough]\n{more}")
+    suite.write_text(f"benchmark: gsm8k\ndata: {{source: {data}}}\npolicies: [passthrough]\n{more}")
     done = run("sweep", verb, str(suite), home=tmp_path / "home")
     assert done.exit_code == 2
     assert said in done.stderr and f"(in {suite}, or by a flag)" in done.stderr

@@ -15,8 +15,8 @@ benchmark: gsm8k:2
 model: pocket
 policies: [adaptive]
 concurrency: [4]
-max_tokens: 48
-max_turns: 1
+sampling: {max_tokens: 48}
+limits: {max_turns: 1}
 """
 
 

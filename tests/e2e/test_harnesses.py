@@ -24,8 +24,9 @@ benchmark: {benchmark}
 model: pocket
 policies: [adaptive]
 concurrency: [2]
-max_tokens: {max_tokens}
-command: {command}
+sampling: {{max_tokens: {max_tokens}}}
+harness:
+  command: {command}
 """
 
 

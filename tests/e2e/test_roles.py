@@ -6,6 +6,7 @@ whose calls are whose, what they cost whom, and that nonsense makes no answer wr
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +16,8 @@ from tutti.tasks.project import PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
-COMMON = {"model": "pocket", "policies": ["passthrough"], "concurrency": [2], "max_tokens": 32}
+COMMON: dict[str, Any] = {"model": "pocket", "policies": ["passthrough"], "concurrency": [2]}
+COMMON |= {"sampling": {"max_tokens": 32}}
 DB = {"tasks": {}, "users": {"user_1": {"user_id": "user_1", "name": "U", "tasks": []}}}
 TASK = {
     "id": "meeting",
@@ -54,7 +56,8 @@ def test_a_judge_beside_the_candidate(store: Store, models: Path, tmp_path: Path
     suite.write_text(
         yaml.safe_dump(
             COMMON
-            | {"name": "facts", "benchmark": "simpleqa", "source": str(facts), "max_turns": 1}
+            | {"name": "facts", "benchmark": "simpleqa", "data": {"source": str(facts)}}
+            | {"limits": {"max_turns": 1}}
         )
     )
     chosen = ("--models", str(models), "--judge", "again")
@@ -82,7 +85,9 @@ def test_a_user_beside_the_candidate(store: Store, models: Path, tmp_path: Path)
     (folder / "policy.md").write_text("Be quick.")
     suite.write_text(
         yaml.safe_dump(
-            COMMON | {"name": "customer", "benchmark": "tau2-mock", "source": str(folder.parent)}
+            COMMON
+            | {"name": "customer", "benchmark": "tau2-mock"}
+            | {"data": {"source": str(folder.parent)}}
         )
     )
     chosen = ("--models", str(models), "--user", "again")

@@ -207,7 +207,14 @@ def test_what_is_added_to_the_axes_runs_alone(desk: Desk) -> None:
     added = (
         ({"policies": ["passthrough", "cap"]}, 2),
         ({"policies": ["passthrough", "cap"], "concurrency": [2, 8]}, 4),
-        ({"policies": ["passthrough", "cap"], "concurrency": [2, 8], "repeats": 2}, 8),
+        (
+            {
+                "policies": ["passthrough", "cap"],
+                "concurrency": [2, 8],
+                "repetition": {"repeats": 2},
+            },
+            8,
+        ),
     )
     for axes, cells in added:
         runs = {row["run_id"] for row in desk.store.sql("select run_id from runs")}

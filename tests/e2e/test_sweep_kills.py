@@ -39,9 +39,8 @@ FULL = KILLS >= 50
 FAMILIES = "{families: [module, parameter, expression], train_per_family: 0, test_per_family: %d}"
 SUITE = f"""
 name: kills
-policies: [passthrough, cap]
+policies: [passthrough, {{name: cap, limit: 2}}]
 concurrency: {[2, 4] if FULL else [4]}
-cap: 2
 tasks: {FAMILIES % (70 if FULL else 30)}
 """
 OWN_ENGINE = f"""

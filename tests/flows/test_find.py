@@ -71,9 +71,14 @@ async def place(
         endpoint |= {"context_tokens": 4096, "api_key_env": None}
         models.write_text(yaml.safe_dump({"models": {"mine": endpoint}}))
         suite = Suite(
-            name="sought", benchmark="gsm8k", source=tmp_path, model="mine", max_turns=1,
-            policies=("passthrough",), concurrency=(1, 64),
-        )  # fmt: skip
+            name="sought",
+            benchmark="gsm8k",
+            model="mine",
+            policies=("passthrough",),
+            concurrency=(1, 64),
+            data={"source": tmp_path},
+            limits={"max_turns": 1},
+        )
         yield engine, suite, models
 
 

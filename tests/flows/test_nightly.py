@@ -26,7 +26,8 @@ ROWS = [
     {"question": f"What is {i} plus {i}?", "answer": f"{i} + {i} = {2 * i}\n#### {2 * i}"}
     for i in range(70)
 ]
-SUITE = {"benchmark": "gsm8k", "policies": ["passthrough"], "concurrency": [8], "max_turns": 1}
+SUITE: dict[str, Any] = {"benchmark": "gsm8k", "policies": ["passthrough"], "concurrency": [8]}
+SUITE |= {"limits": {"max_turns": 1}}
 NIGHT = {"schedule": "0 2 * * *", "stages": {"full": {"suite": SUITE}}}
 
 
@@ -64,7 +65,7 @@ class Desk:
         """The night of that day of November."""
         content = yaml.safe_load(yaml.safe_dump(NIGHT | change))
         for stage in content["stages"].values():
-            stage["suite"]["source"] = str(self.folder)
+            stage["suite"]["data"] = {"source": str(self.folder)}
         file = self.folder / "night.yaml"
         file.write_text(yaml.safe_dump(content))
         found: dict[str, Any] = await nightly.fn(file, self.models, date(2026, 11, day))

@@ -26,7 +26,7 @@ FILE: dict[str, Any] = {
 def written(folder: Path, content: Any, name: str = "night.yaml") -> Path:
     """A file beside a suite called small."""
     (folder / "small.yaml").write_text(
-        yaml.safe_dump(SUITE | {"name": "small", "gates": [{"at_least": 0.5}]})
+        yaml.safe_dump(SUITE | {"name": "small", "report": {"gates": [{"at_least": 0.5}]}})
     )
     (folder / name).write_text(
         content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False)
@@ -72,7 +72,10 @@ def test_a_suite_is_a_night_of_one_stage(tmp_path: Path) -> None:
         ({"stages": {}}, "stages: .*at least 1"),
         ({"stages": {"Big one": {"suite": SUITE}}}, "stages: 'Big one'"),
         ({"stages": {"smoke": {"suite": "large"}}}, r"stages\.smoke\.suite: .*no such suite"),
-        ({"stages": {"a": {"suite": {"repeats": 0}}}}, r"stages\.a\.suite\.repeats: .*given: 0"),
+        (
+            {"stages": {"a": {"suite": {"repetition": {"repeats": 0}}}}},
+            r"stages\.a\.suite\.repetition\.repeats: .*given: 0",
+        ),
         ({"stages": {"a": {"suite": SUITE, "gates": [{}]}}}, r"stages\.a\.gates\.0: needs exactly"),
         ({"stops": True}, "stops: Extra inputs"),
     ],

@@ -184,7 +184,7 @@ async def test_stages_have_sweeps_and_baselines_of_their_own(nights: Make) -> No
 
 async def test_a_suite_may_name_its_baseline(nights: Make) -> None:
     """Then margins refer to it; one that is not there is a reason."""
-    suite = SUITE | {"baseline": "pinned"}
+    suite = SUITE | {"report": {"baseline": "pinned"}}
     found = nights(full={"suite": suite, "gates": [MARGIN]})
     record = await found.measure(0, full=RIGHT)
     assert "baseline pinned is not in the store" in record.reason and not record.accepted

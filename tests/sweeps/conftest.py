@@ -34,7 +34,7 @@ from tutti.tasks.sweeps.spec import Budget
 from tutti.tasks.sweeps.spec.suite import Suite
 from tutti.tasks.synthesis.task import Task
 
-SUITE = Suite(policies=("passthrough",), concurrency=(2,), cap=2)
+SUITE = Suite(policies=("passthrough",), concurrency=(2,))
 
 
 def make_tasks(count: int) -> list[Task]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tutti.tasks.serving.scheduling.adaptive import Adaptive
 from tutti.tasks.serving.scheduling.attained import LeastAttainedService
-from tutti.tasks.serving.scheduling.cap import Cap
+from tutti.tasks.serving.scheduling.cap import DEFAULT_CAP, Cap
 from tutti.tasks.serving.scheduling.continuum import Continuum
 from tutti.tasks.serving.scheduling.ledger import (
     Call,
@@ -58,6 +58,7 @@ def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
 __all__ = [
     "CLIENT_GONE",
     "CROWDED_OUT",
+    "DEFAULT_CAP",
     "LEASE_ENDED",
     "POLICIES",
     "RELEASED",

@@ -12,6 +12,9 @@ from tutti.tasks.serving.scheduling.ledger import Call, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loaded
 from tutti.tasks.serving.scheduling.reasons import Reason, ReasonCode
 
+DEFAULT_CAP = 8
+"""Programs at a time in a suite that names `cap` without a limit."""
+
 
 class Cap(Policy):
     """Admits at most `limit` programs at a time, first come, first served."""

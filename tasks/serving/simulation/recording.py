@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tutti.tasks.serving.scheduling import DEFAULT_CAP
 from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.outcome import window_rate
 from tutti.tasks.serving.simulation.workload import ProgramPlan, Turn
@@ -208,7 +209,7 @@ def load_recording(cell: str, home: "Home | None" = None) -> Recording:
     blocks = settings.get("kv_blocks")
     recording = Recording(
         cell_id=cell,
-        policy=_policy_of(row["policy"], json.loads(row["spec"] or "{}")),
+        policy=stored_policy(row["policy"], json.loads(row["spec"] or "{}")),
         sessions=row["concurrency"] or len({call.program for call in calls}),
         calls=calls,
         engines=len({call.endpoint for call in calls}) or 1,
@@ -245,8 +246,13 @@ def calls_of(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedCall, ...]:
     return tuple(call_of(row) for row in rows)
 
 
-def _policy_of(name: str | None, spec: Mapping[str, Any]) -> str:
+def stored_policy(name: str | None, spec: Mapping[str, Any]) -> str:
     """The cell's policy with the limit that its sweep gave it."""
-    if name == "cap" and "cap" in spec:
-        return f"cap:{spec['cap']}"
+    given = [each for each in spec.get("policies", ()) if isinstance(each, dict)]
+    own = [each["limit"] for each in given if each.get("name") == "cap" and "limit" in each]
+    if name == "cap" and own:
+        return f"cap:{own[0]}"
+    if name == "cap" and ("cap" in spec or "policies" in spec):
+        # Older suites have one limit at the top.
+        return f"cap:{spec.get('cap', DEFAULT_CAP)}"
     return name or "passthrough"

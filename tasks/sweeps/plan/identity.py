@@ -2,27 +2,38 @@
 
 In: a suite, its set-up, and the marks of the suite's fields (`tasks.sweeps.spec.marks`). A field
 that is left at its default adds nothing, so what was measured before the field existed is found
-again.
+again. A field stands in an id by its own name, whatever group of the suite it is in.
 """
 
 from typing import Any
 
 from tutti.storage import artifact_id
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.spec import CELL, MODELS, SWEEP, TASKS, Policy, Suite, marks_of, set_fields
+from tutti.tasks.sweeps.spec import (
+    CELL,
+    MODELS,
+    SWEEP,
+    TASKS,
+    Policy,
+    Suite,
+    marks_of,
+    set_fields,
+    value_of,
+    without_groups,
+)
 
 LOOP_VERSION = "4"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
 ALWAYS = {"temperature": "temperature", "max_tokens": "max_tokens", "max_turns": "turns"}
 """Fields that stand in every id, by their keys there; others only where they are set."""
 DERIVED = frozenset(("name", "benchmark", "trials"))
 """Fields whose value in an id is not their own: see `sweep_content`."""
-OF_A_POINT = frozenset(("cap", "per_session"))
-"""Cell fields that act through a policy's limit and through the number of trials."""
+OF_A_POINT = frozenset(("per_session",))
+"""Cell fields that act through the number of trials."""
 
 
 def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
     """What all cells of a sweep share that decides an answer or its score."""
-    content: dict[str, Any] = {key: getattr(suite, name) for name, key in ALWAYS.items()}
+    content: dict[str, Any] = {key: value_of(suite, name) for name, key in ALWAYS.items()}
     content |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
     content |= {
         name: value
@@ -54,7 +65,8 @@ def grid_id_of(suite: Suite) -> str | None:
     if not suite.is_grid:
         return None
     kept = {name for name, mark in marks_of(Suite).items() if mark in (SWEEP, TASKS, MODELS)}
-    settings = suite.model_dump(mode="json", include=kept - {"name"}, exclude_defaults=True)
+    given = without_groups(Suite, suite.model_dump(mode="json", exclude_defaults=True))
+    settings = {name: value for name, value in given.items() if name in kept - {"name"}}
     return artifact_id("sweep", {"grid": suite.name, "settings": settings})
 
 

@@ -65,12 +65,13 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     Raises SuiteError where the suite's agent is not made for such tasks, or its trace is too short.
     """
     problems = set_up.task_set.problems
-    searches = bool(set_up.index_id or suite.search_url)
+    searches = bool(set_up.index_id or suite.roles.search_url)
     check_agent(suite, set_up.roles, problems, searches)
     order = list(problems)
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)
     ids, policies, cells = CellIds(suite, set_up, grid_id), suite.each_policy, []
+    labels = _labels(suite, whole)
     for label, concurrency, repeat, block in _run_order(suite):
         trials = _trials(suite, concurrency, len(order))
         cell_id = ids.of(policies[label], concurrency, repeat, trials)
@@ -79,39 +80,48 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
             for trial in range(trials)
             for each in order
         )
-        cell = Cell(cell_id, label, policies[label], concurrency, repeat, block, samples)
+        cell = Cell(cell_id, labels[label], policies[label], concurrency, repeat, block, samples)
         due_times(suite.load, concurrency, len(samples), cell.seed)  # a trace too short is said now
         cells.append(cell)
     return Plan(grid_id or sweep_id_of(suite, set_up), suite, set_up, tuple(cells), whole)
 
 
+def _labels(suite: Suite, whole: Suite | None) -> dict[str, str]:
+    """What tables call each policy of `suite`: what `whole` calls it, if it is a probe of that."""
+    known = {} if whole is None else whole.each_policy
+    return {
+        own: next((label for label, each in known.items() if each == policy), own)
+        for own, policy in suite.each_policy.items()
+    }
+
+
 def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:
     """(policy, concurrency, repeat, block) of each cell, block by block: one level once each."""
-    for repeat in range(suite.repeats):
+    for repeat in range(suite.repetition.repeats):
         for place, concurrency in enumerate(suite.concurrency):
             policies = list(suite.each_policy)
-            if suite.order == "random":
+            if suite.execution.order == "random":
                 Random(f"{suite.tasks.seed}/{repeat}/{concurrency}").shuffle(policies)
             elif (place + repeat) % 2:
                 policies.reverse()
-            if suite.stop_when_sure is not None:  # the others are compared with its cell
+            if suite.stopping.stop_when_sure is not None:  # the others are compared with its cell
                 policies.sort(key=lambda policy: policy != suite.first_policy)
             block = repeat * len(suite.concurrency) + place
             yield from ((policy, concurrency, repeat, block) for policy in policies)
-            if suite.a_a and repeat == 0:
+            if suite.repetition.a_a and repeat == 0:
                 yield suite.first_policy, concurrency, A_A, block
 
 
 def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
     """Samples of each task in a cell: so many that each session has its share."""
-    needed = -(-suite.per_session * concurrency // max(tasks, 1))
+    needed = -(-suite.repetition.per_session * concurrency // max(tasks, 1))
     return max(suite.samples_of_each, needed)
 
 
 def runs_programs(plan: Plan) -> bool:
     """Whether its agents or its scorers run what a model wrote."""
     problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
-    tools = plan.suite.command is None and any(each.searches for each in problems.values())
+    tools = plan.suite.harness.command is None and any(each.searches for each in problems.values())
     scored = any(SCORERS[name].needs == "sandbox" for name in {p.scorer for p in problems.values()})
     return tools or scored or plan.set_up.roles.agent is not None
 
@@ -119,7 +129,7 @@ def runs_programs(plan: Plan) -> bool:
 def sandbox_level(plan: Plan) -> str | None:
     """Raises SandboxUnavailable where it runs programs and no level may be used."""
     try:
-        return level_for_models(plan.suite.unsafe_sandbox)
+        return level_for_models(plan.suite.harness.unsafe_sandbox)
     except SandboxUnavailable:
         if runs_programs(plan):
             raise

@@ -26,7 +26,7 @@ def outlook(suite: Suite, models: Path) -> tuple[Outlook, ...]:
 
 def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) -> Outlook:
     entries = pick_models(models, (part.model, *other_models(part)))
-    serving = serving_of(entries, catalog, part.engines)
+    serving = serving_of(entries, catalog, part.execution.engines)
     task_set, index_id = _tasks(part, catalog)
     plan = plan_of(part, serving.set_up(part, task_set, index_id), whole)
     return outlook_of(plan, catalog)

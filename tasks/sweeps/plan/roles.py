@@ -83,15 +83,16 @@ def other_models(suite: Suite) -> list[str]:
     Raises SuiteError, also for an agent's file.
     """
     experts = _experts(suite, _agent(suite)).values()
-    return sorted({name for name in (suite.judge, suite.user, *experts) if name is not None})
+    named = (suite.roles.judge, suite.roles.user, *experts)
+    return sorted({name for name in named if name is not None})
 
 
 def roles_of(suite: Suite, served: Mapping[str, Served]) -> Roles:
     """The roles of `suite`, whose models are `served` by their names in the registry."""
-    file = _agent(suite)
+    named, file = suite.roles, _agent(suite)
     return Roles(
-        judge=None if suite.judge is None else served[suite.judge],
-        user=None if suite.user is None else served[suite.user],
+        judge=None if named.judge is None else served[named.judge],
+        user=None if named.user is None else served[named.user],
         agent=file,
         experts={named: served[name] for named, name in _experts(suite, file).items()},
     )
@@ -101,7 +102,7 @@ def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searche
     """See that the suite's agent is made for its problems. Raises SuiteError."""
     if roles.agent is None:
         return
-    tools, start = roles.agent.tools, f"agent: {suite.agent}"
+    tools, start = roles.agent.tools, f"roles.agent: {suite.roles.agent}"
     dialogues = any(problem.world is not None for problem in problems)
     if dialogues and tools.call_expert is None:
         raise SuiteError(f"{start} has no tool `call_expert`, so it is for no dialogues")
@@ -112,25 +113,26 @@ def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searche
     if not dialogues and tools.search is not None and not searches:
         raise SuiteError(
             f"{start} searches, and {suite.benchmark_name} has no index; name a retrieval service "
-            "with `search_url`"
+            "with `roles.search_url`"
         )
 
 
 def _agent(suite: Suite) -> AgentFile | None:
     try:
-        return None if suite.agent is None else read_agent(suite.agent)
+        return None if suite.roles.agent is None else read_agent(suite.roles.agent)
     except AgentFileError as error:
-        raise SuiteError(f"agent: {error}") from error
+        raise SuiteError(f"roles.agent: {error}") from error
 
 
 def _experts(suite: Suite, file: AgentFile | None) -> dict[str, str]:
     """Of each model that the agent's file names, its name in the registry."""
     names = sorted(file.models) if file is not None else []
-    if unknown := sorted(suite.experts.keys() - set(names)):
+    if unknown := sorted(suite.roles.experts.keys() - set(names)):
         raise SuiteError(
-            f"experts: {', '.join(unknown)}: the agent's file names {', '.join(names) or 'none'}"
+            f"roles.experts: {', '.join(unknown)}: the agent's file names "
+            f"{', '.join(names) or 'none'}"
         )
-    return {name: suite.experts.get(name, name) for name in names}
+    return {name: suite.roles.experts.get(name, name) for name in names}
 
 
 class Cast:

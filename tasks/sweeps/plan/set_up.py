@@ -130,7 +130,8 @@ def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog
         return []
     if isinstance(engine, ExternalEndpoint):
         raise RegistryError(
-            f"models.{engine.name} is served by others: `engines` is for models with a `checkpoint`"
+            f"models.{engine.name} is served by others: `execution.engines` is for models "
+            "with a `checkpoint`"
         )
     return [Engine(engine.name, engine.model, catalog) for _ in range(count - 1)]
 

@@ -44,11 +44,12 @@ def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
     """
     asked = parse_benchmark(suite.benchmark)
     benchmark = benchmark_named(asked.name)
-    source = Source(suite.source, suite.split, asked.revision)
-    items = select(benchmark.load(source), suite.limit, suite.ids, suite.where)
+    data = suite.data
+    source = Source(data.source, data.split, asked.revision)
+    items = select(benchmark.load(source), suite.limit, data.ids, data.where)
     if not items:
         raise SuiteError(f"{benchmark.name}: no item fits the selection")
-    return benchmark, load_prompt(suite.prompt or benchmark.prompt), items
+    return benchmark, load_prompt(data.prompt or benchmark.prompt), items
 
 
 def check_roles(suite: Suite) -> None:
@@ -56,21 +57,28 @@ def check_roles(suite: Suite) -> None:
 
     Raises SuiteError, UnknownBenchmark.
     """
-    benchmark, harness = benchmark_named(parse_benchmark(suite.benchmark).name), suite.command
+    benchmark = benchmark_named(parse_benchmark(suite.benchmark).name)
+    harness, roles = suite.harness.command, suite.roles
     scorer = SCORERS[benchmark.scorer]
-    if scorer.needs == "judge" and suite.judge is None and harness is None:
-        raise SuiteError(f"judge: {benchmark.name} is scored by one; name a model of models.yaml")
-    if scorer.needs != "judge" and suite.judge is not None:
-        raise SuiteError(f"judge: {benchmark.name} is scored by {scorer.name!r}, which asks none")
+    if scorer.needs == "judge" and roles.judge is None and harness is None:
+        raise SuiteError(
+            f"roles.judge: {benchmark.name} is scored by one; name a model of models.yaml"
+        )
+    if scorer.needs != "judge" and roles.judge is not None:
+        raise SuiteError(
+            f"roles.judge: {benchmark.name} is scored by {scorer.name!r}, which asks none"
+        )
     if harness is None and benchmark.interactive and benchmark.world is None:
         raise SuiteError(
             f"benchmark: {benchmark.name} needs tools that answer, which are no part of its data; "
-            "bring them with a harness of your own: `command`"
+            "bring them with a harness of your own: `harness.command`"
         )
-    if harness is None and benchmark.needs_user and suite.user is None:
-        raise SuiteError(f"user: {benchmark.name} needs one; name a model of models.yaml")
-    if suite.user is not None and (harness is not None or not benchmark.needs_user):
-        raise SuiteError(f"user: nobody would ask it: {harness or benchmark.name} has no such part")
+    if harness is None and benchmark.needs_user and roles.user is None:
+        raise SuiteError(f"roles.user: {benchmark.name} needs one; name a model of models.yaml")
+    if roles.user is not None and (harness is not None or not benchmark.needs_user):
+        raise SuiteError(
+            f"roles.user: nobody would ask it: {harness or benchmark.name} has no such part"
+        )
 
 
 def read_set(suite: Suite) -> TaskSet:

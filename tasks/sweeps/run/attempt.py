@@ -64,8 +64,10 @@ class Attempts:
         """What judges and users cost so far, which is in no attempt's cost."""
         self.plan, self.cell = plan, cell
         self._url, self._search_url = url, search_url
-        suite = plan.suite
-        self._limits = AttemptLimits(suite.max_turns, suite.working_s, cost_usd=suite.attempt_usd)
+        limits = plan.suite.limits
+        self._limits = AttemptLimits(
+            limits.max_turns, limits.working_s, cost_usd=limits.attempt_usd
+        )
         self._open = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> "Attempts":
@@ -74,12 +76,14 @@ class Attempts:
             self._client = await stack.enter_async_context(Client(self._url))
             self._http = await stack.enter_async_context(open_http())
             suite, level = self.plan.suite, sandbox_level(self.plan)
-            server = None if suite.mcp is None else open_mcp(McpServer(suite.mcp))
+            harness = suite.harness
+            server = None if harness.mcp is None else open_mcp(McpServer(harness.mcp))
             self._mcp = None if server is None else await stack.enter_async_context(server)
             sessions = None
-            if suite.python == "session":  # as many as run at once: none makes room for another
+            if harness.python == "session":  # as many as run at once: none makes room for another
                 # Nor is one closed while its attempt is held: what it knows must not depend on it.
-                idle_s, most = suite.working_s * 60, sessions_of(suite.load, self.cell.concurrency)
+                idle_s = suite.limits.working_s * 60
+                most = sessions_of(suite.load, self.cell.concurrency)
                 assert level is not None, "it runs programs, so it has a level"
                 kept = SandboxSessions(level, most=most, idle_s=idle_s)
                 sessions = await stack.enter_async_context(kept)
@@ -102,7 +106,7 @@ class Attempts:
         """
         cast = Cast(self._client, self.cell.cell_id, attempt_id, self.plan.set_up.roles)
         model = self._model(sample, attempt_id)
-        if self.plan.suite.command is not None:
+        if self.plan.suite.harness.command is not None:
             done: Trajectory = await self._run_command(sample, attempt_id, model)
         elif sample.problem.world is not None:
             done = await self._in_world(sample, model, cast)
@@ -123,7 +127,7 @@ class Attempts:
 
     def _model(self, sample: Sample, attempt_id: str) -> GatewayModel:
         suite, entry = self.plan.suite, self.plan.set_up.model
-        asked = (suite.temperature, suite.max_tokens, self._seed(sample))
+        asked = (suite.sampling.temperature, suite.sampling.max_tokens, self._seed(sample))
         sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
         file = self.plan.set_up.roles.agent
         if (
@@ -188,7 +192,7 @@ class Attempts:
         entry = self.plan.set_up.model
         if entry is None:
             return problem.agent
-        return agent_of(entry, problem.agent, self.plan.suite.max_tokens)
+        return agent_of(entry, problem.agent, self.plan.suite.sampling.max_tokens)
 
     @contextlib.asynccontextmanager
     async def _tools(self, problem: Problem, attempt_id: str) -> AsyncIterator[Tools]:
@@ -203,13 +207,13 @@ class Attempts:
     ) -> Trajectory:
         """Somebody's harness makes the attempt; what its calls took is told by the gateway."""
         problem, suite = sample.problem, self.plan.suite
-        assert suite.command is not None, "asked for by the suite"
+        assert suite.harness.command is not None, "asked for by the suite"
         task: dict[str, Any] = {"task_id": problem.task_id, "id": problem.item_id}
         task["messages"] = problem.messages
-        task |= {"tools": problem.offered, "max_tokens": suite.max_tokens}
-        task |= {"temperature": suite.temperature}
-        command, name = Command(suite.command, suite.command_s), self.plan.set_up.served_name
-        seed = self._seed(sample)
+        task |= {"tools": problem.offered, "max_tokens": suite.sampling.max_tokens}
+        task |= {"temperature": suite.sampling.temperature}
+        command = Command(suite.harness.command, suite.limits.command_s)
+        name, seed = self.plan.set_up.served_name, self._seed(sample)
         done = await run_command(command, task, self._url, name, attempt_id, seed)
         try:
             spent = await model.release()

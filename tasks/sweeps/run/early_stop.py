@@ -1,6 +1,6 @@
 """What may end a cell early: a latency surely above its limit, an accuracy that is decided.
 
-In: a suite's `saturation` and `stop_when_sure`, and what of the cell and of its level is stored.
+In: a suite's `stopping`, and what of the cell and of its level is stored.
 Out: watches, which know the samples that an earlier run finished.
 """
 
@@ -26,13 +26,13 @@ def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason
     suite = plan.suite
     found: list[tuple[EndReason, Watch]] = []
     asked = asked_reasons(suite)
-    if suite.saturation is not None:
+    if suite.stopping.saturation is not None:
         # Of an open loop about as many run at once as its level says.
-        limit = suite.saturation.step_latency_p95
+        limit = suite.stopping.saturation.step_latency_p95
         found.append((asked[CellReason.LATENCY_LIMIT], Saturation(limit, cell.concurrency)))
-    if suite.stop_when_sure is not None and (reference := _reference(plan, cell, catalog)):
+    if suite.stopping.stop_when_sure is not None and (reference := _reference(plan, cell, catalog)):
         planned = [sample.problem.task_id for sample in cell.samples]
-        watch = Deciding(reference, planned, suite.stop_when_sure.margin)
+        watch = Deciding(reference, planned, suite.stopping.stop_when_sure.margin)
         for row in query(SCORES, catalog.home, {"cell": cell.cell_id}):
             watch.sample(row["task_id"], row["trial"], row["score"])
         found.append((asked[CellReason.ACCURACY_DECIDED], watch))

@@ -153,7 +153,7 @@ class _CellRun:
             cell.scheduling.options,
             cell.concurrency,
         )
-        search_url = suite.search_url or services.search_url
+        search_url = suite.roles.search_url or services.search_url
         made = Attempts(self.plan, cell, gateway.url, search_url, self._step_ended)
         async with made as self.attempts:
             # An attempt is never there without its calls, so the gateway's rows go first.
@@ -206,7 +206,7 @@ class _CellRun:
                 self.running -= 1
 
     async def _sample(self, due: Due) -> None:
-        for nth in range(self.plan.suite.max_attempts):
+        for nth in range(self.plan.suite.limits.max_attempts):
             # Longer than the guards need to notice a dead engine, so that its death costs
             # each session one attempt and not all of them.
             await asyncio.sleep(nth * RETRY_WAIT_S)

@@ -79,7 +79,7 @@ def _bench(
     """The bench of one model, and of the other models that its parts need."""
     others = {name for part in of_model for name in other_models(part)}
     entries = pick_models(models, (of_model[0].model, *sorted(others)))
-    return open_bench(entries, library, run.catalog, run.log, engines=of_model[0].engines)
+    return open_bench(entries, library, run.catalog, run.log, engines=of_model[0].execution.engines)
 
 
 async def _planned(part: Suite, whole: Suite, bench: Bench, run: Run) -> BenchedPlan:
@@ -101,7 +101,7 @@ def _rounds(suite: Suite, every: Sequence[Suite], models: Path) -> Iterator[list
     """Parts whose engines run at the same time: all, or those of one model."""
     entries = pick_models(models, dict.fromkeys(part.model for part in every)).values()
     # Endpoints need nothing of this machine, so they always fit side by side.
-    if suite.interleave or all(entry.checkpoint is None for entry in entries):
+    if suite.execution.interleave or all(entry.checkpoint is None for entry in entries):
         yield list(every)
         return
     yield from _grouped(every, "model").values()
@@ -188,7 +188,7 @@ class _PlanRun:
 
     def _title(self, cell: Cell) -> str:
         suite, model = self.plan.suite, self.plan.set_up.served_name
-        again = f" #{cell.repeat + 1}" if suite.repeats > 1 else ""
+        again = f" #{cell.repeat + 1}" if suite.repetition.repeats > 1 else ""
         label = " A/A" if cell.repeat == A_A else again
         return f"{suite.name}: {model} {cell.policy} at {cell.concurrency}{label}"
 

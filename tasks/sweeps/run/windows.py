@@ -1,7 +1,8 @@
 """Named windows of a sweep's cells, as rows of `windows`: what a suite wants to ask for by name.
 
-In: a suite's `windows`. Out, for each of its cells: name, start and end in seconds since its first
-request. Nothing is fixed by them: any window can be asked for, and the reports' is the steady one.
+In: a suite's `report.windows`. Out, for each of its cells: name, start and end in seconds since
+its first request. Nothing is fixed by them: any window can be asked for, and the reports' is the
+steady one.
 """
 
 import sqlalchemy as sa
@@ -23,7 +24,7 @@ def enter_windows(suite: Suite, sweep_id: str, catalog: Catalog) -> None:
         mine = windows.c.cell_id.in_(ids) & (windows.c.reason_code == OF_SUITE)
         connection.execute(sa.delete(windows).where(mine))
         for cell_id in connection.execute(ids).scalars().all():
-            for name, (start_s, end_s) in suite.windows.items():
+            for name, (start_s, end_s) in suite.report.windows.items():
                 row = {"cell_id": cell_id, "name": name, "start_s": start_s, "end_s": end_s}
                 row |= {"reason_code": OF_SUITE, "reason": TEXT, "created_at": cat.now()}
                 cat.upsert(connection, windows, row)

@@ -17,7 +17,7 @@ from tutti.tasks.reporting import CellSummary, summarise, t_interval
 from tutti.tasks.scoring.statistics import Interval
 from tutti.tasks.sweeps.judge import FIGURES, sampled
 from tutti.tasks.sweeps.search.search import Figure, Probe
-from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.sweeps.spec import Suite, with_values
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -26,15 +26,16 @@ PER_SESSION = 4  # samples of each session at least: in fewer, hardly ever all r
 
 
 def probe_suite(suite: Suite, policy: str, level: int, repeats: int, limit_s: float) -> Suite:
-    """`suite` at one level of one policy; a cell whose step latency surely is above `limit_s` ends.
+    """`suite` at one level of the policy that tables call `policy`.
 
-    Its cells are those that the suite has at this level, but where that has fewer samples than
-    `PER_SESSION` of each session.
+    A cell whose step latency surely is above `limit_s` ends. The probe's cells are those that the
+    suite has at this level, except where that has fewer samples than `PER_SESSION` of each session.
     """
-    change: dict[str, Any] = {"policies": (policy,), "concurrency": (level,), "repeats": repeats}
+    options = suite.each_policy[policy].model_dump()
+    change: dict[str, Any] = {"policies": (options,), "concurrency": (level,), "repeats": repeats}
     change |= {"saturation": {"step_latency_p95": limit_s}, "stop_when_sure": None, "a_a": False}
-    change["per_session"] = max(PER_SESSION, suite.per_session)
-    return Suite.model_validate(suite.model_dump() | change)
+    change["per_session"] = max(PER_SESSION, suite.repetition.per_session)
+    return with_values(suite, change)
 
 
 def never_run(catalog: Catalog, cells: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.gate_file import GateFile as GateFile
     from tutti.tasks.sweeps.spec.gate_file import read_gates as read_gates
     from tutti.tasks.sweeps.spec.grid import parts as parts
+    from tutti.tasks.sweeps.spec.groups import Budget as Budget
     from tutti.tasks.sweeps.spec.load import due_times as due_times
     from tutti.tasks.sweeps.spec.load import ramp_starts as ramp_starts
     from tutti.tasks.sweeps.spec.load import sessions_of as sessions_of
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.marks import Mark as Mark
     from tutti.tasks.sweeps.spec.marks import marks_of as marks_of
     from tutti.tasks.sweeps.spec.marks import set_fields as set_fields
+    from tutti.tasks.sweeps.spec.marks import value_of as value_of
+    from tutti.tasks.sweeps.spec.marks import without_groups as without_groups
+    from tutti.tasks.sweeps.spec.old_keys import with_new_places as with_new_places
     from tutti.tasks.sweeps.spec.policy import Policy as Policy
     from tutti.tasks.sweeps.spec.suite import STDLIB as STDLIB
-    from tutti.tasks.sweeps.spec.suite import Budget as Budget
     from tutti.tasks.sweeps.spec.suite import Suite as Suite
     from tutti.tasks.sweeps.spec.suite import SuiteError as SuiteError
     from tutti.tasks.sweeps.spec.suite import read_suite as read_suite
     from tutti.tasks.sweeps.spec.suite import with_fields as with_fields
+    from tutti.tasks.sweeps.spec.suite import with_values as with_values
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

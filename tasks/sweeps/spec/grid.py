@@ -8,9 +8,15 @@ from typing import Any
 
 from tutti.tasks.benchmarks import benchmark_named, parse_benchmark
 from tutti.tasks.scoring import SCORERS
-from tutti.tasks.sweeps.spec.suite import STDLIB, Suite, SuiteError
-
-PUBLIC = ("source", "split", "limit", "ids", "where", "prompt", "command", "mcp")
+from tutti.tasks.sweeps.spec.marks import value_of
+from tutti.tasks.sweeps.spec.suite import (
+    PLACES,
+    PUBLIC_ONLY,
+    STDLIB,
+    Suite,
+    SuiteError,
+    with_values,
+)
 
 
 def parts(suite: Suite) -> tuple[Suite, ...]:
@@ -24,9 +30,11 @@ def parts(suite: Suite) -> tuple[Suite, ...]:
     models = suite.models or (suite.model,)
     benchmarks = suite.benchmarks or (suite.benchmark,)
     found = tuple(_part(suite, model, benchmark) for model in models for benchmark in benchmarks)
-    for name in ("judge", "user", "search_url", *PUBLIC):
-        if getattr(suite, name) is not None and all(getattr(each, name) is None for each in found):
-            raise SuiteError(f"{name}: none of {', '.join(benchmarks)} has a use for it")
+    for name in PUBLIC_ONLY:
+        given = value_of(suite, name) is not None
+        if given and all(value_of(each, name) is None for each in found):
+            place, every = ".".join(PLACES[name]), ", ".join(benchmarks)
+            raise SuiteError(f"{place}: none of {every} has a use for it")
     return found
 
 
@@ -34,15 +42,15 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
     change: dict[str, Any] = {"model": model, "models": (), "benchmark": benchmark}
     change["benchmarks"] = ()
     if benchmark == STDLIB:
-        change |= dict.fromkeys((*PUBLIC, "judge", "user", "search_url"))
+        change |= dict.fromkeys(PUBLIC_ONLY)
     else:
         name = parse_benchmark(benchmark).name
         known = benchmark_named(name)
-        if suite.source is not None:
-            change["source"] = suite.source / name
+        if suite.data.source is not None:
+            change["source"] = suite.data.source / name
         if SCORERS[known.scorer].needs != "judge":
             change["judge"] = None
-        if not known.needs_user or suite.command is not None:
+        if not known.needs_user or suite.harness.command is not None:
             change["user"] = None
         change["python"] = "once"
-    return Suite.model_validate(suite.model_dump() | change)
+    return with_values(suite, change)

@@ -96,7 +96,7 @@ def due_times(load: Load, level: int, samples: int, seed: int) -> Sequence[float
         if len(arrivals) < samples:
             raise SuiteError(
                 f"load.file: {load.file}: {len(arrivals)} arrivals for {samples} samples; give a "
-                "longer trace, or fewer samples (`limit`, `trials`)"
+                "longer trace, or fewer samples (`limit`, `repetition.trials`)"
             )
         return [at / load.speed for at in arrivals[:samples]]
     return None

@@ -1,16 +1,23 @@
 """What each field of a suite belongs to. Ids, grids and plans are derived from these marks.
 
-A field is declared with its mark: ``cap: Annotated[int, CELL] = Field(...)``.
-`tasks.sweeps.plan.identity` makes ids from them; tests walk every field and check that changing it
-changes what its mark says.
+A field is declared with its mark: ``repeats: Annotated[int, AXIS] = Field(...)``. Fields that are
+set together stand in a `Group`, a model under one key of the suite. Groups are for people: ids,
+flags and marks know a field by its own name, which therefore stands in one group only.
+`tasks.sweeps.plan.identity` makes ids from the marks; tests walk every field and check that
+changing it changes what its mark says.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+
+Place = tuple[str, ...]
+"""Where a field stands: its name, or its group and its name."""
 
 
 class Belongs(StrEnum):
@@ -40,21 +47,71 @@ TASKS = Mark(Belongs.SWEEP, "task set")
 MODELS = Mark(Belongs.SWEEP, "models")
 
 
+class Group(BaseModel):
+    """Fields that are set together, under one key. Each has a mark of its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+@cache
+def places_of(kind: type[BaseModel]) -> Mapping[str, Place]:
+    """Where each field stands. Raises TypeError for a name that stands twice."""
+    found: dict[str, Place] = {}
+    for place, _ in _fields(kind):
+        if place[-1] in found:
+            raise TypeError(f"{kind.__name__} has two fields called {place[-1]}")
+        found[place[-1]] = place
+    return found
+
+
+def value_of(spec: BaseModel, name: str) -> Any:
+    """The value of a field, wherever it stands."""
+    return _value_at(spec, places_of(type(spec))[name])
+
+
+def without_groups(kind: type[BaseModel], dumped: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a dumped `kind` has, by their own names. Other keys are left out."""
+    found = {}
+    for name, (first, *rest) in places_of(kind).items():
+        inside = dumped.get(first, {}) if rest else dumped
+        if name in inside:
+            found[name] = inside[name]
+    return found
+
+
 def marks_of(kind: type[BaseModel]) -> dict[str, Mark]:
     """The mark of each field. Raises TypeError for a field without exactly one."""
     found = {}
-    for name, field in kind.model_fields.items():
+    for place, field in _fields(kind):
         marks = [each for each in field.metadata if isinstance(each, Mark)]
         if len(marks) != 1:
+            name = ".".join(place)
             raise TypeError(f"{kind.__name__}.{name} has {len(marks)} marks; it needs one")
-        found[name] = marks[0]
+        found[place[-1]] = marks[0]
     return found
 
 
 def set_fields(spec: BaseModel, mark: Mark) -> Iterator[tuple[str, Any]]:
     """Names and values of the fields with `mark` that differ from their defaults."""
-    fields = type(spec).model_fields
-    for name, own in marks_of(type(spec)).items():
-        value = getattr(spec, name)
-        if own == mark and value != fields[name].get_default(call_default_factory=True):
-            yield name, value
+    marks = marks_of(type(spec))
+    for place, field in _fields(type(spec)):
+        value = _value_at(spec, place)
+        default = field.get_default(call_default_factory=True)
+        if marks[place[-1]] == mark and value != default:
+            yield place[-1], value
+
+
+def _fields(kind: type[BaseModel]) -> Iterator[tuple[Place, FieldInfo]]:
+    for name, field in kind.model_fields.items():
+        group = field.annotation
+        if isinstance(group, type) and issubclass(group, Group):
+            yield from (((name, each), inner) for each, inner in group.model_fields.items())
+        else:
+            yield (name,), field
+
+
+def _value_at(spec: BaseModel, place: Place) -> Any:
+    value: Any = spec
+    for name in place:
+        value = getattr(value, name)
+    return value

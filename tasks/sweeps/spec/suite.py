@@ -1,25 +1,45 @@
 """Suite files: what to measure. One frozen model is the file's keys, the flow's parameters and
 the command line's flags."""
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tutti.tasks.benchmarks import BenchmarkError, benchmark_named, parse_benchmark
 from tutti.tasks.config import read_document
+from tutti.tasks.serving.scheduling import DEFAULT_CAP
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.spec.cron import check_cron
-from tutti.tasks.sweeps.spec.gate_file import Gate
+from tutti.tasks.sweeps.spec.groups import (
+    Budget,
+    DataSelection,
+    ExecutionSettings,
+    HarnessSettings,
+    Repetition,
+    ReportSettings,
+    RoleModels,
+    SamplingSettings,
+    Saturation,
+    StoppingRules,
+    SuiteLimits,
+    Sure,
+)
 from tutti.tasks.sweeps.spec.load import Load
-from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS
+from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS, places_of, value_of
+from tutti.tasks.sweeps.spec.old_keys import lifted, with_new_places
 from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
 from tutti.tasks.synthesis import TaskRequest
 
 STDLIB = "stdlib"
+PUBLIC_ONLY = (
+    *("source", "split", "limit", "ids", "where", "prompt"),
+    *("command", "mcp", "judge", "user", "search_url"),
+)
+"""Fields that stdlib has no use for."""
 __all__ = [
+    "PUBLIC_ONLY",
     "STDLIB",
     "Budget",
     "Saturation",
@@ -28,38 +48,22 @@ __all__ = [
     "Sure",
     "read_suite",
     "with_fields",
+    "with_values",
 ]
 
 
-class Budget(BaseModel):
-    """What a run may take; when it is spent no more samples are given out."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    minutes: float | None = Field(None, gt=0, description="of the whole run")
-    usd: float | None = Field(None, gt=0, description="of its attempts, judges and users")
-
-
-class Saturation(BaseModel):
-    """When a cell is over-saturated, and ends."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    step_latency_p95: float = Field(gt=0, description="seconds that it surely exceeds")
-
-
-class Sure(BaseModel):
-    """When a cell's accuracy is decided, and it ends."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    margin: float = Field(0.05, ge=0, lt=1, description="within it two accuracies are the same")
+def _allow_old_keys(schema: dict[str, Any]) -> None:
+    """Prefect's server checks parameters by the schema alone; old keys are for the model to judge,
+    which refuses all others."""
+    schema.pop("additionalProperties", None)
 
 
 class Suite(BaseModel):
     """A grid of cells: benchmark x model x policy x concurrency x repeat."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, json_schema_extra=_allow_old_keys
+    )
 
     name: Annotated[str, SWEEP] = Field(
         "demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name"
@@ -68,156 +72,101 @@ class Suite(BaseModel):
         STDLIB, description="stdlib, or a public benchmark: gsm8k, aime-25:16, name@revision"
     )
     benchmarks: Annotated[tuple[str, ...], AXIS] = Field(
-        (), description="several in place of `benchmark`; `source` has a folder for each"
-    )
-    tasks: Annotated[TaskRequest, TASKS] = Field(
-        default_factory=lambda: TaskRequest(),
-        description="of stdlib: the task set; its test split is run",
-    )
-    source: Annotated[Path | None, TASKS] = Field(
-        None, description="of a public benchmark: its data's file or folder, instead of the hub"
-    )
-    split: Annotated[str | None, TASKS] = Field(
-        None, description="of a public benchmark: other than its own"
-    )
-    limit: Annotated[int | None, TASKS] = Field(
-        None, ge=1, description="of a public benchmark: the first so many"
-    )
-    ids: Annotated[tuple[str, ...] | None, TASKS] = Field(
-        None, description="of a public benchmark: these items"
-    )
-    where: Annotated[str | None, TASKS] = Field(
-        None, description="SQL over the items' attributes: subject = 'x'"
-    )
-    prompt: Annotated[str | None, TASKS] = Field(
-        None, description="a prompt of tutti's, or a .yaml file"
+        (), description="several in place of `benchmark`; `data.source` has a folder for each"
     )
     model: Annotated[str, MODELS] = Field("pocket", description="a model of models.yaml")
     models: Annotated[tuple[str, ...], AXIS] = Field(
         (), description="several in place of `model`, one after another"
     )
-    judge: Annotated[str | None, MODELS] = Field(
-        None, description="a model of models.yaml that scores answers"
-    )
-    user: Annotated[str | None, MODELS] = Field(
-        None, description="a model of models.yaml that plays the user"
-    )
-    agent: Annotated[str | None, MODELS] = Field(
-        None, description="an orchestrator of deployments/agents, or a .yaml file; else one model"
-    )
-    experts: Annotated[dict[str, str], MODELS] = Field(
-        {}, description="other models for those that the agent's file names: name to name"
-    )
-    search_url: Annotated[str | None, SWEEP] = Field(
-        None, description="of a public benchmark: a retrieval service that `agent` searches"
-    )
-    policies: Annotated[tuple[GivenPolicy, ...], AXIS] = Field(
-        ("passthrough", "cap"), description="the gateway's scheduling rules to compare"
-    )
     concurrency: Annotated[tuple[int, ...], AXIS] = Field(
         (2, 8, 16), description="sessions at once, one cell for each"
     )
-    engines: Annotated[int, CELL] = Field(1, ge=1, description="of the model, behind one gateway")
-    cap: Annotated[int, CELL] = Field(
-        8, ge=1, description="programs at once under the policy `cap`"
+    policies: Annotated[tuple[GivenPolicy, ...], AXIS] = Field(
+        ("passthrough", "cap"),
+        description="the gateway's scheduling rules to compare: adaptive, {name: cap, limit: 8}",
     )
-    order: Annotated[Literal["abba", "random"], RUN] = Field(
-        "abba", description="of the policies at a level: there and back, or drawn anew each time"
+    limit: Annotated[int | None, TASKS] = Field(
+        None, ge=1, description="of a public benchmark: only the first N items"
     )
-    interleave: Annotated[bool, RUN] = Field(
-        False,
-        description="of several models: measure them level by level, with all engines running, "
-        "instead of one model after another",
+    tasks: Annotated[TaskRequest, TASKS] = Field(
+        default_factory=lambda: TaskRequest(),
+        title="Tasks",
+        description="of stdlib: the task set; its test split is run",
     )
-    load: Annotated[Load, CELL] = Field(Load(), description="how sessions start")
-    repeats: Annotated[int, AXIS] = Field(
-        1, ge=1, description="times each cell is run, with other seeds"
+    data: DataSelection = Field(
+        DataSelection(),
+        title="Data",
+        description="of a public benchmark: its data, the items to measure and their prompt",
     )
-    a_a: Annotated[bool, AXIS] = Field(
-        False, description="measure the first policy of a level once more: the noise of the machine"
+    roles: RoleModels = Field(
+        RoleModels(),
+        title="Roles",
+        description="other models: judge, simulated user, an agent and its experts",
     )
-    trials: Annotated[int, SWEEP] = Field(1, ge=1, description="samples of each task in a cell")
-    per_session: Annotated[int, CELL] = Field(
-        0, ge=0, description="at least so many samples for each session; trials are added"
+    sampling: SamplingSettings = Field(
+        SamplingSettings(), title="Sampling", description="temperature and length of replies"
     )
-    cell_s: Annotated[float | None, CELL] = Field(
-        None, gt=0, description="a cell ends after so long, seconds"
+    limits: SuiteLimits = Field(
+        SuiteLimits(), title="Limits", description="turns, time and cost of attempts and cells"
     )
-    saturation: Annotated[Saturation | None, RUN] = Field(
-        None, description="a cell that is over-saturated ends"
+    repetition: Repetition = Field(
+        Repetition(), title="Repetition", description="repeats of cells and trials of tasks"
     )
-    stop_when_sure: Annotated[Sure | None, RUN] = Field(
-        None, description="a cell whose accuracy is decided, against the first of its level, ends"
+    stopping: StoppingRules = Field(
+        StoppingRules(), title="Stopping", description="when a cell ends early"
     )
+    load: Annotated[Load, CELL] = Field(Load(), title="Load", description="how sessions start")
     budget: Annotated[Budget, RUN] = Field(
-        Budget(), description="the run ends when it is spent; another goes on"
+        Budget(),
+        title="Budget",
+        description="time and money of a run; when it is spent, run again to resume",
     )
-    windows: Annotated[dict[str, tuple[float, float]], RUN] = Field(
-        {}, description="named windows of each cell, [start, end) in seconds, for SQL"
+    execution: ExecutionSettings = Field(
+        ExecutionSettings(), title="Execution", description="engines, and the order of the cells"
     )
-    gates: Annotated[tuple[Gate, ...], RUN] = Field(
-        (), description="what it must reach: `tutti gate`, nightly"
+    harness: HarnessSettings = Field(
+        HarnessSettings(), title="Harness", description="what runs an attempt, and its tools"
     )
-    baseline: Annotated[str | None, RUN] = Field(
-        None, description="a sweep that the gates' margins refer to"
+    report: ReportSettings = Field(
+        ReportSettings(), title="Report", description="gates, their baseline, named windows"
     )
     schedule: Annotated[str | None, RUN] = Field(
         None, description="cron of the deployment nightly, in UTC"
     )
-    temperature: Annotated[float, SWEEP] = Field(0.0, ge=0.0, description="0 is greedy")
-    max_tokens: Annotated[int, SWEEP] = Field(96, ge=1, description="most tokens of one reply")
-    max_turns: Annotated[int, SWEEP] = Field(8, ge=1, description="most calls of one attempt")
-    working_s: Annotated[float, SWEEP] = Field(
-        120.0, gt=0, description="longest an attempt may work, seconds; what others take is not"
-    )
-    attempt_usd: Annotated[float | None, SWEEP] = Field(
-        None, gt=0, description="most that one attempt's calls and tools may cost"
-    )
-    command: Annotated[str | None, SWEEP] = Field(
-        None, description="of a public benchmark: a harness to run for each sample, as a shell line"
-    )
-    mcp: Annotated[str | None, SWEEP] = Field(
-        None, description="of a public benchmark: an MCP server (URL or shell line) as its tools"
-    )
-    python: Annotated[Literal["once", "session"], SWEEP] = Field(
-        "once", description="of stdlib: whether the tool python keeps an attempt's variables"
-    )
-    command_s: Annotated[float, SWEEP] = Field(
-        600.0, gt=0, description="longest that `command` may take, seconds"
-    )
-    unsafe_sandbox: Annotated[bool, RUN] = Field(
-        False,
-        description="run programs that models write without walls where this machine has none: "
-        "they can read what you can",
-    )
-    max_attempts: Annotated[int, RUN] = Field(
-        3, ge=1, description="attempts at a sample that infra errors void"
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lift_old_keys(cls, given: Any) -> Any:
+        return lifted(cls, given)
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "Suite":
-        chosen = ["source", "split", "limit", "ids", "where", "prompt", "command", "mcp"]
-        chosen += ["judge", "user", "search_url"]
-        if self.experts and self.agent is None:
-            raise ValueError("`experts` are an agent's: name it with `agent`")
-        if self.search_url is not None and self.agent is None:
-            raise ValueError("`search_url` is what an agent searches: name it with `agent`")
-        if self.python == "session" and (self.benchmark != STDLIB or self.agent is not None):
-            raise ValueError("`python: session` is stdlib's: nobody else is given the tool python")
-        if self.agent is not None and (self.command is not None or self.mcp is not None):
-            raise ValueError("`agent` is tutti's own: it takes neither `command` nor `mcp`")
-        if self.saturation is not None and self.command is not None:
+        roles, harness = self.roles, self.harness
+        if roles.experts and roles.agent is None:
+            raise ValueError("`roles.experts` are an agent's: name it with `roles.agent`")
+        if roles.search_url is not None and roles.agent is None:
+            raise ValueError("`roles.search_url` is for an agent: name it with `roles.agent`")
+        if harness.python == "session" and (self.benchmark != STDLIB or roles.agent is not None):
             raise ValueError(
-                "`saturation` watches the steps of tutti's agent; `command` has its own"
+                "`harness.python: session` is valid only for benchmark `stdlib` without an agent"
+            )
+        if roles.agent is not None and (harness.command is not None or harness.mcp is not None):
+            raise ValueError("`roles.agent` is tutti's own: it takes no `command` and no `mcp`")
+        if self.stopping.saturation is not None and harness.command is not None:
+            raise ValueError(
+                "`stopping.saturation` measures the steps of tutti's agent; `harness.command` has "
+                "its own"
             )
         if self.benchmarks:
             return self  # each part is looked at by itself
         if self.benchmark == STDLIB:
-            if given := [name for name in chosen if getattr(self, name) is not None]:
-                raise ValueError(f"stdlib has no {', '.join(given)}; its tasks say what is made")
+            given = [name for name in PUBLIC_ONLY if value_of(self, name) is not None]
+            if given:
+                fields = ", ".join(".".join(PLACES[name]) for name in given)
+                raise ValueError(f"stdlib has no {fields}; its tasks say what is made")
             return self
-        if parse_benchmark(self.benchmark).trials > 1 and self.trials > 1:
-            raise ValueError("trials are given twice, by `benchmark` and by `trials`")
+        if parse_benchmark(self.benchmark).trials > 1 and self.repetition.trials > 1:
+            raise ValueError("trials are given twice, by `benchmark` and by `repetition.trials`")
         return self
 
     @model_validator(mode="after")
@@ -228,13 +177,10 @@ class Suite(BaseModel):
                 and getattr(self, one) != type(self).model_fields[one].default
             ):
                 raise ValueError(f"`{one}` and `{several}` are both given")
-        for name, (start, end) in self.windows.items():
-            if not 0 <= start < end:
-                raise ValueError(f"windows.{name}: [{start:g}, {end:g}) is no window")
         if len(self.each_policy) < len(self.policies):
             raise ValueError("policies: names a policy twice with the same options")
-        if self.a_a and self.load.is_open:
-            raise ValueError("`a_a` is for closed loops")
+        if self.repetition.a_a and self.load.is_open:
+            raise ValueError("`repetition.a_a` is for closed loops")
         return self
 
     @property
@@ -244,11 +190,10 @@ class Suite(BaseModel):
 
     @property
     def each_policy(self) -> dict[str, Policy]:
-        """The policies with their options, by what tables call them. `cap` without a limit of its
-        own takes the suite's."""
+        """The policies with their options, by what tables call them."""
         every = [each if isinstance(each, Policy) else Policy(name=each) for each in self.policies]
         every = [
-            each.model_copy(update={"limit": self.cap})
+            each.model_copy(update={"limit": DEFAULT_CAP})
             if each.name == CAP and not each.options
             else each
             for each in every
@@ -268,9 +213,8 @@ class Suite(BaseModel):
     @property
     def samples_of_each(self) -> int:
         """Samples of each task in a cell."""
-        return max(
-            self.trials, 1 if self.benchmark == STDLIB else parse_benchmark(self.benchmark).trials
-        )
+        named = 1 if self.benchmark == STDLIB else parse_benchmark(self.benchmark).trials
+        return max(self.repetition.trials, named)
 
     @field_validator("benchmark")
     @classmethod
@@ -289,13 +233,6 @@ class Suite(BaseModel):
         if len(set(plain)) < len(plain):
             raise ValueError("names a benchmark twice; its trials are one number")
         return tuple(cls._known_benchmark(name) for name in names)
-
-    @field_validator("command", "mcp")
-    @classmethod
-    def _a_shell_line(cls, line: str | None) -> str | None:
-        if line is not None:
-            shlex.split(line)  # ValueError: No closing quotation
-        return line
 
     @field_validator("schedule")
     @classmethod
@@ -321,16 +258,40 @@ class Suite(BaseModel):
         return values
 
 
+PLACES = places_of(Suite)
+"""Where each field stands: its name, or its group and its name."""
+
+
 def read_suite(path: Path) -> Suite:
-    """Read and validate a suite file. Raises SuiteError with file, line, field and value."""
+    """Read and validate a suite file; its old keys are named on stderr.
+
+    Raises SuiteError with file, line, field and value.
+    """
     try:
-        return read_document(path, SuiteError).check(Suite)
+        document = read_document(path, SuiteError)
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
         raise SuiteError(f"{path}: no such suite; known there: {known}") from None
+    return with_new_places(document, Suite).check(Suite)
 
 
 def with_fields(suite: Suite, given: Mapping[str, Any]) -> Suite:
-    """The suite with the fields that are not None. Raises ValidationError."""
+    """The suite with the fields that are not None, named without their groups.
+
+    Raises ValidationError.
+    """
     chosen = {name: value for name, value in given.items() if value is not None}
-    return Suite.model_validate(suite.model_dump() | chosen) if chosen else suite
+    return with_values(suite, chosen) if chosen else suite
+
+
+def with_values(suite: Suite, given: Mapping[str, Any]) -> Suite:
+    """The suite with these values, also None, of fields named without their groups.
+
+    Raises ValidationError.
+    """
+    content = suite.model_dump()
+    for name, value in given.items():
+        *group, _ = PLACES.get(name, (name,))
+        inside = content[group[0]] if group else content
+        inside[name] = value
+    return Suite.model_validate(content)

@@ -16,7 +16,12 @@ from tutti.tasks.serving.simulation import EngineModel, SimulationError, Workloa
 from tutti.tasks.serving.simulation.calibrate import calibrate, read_calibration, simulate_recording
 from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.presets import SMALL, SMALL_WORK
-from tutti.tasks.serving.simulation.recording import RecordedCall, Recording, load_recording
+from tutti.tasks.serving.simulation.recording import (
+    RecordedCall,
+    Recording,
+    load_recording,
+    stored_policy,
+)
 from tutti.tasks.serving.simulation.replay_calls import ReplaySizes, replay
 from tutti.tasks.serving.simulation.workload import constant, uniform
 
@@ -62,6 +67,24 @@ def catalog(tmp_path: Path) -> Iterator[storage.Catalog]:
     """A store of its own."""
     with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
         yield catalog
+
+
+@pytest.mark.parametrize(
+    ("spec", "policy"),
+    [
+        ({"policies": ["passthrough", {"name": "cap", "limit": 5}]}, "cap:5"),
+        ({"policies": ["passthrough", "cap"]}, "cap:8"),
+        ({"policies": ["cap"], "cap": 3}, "cap:3"),
+        ({"policies": [{"name": "cap", "limit": 5}], "cap": 8}, "cap:5"),
+        ({"imported": "verifiers"}, "cap"),
+    ],
+)
+def test_a_cells_cap_is_what_its_suite_says(spec: dict[str, Any], policy: str) -> None:
+    """In suites as they are stored now, and as they were before policies had options."""
+    assert stored_policy("cap", spec) == policy
+    assert (
+        stored_policy("adaptive", spec) == "adaptive" and stored_policy(None, spec) == "passthrough"
+    )
 
 
 def test_a_run_is_read_back_from_the_store(catalog: storage.Catalog, recording: Recording) -> None:

@@ -36,8 +36,9 @@ def data(tmp_path: Path) -> Path:
 
 def suite_of(data: Path, **fields: Any) -> Suite:
     """GSM8K from that folder."""
-    more = {"policies": ("passthrough",), "concurrency": (2,)} | fields
-    return Suite(**({"benchmark": "gsm8k", "source": data, "max_turns": 1} | more))
+    given: dict[str, Any] = {"policies": ("passthrough",), "concurrency": (2,)}
+    given |= {"benchmark": "gsm8k", "source": data, "max_turns": 1}
+    return with_fields(Suite(), given | fields)
 
 
 def plan_of(suite: Suite, catalog: storage.Catalog) -> Plan:
@@ -88,10 +89,10 @@ def test_a_dry_run_shows_the_first_prompt(data: Path) -> None:
     ("fields", "words"),
     [
         ({"benchmark": "gsm9k"}, "no benchmark 'gsm9k'"),
-        ({"benchmark": "gsm8k", "experts": {"a": "b"}}, "name it with `agent`"),
-        ({"benchmark": "gsm8k", "search_url": "http://h"}, "`search_url` is what an agent"),
-        ({"benchmark": "gsm8k", "python": "session"}, "`python: session` is stdlib's"),
-        ({"agent": "pocket", "python": "session"}, "`python: session` is stdlib's"),
+        ({"benchmark": "gsm8k", "experts": {"a": "b"}}, "name it with `roles.agent`"),
+        ({"benchmark": "gsm8k", "search_url": "http://h"}, "`roles.search_url` is for an agent"),
+        ({"benchmark": "gsm8k", "python": "session"}, "`harness.python: session` is valid only"),
+        ({"agent": "pocket", "python": "session"}, "`harness.python: session` is valid only"),
         ({"benchmark": "gsm8k:0"}, "trials"),
         ({"benchmark": "gsm8k:2", "trials": 2}, "twice"),
         ({"benchmark": "stdlib", "limit": 3}, "stdlib has no limit"),
@@ -101,7 +102,7 @@ def test_a_dry_run_shows_the_first_prompt(data: Path) -> None:
 def test_what_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
     """Before anything starts, with the field."""
     with pytest.raises(ValidationError, match=words):
-        Suite(**fields)
+        with_fields(Suite(), fields)
 
 
 def test_a_wrong_suite_is_told_by_field_and_value(tmp_path: Path) -> None:
@@ -113,10 +114,12 @@ def test_a_wrong_suite_is_told_by_field_and_value(tmp_path: Path) -> None:
     said = f"{file}: line 1: benchmark: no benchmark 'gsm9k'; there are "
     assert str(caught.value).startswith(said)
     assert str(caught.value).endswith("(given: 'gsm9k')")
-    file.write_text("experts: {a: b}\n")
+    file.write_text("roles: {experts: {a: b}}\n")
     with pytest.raises(SuiteError) as caught:
         read_suite(file)
-    assert str(caught.value) == f"{file}: `experts` are an agent's: name it with `agent`"
+    assert (
+        str(caught.value) == f"{file}: `roles.experts` are an agent's: name it with `roles.agent`"
+    )
 
 
 HARNESS = """

@@ -6,6 +6,7 @@ from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.exact import Exact
 from tutti.tasks.sweeps.plan.estimate import detectable_line, detectable_words, outlook_of
+from tutti.tasks.sweeps.spec.suite import with_fields
 
 GRID = SUITE.model_copy(update={"concurrency": (2, 4), "policies": ("passthrough", "cap")})
 
@@ -69,7 +70,7 @@ async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> No
     cell = sweep.enter(plan)
     await sweep.run(plan, cell)
     assert "accuracy 100% as before" in detectable_line(plan, sweep.catalog)
-    repeats = SUITE.model_copy(update={"repeats": 2})
+    repeats = with_fields(SUITE, {"repeats": 2})
     assert detectable_line(plan_of(repeats), sweep.catalog) == "", "one set-up, measured twice"
     assert detectable_line(plan_of(GRID, count=1), sweep.catalog) == ""
 
@@ -78,7 +79,7 @@ async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> N
     """Also where all was right before: that leaves some spread to expect."""
     plan = plan_of(GRID)
     await sweep.run(plan, sweep.enter(plan))
-    trials = GRID.model_copy(update={"trials": 4})
+    trials = with_fields(GRID, {"trials": 4})
     plans = plan_of(trials, 12), plan_of(GRID, 12), plan
     found = [outlook_of(each, sweep.catalog).detectable for each in plans]
     assert [each or 0.0 for each in found] == sorted(each or 0.0 for each in found)

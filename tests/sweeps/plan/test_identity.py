@@ -15,7 +15,17 @@ from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.roles import Roles, Served
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS, marks_of
+from tutti.tasks.sweeps.spec.marks import (
+    AXIS,
+    CELL,
+    MODELS,
+    RUN,
+    SWEEP,
+    TASKS,
+    marks_of,
+    value_of,
+)
+from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, with_fields
 
 STORED = json.loads(Path(__file__).with_name("stored_ids.json").read_text())
@@ -42,7 +52,6 @@ CHANGES: dict[str, Any] = {
     "policies": ("passthrough", "cap", "adaptive"),
     "concurrency": (2, 4),
     "engines": 2,
-    "cap": 3,
     "order": "random",
     "interleave": True,
     "load": {"kind": "ramp", "over_s": 2.0},
@@ -78,11 +87,11 @@ NEEDS |= {"experts": {"agent": "pocket"}, "search_url": {"benchmark": "gsm8k", "
 
 def set_up(suite: Suite) -> SetUp:
     """What `suite` would be measured with, where all that its fields reach leaves its mark."""
-    reached = {n: getattr(suite, n) for n, mark in marks_of(Suite).items() if mark == TASKS}
+    reached = {n: value_of(suite, n) for n, mark in marks_of(Suite).items() if mark == TASKS}
     made = set_up_of([problem_of_task(task) for task in make_tasks(4)])
     content = json.dumps(reached, default=str, sort_keys=True)
     task_set = replace(made.task_set, task_set_id=f"task_set:{content}")
-    named = {n: getattr(suite, n) for n in ("judge", "user", "agent", "experts")}
+    named = {n: value_of(suite, n) for n in ("judge", "user", "agent", "experts")}
     entry = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=64)
     other = Served("other", f"engine:{json.dumps(named, sort_keys=True)}", entry)
     roles = Roles(judge=other if any(named.values()) else None)
@@ -148,7 +157,7 @@ def test_a_grids_id_is_of_its_settings_alone(name: str) -> None:
 
 def test_a_policys_options_are_part_of_its_cells_ids() -> None:
     """`cap` written either way is the same cell; other options give another."""
-    flat = planned(Suite(policies=("cap",), cap=5, concurrency=(2,)))
+    flat = planned(Suite(policies=(Policy(name="cap", limit=5),), concurrency=(2,)))
     own = planned(
         Suite.model_validate({"policies": [{"name": "cap", "limit": 5}], "concurrency": [2]})
     )

@@ -12,10 +12,10 @@ from tutti.storage import catalog as cat
 from tutti.tasks.nights.spec import is_night, read_night
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.missing import finished_counts
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
 
 SUITES = Path(__file__).resolve().parents[3] / "deployments" / "suites"
-GRID = Suite(concurrency=(2, 8, 16), repeats=2)
+GRID = Suite(concurrency=(2, 8, 16), repetition={"repeats": 2})
 
 
 def refusal(path: Path, text: str) -> str:
@@ -52,7 +52,8 @@ def test_our_own_suites_are_valid(path: Path) -> None:
         ("policies: [cap, fastest]", "policies.1", "'fastest'"),
         ("concurrency: [2, 0]", "concurrency", "[2, 0]"),
         ("concurrency: []", "concurrency", "[]"),
-        ("repeats: none", "repeats", "'none'"),
+        ("repetition: {repeats: none}", "repetition.repeats", "'none'"),
+        ("repeats: none", "repetition.repeats", "'none'"),
         ("name: Demo Sweep", "name", "'Demo Sweep'"),
         ("tasks: {seeds: 1}", "tasks.seeds", "1"),
         ("tasks: {families: [module, poetry]}", "tasks", "no family 'poetry'; known: module"),
@@ -62,14 +63,18 @@ def test_our_own_suites_are_valid(path: Path) -> None:
         ("policies: [cap, cap]", "policies", "cap"),
         ("policies: []", "policies", "[]"),
         ("load: {kind: poisson, session_s: .inf}", "load.session_s", "inf"),
-        ("cell_s: .nan", "cell_s", "nan"),
-        ("windows: {a: [0, .inf]}", "windows.a.1", "inf"),
+        ("limits: {cell_s: .nan}", "limits.cell_s", "nan"),
+        ("report: {windows: {a: [0, .inf]}}", "report.windows.a.1", "inf"),
         ("budget: {minutes: 0}", "budget.minutes", "0"),
-        ("benchmark: gsm8k\ncommand: foo 'bar", "command", "No closing quotation"),
+        (
+            "benchmark: gsm8k\nharness: {command: foo 'bar}",
+            "harness.command",
+            "No closing quotation",
+        ),
         ("schedule: every day", "schedule", "every day"),
         ("load: {kind: ramp}", "load", "needs `over_s`"),
         ("models: [a, a]", "models", "names a value twice"),
-        ("gates: [{metric: score}]", "gates.0", "exactly one of"),
+        ("report: {gates: [{metric: score}]}", "report.gates.0", "exactly one of"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value(
@@ -102,7 +107,7 @@ def test_the_same_inputs_give_the_same_plan() -> None:
 
 def test_all_ids_of_a_plan_differ() -> None:
     """Cells by policy, concurrency and repeat; samples by cell, task and trial."""
-    plan = plan_of(GRID.model_copy(update={"trials": 2}))
+    plan = plan_of(with_fields(GRID, {"trials": 2}))
     samples = [sample.sample_id for cell in plan.cells for sample in cell.samples]
     assert len({cell.cell_id for cell in plan.cells}) == len(plan.cells) == 2 * 3 * 2
     assert len(set(samples)) == len(samples) == 12 * 2 * 6
@@ -121,14 +126,14 @@ def test_another_concurrency_is_another_cell_of_the_same_sweep() -> None:
 )
 def test_what_decides_an_answer_changes_every_id(change: dict[str, Any]) -> None:
     """Results under other settings are never taken for these."""
-    before, after = plan_of(GRID), plan_of(GRID.model_copy(update=change))
+    before, after = plan_of(GRID), plan_of(with_fields(GRID, change))
     assert before.sweep_id != after.sweep_id
     assert not {c.cell_id for c in before.cells} & {c.cell_id for c in after.cells}
 
 
 def test_the_caps_limit_changes_the_cells_under_cap_alone() -> None:
     """Passthrough has no limit, so its cells are reused."""
-    before, after = plan_of(GRID), plan_of(GRID.model_copy(update={"cap": 3}))
+    before, after = plan_of(GRID), plan_of(with_fields(GRID, {"cap": 3}))
     changed = {
         a.policy for a, b in zip(before.cells, after.cells, strict=True) if a.cell_id != b.cell_id
     }

@@ -26,7 +26,8 @@ from tutti.tasks.sweeps.plan.roles import (
 )
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import check_roles, enter_items
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
+from tutti.tasks.sweeps.spec.policy import Policy
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, with_fields
 
 OTHER = Served(
     "other", "engine:2", Model(provider="openai", endpoint="http://h/v1", context_tokens=8192)
@@ -63,11 +64,11 @@ def facts(tmp_path: Path) -> Suite:
     file.write_text("".join(json.dumps(row) + "\n" for row in FACTS))
     return Suite(
         benchmark="simpleqa",
-        source=file,
-        judge="other",
         policies=("passthrough",),
         concurrency=(2,),
-        max_turns=1,
+        data={"source": file},
+        roles={"judge": "other"},
+        limits={"max_turns": 1},
     )
 
 
@@ -81,12 +82,11 @@ def dialogue(tmp_path: Path) -> Suite:
     (folder / "policy.md").write_text("Be quick.")
     return Suite(
         benchmark="tau2-mock",
-        source=tmp_path / "tau2",
-        user="other",
-        policies=("cap",),
-        cap=1,
+        policies=(Policy(name="cap", limit=1),),
         concurrency=(2,),
-        max_turns=6,
+        data={"source": tmp_path / "tau2"},
+        roles={"user": "other"},
+        limits={"max_turns": 6},
     )
 
 
@@ -288,7 +288,7 @@ async def test_a_user_that_fails_is_nobodys_wrong_answer(
         return web.json_response({"error": "context length exceeded"}, status=400)
 
     monkeypatch.setattr(Agent, "__call__", reply)
-    plan = plan_of(dialogue.model_copy(update={"max_attempts": 1}), sweep.catalog)
+    plan = plan_of(with_fields(dialogue, {"max_attempts": 1}), sweep.catalog)
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.done, progress.infra) == (0, 1)
     assert sweep.sql("select status, correct from attempts") == [("infra_error", None)]
@@ -307,7 +307,7 @@ async def test_experts_answer_for_an_orchestrator(
         return web.json_response(completion("", tool_calls=[call]))
 
     monkeypatch.setattr(Agent, "__call__", reply)
-    suite = SUITE.model_copy(update={"agent": "pocket", "experts": {"pocket": "other"}})
+    suite = with_fields(SUITE, {"agent": "pocket", "experts": {"pocket": "other"}})
     assert other_models(suite) == ["other"]
     problems = [problem_of_task(task) for task in make_tasks(1)]
     plan = make_plan(suite, set_up_of(problems, roles=roles_of(suite, {"other": OTHER})))
@@ -348,4 +348,4 @@ def test_other_models_are_other_cells(catalog: storage.Catalog, facts: Suite) ->
 def test_a_role_that_is_missing_or_idle_is_refused(fields: dict[str, str], words: str) -> None:
     """Before anything starts."""
     with pytest.raises(SuiteError, match=words):
-        check_roles(Suite(**fields))
+        check_roles(with_fields(Suite(), fields))

@@ -16,7 +16,7 @@ from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import EngineFailed, RegistryError, pick_models
 from tutti.tasks.sweeps.plan.roles import roles_of
 from tutti.tasks.sweeps.run.bench import open_bench
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.sweeps.spec.suite import Suite, with_fields
 
 
 @pytest.fixture
@@ -69,10 +69,10 @@ async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storag
         {"endpoint": served["mine"].engine_id, "n": 1},
         {"endpoint": served["grader"].engine_id, "n": 2},
     ]
-    suite = Suite(benchmark="simpleqa", judge="grader")
+    suite = Suite(benchmark="simpleqa", roles={"judge": "grader"})
     roles = roles_of(suite, served)
     assert roles.judge is not None and roles.judge.name == "small"
-    asked = roles_of(suite.model_copy(update={"judge": "again"}), served)
+    asked = roles_of(with_fields(suite, {"judge": "again"}), served)
     assert asked.engine_ids == [bench.serving.engine.engine_id] and asked.content != roles.content
 
 

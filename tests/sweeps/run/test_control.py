@@ -20,7 +20,7 @@ from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.reasons import EndReason
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.runner import Progress, run_cell
-from tutti.tasks.sweeps.spec.suite import Budget, Suite
+from tutti.tasks.sweeps.spec.suite import Budget, with_fields
 
 CELLS = "select status, reason from cells order by position"
 CODES = "select reason_code, reason_value, reason_reference from cells order by position"
@@ -28,7 +28,7 @@ CODES = "select reason_code, reason_value, reason_reference from cells order by 
 
 def plan_with(count: int = 6, **change: Any) -> Plan:
     """A plan of the small suite with other keys."""
-    return plan_of(Suite.model_validate(SUITE.model_dump() | change), count)
+    return plan_of(with_fields(SUITE, change), count)
 
 
 async def test_a_budget_ends_the_run_and_the_next_goes_on(sweep: Sweep) -> None:

@@ -20,7 +20,7 @@ from tutti.tasks.sweeps.plan.task_set import read_set
 from tutti.tasks.sweeps.run import sweep
 from tutti.tasks.sweeps.run.sweep import BenchedPlan, _in_blocks, _PlanRun, run_suite
 from tutti.tasks.sweeps.spec.grid import parts
-from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.sweeps.spec.suite import Suite, with_fields
 
 ROWS = [{"question": f"What is {i} + 1?", "answer": f"#### {i + 1}"} for i in range(2)]
 
@@ -35,10 +35,10 @@ def suite(tmp_path: Path) -> Suite:
         name="grid",
         benchmarks=("gsm8k",),
         models=("a", "b"),
-        source=tmp_path,
         policies=("passthrough", "cap"),
         concurrency=(1, 2),
-        max_turns=1,
+        data={"source": tmp_path},
+        limits={"max_turns": 1},
     )
 
 
@@ -83,14 +83,14 @@ def test_engines_of_this_machine_take_turns_unless_asked(tmp_path: Path, suite: 
     every = parts(suite)
     turns = [[part.model for part in some] for some in sweep._rounds(suite, every, file)]
     assert turns == [["a"], ["b"]]
-    together = suite.model_copy(update={"interleave": True})
+    together = with_fields(suite, {"interleave": True})
     turns = [[part.model for part in some] for some in sweep._rounds(together, every, file)]
     assert turns == [["a", "b"]]
 
 
 def test_blocks_of_a_plan_are_its_levels_and_repeats(suite: Suite, tmp_path: Path) -> None:
     """Within a block a model's policies stay together, in its plan's order."""
-    several = suite.model_copy(update={"repeats": 2})
+    several = with_fields(suite, {"repeats": 2})
     plans = [
         plan_of(part, SetUp(read_set(part), "engine:1", f"model:{part.model}", part.model), several)
         for part in parts(several)

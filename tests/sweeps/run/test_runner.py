@@ -13,6 +13,7 @@ from tutti import storage
 from tutti.storage import artifact_id, leases
 from tutti.storage import catalog as cat
 from tutti.tasks.serving import EngineFailed
+from tutti.tasks.sweeps.spec.suite import with_fields
 
 COUNTED = "status in ('ok', 'limit', 'model_error')"
 
@@ -31,7 +32,7 @@ def assert_counted_once(sweep: Sweep, samples: int) -> None:
 
 async def test_every_sample_gets_one_attempt_with_its_calls(sweep: Sweep) -> None:
     """Rows of all tables agree with each other and with what the engine counted."""
-    plan = plan_of(SUITE.model_copy(update={"trials": 2}))
+    plan = plan_of(with_fields(SUITE, {"trials": 2}))
     cell = sweep.enter(plan)
     progress = await sweep.run(plan, cell)
     assert (progress.done, progress.total, progress.correct, progress.infra) == (12, 12, 12, 0)
@@ -49,7 +50,7 @@ async def test_every_sample_gets_one_attempt_with_its_calls(sweep: Sweep) -> Non
 
 async def test_trials_of_a_task_are_drawn_with_different_seeds(sweep: Sweep) -> None:
     """The same prompt with the same seed would be the same answer counted twice."""
-    plan = plan_of(SUITE.model_copy(update={"trials": 3, "temperature": 1.0}), count=1)
+    plan = plan_of(with_fields(SUITE, {"trials": 3, "temperature": 1.0}), count=1)
     await sweep.run(plan, sweep.enter(plan))
     assert len(set(sweep.agent.seeds)) == len(sweep.agent.seeds) == 3
 
@@ -147,7 +148,7 @@ async def test_python_may_keep_an_attempts_variables(sweep: Sweep) -> None:
         message["tool_calls"] = [{"id": "t", "type": "function", "function": function}]
         return {"choices": [{"message": message}], "usage": USAGE}
 
-    suite = SUITE.model_copy(update={"python": "session"})
+    suite = with_fields(SUITE, {"python": "session"})
     plan = plan_of(suite, count=2)
     for question in ("what is 0 + 1", "what is 1 + 1"):
         sweep.agent.odd[question] = [cell_of("print('x' in dir())\nx = 41"), cell_of("x + 1")]

@@ -18,8 +18,10 @@ from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.set_up import check_names
 from tutti.tasks.sweeps.spec.grid import parts
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
+from tutti.tasks.sweeps.spec.policy import Policy
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, with_fields
 
+CAP_2, CAP_4 = (Policy(name="cap", limit=limit) for limit in (2, 4))
 GRID = Suite(name="g", models=("a", "b"), policies=("passthrough", "cap"), concurrency=(2,))
 
 
@@ -53,10 +55,10 @@ def test_parts_are_measured_model_by_model() -> None:
 
 def test_a_judge_is_for_the_benchmark_that_asks_one() -> None:
     """And nobody's is an error, before anything starts."""
-    both = Suite(benchmarks=("gsm8k", "simpleqa"), judge="j")
-    assert [part.judge for part in parts(both)] == [None, "j"]
+    both = Suite(benchmarks=("gsm8k", "simpleqa"), roles={"judge": "j"})
+    assert [part.roles.judge for part in parts(both)] == [None, "j"]
     with pytest.raises(SuiteError, match="judge: none of gsm8k, ifeval has a use for it"):
-        parts(Suite(benchmarks=("gsm8k", "ifeval"), judge="j"))
+        parts(Suite(benchmarks=("gsm8k", "ifeval"), roles={"judge": "j"}))
 
 
 def test_a_model_may_be_added_later(catalog: storage.Catalog) -> None:
@@ -90,9 +92,9 @@ def test_another_engine_takes_the_place_of_its_cells(catalog: storage.Catalog) -
 
 def test_another_cap_takes_the_place_of_the_cap(catalog: storage.Catalog) -> None:
     """In one sweep a point has one set of figures: before, cells of two caps were pooled."""
-    suite = Suite(policies=("passthrough", "cap"), concurrency=(2,), cap=2)
+    suite = Suite(policies=("passthrough", CAP_2), concurrency=(2,))
     first = plan_of(suite)
-    second = plan_of(suite.model_copy(update={"cap": 4}))
+    second = plan_of(suite.model_copy(update={"policies": ("passthrough", CAP_4)}))
     assert first.sweep_id == second.sweep_id
     enter_plan(first, catalog)
     enter_plan(second, catalog)
@@ -101,7 +103,9 @@ def test_another_cap_takes_the_place_of_the_cap(catalog: storage.Catalog) -> Non
 
 def test_an_a_a_cell_is_the_first_policys_again() -> None:
     """The same tasks, order and seeds, once a level, under another id."""
-    suite = Suite(policies=("passthrough", "cap"), concurrency=(2, 4), repeats=2, a_a=True)
+    suite = Suite(
+        policies=("passthrough", "cap"), concurrency=(2, 4), repetition={"repeats": 2, "a_a": True}
+    )
     plan = plan_of(suite)
     extra = [cell for cell in plan.cells if cell.repeat == A_A]
     assert [(cell.policy, cell.concurrency) for cell in extra] == [
@@ -125,8 +129,8 @@ def test_without_new_keys_cells_are_as_they_were() -> None:
         {
             "concurrency": (2, 4),
             "budget": {"minutes": 5},
-            "windows": {"all": (0, 9)},
-            "order": "random",
+            "report": {"windows": {"all": (0, 9)}},
+            "execution": {"order": "random"},
         }
     )
     assert {c.cell_id for c in plain.cells} == {c.cell_id for c in plan_of(wordy).cells}
@@ -136,7 +140,9 @@ def test_without_new_keys_cells_are_as_they_were() -> None:
 
 def test_samples_grow_with_the_level() -> None:
     """So many for each session at least, by more trials of the same tasks."""
-    plan = plan_of(Suite(policies=("passthrough",), concurrency=(1, 2, 8), per_session=3))
+    plan = plan_of(
+        Suite(policies=("passthrough",), concurrency=(1, 2, 8), repetition={"per_session": 3})
+    )
     assert [len(cell.samples) for cell in plan.cells] == [6, 6, 24]
 
 
@@ -145,8 +151,8 @@ def test_a_random_order_is_drawn_by_the_seed() -> None:
     suite = Suite(
         policies=("passthrough", "cap", "adaptive"),
         concurrency=(2, 4, 8),
-        repeats=4,
-        order="random",
+        repetition={"repeats": 4},
+        execution={"order": "random"},
     )
     orders = [cell.policy for cell in plan_of(suite).cells]
     blocks = [tuple(orders[start : start + 3]) for start in range(0, len(orders), 3)]
@@ -156,7 +162,9 @@ def test_a_random_order_is_drawn_by_the_seed() -> None:
 
 def test_a_part_keeps_what_it_can_use() -> None:
     """An agent of stdlib's own; a limit that no part has a use for is an error, not dropped."""
-    assert {part.agent for part in parts(Suite(models=("a", "b"), agent="pocket"))} == {"pocket"}
+    assert {
+        part.roles.agent for part in parts(Suite(models=("a", "b"), roles={"agent": "pocket"}))
+    } == {"pocket"}
     with pytest.raises(SuiteError, match="limit: none of stdlib has a use for it"):
         parts(Suite(benchmarks=("stdlib",), limit=5))
 
@@ -183,7 +191,7 @@ def test_a_benchmark_is_named_once() -> None:
 )
 def test_a_grid_stays_the_same_sweep(change: dict[str, Any]) -> None:
     """What a cell's own id holds, or nothing does, is no part of the sweep's."""
-    assert grid_id_of(Suite.model_validate(GRID.model_dump() | change)) == grid_id_of(GRID)
+    assert grid_id_of(with_fields(GRID, change)) == grid_id_of(GRID)
 
 
 def test_models_of_one_name_are_refused() -> None:
@@ -196,8 +204,8 @@ def test_models_of_one_name_are_refused() -> None:
 
 def test_an_unfinished_cell_is_unfinished_on_its_way_back(catalog: storage.Catalog) -> None:
     """Its budget's reason does not make it one that ended early."""
-    suite = Suite(policies=("cap",), concurrency=(2,), cap=2)
-    first, second = plan_of(suite), plan_of(suite.model_copy(update={"cap": 4}))
+    suite = Suite(policies=(CAP_2,), concurrency=(2,))
+    first, second = plan_of(suite), plan_of(suite.model_copy(update={"policies": (CAP_4,)}))
     enter_plan(first, catalog)
     with catalog.transaction() as connection:
         spent = {"status": "incomplete", "reason": "the budget is spent"}
@@ -214,8 +222,8 @@ def test_a_cell_that_ended_early_has_by_its_code(
     code: CellReason, catalog: storage.Catalog
 ) -> None:
     """On its way back; a code that ends only a run leaves it incomplete."""
-    suite = Suite(policies=("cap",), concurrency=(2,), cap=2)
-    first, second = plan_of(suite), plan_of(suite.model_copy(update={"cap": 4}))
+    suite = Suite(policies=(CAP_2,), concurrency=(2,))
+    first, second = plan_of(suite), plan_of(suite.model_copy(update={"policies": (CAP_4,)}))
     enter_plan(first, catalog)
     ended = {"status": "ended_early", "reason_code": str(code), "reason_value": 2.0}
     with catalog.transaction() as connection:
@@ -236,7 +244,8 @@ def test_what_others_are_compared_with_comes_first() -> None:
     for order in ("abba", "random"):
         suite = Suite.model_validate(
             {"policies": ("cap", "passthrough", "adaptive"), "concurrency": (2, 4, 8)}
-            | {"stop_when_sure": {}, "order": order, "repeats": 2}
+            | {"stopping": {"stop_when_sure": {}}, "execution": {"order": order}}
+            | {"repetition": {"repeats": 2}}
         )
         orders = [cell.policy for cell in plan_of(suite).cells]
         assert {orders[start] for start in range(0, len(orders), 3)} == {"cap"}
@@ -244,8 +253,8 @@ def test_what_others_are_compared_with_comes_first() -> None:
 
 async def test_a_finished_cell_is_finished_on_its_way_back(sweep: Sweep) -> None:
     """Nothing of it is missing, so nothing of it is run again."""
-    suite = Suite(policies=("cap",), concurrency=(2,), cap=2)
-    first, second = plan_of(suite), plan_of(suite.model_copy(update={"cap": 4}))
+    suite = Suite(policies=(CAP_2,), concurrency=(2,))
+    first, second = plan_of(suite), plan_of(suite.model_copy(update={"policies": (CAP_4,)}))
     await sweep.run(first, sweep.enter(first))
     for plan in (second, first):
         enter_plan(plan, sweep.catalog)

@@ -1,0 +1,195 @@
+"""The groups of a suite's fields: what its keys `data`, `roles`, `limits` and so on hold.
+
+In: the part of a suite under one key. Out: a frozen model of it. Conditions between groups are
+checked by `Suite`.
+"""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from tutti.tasks.sweeps.spec.gate_file import Gate
+from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS, Group
+
+
+class Budget(BaseModel):
+    """The time and money that a run may spend. When it is spent, no more samples are started."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    minutes: float | None = Field(None, gt=0, description="of the whole run")
+    usd: float | None = Field(None, gt=0, description="of its attempts, judges and users")
+
+
+class Saturation(BaseModel):
+    """The step latency at which a cell is over-saturated and ends."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    step_latency_p95: float = Field(gt=0, description="seconds that it surely exceeds")
+
+
+class Sure(BaseModel):
+    """The margin at which a cell's accuracy is decided and the cell ends."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    margin: float = Field(0.05, ge=0, lt=1, description="within it two accuracies are the same")
+
+
+class DataSelection(Group):
+    """The items of a public benchmark that are measured, and their prompt."""
+
+    source: Annotated[Path | None, TASKS] = Field(
+        None, description="a file or folder with the data; default: download from the hub"
+    )
+    split: Annotated[str | None, TASKS] = Field(
+        None, description="the split, if not the benchmark's own"
+    )
+    ids: Annotated[tuple[str, ...] | None, TASKS] = Field(None, description="only these items")
+    where: Annotated[str | None, TASKS] = Field(
+        None, description="SQL filter on the items' attributes: subject = 'x'"
+    )
+    prompt: Annotated[str | None, TASKS] = Field(
+        None, description="the name of a prompt of tutti's, or a .yaml file"
+    )
+
+
+class RoleModels(Group):
+    """Models besides the one that is measured. Each is an entry of models.yaml."""
+
+    judge: Annotated[str | None, MODELS] = Field(None, description="the model that judges answers")
+    user: Annotated[str | None, MODELS] = Field(
+        None, description="the model that simulates the user"
+    )
+    agent: Annotated[str | None, MODELS] = Field(
+        None,
+        description="an orchestrator agent: a name in deployments/agents, or a .yaml file; "
+        "default: the measured model works alone",
+    )
+    experts: Annotated[dict[str, str], MODELS] = Field(
+        {}, description="replace models that the agent's file names: {name: model}"
+    )
+    search_url: Annotated[str | None, SWEEP] = Field(
+        None, description="of a public benchmark: the retrieval service that the agent searches"
+    )
+
+
+class SamplingSettings(Group):
+    """How the measured model generates a reply."""
+
+    temperature: Annotated[float, SWEEP] = Field(0.0, ge=0.0, description="0 is greedy")
+    max_tokens: Annotated[int, SWEEP] = Field(96, ge=1, description="of one reply")
+
+
+class SuiteLimits(Group):
+    """How long attempts and cells may take, and what an attempt may cost."""
+
+    max_turns: Annotated[int, SWEEP] = Field(8, ge=1, description="calls of one attempt")
+    working_s: Annotated[float, SWEEP] = Field(
+        120.0, gt=0, description="seconds of one attempt, without time held by the gateway"
+    )
+    attempt_usd: Annotated[float | None, SWEEP] = Field(
+        None, gt=0, description="cost of one attempt's calls and tools"
+    )
+    command_s: Annotated[float, SWEEP] = Field(
+        600.0, gt=0, description="seconds of one run of `harness.command`"
+    )
+    cell_s: Annotated[float | None, CELL] = Field(
+        None, gt=0, description="seconds of a cell; it ends with the samples it has"
+    )
+    max_attempts: Annotated[int, RUN] = Field(
+        3, ge=1, description="attempts at a sample that ends with an infra_error"
+    )
+
+
+class Repetition(Group):
+    """How often tasks and cells are measured."""
+
+    repeats: Annotated[int, AXIS] = Field(
+        1, ge=1, description="times each cell is run, each with another seed"
+    )
+    a_a: Annotated[bool, AXIS] = Field(
+        False, description="A/A: repeat the first policy with the same seeds, to measure noise"
+    )
+    trials: Annotated[int, SWEEP] = Field(1, ge=1, description="samples of each task in a cell")
+    per_session: Annotated[int, CELL] = Field(
+        0, ge=0, description="minimum samples per session; trials are added to reach it"
+    )
+
+
+class StoppingRules(Group):
+    """When a cell ends before all its samples are measured."""
+
+    saturation: Annotated[Saturation | None, RUN] = Field(
+        None, description="end a cell whose step latency exceeds this limit"
+    )
+    stop_when_sure: Annotated[Sure | None, RUN] = Field(
+        None, description="end a cell whose accuracy, against the first of its level, is decided"
+    )
+
+
+class ExecutionSettings(Group):
+    """The engines of the measured model, and the order of the cells."""
+
+    engines: Annotated[int, CELL] = Field(1, ge=1, description="per model, behind one gateway")
+    order: Annotated[Literal["abba", "random"], RUN] = Field(
+        "abba", description="of the policies at a level: alternating, or drawn anew each time"
+    )
+    interleave: Annotated[bool, RUN] = Field(
+        False,
+        description="of several models: measure them level by level, with all engines running, "
+        "instead of one model after another",
+    )
+
+
+class HarnessSettings(Group):
+    """What runs an attempt, and with which tools."""
+
+    command: Annotated[str | None, SWEEP] = Field(
+        None, description="of a public benchmark: a harness to run for each sample, as a shell line"
+    )
+    mcp: Annotated[str | None, SWEEP] = Field(
+        None, description="of a public benchmark: an MCP server (URL or shell line) as its tools"
+    )
+    python: Annotated[Literal["once", "session"], SWEEP] = Field(
+        "once", description="of stdlib: whether the tool python keeps an attempt's variables"
+    )
+    unsafe_sandbox: Annotated[bool, RUN] = Field(
+        False,
+        description="run model-written programs unsandboxed if this machine has no sandbox: "
+        "they can read what you can",
+    )
+
+    @field_validator("command", "mcp")
+    @classmethod
+    def _a_shell_line(cls, line: str | None) -> str | None:
+        if line is not None:
+            shlex.split(line)  # ValueError: No closing quotation
+        return line
+
+
+class ReportSettings(Group):
+    """What the results are compared with, and which parts of them are named."""
+
+    windows: Annotated[dict[str, tuple[float, float]], RUN] = Field(
+        {}, description="named windows of each cell, [start, end) in seconds, for SQL"
+    )
+    gates: Annotated[tuple[Gate, ...], RUN] = Field(
+        (), description="conditions that `tutti gate` and nights check"
+    )
+    baseline: Annotated[str | None, RUN] = Field(
+        None, description="the sweep that the gates' margins refer to"
+    )
+
+    @field_validator("windows")
+    @classmethod
+    def _windows_have_a_length(
+        cls, windows: dict[str, tuple[float, float]]
+    ) -> dict[str, tuple[float, float]]:
+        for name, (start, end) in windows.items():
+            if not 0 <= start < end:
+                raise ValueError(f"{name}: [{start:g}, {end:g}) is no window")
+        return windows

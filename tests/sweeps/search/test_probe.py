@@ -1,0 +1,37 @@
+"""Probes are cells of their suite: the same policy with its options, id and name."""
+
+from tests.sweeps.conftest import make_tasks, set_up_of
+from tutti.tasks.sweeps.plan.plan import Cell, plan_of
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.search.probe import probe_suite
+from tutti.tasks.sweeps.spec.policy import Policy
+from tutti.tasks.sweeps.spec.suite import Suite
+
+SET_UP = set_up_of([problem_of_task(task) for task in make_tasks(40)])
+
+
+def probed(suite: Suite, policy: str) -> Cell:
+    """The cell of a probe of the policy at 2."""
+    (cell,) = plan_of(probe_suite(suite, policy, 2, 1, 1.0), SET_UP, whole=suite).cells
+    return cell
+
+
+def test_a_probe_is_the_suites_own_cell() -> None:
+    """Whether a policy has options or not, and also where it is there twice with other options."""
+    caps = (Policy(name="cap", limit=4), Policy(name="cap", limit=6))
+    for policies in (("passthrough", "cap"), ("passthrough", caps[0]), ("adaptive", *caps)):
+        suite = Suite(policies=policies, concurrency=(2,))
+        own = {cell.policy: cell.cell_id for cell in plan_of(suite, SET_UP).cells}
+        found = {each: probed(suite, each) for each in suite.each_policy}
+        assert {label: cell.cell_id for label, cell in found.items()} == own
+        assert {label: cell.policy for label, cell in found.items()} == {each: each for each in own}
+
+
+def test_a_probe_has_samples_for_each_session_and_ends_early() -> None:
+    """Where the suite has fewer; its own ends are dropped."""
+    suite = Suite(concurrency=(2,), stopping={"stop_when_sure": {}}, repetition={"a_a": True})
+    probe = probe_suite(suite, "cap", 20, 3, 1.5)
+    assert probe.concurrency == (20,) and probe.repetition.repeats == 3
+    assert probe.repetition.per_session == 4 and not probe.repetition.a_a
+    assert probe.stopping.saturation is not None and probe.stopping.stop_when_sure is None
+    assert probe.stopping.saturation.step_latency_p95 == 1.5

@@ -14,7 +14,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.serving.engine_double import EngineDouble, completion
+from tests.serving.engine_double import EngineDouble, completion, is_first_call
 from tutti import storage
 from tutti.cli.sweep import search as verb
 from tutti.flows.find import find_concurrency
@@ -38,6 +38,8 @@ class Engine:
         self.crowded = False
 
     async def __call__(self, _: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if is_first_call(body):
+            return web.json_response(completion("ready"))
         self.asked += 1
         self.running += 1
         self.crowded |= self.running > ROOM

@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import BaseTestServer, TestServer
 from prefect.context import FlowRunContext
 
-from tests.serving.engine_double import EngineDouble, completion
+from tests.serving.engine_double import EngineDouble, completion, is_first_call
 from tutti import storage
 from tutti.flows.nightly import nightly
 from tutti.tasks.nights import notify as night_told
@@ -52,6 +52,8 @@ class Desk:
 
     async def answer(self, _: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         """Twice the number that is asked about, or one more."""
+        if is_first_call(body):
+            return web.json_response(completion("ready"))
         self.asked += 1
         number = int(body["messages"][0]["content"].split()[2])
         return web.json_response(completion(f"So it is\n#### {2 * number + self.wrong}"))

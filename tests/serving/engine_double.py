@@ -2,11 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
 from aiohttp.test_utils import BaseTestServer
+
+from tutti.tasks.sweeps.run.first_call import QUESTION
 
 METRICS = """\
 # HELP vllm:kv_cache_usage_perc KV-cache usage. 1 means 100 percent usage.
@@ -31,6 +33,11 @@ def completion(content: str, usage: dict[str, Any] = USAGE, **message: Any) -> d
     message = {"role": "assistant", "content": content} | message
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     return {"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+def is_first_call(body: Mapping[str, Any]) -> bool:
+    """Whether a request is the one that a sweep makes before it measures."""
+    return bool(body["messages"] == [QUESTION])
 
 
 class EngineDouble:

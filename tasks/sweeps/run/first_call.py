@@ -50,9 +50,8 @@ async def call_endpoints(
 async def _call(client: Client, serving: Serving, name: str, suite: Suite) -> None:
     served = serving.served[name]
     is_measured = served.engine_id == serving.engine.engine_id
-    temperature = (
-        suite.sampling.temperature if is_measured else WARM
-    )  # what judge, user and experts get
+    # Judge, user and experts are called warm.
+    temperature = suite.sampling.temperature if is_measured else WARM
     sampling = sampling_of(served.model, temperature, TOKENS, 0)
     origin = CallOrigin(f"first-call-{uuid.uuid4().hex[:12]}", "")
     model = GatewayModel(client, served.name, origin, sampling, Retry({}))

@@ -13,8 +13,8 @@ programs always go, calls of paused ones wait. Every `interval_s`:
 3. On engines with more booked than they have, acting programs are paused, smallest first, until it
    fits; then reasoning ones are marked, to be paused when they answer.
 
-Source: ThunderAgent (MIT), scheduler/router.py and backend/state.py at a7eef77, written anew from
-its description. What we count as its bugs are switches, on as in the original: `thunderagent_book`.
+Source: ThunderAgent (MIT), scheduler/router.py and backend/state.py at a7eef77, reimplemented from
+a description. What we regard as its bugs are options, on as in the original: `thunderagent_book`.
 Ours: the sweep sorts once (the original sorts again for each program it pauses); an engine that
 accepts no calls is left, not used on; forced resumption comes with a sweep, not between two.
 
@@ -31,7 +31,7 @@ from tutti.tasks.serving.scheduling.policy import Admission, Policy
 from tutti.tasks.serving.scheduling.reasons import HAS_WAITED, Reason, ReasonCode
 from tutti.tasks.serving.scheduling.thunderagent_book import Book, Rules, State, rank
 
-ON_TIME = 0.9  # a `ticked` that comes sooner than this share of the interval is not the clock's
+ON_TIME = 0.9  # a `ticked` earlier than this share of the interval was not caused by the timer
 
 
 class ThunderAgent(Policy):
@@ -45,12 +45,12 @@ class ThunderAgent(Policy):
         self._swept = -math.inf
         self._paused: dict[str, State] = {}
         self._ready: dict[str, Call] = {}
-        """Waiting calls of active programs: they go as soon as their engine takes one."""
+        """Waiting calls of active programs: each goes as soon as its engine takes one."""
 
     # Events
 
     def arrived(self, call: Call, now: float) -> None:
-        """Ready if its program is active; a new program is placed or paused."""
+        """Make the call ready if its program is active; place or pause a new program."""
         program = call.program
         if program.note is None:
             program.note = State(program)
@@ -69,7 +69,7 @@ class ThunderAgent(Policy):
                 self._activate(state, engine)
 
     def withdrawn(self, call: Call, now: float) -> None:
-        """The original goes on with it: nobody tells it that the client is gone."""
+        """Remove the call. The original is not notified of disconnects and keeps it."""
         self._ready.pop(call.call_id, None)
         state: State = call.program.note
         state.calls.pop(call.call_id, None)
@@ -81,7 +81,7 @@ class ThunderAgent(Policy):
             self._forget(call.program)
 
     def admitted(self, call: Call, now: float) -> None:
-        """It went; after a failover its program is where it went."""
+        """Record the call as sent; after a failover its program moves to the new engine."""
         self._ready.pop(call.call_id, None)
         state: State = call.program.note
         if state.engine is not None and state.engine is not call.engine:
@@ -91,7 +91,7 @@ class ThunderAgent(Policy):
         self.progressed(call, now)
 
     def progressed(self, call: Call, now: float) -> None:
-        """Its tokens grow."""
+        """Update the program's tokens."""
         state: State | None = call.program.note
         if state is None or call.call_id not in state.calls:
             return
@@ -101,18 +101,18 @@ class ThunderAgent(Policy):
         state.tokens += grown
 
     def finished(self, call: Call, now: float) -> None:
-        """Its program acts now; one that was marked is paused."""
+        """Mark the program as acting; pause it if it was marked."""
         state: State = call.program.note
         state.calls.pop(call.call_id, None)
         if call.usage is not None or not self.rules.lost_usage:
             self._answered(state, call, now)
 
     def gone(self, program: Program, now: float, reason: Reason) -> None:
-        """Out of every book."""
+        """Remove the program from every book."""
         self._forget(program)
 
     def ticked(self, now: float) -> None:
-        """Resume, then pause."""
+        """Run the sweep: resume, then pause."""
         if now - self._swept < self.rules.interval_s * ON_TIME:
             return
         self._swept = now
@@ -122,11 +122,11 @@ class ThunderAgent(Policy):
             self._shed(engine, now)
 
     def admit(self, now: float) -> Iterable[Admission]:
-        """Ready calls, each to its program's engine."""
+        """Admit ready calls, each to its program's engine."""
         for call in list(self._ready.values()):
             state: State = call.program.note
             engine = state.engine
-            if engine is None:  # paused since; resuming makes it ready again
+            if engine is None:  # its program was paused meanwhile; resuming makes it ready again
                 del self._ready[call.call_id]
             elif engine.open:
                 yield call, engine
@@ -136,14 +136,14 @@ class ThunderAgent(Policy):
                 self._pause(state, Reason(ReasonCode.NO_ENGINE, text))
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """The engine's book."""
+        """Tokens in the engine's book."""
         return self._book(engine).used()
 
     def reason(self, call: Call) -> Reason:
-        """Paused, or its engine is full or away."""
+        """Whether its program is paused, or its engine is full or unavailable."""
         state: State = call.program.note
         if state.engine is None:
-            text = f"paused with {state.tokens} tokens, {len(self._paused)} programs are"
+            text = f"paused with {state.tokens} tokens, {len(self._paused)} programs are paused"
             return Reason(ReasonCode.PAUSED, text)
         return Reason(ReasonCode.ENGINE_FULL, f"{state.engine.engine_id} takes no more calls")
 
@@ -183,7 +183,7 @@ class ThunderAgent(Policy):
         self.log("pause", state.program, None, reason)
 
     def _answered(self, state: State, call: Call, now: float) -> None:
-        """A call is over: the last one makes the program act; in the original, any one."""
+        """End a call: the program acts after its last running call; in the original, after any."""
         if state.calls and not self.rules.shared_status:
             state.tokens = sum(state.calls.values())
             return
@@ -238,7 +238,7 @@ class ThunderAgent(Policy):
             self.log("resume", state.program, None, Reason(ReasonCode.FITS, text))
 
     def _chosen(self, room: float, largest: float) -> list[State]:
-        """Paused programs in order that fit in `room`; an empty engine of `largest` fits any."""
+        """Paused programs, in order, that fit in `room`; an empty engine of `largest` fits any."""
         chosen = []
         for state in sorted(self._paused.values(), key=lambda state: rank(state, self.rules)):
             need = min(state.tokens + self.rules.buffer_tokens, largest)
@@ -252,7 +252,7 @@ class ThunderAgent(Policy):
         decayed_at = now if rules.decay and not rules.decay_mismatch else None
         over = -book.free(decayed_at)
         states = sorted(book.states.values(), key=lambda state: state.tokens)
-        if not rules.over_marking:  # who is marked will leave
+        if not rules.over_marking:  # marked programs will be paused
             leaving = (state for state in states if state.marked and state.reasoning)
             over -= sum(state.tokens + rules.buffer_tokens for state in leaving)
         shed = [state for state in states if not state.reasoning]

@@ -107,7 +107,7 @@ def test_a_calibration_is_kept_as_json(recording: Recording, tmp_path: Path) -> 
     with pytest.raises(SimulationError, match=r"c\.json"):
         read_calibration(tmp_path / "c.json")
     (tmp_path / "c.json").write_text("[]")
-    with pytest.raises(SimulationError, match="no calibration of version 1"):
+    with pytest.raises(SimulationError, match="not a calibration of version 1"):
         read_calibration(tmp_path / "c.json")
 
 

@@ -58,5 +58,5 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k
     from tutti.tasks.scoring.score import Asks as Asks
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -1,4 +1,4 @@
-"""What scorers read: from a target its keys, from an attempt the text that holds its answer."""
+"""Reads a target's keys, and the text of an attempt that holds its answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def needed(target: Mapping[str, Any], key: str, kind: type[T]) -> T:
-    """The target's `key`. Raises ScorerFailed where it is not there or not a `kind`."""
+    """The target's `key`. Raises ScorerFailed if it is missing or not a `kind`."""
     value = target.get(key)
     if not isinstance(value, kind):
         found = "nothing" if value is None else type(value).__name__
@@ -18,7 +18,7 @@ def needed(target: Mapping[str, Any], key: str, kind: type[T]) -> T:
 
 
 def texts(target: Mapping[str, Any], key: str) -> list[str]:
-    """The target's `key`: a text, or a list of at least one. Raises ScorerFailed."""
+    """The target's `key`: a text, or a non-empty list. Raises ScorerFailed."""
     value = target.get(key)
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list) or not found or not all(isinstance(x, str) for x in found):
@@ -27,7 +27,7 @@ def texts(target: Mapping[str, Any], key: str) -> list[str]:
 
 
 def conversation(attempted: Attempted) -> Sequence[Mapping[str, Any]]:
-    """The attempt's messages. Raises ScorerFailed where they are not known: none is not wrong."""
+    """The attempt's messages. Raises ScorerFailed if they are unknown; an empty list is valid."""
     if attempted.messages is None:
         raise ScorerFailed(
             "a harness made the attempt, and what it called is known once that is stored: "
@@ -37,5 +37,5 @@ def conversation(attempted: Attempted) -> Sequence[Mapping[str, Any]]:
 
 
 def said(attempted: Attempted) -> str:
-    """All that the attempt said at its end: its last message, or its answer where that is all."""
+    """The attempt's final text: its last message, or its answer if it has no message."""
     return attempted.text or attempted.answer or ""

@@ -2,8 +2,8 @@
 
 Target: ``{"question": text, "answer": reference or list of references}``. The judge votes `votes`
 times with different seeds: correct, incorrect, or not_attempted (as SimpleQA has it). The label
-with most valid votes is the verdict; a tie or no valid vote is a ScorerFailed, never a score. The
-detail keeps every vote with its text and call id. No answer is incorrect without a call.
+with most valid votes is the verdict; a tie or no valid vote raises ScorerFailed and gives no score.
+The detail keeps every vote with its text and call id. A missing answer is incorrect without a call.
 """
 
 from collections.abc import Mapping
@@ -25,14 +25,14 @@ _TASK = (
 
 
 class Judge:
-    """A judge finds that the answer agrees with the reference."""
+    """Asks a judge whether the answer agrees with the reference."""
 
     name: str = "judge"
     version: str = "2"
     needs: Needs = "judge"
 
     def __init__(self, votes: int = VOTES) -> None:
-        """`votes`: calls an answer; odd, so that two labels cannot tie."""
+        """`votes`: calls per answer; an odd number prevents a tie of two labels."""
         self.votes = votes
 
     async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:

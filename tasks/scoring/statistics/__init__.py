@@ -1,7 +1,8 @@
 """Statistics of measurements: intervals of figures and comparisons of two figures.
 
-Pure functions on plain numbers; the same input, and the same seed where one is drawn by, gives the
-same result. Each formula's source is in its docstring. docs/statistics.md says which is used when.
+Pure functions on plain numbers; the same input, and the same seed if one is taken, gives the same
+result. Each docstring names the source of its formula. docs/statistics.md explains which is used
+when.
 """
 
 from typing import TYPE_CHECKING
@@ -71,5 +72,5 @@ __all__ = [
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics.verdicts import Word as Word
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

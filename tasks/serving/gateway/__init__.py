@@ -1,4 +1,4 @@
-"""The gateway: the program-aware proxy every model call passes through."""
+"""The gateway: the program-aware proxy of all model calls."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,9 @@
 """HTTP/1.1 on asyncio protocols, parsed by httptools: the gateway's server and client, and the
 client of the agents' calls.
 
-An order of magnitude less CPU a request than the frameworks' (see docs/gateway.md): no task, no
-future and no header object for a call that is passed on. Nothing here knows of models or programs.
+It takes an order of magnitude less CPU per request than the frameworks do (see docs/gateway.md): a
+forwarded call needs no task, no future and no header object. This package is independent of models
+and programs.
 """
 
 from typing import TYPE_CHECKING

@@ -277,7 +277,7 @@ async def test_a_refused_connection_is_of_the_class_connection(engine: RawEngine
     """With who refused; so is an answer that is cut, and what is no HTTP."""
     async with Client(engine.url) as client:
         engine.reply = answering(b"220 mail ready\r\n")
-        with pytest.raises(ModelCallFailed, match="no HTTP") as failed:
+        with pytest.raises(ModelCallFailed, match="not HTTP") as failed:
             await model_of(client).complete(ASKED, [], 1)
         assert failed.value.status == CONNECTION
 

@@ -175,7 +175,7 @@ async def test_what_is_no_http_is_a_failure(
 ) -> None:
     """With a reason that says so."""
     engine.reply = answering(garbage)
-    assert "no HTTP" in (await ask(origin)).failure
+    assert "not HTTP" in (await ask(origin)).failure
 
 
 async def test_a_kept_connection_that_was_closed_is_tried_once_more(

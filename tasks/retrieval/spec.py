@@ -5,7 +5,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 PLAIN_TEMPLATE = "{title}\n{text}"
-# The title twice: a standard-library document's is its full name, what most queries are made of.
+# The title counts twice: for a standard-library document it is the full name, the basis of most
+# queries.
 STDLIB_TEMPLATE = "{title}\n{title}\n{text}"
 
 

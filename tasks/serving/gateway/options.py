@@ -35,8 +35,7 @@ class GatewayOptions:
 
     engine: tuple[str, ...] = _option(
         (),
-        "an engine that runs (vLLM, SGLang), by its base URL; may be repeated, and added later by "
-        "POST /engines",
+        "base URL of a running engine (vLLM, SGLang); may be repeated; see also POST /engines",
         "URL|ID=URL|JSON",
     )
     policy: str = _option(

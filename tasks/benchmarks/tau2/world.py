@@ -31,7 +31,7 @@ JSON_TYPES: dict[Any, str] = {
 
 
 class ToolRefused(Exception):
-    """A tool refuses a call; the message goes to the caller, and no state changes."""
+    """A tool refuses a call; the caller gets the message, and the state is unchanged."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Toolset:
     user: Mapping[str, Act] = field(default_factory=dict)
     """What the simulated user can do on a device of its own."""
     hidden: Mapping[str, Act] = field(default_factory=dict)
-    """What only tasks call: set-up, and assertions, which give true or false."""
+    """Functions that only tasks call: set-up, and assertions, which return true or false."""
 
     def named(self, side: str, name: str, hidden: bool = False) -> Act | None:
         """The tool `name` of `side` (one of `SIDES`); None where there is none."""
@@ -71,12 +71,12 @@ class Session:
     """One attempt at a task, from the task's initial state."""
 
     def __init__(self, domain: Domain, toolset: Toolset, task: Task) -> None:
-        """Set the databases up as the task says: its data, its actions, the calls of its history.
-        Raises BenchmarkError where a tool refuses: then the data and the tools do not fit."""
+        """Set up the databases as the task says: its data, its actions, the calls of its history.
+        Raises BenchmarkError if a tool refuses: then data and tools do not match."""
         self.toolset = toolset
         self.task = task
         self.made: list[tuple[str, str, dict[str, Any]]] = []
-        """The calls since the start that were not refused: side, name, arguments."""
+        """The successful calls since the start: side, name, arguments."""
         data = task.initial_state.get("initialization_data") or {}
         self.state = State(
             _merged(domain.db, data.get("agent_data") or {}),

@@ -1,8 +1,8 @@
-"""Who is measured by the gateway's bench, and how each is started and spoken to.
+"""The routers measured by the gateway's bench: how each is started and addressed.
 
-Ours, the raw relay that is the floor, ThunderAgent from the checkout that `TUTTI_PEER_THUNDERAGENT`
-names, and vllm-router from the package registry. Peers get environments of their own below the
-bench's folder, made once. One that cannot be had is named with the reason, and left out.
+Ours, the raw relay as a lower bound, ThunderAgent from the checkout that `TUTTI_PEER_THUNDERAGENT`
+names, and vllm-router from the package registry. Peers are installed once, into environments below
+the bench's folder. A peer that is not available is reported with the reason and left out.
 """
 
 import os
@@ -35,12 +35,12 @@ INSTALL_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True)
 class Bench:
-    """Where the bench works."""
+    """The bench's folders."""
 
     folder: Path
     """Temporary: stores and logs."""
     peers: Path
-    """Kept: the peers' environments."""
+    """Permanent: the peers' environments."""
     command: str = OURS
 
 
@@ -60,7 +60,7 @@ class Engines:
 
 @dataclass
 class Router:
-    """One that runs."""
+    """A running router."""
 
     name: str
     port: int
@@ -110,7 +110,7 @@ def running_peer(bench: Bench, engines: Engines, name: str) -> Iterator[Router]:
 
 
 Started = tuple[list[str], Speech, dict[str, str]]
-"""The command but for the port at its end, how it is spoken to, and its environment."""
+"""The command without its final port, the form of its calls, and its environment."""
 
 
 def _relay(bench: Bench, engines: Engines) -> Started:
@@ -144,7 +144,7 @@ PEERS: dict[str, Callable[[Bench, Engines], Started]] = {
 
 
 def installed(environment: Path, packages: Sequence[str]) -> Path:
-    """The Python of an environment that has `packages`; made when it is not there whole."""
+    """The Python of an environment that has `packages`; it is created unless it is complete."""
     python = environment / "bin" / "python"
     done = environment / "installed.json"
     wanted = orjson.dumps(sorted(packages))
@@ -163,7 +163,8 @@ def installed(environment: Path, packages: Sequence[str]) -> Path:
 def start_peers(
     stack: ExitStack, bench: Bench, engines: Engines, names: Sequence[str]
 ) -> tuple[list[Router], list[str]]:
-    """The peers that can be had, running until the stack closes, and why others cannot."""
+    """Start the available peers, running until the stack closes; returns also why others are not
+    available."""
     found, missing = [], []
     for name in names:
         try:

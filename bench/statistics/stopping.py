@@ -1,7 +1,7 @@
-"""Cells that end themselves, against known truth: how often one ends that should not.
+"""False-alarm rates of early stopping of cells, by simulation.
 
-In: a number of cells. Out: shares of cells that ended, by the very watches that sweeps use. Part of
-``make bench-statistics``.
+In: a number of cells. Out: shares of cells that were stopped, by the same classes that sweeps use.
+Part of ``make bench-statistics``.
 """
 
 import heapq
@@ -25,24 +25,24 @@ FAR_ABOVE = 0.5  # of the steps of an over-saturated cell
 
 TASKS = 150
 SESSIONS = 40
-WRONG_TAKES = 5.0  # times as long as right: an attempt that goes wrong runs into its limits
+WRONG_TAKES = 5.0  # times as long as right ones: a failing attempt runs into its limits
 
 
 class Stopped(NamedTuple):
-    """Shares of cells that were ended."""
+    """Shares of cells that were stopped."""
 
     at_the_limit: dict[str, float]
-    """By what neighbouring steps remember of each other: the true p95 is the limit."""
+    """By the autocorrelation of neighbouring steps, with the true p95 at the limit."""
     counted_singly: float
-    """With a memory of one step each, had every step been a batch of its own."""
+    """With an autocorrelation of one step, if every step were its own batch."""
     saturated: float
-    """Half of the steps above the limit: those that ended."""
+    """Cells with half of the steps above the limit: the share stopped."""
     median_steps: float
-    """Steps of each session until then."""
+    """Median steps per session until then."""
 
 
 class Decided(NamedTuple):
-    """Shares of A/A cells that ended as better or worse."""
+    """Shares of A/A cells that were stopped as better or worse."""
 
     as_planned: float
     as_ended: float

@@ -20,7 +20,7 @@ from tests.sandbox.hostile import GROUPS
 from tests.sandbox.hostile.judge import judge_at
 from tests.scoring.cheats import CHEATS, TARGETS, cheating
 from tutti.tasks.sandbox import LEVELS, Sandbox, SandboxLimits, SandboxSession, strongest_level
-from tutti.tasks.scoring import Attempted, Means
+from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.scoring.code import Code
 
 LIMITS = SandboxLimits(seconds=30.0)  # generous, because the machine may be busy
@@ -47,8 +47,8 @@ async def cheats_scored(level: str, targets: Sequence[str]) -> tuple[int, list[s
         target = TARGETS[name]
         message = f"```python\n{cheating(kind, target)}\n```"
         async with room:
-            means = Means(sandbox=sandbox)
-            score = await Code().score(target.target, Attempted(None, message), means)
+            means = ScoringResources(sandbox=sandbox)
+            score = await Code().score(target.target, Submission(None, message), means)
         return f"{kind} on {name}" if score.correct else ""
 
     found = await asyncio.gather(*(one(kind, name) for kind in CHEATS for name in targets))

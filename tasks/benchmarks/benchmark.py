@@ -15,7 +15,7 @@ from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.world import MakeWorld
-from tutti.tasks.scoring import Attempted
+from tutti.tasks.scoring import Submission
 
 Read = Callable[[Files], Iterator[Item | ExcludedRow]]
 Gold = Callable[[Item], str | None]
@@ -104,11 +104,11 @@ class Benchmark:
             source = replace(source, path=self.own)
         return source.files(self.name, self.hub, self.splits[split], self.also)
 
-    def gold_attempt(self, item: Item) -> Attempted:
+    def gold_attempt(self, item: Item) -> Submission:
         """The submission that must score 1.0. Raises BenchmarkError if the benchmark has no gold
         answer."""
         messages, answer = self.gold_messages(item), self.gold(item)
-        return Attempted(answer, answer or "", messages, item.target.get("state"))
+        return Submission(answer, answer or "", messages, item.target.get("state"))
 
     def gold_messages(self, item: Item) -> list[dict[str, Any]]:
         """The messages that an attempt must add to score 1.0: for a target of tool calls one

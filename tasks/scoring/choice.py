@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tutti.tasks.agents import BOXED_START, last_boxed
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed
 
 LETTERS = "ABCDEFGHIJ"  # MMLU-Pro has ten options
@@ -74,12 +74,12 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).rstrip(".").casefold()
 
 
-def read_choice(attempted: Attempted, letters: str, choices: Sequence[str] = ()) -> str | None:
+def read_choice(submission: Submission, letters: str, choices: Sequence[str] = ()) -> str | None:
     """The attempt's letter, by the rules above; None if there is none or more than one."""
-    if attempted.answer is None:
-        return _read_message(attempted.text, letters, choices)
-    letter = read_letter(attempted.answer, letters, choices)
-    return letter or _read_message(attempted.answer, letters, choices)
+    if submission.answer is None:
+        return _read_message(submission.text, letters, choices)
+    letter = read_letter(submission.answer, letters, choices)
+    return letter or _read_message(submission.answer, letters, choices)
 
 
 def _read_message(text: str, letters: str, choices: Sequence[str]) -> str | None:
@@ -158,7 +158,9 @@ class Choice:
     version: str = "2"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if the letter is the target's. Raises ScorerFailed if the target's answer is not a
         letter."""
         choices = target.get("choices", len(LETTERS))
@@ -169,6 +171,6 @@ class Choice:
         if len(expected) != 1 or expected not in LETTERS[:count]:
             raise ScorerFailed(f"the target's answer {expected!r} is none of {LETTERS[:count]}")
         wordings = () if isinstance(choices, int) else [str(choice) for choice in choices]
-        letter = read_choice(attempted, LETTERS[:count], wordings)
+        letter = read_choice(submission, LETTERS[:count], wordings)
         correct = letter == expected
         return Score(self.name, self.version, float(correct), correct, letter)

@@ -30,7 +30,14 @@ from typing import Any
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring.children import code_child, code_talk
 from tutti.tasks.scoring.children.code_child import digest_of_output, digest_of_value
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Runs, Score, ScorerFailed
+from tutti.tasks.scoring.score import (
+    CodeSandbox,
+    Needs,
+    Score,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+)
 from tutti.tasks.scoring.target import needed, said
 
 _FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.S | re.M)
@@ -79,15 +86,17 @@ class Code:
     version: str = "2"
     needs: Needs = "sandbox"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if all tests pass; the detail has the run that failed and the end of its output.
 
         Raises ScorerFailed without a sandbox, or if the sandbox could not run.
         """
-        if means.sandbox is None:
+        if resources.sandbox is None:
             raise ScorerFailed("code: needs a sandbox")
         entry_point = target.get("entry_point")
-        code = last_code(said(attempted), entry_point)
+        code = last_code(said(submission), entry_point)
         if code is None or not code.strip():
             return Score(self.name, self.version, 0.0, False, detail={"status": "no code"})
         prompt = target.get("prompt", "")
@@ -95,11 +104,13 @@ class Code:
         try:
             if "cases" in target:
                 cases = needed(target, "cases", list)
-                detail = await _run_cases(means.sandbox, source, entry_point, cases)
+                detail = await _run_cases(resources.sandbox, source, entry_point, cases)
             else:
                 tests = needed(target, "tests", str)
                 before = before_definition(prompt, entry_point)
-                detail = await _run_tests(means.sandbox, source, Tests(tests, before, entry_point))
+                detail = await _run_tests(
+                    resources.sandbox, source, Tests(tests, before, entry_point)
+                )
         except SandboxUnavailable as error:
             raise ScorerFailed(f"code: {error}") from error
         correct = detail["status"] == "ok"
@@ -125,7 +136,7 @@ class Tests:
         return f"{inspect.getsource(code_talk)}\nrun_tests({arguments}, send, receive)\n"
 
 
-async def _run_tests(sandbox: Runs, source: str, tests: Tests) -> dict[str, Any]:
+async def _run_tests(sandbox: CodeSandbox, source: str, tests: Tests) -> dict[str, Any]:
     """Run the tests. Raises ScorerFailed if the tests themselves cannot be run."""
     answerer = f"{inspect.getsource(code_talk)}\nanswer({source!r}, send, receive)\n"
     talk = await sandbox.talk(tests.program(), answerer)
@@ -143,7 +154,7 @@ async def _run_tests(sandbox: Runs, source: str, tests: Tests) -> dict[str, Any]
 
 
 async def _run_cases(
-    sandbox: Runs, source: str, entry_point: str | None, cases: Sequence[Mapping[str, str]]
+    sandbox: CodeSandbox, source: str, entry_point: str | None, cases: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
     if not cases:
         raise ScorerFailed("code: the target has no cases")

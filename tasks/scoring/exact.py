@@ -6,7 +6,7 @@ Target: ``{"answer": text or list of texts}``; any one of the list is right.
 from collections.abc import Mapping
 from typing import Any
 
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score
+from tutti.tasks.scoring.score import Needs, Score, ScoringResources, Submission
 from tutti.tasks.scoring.target import texts
 
 EXACT = "exact"
@@ -31,7 +31,9 @@ class Exact:
     version: str = VERSION
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if the answer is one of the target's. Raises ScorerFailed."""
-        scores = [score_exact(attempted.answer, expected) for expected in texts(target, "answer")]
+        scores = [score_exact(submission.answer, expected) for expected in texts(target, "answer")]
         return max(scores, key=lambda score: score.value)

@@ -8,18 +8,20 @@ with the attempt.
 from collections.abc import Mapping
 from typing import Any
 
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 
 
-class Imported:
+class ImportedScore:
     """Takes the score that the harness reported."""
 
     name: str = "imported"
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """The score that came with the attempt. Raises ScorerFailed if there is none."""
-        if attempted.imported is None:
+        if submission.imported is None:
             raise ScorerFailed("the harness that made the attempt gave no score with it")
-        return attempted.imported
+        return submission.imported

@@ -32,7 +32,7 @@ from typing import Any
 
 from tutti.tasks.agents import last_boxed
 from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import texts
 
 TIMEOUT_S = 10.0
@@ -96,14 +96,16 @@ class Math:
         """`timeout_s`: time limit of one comparison, after which its process is killed."""
         self.timeout_s = timeout_s
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if equal to one of the alternatives; the detail shows how each side was read.
 
         Raises ScorerFailed for a gold answer that cannot be read or evaluated, an error, or a
         time-out that the attempt did not cause.
         """
         expected = texts(target, "answer")
-        given = attempted.answer if attempted.answer is not None else last_boxed(attempted.text)
+        given = submission.answer if submission.answer is not None else last_boxed(submission.text)
         if given is None or not given.strip() or len(given) > LONGEST_CHARS:
             detail = {"given": "too long" if given else None}
             return Score(self.name, self.version, 0.0, False, detail=detail)

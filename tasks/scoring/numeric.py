@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 from tutti.tasks.agents import last_boxed
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import texts
 
 # digits, and the largest exponent: beyond it arithmetic would be an attack on the scorer
@@ -67,13 +67,13 @@ def _value(match: re.Match[str]) -> Fraction | None:
     return -value if "-" in (parts["sign"], parts["sign2"]) else value
 
 
-def read_number(attempted: Attempted) -> Fraction | None:
+def read_number(submission: Submission) -> Fraction | None:
     """The attempt's number, by the rules above; None if there is none."""
-    text = attempted.answer
+    text = submission.answer
     if text is None:
-        after = attempted.text.rsplit("####", 1)
-        text = after[1] if len(after) == 2 else last_boxed(attempted.text)
-    found = numbers(attempted.text if text is None else text)
+        after = submission.text.rsplit("####", 1)
+        text = after[1] if len(after) == 2 else last_boxed(submission.text)
+    found = numbers(submission.text if text is None else text)
     return found[-1] if found else None
 
 
@@ -84,14 +84,16 @@ class Numeric:
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if the number is one of the target's; `answer` is the number as a fraction.
 
         Raises ScorerFailed if the target's answer holds no number, or more than one.
         """
         expected = [_only_number(text) for text in texts(target, "answer")]
         tolerance = Fraction(str(target.get("tolerance", 0)))
-        given = read_number(attempted)
+        given = read_number(submission)
         correct = given is not None and any(abs(given - gold) <= tolerance for gold in expected)
         answer = None if given is None else str(given)
         return Score(self.name, self.version, float(correct), correct, answer)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 
 
 class Reward:
@@ -18,12 +18,14 @@ class Reward:
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """The reward; the detail has the rest of the final state.
 
         Raises ScorerFailed if the attempt has no reward, or one outside 0 to 1.
         """
-        state = dict(attempted.state or {})
+        state = dict(submission.state or {})
         value = state.pop("reward", None)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ScorerFailed("reward: the attempt's final state has no reward")

@@ -20,7 +20,7 @@ class ScorerFailed(TuttiError, RuntimeError):
 
 
 @dataclass(frozen=True)
-class Attempted:
+class Submission:
     """The parts of an attempt that scorers read."""
 
     answer: str | None
@@ -35,7 +35,7 @@ class Attempted:
     """The score reported by the harness that made the attempt."""
 
 
-class Runs(Protocol):
+class CodeSandbox(Protocol):
     """The sandbox as scorers use it (`tutti.tasks.sandbox.Sandbox`)."""
 
     async def run(self, code: str) -> Any:
@@ -48,7 +48,7 @@ class Runs(Protocol):
         ...
 
 
-class Asks(Protocol):
+class JudgeClient(Protocol):
     """The judge model as scorers use it."""
 
     async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
@@ -57,11 +57,11 @@ class Asks(Protocol):
 
 
 @dataclass(frozen=True)
-class Means:
+class ScoringResources:
     """The resources that a run provides to its scorers."""
 
-    sandbox: Runs | None = None
-    judge: Asks | None = None
+    sandbox: CodeSandbox | None = None
+    judge: JudgeClient | None = None
 
 
 class Scorer(Protocol):
@@ -71,7 +71,9 @@ class Scorer(Protocol):
     version: str
     needs: Needs
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Score one attempt. `target` is the task's target, as the benchmark's loader wrote it.
 
         Raises ScorerFailed.

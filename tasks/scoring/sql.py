@@ -26,7 +26,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed, said
 
 TIMEOUT_S = 30.0  # BIRD's own
@@ -111,7 +111,9 @@ class Sql:
         """`timeout_s`: time limit of each of the two queries."""
         self.timeout_s = timeout_s
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if the rows agree; runs both queries in a thread.
 
         Raises ScorerFailed if the database is missing or the gold query fails.
@@ -122,7 +124,7 @@ class Sql:
             raise ScorerFailed(f"sql: rows is {how!r}, not 'set', 'bag' or 'order'")
         if not database.is_file():
             raise ScorerFailed(f"sql: no database {database}")
-        query = attempted.answer or said(attempted)
+        query = submission.answer or said(submission)
         fenced = _FENCE.findall(query)
         query = (fenced[-1] if fenced else query).strip()
         try:

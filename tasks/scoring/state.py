@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tutti.tasks.scoring.json_values import first_difference
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed
 
 
@@ -21,15 +21,17 @@ class State:
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if the states are equal; the detail has the path of the first difference.
 
         Raises ScorerFailed if the attempt has no state.
         """
         expected: Any = needed(target, "state", dict)
-        if attempted.state is None:
+        if submission.state is None:
             raise ScorerFailed("state: the attempt carries no final state")
-        actual: Any = dict(attempted.state)
+        actual: Any = dict(submission.state)
         if target.get("only"):
             actual = {key: value for key, value in actual.items() if key in expected}
         for pointer in target.get("ignore", ()):

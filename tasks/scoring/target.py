@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from tutti.tasks.scoring.score import Attempted, ScorerFailed
+from tutti.tasks.scoring.score import ScorerFailed, Submission
 
 T = TypeVar("T")
 
@@ -26,16 +26,16 @@ def texts(target: Mapping[str, Any], key: str) -> list[str]:
     return found
 
 
-def conversation(attempted: Attempted) -> Sequence[Mapping[str, Any]]:
+def conversation(submission: Submission) -> Sequence[Mapping[str, Any]]:
     """The attempt's messages. Raises ScorerFailed if they are unknown; an empty list is valid."""
-    if attempted.messages is None:
+    if submission.messages is None:
         raise ScorerFailed(
             "a harness made the attempt, and what it called is known once that is stored: "
             "`tutti score` reads it there"
         )
-    return attempted.messages
+    return submission.messages
 
 
-def said(attempted: Attempted) -> str:
+def said(submission: Submission) -> str:
     """The attempt's final text: its last message, or its answer if it has no message."""
-    return attempted.text or attempted.answer or ""
+    return submission.text or submission.answer or ""

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tutti.tasks.scoring.json_values import same
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import conversation, needed
 
 
@@ -122,7 +122,9 @@ class ToolCalls:
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Share of calls that match; the detail has precision, recall, and unmatched calls.
 
         Raises ScorerFailed if the target's calls have no names, or the attempt's calls are unknown.
@@ -135,7 +137,7 @@ class ToolCalls:
         extra = target.get("extra", "wrong")
         if extra not in ("wrong", "allowed"):
             raise ScorerFailed(f"tool_calls: extra is {extra!r}, not 'wrong' or 'allowed'")
-        made = calls_made(conversation(attempted))
+        made = calls_made(conversation(submission))
         pairs = match(made, expected, bool(target.get("ordered", False)))
         of = max(len(expected), len(made)) if extra == "wrong" else len(expected)
         value = len(pairs) / of if of else 1.0

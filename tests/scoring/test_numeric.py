@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring import Attempted, Means, ScorerFailed
+from tutti.tasks.scoring import ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.numeric import Numeric, numbers
 
 
@@ -51,7 +51,7 @@ def test_what_is_no_number(text: str) -> None:
 
 async def score(answer: str | None, expected: str, text: str = "", **more: object) -> bool:
     target = {"answer": expected, **more}
-    return (await Numeric().score(target, Attempted(answer, text), Means())).correct
+    return (await Numeric().score(target, Submission(answer, text), ScoringResources())).correct
 
 
 async def test_where_the_number_is_looked_for() -> None:

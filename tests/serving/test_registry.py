@@ -102,7 +102,11 @@ def test_a_file_of_another_shape_is_refused(registry: Path, text: str, said: str
         ({"provider": ["vllm"]}, "models.m.provider", "string"),
         ({"dialect": "klingon"}, "models.m.dialect", "'klingon'"),
         ({"api_path": "v1"}, "models.m.api_path", "'v1'"),
-        ({"request": {"tools": [], "model": "x"}}, "models.m.request", "model, tools: set by"),
+        (
+            {"request": {"tools": [], "model": "x"}},
+            "models.m.request",
+            "model, tools: set per request",
+        ),
         (
             {"thinking": True, "request": {"reasoning_effort": "low"}},
             "models.m",

@@ -51,7 +51,7 @@ class Unsupported(Exception):
     it."""
 
 
-class Wire:
+class ValueCodec:
     """Encodes and decodes values; keeps objects that stay in this process, by number."""
 
     def __init__(self, of_number: Callable[[int], Any]) -> None:
@@ -175,7 +175,7 @@ def answer(source: str, send: Send, receive: Receive) -> None:
 
         return call
 
-    wire = Wire(stand_in)
+    wire = ValueCodec(stand_in)
     module = sys.modules[SOLUTION] = types.ModuleType(SOLUTION)
     exec(compile(source, SOLUTION, "exec"), module.__dict__)
     while True:
@@ -184,7 +184,9 @@ def answer(source: str, send: Send, receive: Receive) -> None:
         send(json.dumps(said).encode())
 
 
-def _answer_one(wire: Wire, module: types.ModuleType, asked: dict[str, Any]) -> dict[str, Any]:
+def _answer_one(
+    wire: ValueCodec, module: types.ModuleType, asked: dict[str, Any]
+) -> dict[str, Any]:
     """The answer to one request: a value or an exception, and the arguments it changed."""
     arguments, named = wire.read(asked["arguments"]), wire.read(asked["named"])
     try:
@@ -197,7 +199,7 @@ def _answer_one(wire: Wire, module: types.ModuleType, asked: dict[str, Any]) -> 
 
 
 def _do(
-    wire: Wire, module: types.ModuleType, do: str, on: Any, arguments: list[Any], named: Any
+    wire: ValueCodec, module: types.ModuleType, do: str, on: Any, arguments: list[Any], named: Any
 ) -> Any:
     if do == "name":
         return {name: vars(module)[name] for name in arguments if name in vars(module)}
@@ -224,7 +226,7 @@ def _raised(error: Exception) -> list[str]:
     return [kind.__name__, str(error)[:SAID_CHARS]]
 
 
-def _outcome(wire: Wire, said: dict[str, Any]) -> Any:
+def _outcome(wire: ValueCodec, said: dict[str, Any]) -> Any:
     """Return the value in an answer, or raise its exception."""
     if "raised" not in said:
         return wire.read(said["value"])
@@ -242,13 +244,13 @@ def _outcome(wire: Wire, said: dict[str, Any]) -> Any:
 # The tests' side
 
 
-class Asker:
+class SolutionClient:
     """Sends requests to the solution's process on behalf of the tests."""
 
     def __init__(self, send: Send, receive: Receive) -> None:
         self._send, self._receive = send, receive
         self._handles: dict[int, Handle] = {}
-        self.wire = Wire(self._handle)
+        self.wire = ValueCodec(self._handle)
 
     def ask(self, do: str, on: Any, arguments: Any, named: Any = None) -> Any:
         """Send a request and return its result; also applies changes to the arguments."""
@@ -310,7 +312,7 @@ def run_tests(
 
     `prelude` is the part of the prompt that the tests may use: its imports and other functions.
     """
-    asker = Asker(send, receive)
+    asker = SolutionClient(send, receive)
     module = sys.modules[TESTS] = types.ModuleType(TESTS)
     names = module.__dict__
     try:

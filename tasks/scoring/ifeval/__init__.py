@@ -23,7 +23,7 @@ from typing import Any
 
 from tutti.tasks.scoring.ifeval import formats, words
 from tutti.tasks.scoring.ifeval.check import Check, Options
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed, said
 
 INSTRUCTIONS: dict[str, Check] = {
@@ -85,7 +85,9 @@ class IFEval:
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Share of instructions followed by the last message. Raises ScorerFailed."""
         instructions = needed(target, "instruction_id_list", list)
         options = needed(target, "kwargs", list)
@@ -93,7 +95,7 @@ class IFEval:
             raise ScorerFailed(
                 "ifeval: the target needs at least one instruction, each with its options"
             )
-        response = said(attempted)
+        response = said(submission)
         strict, loose = [], []
         for instruction, given in zip(instructions, options, strict=True):
             # Some copies of the data give every instruction all options, most of them null.

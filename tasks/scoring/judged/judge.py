@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.tasks.agents import fenced, verdict_line
 from tutti.tasks.scoring.judged.votes import ask, judge_of, majority
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score
+from tutti.tasks.scoring.score import Needs, Score, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed, said, texts
 
 VOTES = 3
@@ -35,12 +35,14 @@ class Judge:
         """`votes`: calls per answer; an odd number prevents a tie of two labels."""
         self.votes = votes
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if the verdict is correct; `answer` is the verdict.
 
         Raises ScorerFailed: no judge, a failed call, a tie, no valid vote.
         """
-        answer = attempted.answer if attempted.answer is not None else said(attempted)
+        answer = submission.answer if submission.answer is not None else said(submission)
         references = "\n".join(texts(target, "answer"))
         if not answer.strip():
             none: dict[str, Any] = {"votes": []}
@@ -52,7 +54,7 @@ class Judge:
         }
         material = fenced(parts)
         prompt = f"{_TASK}\n\n{material}\n\n{verdict_line(LABELS)}"
-        votes = await ask(judge_of(means), prompt, LABELS, range(self.votes), material)
+        votes = await ask(judge_of(resources), prompt, LABELS, range(self.votes), material)
         winner = majority(votes)
         correct = winner.label == "correct"
         detail = {"votes": [vote.audit() for vote in votes]}

@@ -14,7 +14,7 @@ from typing import Any
 
 from tutti.tasks.agents import fenced, verdict_line
 from tutti.tasks.scoring.judged.votes import Vote, ask, judge_of
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed, said
 
 ROUNDS = 1
@@ -36,13 +36,15 @@ class Pairwise:
         """`rounds`: each makes two calls."""
         self.rounds = rounds
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Share of preference; the detail has every vote and how often the position alone decided.
 
         Raises ScorerFailed: no judge, a failed call, no valid round.
         """
         question, baseline = needed(target, "question", str), needed(target, "baseline", str)
-        response, judge = said(attempted), judge_of(means)
+        response, judge = said(submission), judge_of(resources)
         seeds = range(self.rounds)
         first, second = [
             await ask(judge, _prompt(material), LABELS, seeds, material)

@@ -18,7 +18,14 @@ from typing import Any
 
 from tutti.tasks.agents import fenced, verdict_line
 from tutti.tasks.scoring.judged.votes import Vote, ask, judge_of, majority
-from tutti.tasks.scoring.score import Asks, Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import (
+    JudgeClient,
+    Needs,
+    Score,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+)
 from tutti.tasks.scoring.target import conversation, needed, said
 
 VOTES = 1
@@ -39,7 +46,9 @@ class Rubric:
         """`votes`: calls per criterion; an odd number prevents ties."""
         self.votes = votes
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Weighted share of criteria; the detail has each with its votes.
 
         Raises ScorerFailed: no judge, a failed call, a tie, no valid vote, invalid weights or
@@ -50,13 +59,13 @@ class Rubric:
         best = math.fsum(weight for weight in weights if weight > 0)
         if best <= 0:
             raise ScorerFailed("rubric: no criterion of positive weight")
-        response = _conversation(attempted) if target.get("whole") else said(attempted)
+        response = _conversation(submission) if target.get("whole") else said(submission)
         if not response.strip():
             return Score(self.name, self.version, 0.0, False, detail={"criteria": []})
         parts = {"question": needed(target, "question", str), "response": response}
         judged, got, call_id = [], [], None
         for criterion, weight in zip(criteria, weights, strict=True):
-            share, found, votes = await self._judge(judge_of(means), criterion, parts)
+            share, found, votes = await self._judge(judge_of(resources), criterion, parts)
             got.append(weight * share)
             call_id = call_id or votes[0].call_id
             audit = [vote.audit() for vote in votes]
@@ -67,7 +76,7 @@ class Rubric:
         return Score(self.name, self.version, value, correct, detail=detail, judge_call_id=call_id)
 
     async def _judge(
-        self, judge: Asks, criterion: Mapping[str, Any], parts: Mapping[str, str]
+        self, judge: JudgeClient, criterion: Mapping[str, Any], parts: Mapping[str, str]
     ) -> tuple[float, dict[str, Any], Sequence[Vote]]:
         """The degree to which a criterion holds, 0 to 1; the finding, for the detail; the votes."""
         material = fenced({**parts, "criterion": needed(criterion, "text", str)})
@@ -89,9 +98,9 @@ class Rubric:
         return (rating - lowest) / (highest - lowest), found, votes
 
 
-def _conversation(attempted: Attempted) -> str:
+def _conversation(submission: Submission) -> str:
     """The conversation, one paragraph per message; empty if the assistant wrote nothing."""
-    spoken = [one for one in conversation(attempted) if isinstance(one.get("content"), str)]
+    spoken = [one for one in conversation(submission) if isinstance(one.get("content"), str)]
     if not any(one["role"] == "assistant" and one["content"].strip() for one in spoken):
         return ""
     return "\n\n".join(f"{one['role']}: {one['content']}" for one in spoken)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tutti.tasks.agents import read_verdict
-from tutti.tasks.scoring.score import Asks, Means, ScorerFailed
+from tutti.tasks.scoring.score import JudgeClient, ScorerFailed, ScoringResources
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Vote:
         }
 
 
-def judge_of(means: Means) -> Asks:
+def judge_of(resources: ScoringResources) -> JudgeClient:
     """The run's judge. Raises ScorerFailed if there is none."""
-    if means.judge is None:
+    if resources.judge is None:
         raise ScorerFailed("needs a judge")
-    return means.judge
+    return resources.judge
 
 
 async def ask(
-    judge: Asks, prompt: str, labels: Sequence[str], seeds: Sequence[int], material: str = ""
+    judge: JudgeClient, prompt: str, labels: Sequence[str], seeds: Sequence[int], material: str = ""
 ) -> list[Vote]:
     """Ask for one vote per seed, concurrently. Raises ScorerFailed if a call fails.
 

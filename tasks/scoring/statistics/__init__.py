@@ -17,12 +17,17 @@ from tutti.tasks.scoring.statistics.batches import (
 )
 from tutti.tasks.scoring.statistics.bootstrap import bootstrap_mean
 from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
-from tutti.tasks.scoring.statistics.means import Mean, mean_interval
+from tutti.tasks.scoring.statistics.means import MeanEstimate, mean_interval
 from tutti.tasks.scoring.statistics.paired import Comparison, compare_paired, sign_flip
 from tutti.tasks.scoring.statistics.pareto import FrontPlace, Point, pareto_front
 from tutti.tasks.scoring.statistics.power import expected_sd, minimum_detectable
 from tutti.tasks.scoring.statistics.ratios import Ratio, ratio_of_sums
-from tutti.tasks.scoring.statistics.sequential import Look, Looks, confidence_sequence, look
+from tutti.tasks.scoring.statistics.sequential import (
+    ConfidenceSequence,
+    InterimResult,
+    confidence_sequence,
+    look,
+)
 from tutti.tasks.scoring.statistics.spread import Spread, spread
 from tutti.tasks.scoring.statistics.verdicts import (
     MOST_LOST,
@@ -38,13 +43,13 @@ __all__ = [
     "MOST_LOST",
     "BatchInterval",
     "Comparison",
+    "ConfidenceSequence",
     "Finding",
     "FrontPlace",
     "Goodput",
+    "InterimResult",
     "Interval",
-    "Look",
-    "Looks",
-    "Mean",
+    "MeanEstimate",
     "Point",
     "Ratio",
     "Spread",

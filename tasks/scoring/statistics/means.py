@@ -12,7 +12,7 @@ from tutti.tasks.scoring.statistics.spread import Spread, spread
 _ROUNDING = 1e-9
 
 
-class Mean(NamedTuple):
+class MeanEstimate(NamedTuple):
     """A mean over tasks with its interval."""
 
     value: float
@@ -27,7 +27,7 @@ class Mean(NamedTuple):
 
 def mean_interval(
     groups: Groups, clusters: Clusters | None = None, confidence: float = CONFIDENCE
-) -> Mean:
+) -> MeanEstimate:
     """Mean of the tasks' means, with an interval for the population of tasks.
 
     Trials of a task are averaged first: they reduce the noise of its score and never count as
@@ -47,13 +47,13 @@ def mean_interval(
     values = task_means(groups)
     known = spread(values, clusters)
     if known.se is None:
-        return Mean(known.mean, None, None, None, known.n, known.clusters)
+        return MeanEstimate(known.mean, None, None, None, known.n, known.clusters)
     if values.min() >= 0 and values.max() <= 1:
         low, high = _score_interval(known, _are_coins(groups), confidence)
     else:
         half = t_quantile(0.5 + confidence / 2, known.df) * known.se
         low, high = known.mean - half, known.mean + half
-    return Mean(known.mean, low, high, known.se, known.n, known.clusters)
+    return MeanEstimate(known.mean, low, high, known.se, known.n, known.clusters)
 
 
 def _score_interval(known: Spread, coins: bool, confidence: float) -> Interval:

@@ -1,9 +1,9 @@
 """Sequential testing: a confidence sequence by betting keeps the false-alarm rate at every stopping
 time.
 
-In: differences by task, in order of arrival, all at once or one by one (`Looks`). Out: an interval
-after each; all hold simultaneously, so that one may stop at any time. The only assumptions are that
-scores lie in 0 to 1 and that tasks come in random order.
+In: differences by task, in order of arrival, all at once or one by one (`ConfidenceSequence`). Out:
+an interval after each; all hold simultaneously, so that one may stop at any time. The only
+assumptions are that scores lie in 0 to 1 and that tasks come in random order.
 """
 
 import math
@@ -21,7 +21,7 @@ CANDIDATES = np.arange(-STEPS, STEPS + 1) / STEPS
 BET_AT_MOST = 0.5  # of the remaining capital, on each side, so that no task can lose it all
 
 
-class Look(NamedTuple):
+class InterimResult(NamedTuple):
     """The result after some of the tasks."""
 
     n: int
@@ -32,7 +32,7 @@ class Look(NamedTuple):
     """None: continue."""
 
 
-class Looks:
+class ConfidenceSequence:
     """A confidence sequence that takes one difference at a time, in constant time each."""
 
     def __init__(self, planned: int, margin: float = 0.0, confidence: float = CONFIDENCE) -> None:
@@ -50,7 +50,7 @@ class Looks:
         self._n, self._sum, self._squares = 0, 0.5, 0.25
         self._low, self._high = 0, len(CANDIDATES) - 1
 
-    def add(self, difference: float) -> Look:
+    def add(self, difference: float) -> InterimResult:
         """Add a difference and return the result. ValueError for one outside -1 to 1."""
         if not -1 <= difference <= 1:
             raise ValueError(f"differences lie in -1 to 1, not at {difference}")
@@ -70,7 +70,7 @@ class Looks:
         self._low = max(self._low, too_low - 1)
         self._high = min(self._high, len(CANDIDATES) - too_high)
         low, high = float(CANDIDATES[self._low]), float(CANDIDATES[self._high])
-        return Look(self._n, low, high, self._word(low, high))
+        return InterimResult(self._n, low, high, self._word(low, high))
 
     def _word(self, low: float, high: float) -> Word | None:
         if low >= 0:
@@ -100,14 +100,14 @@ def confidence_sequence(
     d = numbers(differences, "differences")
     if planned < 1 or np.abs(d).max() > 1:
         raise ValueError(f"differences lie in -1 to 1, planned is at least 1 (it is {planned})")
-    looks = Looks(planned, confidence=confidence)
+    looks = ConfidenceSequence(planned, confidence=confidence)
     ends = np.array([looks.add(float(each))[1:3] for each in d])
     return ends[:, 0], ends[:, 1]
 
 
 def look(
     differences: ArrayLike, planned: int, margin: float, confidence: float = CONFIDENCE
-) -> Look:
+) -> InterimResult:
     """Whether to stop after these tasks, and the verdict; may be called any number of times.
 
     better or worse: the interval excludes 0 (or has it as an end); same: it lies within ± margin;
@@ -116,7 +116,7 @@ def look(
     for a margin below 0.
     """
     d = numbers(differences, "differences")
-    looks = Looks(planned, margin, confidence)
+    looks = ConfidenceSequence(planned, margin, confidence)
     for each in d[:-1]:
         looks.add(float(each))
     return looks.add(float(d[-1]))

@@ -165,9 +165,7 @@ class Gateway:
         except LookupError as error:
             raise AccessDenied(503, str(error)) from None
         if request.call_id in self.in_flight:
-            raise AccessDenied(
-                409, f"a call {request.call_id!r} is already running; use another id"
-            )
+            raise AccessDenied(409, f"call {request.call_id!r} is running; use another id")
         ledger = pool.scheduler.ledger
         if len(ledger.waiting) >= self.settings.max_held:
             self.count("turned_away")
@@ -177,7 +175,7 @@ class Gateway:
         program = ledger.programs.get(request.program)
         key.check_owner(program)
         if request.has_call_id and not self.call_ids.take(request.call_id):
-            raise AccessDenied(409, f"a call {request.call_id!r} was already used; use another id")
+            raise AccessDenied(409, f"call id {request.call_id!r} was used before; use another id")
         proxied = ProxiedCall(self, pool, exchange, request, key)
         proxied.record.concurrency = self.concurrency
         self.in_flight[request.call_id] = proxied

@@ -13,7 +13,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway import prefill
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tutti.tasks.serving.gateway.recording.journal import LivingPrograms, restore
-from tutti.tasks.serving.metering.exposition import Page, read_page
+from tutti.tasks.serving.metering.exposition import MetricsPage, read_page
 from tutti.tasks.serving.metering.sampler import EngineSample, capacity_of_sglang, engine_sample
 from tutti.tasks.serving.registry import Prices
 from tutti.tasks.serving.scheduling import (
@@ -253,13 +253,13 @@ class Pools:
             endpoint.reachable, endpoint.kv_usage = False, None
             endpoint.pause_reason = reason
 
-    async def _page(self, endpoint: Endpoint) -> Page:
+    async def _page(self, endpoint: Endpoint) -> MetricsPage:
         answer = await endpoint.ask(b"GET", b"/metrics")
         if answer.status != 200:
             raise ProbeFailed(f"/metrics answered {answer.status}")
         return read_page(answer.body)
 
-    async def _discover(self, pool: Pool, endpoint: Endpoint, page: Page) -> None:
+    async def _discover(self, pool: Pool, endpoint: Endpoint, page: MetricsPage) -> None:
         """Read what it serves and its capacity, each time it comes back."""
         await endpoint.read_models()
         self._by_model.clear()
@@ -283,7 +283,7 @@ class Pools:
             self.on_trouble(endpoint, f"the cost of its prompt tokens was not measured: {error}")
             return None
 
-    def _take(self, pool: Pool, endpoint: Endpoint, page: Page) -> None:
+    def _take(self, pool: Pool, endpoint: Endpoint, page: MetricsPage) -> None:
         now = time.monotonic()
         cell = self.cell()
         rows = endpoint.sampler.rows(page, cat.now(), cell)

@@ -72,8 +72,7 @@ class Adaptive(Policy):
     # Events
 
     def changed(self, engine: EngineState, now: float) -> None:
-        """Update the account: a new or restarted engine has an empty cache; an engine that left has
-        no places."""
+        """Clear the account of an engine that is new, was restarted, or left."""
         self._blocked = False
         if engine.prefill_token_s is not None:
             self.price.measured = engine.prefill_token_s

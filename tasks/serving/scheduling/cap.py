@@ -13,7 +13,7 @@ from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loade
 from tutti.tasks.serving.scheduling.reasons import Reason, ReasonCode
 
 
-class Cap(Policy):
+class CapPolicy(Policy):
     """Admits at most `limit` programs at a time, first come, first served."""
 
     name = "cap"

@@ -47,7 +47,7 @@ RULES = ("fixed", "ttl")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pin:
+class PinnedContext:
     """A program's context that stays booked between calls."""
 
     program: Program
@@ -74,7 +74,7 @@ class Continuum(Policy):
             raise ValueError(f"{self.name}: the rule is one of {', '.join(RULES)}, not {rule!r}")
         self.rule, self.eta = rule, eta
         self.gaps = ToolGaps()
-        self.pins: dict[str, Pin] = {}
+        self.pins: dict[str, PinnedContext] = {}
         self._queue = RankedCalls()
         self._evicted_s, self._evicted = 0.0, 0
         self._prefill_s, self._prefilled = 0.0, 0
@@ -214,7 +214,7 @@ class Continuum(Policy):
 
     # Pins
 
-    def _pins_on(self, engine: EngineState) -> list[Pin]:
+    def _pins_on(self, engine: EngineState) -> list[PinnedContext]:
         """Pins on the engine; the pin of the latest program is last."""
         pins = (pin for pin in self.pins.values() if pin.engine is engine)
         return sorted(pins, key=lambda pin: pin.program.since)
@@ -227,7 +227,7 @@ class Continuum(Policy):
             return
         seconds = self._time_to_live(program)
         if seconds > 0:
-            self.pins[program.program_id] = Pin(program, engine, tokens, now + seconds)
+            self.pins[program.program_id] = PinnedContext(program, engine, tokens, now + seconds)
 
     def _time_to_live(self, program: Program) -> float:
         if self.rule == "fixed":

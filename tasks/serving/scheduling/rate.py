@@ -9,7 +9,7 @@ WEIGHT_OF_ONE = 0.1
 
 
 @dataclass(slots=True)
-class Bucket:
+class TokenBucket:
     """A token bucket: one second's allowance may be used at once, so calls are spread over the
     minute.
 
@@ -54,8 +54,8 @@ class Rate:
     call of more tokens than the bucket holds is sent like any other and leaves the level negative.
     """
 
-    requests: Bucket | None = None
-    tokens: Bucket | None = None
+    requests: TokenBucket | None = None
+    tokens: TokenBucket | None = None
     usual_output: float = FIRST_OUTPUT
     """Moving average of the tokens of an answer. Without it, calls without `max_tokens` would be
     charged a full context."""
@@ -65,9 +65,9 @@ class Rate:
         """The limiter of an endpoint; None if it has no limits."""
         if requests_per_minute is None and tokens_per_minute is None:
             return None
-        requests = None if requests_per_minute is None else Bucket(float(requests_per_minute))
+        requests = None if requests_per_minute is None else TokenBucket(float(requests_per_minute))
         return cls(
-            requests, None if tokens_per_minute is None else Bucket(float(tokens_per_minute))
+            requests, None if tokens_per_minute is None else TokenBucket(float(tokens_per_minute))
         )
 
     @property

@@ -29,21 +29,27 @@ from typing import Any
 from tutti.tasks.serving.scheduling.ledger import Call, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy
 from tutti.tasks.serving.scheduling.reasons import HAS_WAITED, Reason, ReasonCode
-from tutti.tasks.serving.scheduling.thunderagent_book import Book, Rules, State, rank
+from tutti.tasks.serving.scheduling.thunderagent_book import (
+    EngineBook,
+    ThunderAgentOptions,
+    ThunderAgentState,
+    rank,
+)
 
 ON_TIME = 0.9  # a `ticked` earlier than this share of the interval was not caused by the timer
 
 
 class ThunderAgent(Policy):
-    """Pauses and resumes whole programs by their tokens; `options` are the fields of `Rules`."""
+    """Pauses and resumes whole programs by their tokens; `options` are the fields of
+    `ThunderAgentOptions`."""
 
     name = "thunderagent"
 
     def __init__(self, **options: Any) -> None:
-        self.rules = Rules(**options)
+        self.rules = ThunderAgentOptions(**options)
         self.tick_s = self.rules.interval_s
         self._swept = -math.inf
-        self._paused: dict[str, State] = {}
+        self._paused: dict[str, ThunderAgentState] = {}
         self._ready: dict[str, Call] = {}
         """Waiting calls of active programs: each goes as soon as its engine takes one."""
 
@@ -53,8 +59,8 @@ class ThunderAgent(Policy):
         """Make the call ready if its program is active; place or pause a new program."""
         program = call.program
         if program.note is None:
-            program.note = State(program)
-        state: State = program.note
+            program.note = ThunderAgentState(program)
+        state: ThunderAgentState = program.note
         state.steps += 1
         state.reasoning = True
         state.calls[call.call_id] = call.prompt_tokens
@@ -71,7 +77,7 @@ class ThunderAgent(Policy):
     def withdrawn(self, call: Call, now: float) -> None:
         """Remove the call. The original is not notified of disconnects and keeps it."""
         self._ready.pop(call.call_id, None)
-        state: State = call.program.note
+        state: ThunderAgentState = call.program.note
         state.calls.pop(call.call_id, None)
         if self.rules.lost_usage:
             return
@@ -83,7 +89,7 @@ class ThunderAgent(Policy):
     def admitted(self, call: Call, now: float) -> None:
         """Record the call as sent; after a failover its program moves to the new engine."""
         self._ready.pop(call.call_id, None)
-        state: State = call.program.note
+        state: ThunderAgentState = call.program.note
         if state.engine is not None and state.engine is not call.engine:
             del self._book(state.engine).states[call.program.program_id]
             assert call.engine is not None
@@ -92,7 +98,7 @@ class ThunderAgent(Policy):
 
     def progressed(self, call: Call, now: float) -> None:
         """Update the program's tokens."""
-        state: State | None = call.program.note
+        state: ThunderAgentState | None = call.program.note
         if state is None or call.call_id not in state.calls:
             return
         tokens = call.prompt_tokens + call.produced
@@ -102,7 +108,7 @@ class ThunderAgent(Policy):
 
     def finished(self, call: Call, now: float) -> None:
         """Mark the program as acting; pause it if it was marked."""
-        state: State = call.program.note
+        state: ThunderAgentState = call.program.note
         state.calls.pop(call.call_id, None)
         if call.usage is not None or not self.rules.lost_usage:
             self._answered(state, call, now)
@@ -124,7 +130,7 @@ class ThunderAgent(Policy):
     def admit(self, now: float) -> Iterable[Admission]:
         """Admit ready calls, each to its program's engine."""
         for call in list(self._ready.values()):
-            state: State = call.program.note
+            state: ThunderAgentState = call.program.note
             engine = state.engine
             if engine is None:  # its program was paused meanwhile; resuming makes it ready again
                 del self._ready[call.call_id]
@@ -141,15 +147,15 @@ class ThunderAgent(Policy):
 
     def reason(self, call: Call) -> Reason:
         """Whether its program is paused, or its engine is full or unavailable."""
-        state: State = call.program.note
+        state: ThunderAgentState = call.program.note
         if state.engine is None:
             text = f"paused with {state.tokens} tokens, {len(self._paused)} programs are paused"
             return Reason(ReasonCode.PAUSED, text)
         return Reason(ReasonCode.ENGINE_FULL, f"{state.engine.engine_id} takes no more calls")
 
-    def _book(self, engine: EngineState) -> Book:
-        if not isinstance(engine.note, Book):
-            engine.note = Book(engine, self.rules)
+    def _book(self, engine: EngineState) -> EngineBook:
+        if not isinstance(engine.note, EngineBook):
+            engine.note = EngineBook(engine, self.rules)
         return engine.note
 
     def _accepting(self) -> list[EngineState]:
@@ -157,7 +163,7 @@ class ThunderAgent(Policy):
 
     # Transitions
 
-    def _room_for_new(self, state: State) -> EngineState | None:
+    def _room_for_new(self, state: ThunderAgentState) -> EngineState | None:
         if self._paused and self.rules.queue_blocks_arrivals:
             return None
         need = state.tokens + self.rules.buffer_tokens
@@ -166,14 +172,14 @@ class ThunderAgent(Policy):
         found = min(fitting, key=lambda book: book.tokens(), default=None)
         return None if found is None else found.engine
 
-    def _activate(self, state: State, engine: EngineState) -> None:
+    def _activate(self, state: ThunderAgentState, engine: EngineState) -> None:
         program = state.program
         self._paused.pop(program.program_id, None)
         self._book(engine).states[program.program_id] = state
         state.engine = engine
         self._ready |= program.waiting
 
-    def _pause(self, state: State, reason: Reason) -> None:
+    def _pause(self, state: ThunderAgentState, reason: Reason) -> None:
         name = state.program.program_id
         if state.engine is not None:
             del self._book(state.engine).states[name]
@@ -182,7 +188,7 @@ class ThunderAgent(Policy):
         self._paused[name] = state
         self.log("pause", state.program, None, reason)
 
-    def _answered(self, state: State, call: Call, now: float) -> None:
+    def _answered(self, state: ThunderAgentState, call: Call, now: float) -> None:
         """End a call: the program acts after its last running call; in the original, after any."""
         if state.calls and not self.rules.shared_status:
             state.tokens = sum(state.calls.values())
@@ -196,7 +202,7 @@ class ThunderAgent(Policy):
             self._pause(state, Reason(ReasonCode.MARKED, "it was marked"))
 
     def _forget(self, program: Program) -> None:
-        state: State | None = program.note
+        state: ThunderAgentState | None = program.note
         if state is not None and state.engine is not None:
             del self._book(state.engine).states[program.program_id]
         self._paused.pop(program.program_id, None)
@@ -237,7 +243,7 @@ class ThunderAgent(Policy):
             text = f"it fits on {book.engine.engine_id}"
             self.log("resume", state.program, None, Reason(ReasonCode.FITS, text))
 
-    def _chosen(self, room: float, largest: float) -> list[State]:
+    def _chosen(self, room: float, largest: float) -> list[ThunderAgentState]:
         """Paused programs, in order, that fit in `room`; an empty engine of `largest` fits any."""
         chosen = []
         for state in sorted(self._paused.values(), key=lambda state: rank(state, self.rules)):

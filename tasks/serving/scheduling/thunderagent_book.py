@@ -7,7 +7,7 @@ from tutti.tasks.serving.scheduling.ledger import EngineState, Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class ThunderAgentOptions:
     """Options of the policy. What we regard as bugs of the original is on by default, and each can
     be turned off."""
 
@@ -40,7 +40,7 @@ class Rules:
 
 
 @dataclass(slots=True, eq=False)
-class State:
+class ThunderAgentState:
     """What the original stores per program."""
 
     program: Program
@@ -58,14 +58,14 @@ class State:
     """Tokens of each call in flight: prompt and output so far."""
 
 
-class Book:
+class EngineBook:
     """Programs that are active on one engine, and the tokens booked for them."""
 
-    def __init__(self, engine: EngineState, rules: Rules) -> None:
+    def __init__(self, engine: EngineState, rules: ThunderAgentOptions) -> None:
         self.engine, self.rules = engine, rules
-        self.states: dict[str, State] = {}
+        self.states: dict[str, ThunderAgentState] = {}
 
-    def share(self, state: State, decayed_at: float | None = None) -> float:
+    def share(self, state: ThunderAgentState, decayed_at: float | None = None) -> float:
         """Tokens of one program; those of acting programs are weighted, or decay with time."""
         if state.reasoning:
             return state.tokens
@@ -92,7 +92,7 @@ class Book:
         return not self.rules.margin_at_full and not self.states
 
 
-def rank(state: State, rules: Rules) -> tuple[int, int]:
+def rank(state: ThunderAgentState, rules: ThunderAgentOptions) -> tuple[int, int]:
     """Order of resumption: waiting again, new, idle; within each, the smallest first."""
     if rules.stale_keys:
         group = 1 if state.steps == 1 else 0 if state.reasoning else 2

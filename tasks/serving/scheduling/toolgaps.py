@@ -17,7 +17,7 @@ SEEN = 512  # the last durations of a tool that are kept
 NAMES = 1024  # agents name their tools: beyond this many, a new name shares one pool
 
 
-class Durations:
+class ToolDurations:
     """The last `SEEN` durations of one tool."""
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class ToolGaps:
     """Durations by tool name; None is a pool of its own."""
 
     def __init__(self) -> None:
-        self._tools: dict[str | None, Durations] = {}
+        self._tools: dict[str | None, ToolDurations] = {}
 
     def add(self, tool: str | None, seconds: float) -> None:
         """Record a duration of a tool."""
         name = tool if tool in self._tools or len(self._tools) < NAMES else None
-        self._tools.setdefault(name, Durations()).add(seconds)
+        self._tools.setdefault(name, ToolDurations()).add(seconds)
 
     def fixed_s(self, tool: str | None) -> float:
         """Seconds to keep a prefix, by the fixed rule."""

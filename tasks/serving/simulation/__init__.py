@@ -27,7 +27,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from tutti.tasks.serving.simulation.calibrate import Calibration as Calibration
-    from tutti.tasks.serving.simulation.calibrate import Residual as Residual
+    from tutti.tasks.serving.simulation.calibrate import FitErrors as FitErrors
     from tutti.tasks.serving.simulation.calibrate import read_calibration as read_calibration
     from tutti.tasks.serving.simulation.plan import SimulationPlan as SimulationPlan
     from tutti.tasks.serving.simulation.plan import read_plan as read_plan

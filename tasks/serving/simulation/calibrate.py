@@ -24,7 +24,7 @@ from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.recording import MeasuredFigures, RecordedCall, Recording
 from tutti.tasks.serving.simulation.settings import HOP_S, SimulationSettings
 from tutti.tasks.serving.simulation.simulate import simulate
-from tutti.tasks.serving.simulation.workload import Clients
+from tutti.tasks.serving.simulation.workload import ClientBehaviour
 
 VERSION = 1
 SIMULATIONS = 160
@@ -45,7 +45,7 @@ Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Residual:
+class FitErrors:
     """Errors of a simulated run: simulated over measured, less one."""
 
     cell: str
@@ -64,7 +64,7 @@ class Calibration:
 
     engine: EngineModel
     hop_s: float
-    residuals: tuple[Residual, ...]
+    residuals: tuple[FitErrors, ...]
     call_rmse_s: float
     """Error of the first guess: residual of calls' times in the engine under the linear model."""
     simulations: int
@@ -92,7 +92,7 @@ def read_calibration(path: Path) -> Calibration:
         return Calibration(
             engine=EngineModel(**content["engine"]),
             hop_s=content["hop_s"],
-            residuals=tuple(Residual(**row) for row in content["residuals"]),
+            residuals=tuple(FitErrors(**row) for row in content["residuals"]),
             call_rmse_s=content["call_rmse_s"],
             simulations=content["simulations"],
         )
@@ -156,20 +156,20 @@ def settings_of(recording: Recording, hop_s: float = HOP_S) -> SimulationSetting
     return SimulationSettings(hop_s if recording.gateway else 0.0, clients=clients_of(recording))
 
 
-def clients_of(recording: Recording) -> Clients:
+def clients_of(recording: Recording) -> ClientBehaviour:
     """How the recorded clients behaved."""
-    return Clients(recording.shared_tokens, recording.streams, recording.released)
+    return ClientBehaviour(recording.shared_tokens, recording.streams, recording.released)
 
 
-def residual(recording: Recording, engine: EngineModel) -> Residual:
+def residual(recording: Recording, engine: EngineModel) -> FitErrors:
     """The errors of a simulation of the recorded run."""
     return residual_of(recording, simulate_recording(recording, engine))
 
 
-def residual_of(recording: Recording, said: Outcome) -> Residual:
+def residual_of(recording: Recording, said: Outcome) -> FitErrors:
     """The errors of a simulated run against the measured figures."""
     was = recording.measured()
-    return Residual(
+    return FitErrors(
         cell=recording.cell_id,
         policy=recording.policy,
         calls=len(recording.calls),

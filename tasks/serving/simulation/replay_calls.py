@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.tasks.serving.simulation.calibrate import (
     Calibration,
-    Residual,
+    FitErrors,
     calibrate,
     clients_of,
     residual_of,
@@ -49,7 +49,7 @@ class Replay:
     engines: int
     calibration: Calibration
     measured: MeasuredFigures
-    validation: Residual
+    validation: FitErrors
     """Errors of simulating the recorded policy: relative, for the hit share a difference."""
     runs: tuple[ReplayedCall, ...]
 

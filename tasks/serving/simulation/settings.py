@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tutti.tasks.serving.scheduling import SchedulerLimits
-from tutti.tasks.serving.simulation.workload import Clients
+from tutti.tasks.serving.simulation.workload import ClientBehaviour
 
 HOP_S = 0.002
 """Latency that the gateway and the network add to a call."""
-PATIENT, LIMITS = Clients(), SchedulerLimits()
+PATIENT, LIMITS = ClientBehaviour(), SchedulerLimits()
 
 Progress = Callable[[int, int], None]
 """Called from time to time with the number of ended programs and of all."""
@@ -23,7 +23,7 @@ class SimulationSettings:
     window: tuple[float, float] = (0.2, 0.8)
     """Shares of all steps done (and of programs completed) between which steps per minute are
     counted."""
-    clients: Clients = PATIENT
+    clients: ClientBehaviour = PATIENT
     """How clients behave if programs are given as plans; a `Workload` has its own."""
     limits: SchedulerLimits = LIMITS
     """The scheduler's limits."""

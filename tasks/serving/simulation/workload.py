@@ -95,7 +95,7 @@ class ProgramPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class ClientBehaviour:
     """How the programs' clients behave."""
 
     shared_tokens: int = 0
@@ -157,9 +157,9 @@ class Workload:
             raise ValueError(f"workload: arrivals_per_s must be > 0, not {self.arrivals_per_s}")
 
     @property
-    def clients(self) -> Clients:
+    def clients(self) -> ClientBehaviour:
         """The clients' behaviour, which the plans do not include."""
-        return Clients(
+        return ClientBehaviour(
             self.shared_tokens,
             self.streams,
             self.released,

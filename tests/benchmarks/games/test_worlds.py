@@ -13,7 +13,7 @@ from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attemp
 from tutti.tasks.agents.models.model import ChatModel, Message, Reply
 from tutti.tasks.benchmarks import BENCHMARKS, Item, benchmark_named, load_prompt
 from tutti.tasks.benchmarks.benchmark import tool_call
-from tutti.tasks.scoring import SCORERS, Attempted, Means, Score
+from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
 
 LONG = AttemptLimits(turns=200)
 
@@ -32,8 +32,8 @@ async def attempted(
         outcome = world.outcome()
     finally:
         await world.close()
-    seen = Attempted(done.answer, done.text, done.messages[len(prompt) :], outcome)
-    return done, await SCORERS[benchmark.scorer].score(item.target, seen, Means())
+    seen = Submission(done.answer, done.text, done.messages[len(prompt) :], outcome)
+    return done, await SCORERS[benchmark.scorer].score(item.target, seen, ScoringResources())
 
 
 class Gold:

@@ -20,7 +20,7 @@ from tutti.tasks.serving.gateway.calls.proxied_call import ProxiedCall
 from tutti.tasks.serving.gateway.endpoint import Endpoint
 from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
 from tutti.tasks.serving.gateway.recording.record import CallRecord
-from tutti.tasks.serving.scheduling import Cap, Policy, Scheduler
+from tutti.tasks.serving.scheduling import CapPolicy, Policy, Scheduler
 
 VICTIM = "victim"
 
@@ -67,11 +67,11 @@ STEPS: list[tuple[Any, str]] = [
     (PromptSizes, "learn"),
     (PromptSizes, "question"),
     (Scheduler, "arrive"),
-    (Cap, "arrived"),
-    (Cap, "admitted"),
-    (Cap, "finished"),
+    (CapPolicy, "arrived"),
+    (CapPolicy, "admitted"),
+    (CapPolicy, "finished"),
     (Policy, "first_token"),
-    (Cap, "reason"),
+    (CapPolicy, "reason"),
     (ProxiedCall, "_send"),
     (ProxiedCall, "_prepare"),
     (ProxiedCall, "_begin"),
@@ -188,7 +188,7 @@ async def test_a_policy_that_admits_nobody_any_more_keeps_nobody_waiting(
     def broken(*_: Any) -> Any:
         raise Poisoned("admit")
 
-    monkeypatch.setattr(Cap, "admit", broken)
+    monkeypatch.setattr(CapPolicy, "admit", broken)
     await bench.release("first")
     assert await asyncio.wait_for(waiting, 5) == 500
     assert await outcome(bench, "third", False) == 500

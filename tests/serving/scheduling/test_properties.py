@@ -21,7 +21,7 @@ from tutti.tasks.serving.scheduling import (
     EngineState,
     Usage,
 )
-from tutti.tasks.serving.scheduling.thunderagent_book import Book
+from tutti.tasks.serving.scheduling.thunderagent_book import EngineBook
 
 CAPACITIES = (1000, 2500, None)
 TICK_S = 5.0
@@ -291,7 +291,7 @@ class Run:
         """ThunderAgent books what active programs grow to; a tick later it fits, or will."""
         for engine in self.place.ledger.engines.values():
             book = engine.note
-            if not isinstance(book, Book) or engine.capacity_tokens is None:
+            if not isinstance(book, EngineBook) or engine.capacity_tokens is None:
                 continue
             stays = [state for state in book.states.values() if not state.marked]
             tokens = sum(state.tokens + 100 for state in stays)

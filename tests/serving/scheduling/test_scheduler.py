@@ -7,7 +7,7 @@ from tutti.tasks.serving.scheduling import (
     CLIENT_GONE,
     POLICIES,
     Call,
-    Cap,
+    CapPolicy,
     EngineState,
     LeastAttainedService,
     Policy,
@@ -98,7 +98,7 @@ def test_a_call_ends_once() -> None:
 
 def test_withdrawing_while_waiting() -> None:
     """Its program keeps its other calls, and becomes idle with the last of them."""
-    place = World(Cap(1), 1000)
+    place = World(CapPolicy(1), 1000)
     blocker, one, two = place.arrive("x"), place.arrive("a"), place.arrive("a")
     place.now = 2.0
     place.scheduler.withdraw(one, 2.0, CLIENT_GONE)
@@ -135,7 +135,7 @@ def test_releasing_a_program_with_calls_is_the_callers_mistake() -> None:
 
 def test_idle_programs_are_over_after_the_lease() -> None:
     """Only those without a call, and not before."""
-    place = World(Cap(1), 1000, lease_s=10.0)
+    place = World(CapPolicy(1), 1000, lease_s=10.0)
     place.step("idle", 100)
     place.now = 5.0
     held = place.arrive("held", 100)
@@ -255,7 +255,7 @@ def test_blocks_and_needs() -> None:
 
 def test_policies_are_made_by_name() -> None:
     """An unknown name or option is an error at once, not at the first call."""
-    assert isinstance(make_policy("cap", {"limit": 3}), Cap)
+    assert isinstance(make_policy("cap", {"limit": 3}), CapPolicy)
     known = {"passthrough", "cap", "adaptive", "thunderagent", "continuum"}
     assert set(POLICIES) >= known | {"least_attained_service"}
     with pytest.raises(ValueError, match="no policy 'fastest'"):
@@ -277,7 +277,7 @@ def test_service_at_time_zero_counts() -> None:
 
 def test_a_program_that_waits_is_not_idle() -> None:
     """Else its lease ends while it is held: longer than the lease, that is a crash."""
-    place = World(Cap(1), 1000, lease_s=10.0)
+    place = World(CapPolicy(1), 1000, lease_s=10.0)
     place.step("a", 100)
     place.scheduler.change_engine(place.engines[0], 1.0, accepting=False)
     place.arrive("a")
@@ -339,7 +339,7 @@ def test_a_failover_lets_those_in_who_waited_for_its_engine() -> None:
 
 def test_a_second_call_of_the_same_id_is_the_callers_mistake() -> None:
     """It would overwrite the first, which then never ends."""
-    place = World(Cap(1), 1000)
+    place = World(CapPolicy(1), 1000)
     place.scheduler.arrive("x", "call", 1, 1, 0.0)
     with pytest.raises(AssertionError, match="call"):
         place.scheduler.arrive("y", "call", 1, 1, 0.0)

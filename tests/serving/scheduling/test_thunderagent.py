@@ -7,7 +7,7 @@ import pytest
 
 from tests.serving.scheduling.world import World, running
 from tutti.tasks.serving.scheduling import CLIENT_GONE, ThunderAgent, make_policy
-from tutti.tasks.serving.scheduling.thunderagent_book import State
+from tutti.tasks.serving.scheduling.thunderagent_book import ThunderAgentState
 
 
 def world(*capacities: int | None, **options: Any) -> World:
@@ -15,10 +15,10 @@ def world(*capacities: int | None, **options: Any) -> World:
     return World(ThunderAgent(**options), *capacities)
 
 
-def state(place: World, program: str) -> State:
+def state(place: World, program: str) -> ThunderAgentState:
     """What the policy keeps of a program."""
     note = place.program(program).note
-    assert isinstance(note, State)
+    assert isinstance(note, ThunderAgentState)
     return note
 
 

@@ -34,7 +34,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredFigure:
     """A figure over the repeats."""
 
     values: tuple[float, ...]
@@ -61,20 +61,20 @@ class Report:
         self.bench, self.repeats = bench, repeats
         # Other work on the machine makes every figure worse, so the load is shown.
         self.machine = describe_machine() | {"load_1m_at_start": round(os.getloadavg()[0], 2)}
-        self._figures: dict[str, Measured] = {}
-        self._peers: dict[str, dict[str, Measured]] = {}
+        self._figures: dict[str, MeasuredFigure] = {}
+        self._peers: dict[str, dict[str, MeasuredFigure]] = {}
         self._notes: list[str] = []
 
     def figure(self, name: str, values: Sequence[float], target: Target | None = None) -> None:
         """Add a figure of ours: its value in each repeat."""
         assert name not in self._figures, f"{name} is there already"
-        self._figures[name] = Measured(_checked(name, values), target)
+        self._figures[name] = MeasuredFigure(_checked(name, values), target)
 
     def peer(self, peer: str, name: str, values: Sequence[float]) -> None:
         """Add a figure of a peer, measured in the same run."""
         known = self._peers.setdefault(peer, {})
         assert name not in known, f"{peer} {name} is there already"
-        known[name] = Measured(_checked(name, values))
+        known[name] = MeasuredFigure(_checked(name, values))
 
     def note(self, text: str) -> None:
         """Add a line under the table: the meaning of a figure, or what was not available."""

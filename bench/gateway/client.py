@@ -2,7 +2,7 @@
 
 A closed loop on keep-alive connections with raw asyncio protocols and uvloop, in a separate
 process: each connection sends the next call when its answer is complete. First the warm-up, then
-the measurement. Out: one line of JSON, a `Found`. The router's CPU is read here, around the
+the measurement. Out: one line of JSON, a `LoadResult`. The router's CPU is read here, around the
 measured calls only.
 """
 
@@ -23,7 +23,7 @@ from bench.gateway.wire import (
     PROGRAMS,
     Program,
     Programs,
-    Speech,
+    RouterProtocol,
     length_of,
 )
 
@@ -41,7 +41,7 @@ class Job:
     owner: int
     """The process whose descendants' CPU time is read."""
     connections: int
-    speech: Speech = field(default_factory=Speech)
+    speech: RouterProtocol = field(default_factory=RouterProtocol)
     seconds: float = 0.0
     """Measure for this long, or:"""
     calls: int = 0
@@ -53,7 +53,7 @@ class Job:
 
 
 @dataclass
-class Found:
+class LoadResult:
     """What was measured."""
 
     calls: int
@@ -80,7 +80,7 @@ class Load:
         self.sent = 0
         self._start(0, None)
 
-    async def run(self) -> Found:
+    async def run(self) -> LoadResult:
         """Connect, warm up, measure."""
         self.idle = [await self._connect() for _ in range(self.job.connections)]
         await self._phase(self.job.warm, None)
@@ -108,10 +108,10 @@ class Load:
         _, made = await loop.create_connection(lambda: Connection(self), "127.0.0.1", self.job.port)
         return made
 
-    def _found(self, seconds: float, cpu: float) -> Found:
+    def _found(self, seconds: float, cpu: float) -> LoadResult:
         times = sorted(self.times)
         assert times, "no call was answered"
-        return Found(
+        return LoadResult(
             calls=len(times),
             sent=self.sent,
             failed=self.failed,
@@ -222,13 +222,13 @@ class Connection(asyncio.Protocol):
         self.load.answered(self, self.parts)
 
 
-def run_job(job: Job) -> Found:
+def run_job(job: Job) -> LoadResult:
     """Run it in a separate process. Raises RuntimeError."""
     command = [sys.executable, "-m", "bench.gateway.client", orjson.dumps(asdict(job)).decode()]
     done = subprocess.run(pinned(command, cores()[1]), capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the load client failed: {done.stderr[-600:]}")
-    found = Found(**orjson.loads(done.stdout))
+    found = LoadResult(**orjson.loads(done.stdout))
     if found.failed:
         raise RuntimeError(f"{found.failed} of {found.calls} calls were not answered with 200")
     expected = job.tokens * found.calls
@@ -240,9 +240,9 @@ def run_job(job: Job) -> Found:
 def main() -> None:
     """Do the job of the command line."""
     given = orjson.loads(sys.argv[1])
-    job = Job(**given | {"speech": Speech(**given["speech"])})
+    job = Job(**given | {"speech": RouterProtocol(**given["speech"])})
 
-    async def work() -> Found:
+    async def work() -> LoadResult:
         return await Load(job).run()  # the load needs a running loop
 
     print(orjson.dumps(asdict(uvloop.run(work()))).decode())

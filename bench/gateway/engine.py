@@ -60,9 +60,9 @@ class Engines:
     """The state shared by the engines, and the calls that they hold."""
 
     behaviour: Behaviour = field(default_factory=Behaviour)
-    held: deque[tuple["Served", int]] = field(default_factory=deque)
+    held: deque[tuple["EngineConnection", int]] = field(default_factory=deque)
     """Calls that wait for a release, longest first, with their prompts' tokens."""
-    streams: list["Served"] = field(default_factory=list)
+    streams: list["EngineConnection"] = field(default_factory=list)
     answered: int = 0
 
     def control(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Engines:
             self.streams = [stream for stream in self.streams if stream.step()]
 
 
-class Served(asyncio.Protocol):
+class EngineConnection(asyncio.Protocol):
     """One connection to one engine; a client sends its next request after its answer."""
 
     transport: asyncio.Transport
@@ -195,7 +195,7 @@ async def serve(ports: Sequence[int], behaviour: Behaviour) -> None:
     engines = Engines(behaviour)
     loop = asyncio.get_running_loop()
     for port in ports:
-        made = partial(Served, engines, {"prompt": 0, "answered": 0})
+        made = partial(EngineConnection, engines, {"prompt": 0, "answered": 0})
         await loop.create_server(made, "127.0.0.1", port, backlog=8192)
     await engines.step_for_ever()
 

@@ -4,7 +4,7 @@ Each program's one call arrives on a connection of its own; the engines, which h
 have room for few, so the gateway holds the rest. Then engines answer one call after another, its
 program is released, and the gateway decides who follows. All the while another process asks
 ``/health`` every 20 ms: how long it waits is how long the event loop stood still. Out: a line of
-JSON, a `Found`.
+JSON, a `HeldResult`.
 """
 
 import asyncio
@@ -20,7 +20,16 @@ import orjson
 import uvloop
 
 from bench.gateway.cost import cores, cpu_s, pinned, rss_mb
-from bench.gateway.wire import ADMIN, Programs, Speech, body_of, get, length_of, post, release
+from bench.gateway.wire import (
+    ADMIN,
+    Programs,
+    RouterProtocol,
+    body_of,
+    get,
+    length_of,
+    post,
+    release,
+)
 
 SETTLE_S = 30.0
 ANSWER_TIMEOUT_S = 30.0
@@ -28,7 +37,7 @@ CELL = {"cell_id": "bench", "concurrency": 5000}
 
 
 @dataclass(frozen=True)
-class Job:
+class HeldJob:
     """The programs to hold, and how."""
 
     port: int
@@ -42,7 +51,7 @@ class Job:
     releases_per_s: float = 500.0
     cap: int = 0
     """Set the policy `cap` with this limit; 0: the policy is not changed."""
-    speech: Speech = field(default_factory=Speech)
+    speech: RouterProtocol = field(default_factory=RouterProtocol)
     held_field: str = "held"
     """The field of `/health` with the number of held calls."""
     watch_s: float = 0.0
@@ -50,7 +59,7 @@ class Job:
 
 
 @dataclass
-class Found:
+class HeldResult:
     """What was measured."""
 
     held: int
@@ -132,13 +141,13 @@ class Poller:
 class Driver:
     """Sends all programs' calls and releases."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: HeldJob) -> None:
         self.job = job
         self.channels: list[Channel] = []
         self.answered: asyncio.Queue[str] = asyncio.Queue()
         self.programs = Programs(job.speech, count=job.programs)
 
-    async def run(self) -> Found:
+    async def run(self) -> HeldResult:
         """Arrive, hold, release."""
         job = self.job
         self.gateway, self.engines = await connect(job.port), await connect(job.control_port)
@@ -158,7 +167,7 @@ class Driver:
         seen = poller.stop()
         arriving = [ms for at, ms in seen if at < began]
         releasing = sorted(ms for at, ms in seen if began <= at < over)
-        return Found(
+        return HeldResult(
             held=held,
             rss_mb=full,
             rss_before_mb=before,
@@ -234,21 +243,21 @@ def _p99(ordered: list[float]) -> float:
     return ordered[int(len(ordered) * 0.99)] if ordered else 0.0
 
 
-def run_job(job: Job) -> Found:
+def run_job(job: HeldJob) -> HeldResult:
     """Run it in a process of its own. Raises RuntimeError."""
     command = [sys.executable, "-m", "bench.gateway.held", orjson.dumps(asdict(job)).decode()]
     done = subprocess.run(pinned(command, cores()[1]), capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"holding failed: {done.stderr[-600:]}")
-    return Found(**orjson.loads(done.stdout))
+    return HeldResult(**orjson.loads(done.stdout))
 
 
 def main() -> None:
     """Do the job of the command line."""
     given = orjson.loads(sys.argv[1])
-    job = Job(**given | {"speech": Speech(**given["speech"])})
+    job = HeldJob(**given | {"speech": RouterProtocol(**given["speech"])})
 
-    async def work() -> Found:
+    async def work() -> HeldResult:
         return await Driver(job).run()
 
     print(orjson.dumps(asdict(uvloop.run(work()))).decode())

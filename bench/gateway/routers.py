@@ -19,7 +19,7 @@ import orjson
 
 from bench.gateway.cost import cores
 from bench.gateway.process import CannotStart, Server, free_port
-from bench.gateway.wire import ADMIN, Speech
+from bench.gateway.wire import ADMIN, RouterProtocol
 
 # The one place that knows our command line; `--command` replaces it, for another build's figures.
 OURS = (
@@ -29,7 +29,7 @@ OURS = (
 VLLM_ROUTER = "vllm-router==0.1.17"
 THUNDERAGENT_PACKAGES = ("fastapi", "uvicorn", "httpx")
 THUNDERAGENT_PATH = "TUTTI_PEER_THUNDERAGENT"
-KEPT = Speech(more="X-Tutti-Messages: kept\r\n")
+KEPT = RouterProtocol(more="X-Tutti-Messages: kept\r\n")
 INSTALL_TIMEOUT_S = 300.0
 
 
@@ -65,7 +65,7 @@ class Router:
     name: str
     port: int
     server: Server
-    speech: Speech = field(default_factory=Speech)
+    speech: RouterProtocol = field(default_factory=RouterProtocol)
     home: Path | None = None
     """Its store, if it has one."""
 
@@ -109,13 +109,13 @@ def running_peer(bench: Bench, engines: Engines, name: str) -> Iterator[Router]:
         yield Router(name, port, server, speech)
 
 
-Started = tuple[list[str], Speech, dict[str, str]]
+Started = tuple[list[str], RouterProtocol, dict[str, str]]
 """The command without its final port, the form of its calls, and its environment."""
 
 
 def _relay(bench: Bench, engines: Engines) -> Started:
     command = [sys.executable, "-m", "bench.gateway.relay", *map(str, engines.ports)]
-    return command, Speech(releases=False), {}
+    return command, RouterProtocol(releases=False), {}
 
 
 def _thunderagent(bench: Bench, engines: Engines) -> Started:
@@ -125,7 +125,7 @@ def _thunderagent(bench: Bench, engines: Engines) -> Started:
     python = installed(bench.peers / "thunderagent", THUNDERAGENT_PACKAGES)
     command = [str(python), "-m", "ThunderAgent", "--backends", ",".join(engines.urls)]
     command += ["--host", "127.0.0.1", "--router", "tr", "--metrics", "--log-level", "warning"]
-    return [*command, "--port"], Speech(header=""), {"PYTHONPATH": checkout}
+    return [*command, "--port"], RouterProtocol(header=""), {"PYTHONPATH": checkout}
 
 
 def _vllm_router(bench: Bench, engines: Engines) -> Started:
@@ -133,7 +133,7 @@ def _vllm_router(bench: Bench, engines: Engines) -> Started:
     command = [str(python.with_name("vllm-router")), "--enable-program-scheduling"]
     command += ["--worker-urls", *engines.urls, "--log-level", "warning"]
     metrics = ["--prometheus-port", str(free_port())]  # its own is fixed, and may be taken
-    return [*command, *metrics, "--port"], Speech(header="x-session-id", releases=False), {}
+    return [*command, *metrics, "--port"], RouterProtocol(header="x-session-id", releases=False), {}
 
 
 PEERS: dict[str, Callable[[Bench, Engines], Started]] = {

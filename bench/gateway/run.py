@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.gateway import held as holding
-from bench.gateway.client import Found, Job, run_job
+from bench.gateway.client import Job, LoadResult, run_job
 from bench.gateway.cost import rss_mb
 from bench.gateway.routers import (
     KEPT,
@@ -27,7 +27,7 @@ from bench.gateway.routers import (
     running_gateway,
     start_peers,
 )
-from bench.gateway.wire import Speech
+from bench.gateway.wire import RouterProtocol
 from bench.report import Report, Target
 from tutti import storage
 from tutti.tasks.project import PROJECT
@@ -84,7 +84,7 @@ class Contestant:
     """A router, the form of its calls, and its figures: one value per repeat."""
 
     router: Router
-    speech: Speech
+    speech: RouterProtocol
     ending: str = ""
     """Suffix of its figures' names, for a second way to call the same router."""
     figures: dict[str, list[float]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Contestant:
         calls: int = 0,
         warm: int = 0,
         tokens: int = 0,
-    ) -> Found:
+    ) -> LoadResult:
         """Put a load on it: for a duration, or a number of calls."""
         router = self.router
         job = Job(
@@ -179,7 +179,7 @@ def measure_calls(
         plain, kept = Contestant(ours, ours.speech), Contestant(ours, KEPT, "_kept")
         others = [Contestant(peer, peer.speech) for peer in peers]
         direct = Contestant(
-            Router("direct", engines.ports[0], engines.server), Speech(releases=False)
+            Router("direct", engines.ports[0], engines.server), RouterProtocol(releases=False)
         )
         for _ in range(report.repeats):
             if "hop" in parts:
@@ -227,7 +227,7 @@ def measure_held(report: Report, bench: Bench, sizes: Sizes) -> None:
     )
 
 
-def hold(bench: Bench, sizes: Sizes, cap: int) -> holding.Found:
+def hold(bench: Bench, sizes: Sizes, cap: int) -> holding.LoadResult:
     """One repeat of one policy."""
     with (
         running_engines(bench, *SCARCE) as engines,
@@ -272,7 +272,7 @@ def measure_held_by_peer(report: Report, bench: Bench, sizes: Sizes) -> None:
             report.peer(peer.name, "max_stall_ms", [found.poll_max_ms])
 
 
-def held_figures(found: holding.Found, kind: str) -> dict[str, float]:
+def held_figures(found: holding.LoadResult, kind: str) -> dict[str, float]:
     """A repeat's figures by name, including the gateway's own if it reports them."""
     start = f"held_5000_{kind}"
     figures = {

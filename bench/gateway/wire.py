@@ -146,7 +146,7 @@ def release(program: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Speech:
+class RouterProtocol:
     """How a router is told the program of a call."""
 
     header: str = "X-Program-Id"
@@ -175,7 +175,7 @@ class Program:
 class Programs:
     """Programs in rotation; one that waits for an answer is left out until it is put back."""
 
-    speech: Speech
+    speech: RouterProtocol
     tokens: int = 0
     """Token events to request; 0: no stream."""
     count: int = PROGRAMS

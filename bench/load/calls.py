@@ -27,7 +27,7 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judged:
+class ReportedLoad:
     """Figures of a load as reported by its generator."""
 
     calls: int
@@ -42,7 +42,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Served:
+class MockMeasurements:
     """Figures of the load as measured by the mock."""
 
     calls: int
@@ -53,7 +53,7 @@ class Served:
     """How late the mock itself wrote, 99th percentile."""
 
 
-def judged(calls: Sequence[Call], sessions: int) -> Judged:
+def judged(calls: Sequence[Call], sessions: int) -> ReportedLoad:
     """Calls in flight and times to first token. Raises ValueError if too few calls are left."""
     ordered = sorted(calls, key=lambda call: call.sent)
     first, last = _counted(len(ordered), sessions)
@@ -61,7 +61,7 @@ def judged(calls: Sequence[Call], sessions: int) -> Judged:
     in_flight = sum(max(0.0, min(c.ended, end) - max(c.sent, start)) for c in ordered)
     due = sorted(call.first_token - call.due for call in ordered[first:last])
     sent = sorted(call.first_token - call.sent for call in ordered[first:last])
-    return Judged(
+    return ReportedLoad(
         calls=len(due),
         held=in_flight / (end - start),
         due_median_s=median(due),
@@ -71,13 +71,13 @@ def judged(calls: Sequence[Call], sessions: int) -> Judged:
     )
 
 
-def served(times: Sequence[tuple[float, float]], sessions: int) -> Served:
+def served(times: Sequence[tuple[float, float]], sessions: int) -> MockMeasurements:
     """From (read, written) of each call, in seconds. Raises ValueError if too few are left."""
     ordered = sorted(times)
     first, last = _counted(len(ordered), sessions)
     took = sorted(written - read for read, written in ordered[first:last])
     per_s = len(took) / (ordered[last][0] - ordered[first][0])
-    return Served(len(took), per_s, median(took), _p99(took) - DELAY_S)
+    return MockMeasurements(len(took), per_s, median(took), _p99(took) - DELAY_S)
 
 
 def error_ratio(seconds: float) -> float:

@@ -22,7 +22,7 @@ from pathlib import Path
 import orjson
 
 from bench.gateway.process import Server, free_port
-from bench.load.calls import Call, Judged, Served, error_ratio, judged, served
+from bench.load.calls import Call, MockMeasurements, ReportedLoad, error_ratio, judged, served
 from bench.load.peers import PEERS, Job
 from bench.report import Report, Target
 from bench.scheduling.peers import PeerMissing, Peers
@@ -44,8 +44,8 @@ class Load:
     """One load, as measured by its generator and the mock."""
 
     sessions: int
-    judged: Judged
-    served: Served
+    judged: ReportedLoad
+    served: MockMeasurements
     cpu_us: float = 0.0
     """CPU per call, for our client."""
 
@@ -97,7 +97,7 @@ def theirs(name: str, mock: Mock, seconds: float, peers: Peers) -> Load:
         raise PeerMissing(f"{name}: {error}") from error
 
 
-class Turns:
+class AlternatingLoads:
     """All loads of a run: alternating, in reverse order in every second repeat."""
 
     def __init__(self, mock: Mock, seconds: float, names: Sequence[str], report: Report) -> None:
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         mock = Mock(Path(folder))
         with mock.server:
             mock.server.wait_ready(f"{mock.url}/health")
-            turns = Turns(mock, given.seconds, names, report)
+            turns = AlternatingLoads(mock, given.seconds, names, report)
             turns.run(given.repeats)
     enter(report, turns.ours, turns.theirs)
     report.show()

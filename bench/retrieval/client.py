@@ -36,7 +36,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Found:
+class LoadResult:
     """What was measured after the warm-up."""
 
     per_s: float
@@ -59,7 +59,7 @@ class Load:
         self.failed = self.asked = 0
         self.counts_from = self.ends = 0.0
 
-    async def run(self) -> Found:
+    async def run(self) -> LoadResult:
         """The whole job."""
         loop = asyncio.get_running_loop()
         for _ in range(self.job.connections):
@@ -105,11 +105,11 @@ class Load:
         else:
             self.free.append(connection)
 
-    def _found(self) -> Found:
+    def _found(self) -> LoadResult:
         ordered = sorted(self.latencies)
         p50, p95 = (ordered[int(share * (len(ordered) - 1))] * 1000 for share in (0.5, 0.95))
         rate = len(ordered) / self.job.seconds
-        return Found(rate, p50, p95, len(ordered), self.failed, self.asked)
+        return LoadResult(rate, p50, p95, len(ordered), self.failed, self.asked)
 
 
 class Connection(asyncio.Protocol):
@@ -141,13 +141,13 @@ class Connection(asyncio.Protocol):
             self.load.answered(self, self.since, self.data.startswith(b"HTTP/1.1 200"))
 
 
-def run_job(job: Job) -> Found:
+def run_job(job: Job) -> LoadResult:
     """Run it in a separate process. Raises RuntimeError if a request was not answered."""
     command = [sys.executable, "-m", "bench.retrieval.client", orjson.dumps(asdict(job)).decode()]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the load client failed: {done.stderr[-600:]}")
-    found = Found(**orjson.loads(done.stdout))
+    found = LoadResult(**orjson.loads(done.stdout))
     if found.failed:
         raise RuntimeError(f"{found.failed} of {found.answered} requests were refused")
     return found
@@ -157,7 +157,7 @@ def main() -> None:
     """Do the job of the command line."""
     job = Job(**orjson.loads(sys.argv[1]))
 
-    async def work() -> Found:
+    async def work() -> LoadResult:
         return await Load(job).run()
 
     print(orjson.dumps(asdict(uvloop.run(work()))).decode())

@@ -30,7 +30,7 @@ NO_ANSWER = 0
 
 
 @dataclass(frozen=True)
-class Front:
+class ArmEndpoint:
     """The endpoint of an arm."""
 
     url: str
@@ -98,7 +98,7 @@ class ProgramFailed(Exception):
 class Client:
     """Runs programs against one front."""
 
-    def __init__(self, front: Front, http: aiohttp.ClientSession, answer_tokens: int) -> None:
+    def __init__(self, front: ArmEndpoint, http: aiohttp.ClientSession, answer_tokens: int) -> None:
         self.front, self._http, self._answer_tokens = front, http, answer_tokens
         self.outcome = Outcome()
         self._began = time.monotonic()
@@ -222,7 +222,7 @@ class Client:
 
 
 async def run_programs(
-    front: Front,
+    front: ArmEndpoint,
     programs: Sequence[Program],
     starts: Sequence[float],
     *,

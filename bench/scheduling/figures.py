@@ -65,7 +65,7 @@ class Interval:
 
 
 @dataclass
-class Ends:
+class RatioBounds:
     """The interval ends that form the ratios of the last line, over all groups."""
 
     oracle: list[float] = field(default_factory=list)
@@ -121,7 +121,7 @@ def enter_figures(
     predicted: Predictor | None = None,
 ) -> None:
     """Enter all figures into the report."""
-    ends = Ends()
+    ends = RatioBounds()
     for group, cells in found:
         _enter_rates(report, group, cells)
         _enter_ratios(report, group, cells, ends, seed)
@@ -173,7 +173,7 @@ def _details(group: Group, cells: Cells) -> str:
     )
 
 
-def _enter_ratios(report: Report, group: Group, cells: Cells, ends: Ends, seed: int) -> None:
+def _enter_ratios(report: Report, group: Group, cells: Cells, ends: RatioBounds, seed: int) -> None:
     ours = cells.get(OURS)
     if not ours:
         return

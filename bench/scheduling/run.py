@@ -19,7 +19,7 @@ import uvloop
 
 from bench.report import Report
 from bench.scheduling.arms import DIRECT, Arm, arm_named, opened
-from bench.scheduling.client import STEP_COLUMNS, Front, Outcome, run_programs
+from bench.scheduling.client import STEP_COLUMNS, ArmEndpoint, Outcome, run_programs
 from bench.scheduling.engine import SETUPS, Engine, Setup, counted_between, with_pauses
 from bench.scheduling.figures import Cells, Predictor, enter_figures
 from bench.scheduling.measure import measure
@@ -142,7 +142,7 @@ class Bench:
         print(f"{title:<48}{words}{flaws}  {left} cells left, about {until}", flush=True)
 
 
-def run_cell(spec: CellSpec, front: Front, engine: Engine) -> Record:
+def run_cell(spec: CellSpec, front: ArmEndpoint, engine: Engine) -> Record:
     """Warm up the arm, empty the prefix cache, run the programs, and measure."""
     setup, shape = engine.setup, SHAPES[spec.shape]
     warm = make_programs(setup.sizes, shape, WARM_PROGRAMS, f"{spec.work_seed}/warm", spec.arm)
@@ -172,7 +172,7 @@ def run_cell(spec: CellSpec, front: Front, engine: Engine) -> Record:
 
 
 def _run(
-    front: Front,
+    front: ArmEndpoint,
     programs: Sequence[Program],
     starts: Sequence[float],
     releases: bool,

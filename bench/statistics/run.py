@@ -46,7 +46,7 @@ PLANNED = 150  # tasks of a watched run at most
 SURFACE = 12  # comparisons of one sweep
 
 
-class Watched(NamedTuple):
+class SequentialTestRates(NamedTuple):
     """Results of testing after every task."""
 
     alarms: float
@@ -205,7 +205,7 @@ def coverage(kind: Kind, runs: int, seed: int) -> float:
     return held / runs
 
 
-def watched(runs: int, seed: int) -> Watched:
+def watched(runs: int, seed: int) -> SequentialTestRates:
     """A/A runs and runs with a gain, tested after every task."""
     alarms = peeks = found = 0
     tasks: list[int] = []
@@ -217,7 +217,9 @@ def watched(runs: int, seed: int) -> Watched:
             stopped = _stopped(_differences(random, GAIN))
             found += stopped is not None
             tasks.append(PLANNED if stopped is None else stopped)
-    return Watched(alarms / runs, peeks / runs, found / len(tasks), float(np.median(tasks)))
+    return SequentialTestRates(
+        alarms / runs, peeks / runs, found / len(tasks), float(np.median(tasks))
+    )
 
 
 def surface_alarms(runs: int, seed: int) -> float:

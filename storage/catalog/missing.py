@@ -50,7 +50,7 @@ def holds_parts(home: Home) -> bool:
 def _message(home: Home, what: str) -> str:
     return (
         f"{home}: {what}, but tables/ holds parts: without their catalog nothing says which rows "
-        "count, and no verb can make it anew from them. Put the catalog back from a copy of the "
+        "count, and no command can rebuild it from them. Put the catalog back from a copy of the "
         "store; if it is in another database, set TUTTI_CATALOG_URL to that; or move tables/ away "
         "to begin an empty store."
     )

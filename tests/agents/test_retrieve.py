@@ -39,7 +39,7 @@ async def test_each_query_has_its_documents_and_its_row() -> None:
 
 
 async def test_a_service_that_is_down_is_not_waited_for() -> None:
-    """The reference asked again every three seconds for ever."""
+    """The reference retried every three seconds forever."""
     async with aiohttp.ClientSession() as http:
         with pytest.raises(ToolUnavailable, match="search: ClientConnector"):
             await service_search(http, "http://127.0.0.1:9")(["K2"], 3)

@@ -1,4 +1,4 @@
-"""Mathematics: what is equal, what is an error, and that nothing runs for ever."""
+"""Mathematics: equality, errors, and termination."""
 
 import time
 
@@ -119,7 +119,8 @@ SLOW = r"\sum_{n=1}^{10^9} n^{n}"
 
 
 async def test_late_is_killed_and_whose_fault_it_is() -> None:
-    """A given answer that takes for ever alone is wrong; a gold answer that does is an error."""
+    """An answer whose own evaluation does not terminate is wrong; such a gold answer is an
+    error."""
     await score("1", "1")
     scorer = Math(timeout_s=3)
     found = await scorer.score({"answer": "3"}, Submission(SLOW), ScoringResources())

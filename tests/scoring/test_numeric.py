@@ -45,7 +45,7 @@ def test_reads_the_last_number(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "none", "x2", "1e999999999", "9" * 5000, "1/0"])
 def test_what_is_no_number(text: str) -> None:
-    """Among them numbers that would take for ever to compute with."""
+    """Including numbers whose arithmetic would not terminate."""
     assert numbers(text) == []
 
 

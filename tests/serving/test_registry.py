@@ -174,7 +174,8 @@ def test_a_key_that_somebody_wrote_into_the_file_is_not_shown(
 def test_a_providers_key_goes_to_its_own_address_only(
     registry: Path, said: dict[str, Any], endpoint: str, key: str | None
 ) -> None:
-    """Who names another endpoint names its key too; OpenAI's goes to nobody else by itself."""
+    """An entry with another endpoint must name its key too; OpenAI's key is sent to no other by
+    default."""
     (model,) = read_registry(write(registry, m=said | {"context_tokens": 4096})).values()
     assert (model.endpoint, model.api_key_env) == (endpoint, key)
 

@@ -78,7 +78,7 @@ class Expert(_Strict):
 
     model: str = Field(description="a model of models.yaml")
     prices: ShownPrices
-    latency_s: float = Field(gt=0, description="of a call on average, as the orchestrator is told")
+    latency_s: float = Field(gt=0, description="average of a call, as shown to the orchestrator")
     skills: Annotated[tuple[str, ...], BeforeValidator(_several)] = Field(
         min_length=1, description="what it is good at, a text; of several one is drawn"
     )
@@ -165,7 +165,7 @@ class Escalate(_Strict):
 class AgentFile(_Strict):
     """A parsed agent file."""
 
-    system: str = Field(min_length=1, description="what the orchestrator is told first")
+    system: str = Field(min_length=1, description="the orchestrator's system prompt")
     calls_a_turn: int | None = Field(1, ge=1, description="null carries out all at once")
     must_call: bool = Field(False, description="of questions: the engine decodes valid calls only")
     ledger: bool = Field(True, description="it sees what it has tried, spent and failed at")

@@ -269,6 +269,6 @@ async def test_a_game_that_does_not_end_well(
 
 @pytest.mark.parametrize("state", [None, {}, {"reward": True}, {"reward": 2}, {"reward": "1"}])
 async def test_no_reward_is_no_score(state: dict[str, Any] | None) -> None:
-    """Without a number from 0 to 1 the scorer fails: nobody's wrong answer."""
+    """Without a number from 0 to 1 the scorer fails; the answer is not wrong."""
     with pytest.raises(ScorerFailed, match="reward"):
         await SCORERS["reward"].score({}, Submission(None, state=state), ScoringResources())

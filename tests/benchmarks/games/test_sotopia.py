@@ -86,7 +86,7 @@ async def test_a_conversation(tmp_path: Path) -> None:
 
 
 async def test_it_does_not_go_on_for_ever(tmp_path: Path) -> None:
-    """So many messages of both together, whoever began."""
+    """The limit counts messages of both sides, whichever began."""
     for item in seats(tmp_path):
         world = Conversation(item, Scripted(*["well"] * MAX_WORDS))
         said = 0 if await world.begin() == BEGIN else 1

@@ -65,7 +65,7 @@ async def test_gold_dialogues_of_api_bank(
     data: Path, level: int, answered: int, right: int, sessions: int
 ) -> None:
     """Every dialogue comes to its end and makes its gold calls. 13 of level 2's 119 are to an API
-    that its searches never found: not on offer, so not answered, whoever makes them."""
+    that its searches never found: not available, so not answered for any caller."""
     name = f"api-bank-{level}-session"
     done = [await attempted(name, item, Gold(item)) for item in load(name, data / "api-bank", [])]
     assert {(each.status, each.stop_reason) for each, _ in done} == {("ok", "answered")}

@@ -46,7 +46,7 @@ def test_without_a_discount_cached_tokens_cost_what_others_do(tmp_path: Path) ->
 
 
 def test_an_unknown_model_is_an_error_that_lists_the_known(tmp_path: Path) -> None:
-    """Nothing is free of charge because nobody entered it; who can do without asks `find_price`."""
+    """An unlisted model is not free of charge; callers that accept that use `find_price`."""
     book = read_price_book(book_at(tmp_path, GOOD))
     now = datetime(2026, 11, 21, tzinfo=UTC)
     with pytest.raises(PriceError, match="'other'; known: once, twice"):

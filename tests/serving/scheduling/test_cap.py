@@ -70,7 +70,7 @@ def _drain(place: World, calls: list[Call]) -> Iterator[str]:
 
 
 def test_a_program_keeps_its_place_between_calls() -> None:
-    """Its prefix stays in the engine's cache only if nobody takes its turn."""
+    """Its prefix stays in the engine's cache only if no other program takes its place."""
     place = World(CapPolicy(1), None)
     place.step("a", 100)
     held = place.arrive("b")

@@ -279,7 +279,7 @@ class Run:
             self.look_at(engine)
 
     def look_at(self, engine: EngineState) -> None:
-        """Bookings fit; nobody is held beside an engine that runs nothing."""
+        """Bookings fit; no call is held while an engine is idle."""
         if self.case.work_conserving and engine.open and not engine.running:
             held = self.place.ledger.waiting.values()
             assert not [c for c in held if not (self.case.sticky and full(c.program.engine))]
@@ -326,7 +326,7 @@ class Run:
 
 
 def test_every_policy_has_a_case() -> None:
-    """Whoever adds one says what it promises."""
+    """A new policy must state its invariants."""
     assert {case.policy for case in CASES.values()} == set(POLICIES)
 
 

@@ -126,7 +126,7 @@ def test_release_ends_the_program_and_an_unknown_one_changes_nothing() -> None:
 
 
 def test_releasing_a_program_with_calls_is_the_callers_mistake() -> None:
-    """They would be served for nobody."""
+    """They would be served without a client."""
     place = World(Policy(), 1000)
     place.arrive("a")
     with pytest.raises(AssertionError, match="a still has calls"):
@@ -193,14 +193,14 @@ def test_a_restart_ages_every_prefix() -> None:
 
 
 def test_a_prompt_is_taken_to_begin_with_all_that_was_before_it() -> None:
-    """Unless whoever saw it says that less of it is the same."""
+    """Unless the caller reports that a smaller share of it is unchanged."""
     place = World(Policy(), 1000)
     assert place.arrive("a", 100).common == 1.0
     assert place.scheduler.arrive("a", "told", 100, 0, 0.0, common=0.25)[0].common == 0.25
 
 
 def test_a_prefix_may_be_cached_until_the_whole_cache_was_written_since() -> None:
-    """Where nobody knows the size of the cache it always may be; on an engine that left, never."""
+    """Always if the size of the cache is unknown; never on an engine that left."""
     place = World(Policy(), 1000)
     place.step("a", 300)
     program, found = place.program("a"), []
@@ -286,7 +286,7 @@ def test_a_program_that_waits_is_not_idle() -> None:
 
 
 def test_an_ended_call_is_not_moved() -> None:
-    """A client goes away while its call is about to fail over: it would run for ever."""
+    """A client disconnects while its call is about to fail over: the call would run forever."""
     place = World(Policy(), 1000, 1000)
     call = place.arrive("a")
     place.fail(call)

@@ -1,4 +1,5 @@
-"""A recorded run: read from the store, fitted, run again; and what is told when it can't be."""
+"""A recorded run: read from the store, fitted, simulated; and the errors if that is not
+possible."""
 
 import json
 from collections.abc import Iterator

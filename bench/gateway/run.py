@@ -227,14 +227,14 @@ def measure_held(report: Report, bench: Bench, sizes: Sizes) -> None:
     )
 
 
-def hold(bench: Bench, sizes: Sizes, cap: int) -> holding.LoadResult:
+def hold(bench: Bench, sizes: Sizes, cap: int) -> holding.HeldResult:
     """One repeat of one policy."""
     with (
         running_engines(bench, *SCARCE) as engines,
         running_gateway(bench, engines, "adaptive") as ours,
     ):
         return holding.run_job(
-            holding.Job(
+            holding.HeldJob(
                 port=ours.port,
                 owner=ours.server.owner,
                 control_port=engines.ports[0],
@@ -251,7 +251,7 @@ def measure_held_by_peer(report: Report, bench: Bench, sizes: Sizes) -> None:
     with running_engines(bench, *SCARCE) as engines, ExitStack() as stack:
         peers, _ = start_peers(stack, bench, engines, ["thunderagent"])
         for peer in peers:  # none when it cannot be had, which was noted
-            job = holding.Job(
+            job = holding.HeldJob(
                 port=peer.port,
                 owner=peer.server.owner,
                 control_port=engines.ports[0],
@@ -272,7 +272,7 @@ def measure_held_by_peer(report: Report, bench: Bench, sizes: Sizes) -> None:
             report.peer(peer.name, "max_stall_ms", [found.poll_max_ms])
 
 
-def held_figures(found: holding.LoadResult, kind: str) -> dict[str, float]:
+def held_figures(found: holding.HeldResult, kind: str) -> dict[str, float]:
     """A repeat's figures by name, including the gateway's own if it reports them."""
     start = f"held_5000_{kind}"
     figures = {

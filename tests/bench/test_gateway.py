@@ -15,8 +15,8 @@ import pytest
 from bench.gateway import run as gateway
 from bench.gateway.client import Job, run_job
 from bench.gateway.cost import cpu_s, pinned, rss_mb
-from bench.gateway.engine import Engines, Served
-from bench.gateway.held import LoadResult
+from bench.gateway.engine import EngineConnection, Engines
+from bench.gateway.held import HeldResult
 from bench.gateway.process import CannotStart, Server, free_port
 from bench.gateway.routers import KEPT, Bench, running_engines, running_peer
 from bench.gateway.wire import (
@@ -127,7 +127,7 @@ def test_engines_take_orders_and_refuse_words_they_do_not_know() -> None:
 def test_metrics_are_in_vllms_names() -> None:
     engines = Engines()
     counts = {"prompt": 10, "answered": 2}
-    served = Served(engines, counts)
+    served = EngineConnection(engines, counts)
     engines.held.append((served, 16 * engines.behaviour.blocks // 4))
     told = served.metrics()
     assert 'vllm:cache_config_info{block_size="16",num_gpu_blocks="1048576"' in told
@@ -190,7 +190,7 @@ def test_a_router_that_does_not_answer_is_no_figure() -> None:
 
 
 def test_what_the_gateway_tells_of_itself_is_taken() -> None:
-    found = LoadResult(4900, 200.0, 100.0, 300.0, 2.0, 1.0, 4.0, 9.0, health={})
+    found = HeldResult(4900, 200.0, 100.0, 300.0, 2.0, 1.0, 4.0, 9.0, health={})
     figures = gateway.held_figures(found, "")
     assert figures["held_5000_decision_ms"] == 2.0 and figures["max_stall_ms"] == 4.0
     found.health = {"decision_p99_ms": 0.2, "loop_stall_max_ms": 3.0}

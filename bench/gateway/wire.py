@@ -147,7 +147,7 @@ def release(program: str) -> bytes:
 
 @dataclass(frozen=True)
 class RouterProtocol:
-    """How a router is told the program of a call."""
+    """The way a router is told a call's program."""
 
     header: str = "X-Program-Id"
     """The header that names the program; empty: `program_id` in the body."""

@@ -133,9 +133,9 @@ def _storable(value: Any) -> Any:
 
 
 class GilYielder:
-    """Releases the interpreter's lock (GIL) at least every `MAX_GIL_S`.
+    """Releases the GIL at least every `MAX_GIL_S`.
 
-    A thread that waits for the lock asks for it only after 5 ms; an event loop cannot wait so long.
+    A waiting thread requests the GIL only after 5 ms, which is too long for an event loop.
     """
 
     def __init__(self) -> None:

@@ -115,20 +115,20 @@ def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
 
 
 class _NotEntered(Exception):
-    """The parts could be entered, so they were not; raised to take that back."""
+    """The parts could be entered, so they had not been; raised to roll the entry back."""
 
 
 def _take_away(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
-    """Remove the files of parts that were certainly not entered; False, for they are not in."""
+    """Remove the files of parts that were certainly not entered; returns False."""
     for entry in entries:
         files_of(catalog.home).remove(entry["path"])
     return False
 
 
 def _settled(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool | None:
-    """As `settle`; None when the catalog cannot be asked.
+    """Like `settle`; None if the catalog cannot be asked.
 
-    The files then stay: an orphan costs room, a missing part costs data.
+    Then the files stay: an orphan costs space, a missing part costs data.
     """
     try:
         return settle(catalog, entries)
@@ -139,7 +139,7 @@ def _settled(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool | None
 def rows_by_sweep(
     catalog: cat.Catalog, name: str, table: pa.Table
 ) -> list[tuple[str | None, pa.Table]]:
-    """The table's rows by sweep; a row that names none has its cell's."""
+    """The table's rows by sweep; a row without a sweep gets its cell's."""
     if name not in PARTITIONED:
         return [(None, table)]
     table = _with_sweeps(catalog, table)

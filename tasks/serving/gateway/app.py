@@ -40,7 +40,7 @@ from tutti.tasks.serving.wire.server import Server
 
 ROUND_S = 1.0
 MAX_TOKENIZE = 4  # requests for exact prompt sizes at a time
-FEW_WAITING = 64  # beyond so many the sizes of the last do not matter yet
+FEW_WAITING = 64  # prompts of held calls beyond this number are not measured yet
 
 
 class Gateway:

@@ -13,5 +13,5 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.serving.wire.answer import Answer as Answer
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

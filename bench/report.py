@@ -1,8 +1,8 @@
-"""What every bench prints: a table for people, then one line of JSON for programs.
+"""The output of every bench: a table for people, then one line of JSON for programs.
 
-In: values measured, one a repeat. Out: medians beside the lowest and highest value and the target
-where the issue sets one; the last line is ``{"bench": …, "figures": …, "peers": …, "repeats": n,
-"machine": …}``. A peer that could not be had is absent, never guessed.
+In: measured values, one per repeat. Out: medians with the lowest and highest value, and the target
+if there is one; the last line is ``{"bench": …, "figures": …, "peers": …, "repeats": n,
+"machine": …}``. A peer that is not available is left out.
 """
 
 import json
@@ -19,7 +19,7 @@ from tutti.tasks.runs import describe_machine
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure must reach."""
+    """The target of a figure."""
 
     limit: float
     least: bool = False
@@ -34,7 +34,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredFigure:
     """A figure over the repeats."""
 
     values: tuple[float, ...]
@@ -42,11 +42,11 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """What the JSON line says."""
+        """The median, which the JSON line contains."""
         return statistics.median(self.values)
 
     def cells(self) -> tuple[str, ...]:
-        """Its row of the table, but for the name."""
+        """The figure's row of the table, without its name."""
         words = ""
         if self.target is not None:
             words = f"{self.target} {'met' if self.target.met(self.median) else 'MISSED'}"
@@ -59,25 +59,25 @@ class Report:
 
     def __init__(self, bench: str, repeats: int) -> None:
         self.bench, self.repeats = bench, repeats
-        # Other work on the machine makes every figure worse, so it is said.
+        # Other work on the machine makes every figure worse, so the load is shown.
         self.machine = describe_machine() | {"load_1m_at_start": round(os.getloadavg()[0], 2)}
-        self._figures: dict[str, Measured] = {}
-        self._peers: dict[str, dict[str, Measured]] = {}
+        self._figures: dict[str, MeasuredFigure] = {}
+        self._peers: dict[str, dict[str, MeasuredFigure]] = {}
         self._notes: list[str] = []
 
     def figure(self, name: str, values: Sequence[float], target: Target | None = None) -> None:
-        """Enter a figure of ours: its value in each repeat."""
+        """Add a figure of ours: its value in each repeat."""
         assert name not in self._figures, f"{name} is there already"
-        self._figures[name] = Measured(_checked(name, values), target)
+        self._figures[name] = MeasuredFigure(_checked(name, values), target)
 
     def peer(self, peer: str, name: str, values: Sequence[float]) -> None:
-        """Enter a figure of a peer, measured in the same run."""
+        """Add a figure of a peer, measured in the same run."""
         known = self._peers.setdefault(peer, {})
         assert name not in known, f"{peer} {name} is there already"
-        known[name] = Measured(_checked(name, values))
+        known[name] = MeasuredFigure(_checked(name, values))
 
     def note(self, text: str) -> None:
-        """Say something under the table: what a figure means, what could not be had."""
+        """Add a line under the table: the meaning of a figure, or what was not available."""
         self._notes.append(text)
 
     def table(self) -> list[str]:
@@ -91,7 +91,7 @@ class Report:
         return [f"bench {self.bench}, {self.repeats} repeats", *lines, *self._notes]
 
     def result(self) -> dict[str, Any]:
-        """The object of the last line."""
+        """The object in the last line."""
         return {
             "bench": self.bench,
             "figures": {name: found.median for name, found in self._figures.items()},
@@ -110,14 +110,14 @@ class Report:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """How long `work` takes, on the wall."""
+    """Wall-clock seconds that `work` takes."""
     began = perf_counter()
     work()
     return perf_counter() - began
 
 
 def shown(value: float) -> str:
-    """A number with the digits that mean something."""
+    """A number with its significant digits."""
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"

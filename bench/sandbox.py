@@ -20,10 +20,10 @@ from tests.sandbox.hostile import GROUPS
 from tests.sandbox.hostile.judge import judge_at
 from tests.scoring.cheats import CHEATS, TARGETS, cheating
 from tutti.tasks.sandbox import LEVELS, Sandbox, SandboxLimits, SandboxSession, strongest_level
-from tutti.tasks.scoring import Attempted, Means
+from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.scoring.code import Code
 
-LIMITS = SandboxLimits(seconds=30.0)  # nobody waits for it; the machine may be busy
+LIMITS = SandboxLimits(seconds=30.0)  # generous, because the machine may be busy
 CHEAT_LIMITS = SandboxLimits(seconds=3.0)
 START_TARGET_MS = 60.0
 
@@ -47,8 +47,8 @@ async def cheats_scored(level: str, targets: Sequence[str]) -> tuple[int, list[s
         target = TARGETS[name]
         message = f"```python\n{cheating(kind, target)}\n```"
         async with room:
-            means = Means(sandbox=sandbox)
-            score = await Code().score(target.target, Attempted(None, message), means)
+            means = ScoringResources(sandbox=sandbox)
+            score = await Code().score(target.target, Submission(None, message), means)
         return f"{kind} on {name}" if score.correct else ""
 
     found = await asyncio.gather(*(one(kind, name) for kind in CHEATS for name in targets))
@@ -56,7 +56,7 @@ async def cheats_scored(level: str, targets: Sequence[str]) -> tuple[int, list[s
 
 
 def measure_cheats(report: Report, level: str, targets: Sequence[str]) -> None:
-    """Have solutions scored that want to be scored as right without being right."""
+    """Score solutions that try to be scored as right without being right."""
     count, bought = asyncio.run(cheats_scored(level, targets))
     report.figure("cheats", [count])
     report.figure("cheats_scored_wrong", [count - len(bought)], Target(count, least=True))
@@ -88,7 +88,7 @@ async def measure_rate(level: str, count: int) -> float:
 
 
 async def measure_session(level: str, count: int) -> tuple[float, float]:
-    """A session's start, and the median of `count` small cells, both in ms."""
+    """A session's start and the median of `count` small cells, both in ms."""
     async with SandboxSession(level, LIMITS) as session:
         opened = await session.run("x = 0")
         cells = [(await session.run("x += 1\nx")).seconds for _ in range(count)]
@@ -102,7 +102,7 @@ def bare_start_ms() -> float:
 
 
 def measure_times(report: Report, level: str, count: int) -> None:
-    """Starts, whole calls, rate, sessions: a median a repeat."""
+    """Starts, whole calls, rate, sessions: one median per repeat."""
     pooled: list[float] = []
     found: dict[str, list[float]] = {
         name: [] for name in ("start_p50_ms", "call_p50_ms", "calls_per_s", "session", "cell")

@@ -1,8 +1,8 @@
-"""What the sweep engine costs beside its samples: ``make bench-sweeps`` (about five minutes).
+"""The overhead of the sweep engine: ``make bench-sweeps`` (about five minutes).
 
-Against an endpoint that answers after 200 ms, with gateway, store and scoring on: what a cell costs
-beyond its samples, how long a sweep of 1,000 cells takes to plan, and how long one of 100,000
-attempts takes to find what is missing. What a user types is timed from process start to its end.
+Against an endpoint that answers after 200 ms, with gateway, store and scoring on: the overhead of a
+cell, the time to plan a sweep of 1,000 cells, and the time in which a sweep of 100,000 attempts
+finds its missing ones. Commands are timed from process start to end.
 """
 
 import argparse
@@ -57,23 +57,23 @@ from ran qualify s is not null
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """The amount of work measured."""
 
     cells: int = 20
-    """Whose overhead is measured."""
+    """Cells whose overhead is measured."""
     levels: int = 40
-    """Of concurrency, in the sweep that is planned: times five policies and five repeats."""
+    """Concurrency levels of the planned sweep: times five policies and five repeats."""
     planned_tasks: int = 100
     done_levels: int = 20
-    """In the sweep that goes on: times five policies."""
+    """Concurrency levels of the resumed sweep: times five policies."""
     done_tasks: int = 1000
 
 
 SMALL = Sizes(cells=4, levels=2, planned_tasks=10, done_levels=2, done_tasks=20)
 
 
-class Workshop:
-    """A store of its own, a registry with the slow endpoint, items, and suites over them."""
+class SweepBench:
+    """A separate store, a registry with the slow endpoint, items, and suites over them."""
 
     def __init__(self, folder: Path, url: str, items: int) -> None:
         self.folder, self.home = folder, storage.Home(folder / "home")
@@ -101,14 +101,14 @@ class Workshop:
 
 
 @contextlib.contextmanager
-def workshop(url: str, items: int) -> Iterator[Workshop]:
+def workshop(url: str, items: int) -> Iterator[SweepBench]:
     """An empty one, for the block's duration."""
     with tempfile.TemporaryDirectory(prefix="tutti-sweeps-") as folder:
-        yield Workshop(Path(folder), url, items)
+        yield SweepBench(Path(folder), url, items)
 
 
 def overheads(url: str, sizes: Sizes, *flags: str) -> list[float]:
-    """Seconds of each cell beyond its samples, of one `tutti sweep run`."""
+    """Overhead in seconds of each cell of one `tutti sweep run`."""
     levels = list(range(8, 9 + sizes.cells))
     with workshop(url, items=8) as shop:
         suite = shop.suite("cells", 8, policies=["passthrough"], concurrency=levels)
@@ -120,7 +120,7 @@ def overheads(url: str, sizes: Sizes, *flags: str) -> list[float]:
 
 
 def planning(url: str, sizes: Sizes) -> dict[str, float]:
-    """Seconds to plan and enter a sweep's cells, the first time and again, and as a user asks."""
+    """Seconds to plan and enter a sweep's cells, the first time and again, and by the command."""
     with workshop(url, sizes.planned_tasks) as shop:
         levels = [*range(1, 1 + sizes.levels)]
         axes = {"policies": POLICIES, "concurrency": levels, "repetition": {"repeats": 5}}
@@ -143,7 +143,7 @@ def planning(url: str, sizes: Sizes) -> dict[str, float]:
 
 
 def resuming(url: str, sizes: Sizes) -> dict[str, float]:
-    """Seconds until a sweep that is finished but for one sample knows which, and until it runs."""
+    """Seconds until a sweep with one missing sample has found it, and until it runs."""
     with workshop(url, sizes.done_tasks) as shop:
         levels = [*range(8, 8 + sizes.done_levels)]
         suite = shop.suite("done", sizes.done_tasks, policies=POLICIES, concurrency=levels)
@@ -172,15 +172,15 @@ def resuming(url: str, sizes: Sizes) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _clocks(name: str, found: dict[str, float]) -> Iterator[None]:
-    """Enter the seconds of the block, and those of this process's CPU, which other work on the
-    machine does not lengthen as much."""
+    """Record the wall-clock seconds of the block, and this process's CPU seconds, which other work
+    on the machine affects less."""
     began, spent = time.perf_counter(), time.process_time()
     yield
     found[f"{name}_s"] = time.perf_counter() - began
     found[f"{name}_cpu_s"] = time.process_time() - spent
 
 
-def planned(shop: Workshop, file: Path) -> tuple[Plan, Sequence[Problem]]:
+def planned(shop: SweepBench, file: Path) -> tuple[Plan, Sequence[Problem]]:
     """The plan that the verbs make of a suite file, and the problems it is made of."""
     suite = read_suite(file)
     with _environment(TUTTI_HOME=str(shop.home.root)):
@@ -201,7 +201,7 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 def again(plan: Plan, problems: Sequence[Problem]) -> Plan:
-    """The same plan, made anew: every id is computed."""
+    """Plan again from scratch: every id is computed."""
     task_set = TaskSet(plan.set_up.task_set.task_set_id, tuple(problems))
     made = plan_of(plan.suite, replace(plan.set_up, task_set=task_set))
     assert made.sweep_id == plan.sweep_id, "the same inputs give the same plan"
@@ -209,7 +209,8 @@ def again(plan: Plan, problems: Sequence[Problem]) -> Plan:
 
 
 def decide(plan: Plan, problems: Sequence[Problem], catalog: Catalog) -> list[Sample]:
-    """What a run does before its first attempt: plan, enter, hold, ask; what is missing."""
+    """The steps of a run before its first attempt: plan, enter, lease, and query; returns what is
+    missing."""
     plan = again(plan, problems)
     enter_plan(plan, catalog)
     with held(catalog, plan.sweep_id):

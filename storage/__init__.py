@@ -51,5 +51,5 @@ if TYPE_CHECKING:
     from tutti.storage.write.writer import commit as commit
     from tutti.storage.write.writer import end_attempts as end_attempts
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

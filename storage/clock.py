@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 RESYNC_S = 60.0  # how far the wall clock may run ahead before it is followed
-LOOK_S = 1.0  # how often it is looked at; a gateway has thousands of rows a second
+LOOK_S = 1.0  # interval of checks; a gateway has thousands of rows a second
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
         self._look_at = 0.0
 
     def now(self) -> datetime:
-        """The current time in UTC, no earlier than any time given before."""
+        """The current time in UTC, never earlier than a previous result."""
         return self.at(time.monotonic())
 
     def at(self, monotonic_s: float) -> datetime:
@@ -43,7 +43,7 @@ class Clock:
 
 
 def aware(at: datetime) -> datetime:
-    """A time of the catalog with its zone: SQLite keeps none, and all of ours are UTC."""
+    """A time from the catalog with its zone: SQLite stores none, and all times are UTC."""
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
@@ -51,7 +51,7 @@ _CLOCK = Clock()
 
 
 def now() -> datetime:
-    """The current time in UTC; never goes back within a process."""
+    """The current time in UTC; never decreases within a process."""
     return _CLOCK.now()
 
 

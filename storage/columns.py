@@ -1,4 +1,4 @@
-"""The tables' columns, as the contract states them: one place, one version.
+"""The columns of all tables, and the version of the schema.
 
 Version 1 is the first release's. Version 2 adds `sweep_id` (the partition) and `cell_id` where they
 were absent, `concurrency` and `policy` of a call, and the prompts of calls (`prompt_spans`).
@@ -158,7 +158,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 
 PARTITION = "sweep_id"
 PARTITIONED = frozenset(name for name, schema in COLUMNS.items() if PARTITION in schema)
-"""Tables whose parts lie in one folder a sweep (hive: ``sweep_id=…``)."""
+"""Tables whose parts are stored in one folder per sweep (hive: ``sweep_id=…``)."""
 
 SORTED_BY: dict[str, tuple[str, ...]] = {
     "attempts": ("cell_id", "attempt_id"),
@@ -172,7 +172,8 @@ SORTED_BY: dict[str, tuple[str, ...]] = {
     "tasks": ("task_set_id", "task_id"),
     "train_steps": ("run_id", "step"),
 }
-"""The order of rows in compacted parts: a cell's rows lie together, a part's statistics tell."""
+"""The order of rows in compacted parts: a cell's rows are adjacent, so that a part's statistics are
+selective."""
 
 LOOKED_UP = ("attempt_id", "call_id", "task_id")
-"""Columns of random ids, given Bloom filters: a row is found by id without reading its part."""
+"""Columns of random ids, which get Bloom filters: a row is found by id without reading its part."""

@@ -10,38 +10,39 @@ from enum import StrEnum
 from typing import Any
 
 MOST_MESSAGE = 200
-"""Characters of an error's message that are kept."""
+"""Characters of an error message that are stored."""
 
 
 class ErrorType(StrEnum):
-    """What kinds tutti itself writes, besides `http_<status>` (`http_error`)."""
+    """The kinds that tutti itself writes, besides `http_<status>` (`http_error`)."""
 
     CONNECTION = "connection"
     """The gateway or the endpoint gave no answer."""
     INVALID_REPLY = "invalid_reply"
-    """The endpoint's answer holds no message."""
+    """The endpoint's answer has no message."""
     CONTEXT_EXCEEDED = "context_exceeded"
     """The model's context is full."""
     PARTNER_CONTEXT_EXCEEDED = "partner_context_exceeded"
     """The context of the model that plays the user is full."""
     TOOL_CONTEXT_EXCEEDED = "tool_context_exceeded"
-    """The context of a model that a tool asked is full."""
+    """The context of a model that a tool called is full."""
     TOOL_UNAVAILABLE = "tool_unavailable"
     """A tool's service does not answer."""
     COMMAND_FAILED = "command_failed"
-    """The command of somebody's harness ended with another code than 0."""
+    """The command of an external harness exited with a code other than 0."""
     INVALID_SCORE = "invalid_score"
-    """The harness's own score is no score."""
+    """The harness's own score is invalid."""
     SCORER_FAILED = "scorer_failed"
-    """The scorer came to no score."""
+    """The scorer failed to produce a score."""
     WORKER_LOST = "worker_lost"
     """The process that ran the attempt ended before it did."""
     OTHER = "other"
-    """None that is known; the message says more."""
+    """Another kind; the message has the details."""
 
 
 KIND_PATTERN = r"^[A-Za-z0-9_.]{1,64}$"
-"""What is a kind and no message. Python, DuckDB and Arrow read it alike."""
+"""Pattern of a kind, as opposed to a message. Python, DuckDB and Arrow interpret it in the same
+way."""
 _CLASS = re.compile(r"([A-Za-z_][\w.]{0,63})(?:[(:]|$)")
 
 
@@ -52,18 +53,18 @@ READ_BEFORE = f"""
               error_type, '{ErrorType.OTHER}') as error_type),
 if(regexp_matches(error_type, '{KIND_PATTERN}'), null, error_type) as error_message
 """
-"""What to select of attempts of those versions."""
+"""The columns to select from attempts of those versions."""
 
 
 def http_error(status: int) -> str:
-    """The kind of a call that was refused with this HTTP status."""
+    """The kind of a call that failed with this HTTP status."""
     return f"http_{status}"
 
 
 def foreign_error(text: str | None) -> dict[str, Any]:
-    """Columns for the text of a foreign harness's error; none for no text.
+    """Columns for the text of an external harness's error; empty for no text.
 
-    The kind is the exception's class, where the text begins with one (`Name: …`, `Name(…)`).
+    The kind is the exception's class, if the text begins with one (`Name: …`, `Name(…)`).
     """
     if not text:
         return {}

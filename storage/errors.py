@@ -2,12 +2,12 @@
 
 StoreError
 ├── StoreFull        the disk (or quota) under TUTTI_HOME has no room left
-├── StoreBusy        the catalog stayed locked for longer than its bound, or another holds a lease
+├── StoreBusy        the catalog was locked for too long, or another process holds a lease
 ├── CommitUncertain  the database did not answer a commit: it may be in
-├── LeaseLost        another took the lease over: what was done under it may not be committed
+├── LeaseLost        another process took the lease: nothing more can be committed under it
 ├── RowRefused       a row does not fit its table; the message names table, row, column and value
 ├── PartDamaged      a part is missing or not what was entered; the message names the file
-└── CatalogMissing   there are parts and no catalog: the store was not read as an empty one
+└── CatalogMissing   the store has parts but no catalog; it is not treated as empty
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from tutti.errors import TuttiError
 
 
 class StoreError(TuttiError, RuntimeError):
-    """The store could not do what was asked; the message says what to do."""
+    """Base class: a store operation failed; the message says what to do."""
 
 
 class StoreFull(StoreError):
@@ -24,29 +24,29 @@ class StoreFull(StoreError):
 
 
 class StoreBusy(StoreError):
-    """The catalog stayed locked for longer than its bound, or another holds the lease."""
+    """The catalog was locked for too long, or another process holds the lease."""
 
 
 class CommitUncertain(StoreError):
-    """A commit was sent and not answered; `settle` tells later whether it is in."""
+    """A commit was sent and not answered; `settle` determines later whether it took effect."""
 
     def __init__(self, message: str, entries: list[dict[str, Any]]) -> None:
         super().__init__(message)
         self.entries = entries
-        """The parts it would have entered."""
+        """The parts that it would have entered."""
 
 
 class LeaseLost(StoreError):
-    """Another process took the lease over; nothing more can be committed under it."""
+    """Another process took the lease; nothing more can be committed under it."""
 
 
 class RowRefused(StoreError):
-    """A row that its table cannot hold faithfully."""
+    """A row does not fit its table."""
 
 
 class PartDamaged(StoreError):
-    """A part that is missing, cut short or changed since it was entered."""
+    """A part is missing, truncated or changed since it was entered."""
 
 
 class CatalogMissing(StoreError):
-    """A store whose tables hold parts, and whose catalog is gone or is another one."""
+    """The store's tables have parts, but the catalog is missing or belongs to another store."""

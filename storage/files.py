@@ -21,13 +21,13 @@ from tutti.storage.home import Home
 
 @dataclass(frozen=True)
 class FileState:
-    """What a file system says of a file without reading it."""
+    """A file's metadata, known without reading the file."""
 
     path: str
     """Relative to the store, with forward slashes."""
     bytes: int
     mtime_ns: int | None
-    """None where the file system keeps no such time."""
+    """None if the file system has no modification times."""
 
 
 class LocalFiles:
@@ -37,7 +37,7 @@ class LocalFiles:
         self.root = root
 
     def put(self, path: str, data: memoryview) -> FileState:
-        """Write a file so that it is whole or not there, also after a power cut."""
+        """Write a file whole or not at all, also in case of a power cut."""
         final = self.root / path
         final.parent.mkdir(parents=True, exist_ok=True)
         temporary = final.with_suffix(".parquet.tmp")
@@ -59,7 +59,7 @@ class LocalFiles:
         return (self.root / path).read_bytes()
 
     def state(self, path: str) -> FileState | None:
-        """A file's size and time; None when it is not there."""
+        """A file's size and time; None if it does not exist."""
         try:
             found = os.stat(self.root / path)
         except FileNotFoundError:
@@ -69,7 +69,7 @@ class LocalFiles:
     def list(self, folder: str) -> Iterator[FileState]:
         """Every file below `folder`."""
         for found in sorted((self.root / folder).rglob("*")):
-            with contextlib.suppress(FileNotFoundError):  # renamed or removed since it was listed
+            with contextlib.suppress(FileNotFoundError):  # renamed or removed since the listing
                 stat = found.lstat()
                 if not S_ISDIR(stat.st_mode):
                     path = str(PurePosixPath(found.relative_to(self.root)))
@@ -83,16 +83,16 @@ class LocalFiles:
         _sync_folder(target.parent)
 
     def remove(self, path: str) -> None:
-        """Remove a file; one that is gone already is as good."""
+        """Remove a file; a missing one is not an error."""
         (self.root / path).unlink(missing_ok=True)
 
     def url(self, path: str) -> str:
-        """What DuckDB opens."""
+        """The path for DuckDB."""
         return str(self.root / path)
 
 
 class RemoteFiles:
-    """Files below an fsspec URL. An object store shows an object when its upload is complete."""
+    """Files below an fsspec URL. Object stores show an object only when its upload is complete."""
 
     def __init__(self, url: str) -> None:
         import fsspec
@@ -115,7 +115,7 @@ class RemoteFiles:
         return data
 
     def state(self, path: str) -> FileState | None:
-        """A file's size; None when it is not there."""
+        """A file's size; None if it does not exist."""
         try:
             found = self.fs.info(self._at(path))
         except FileNotFoundError:
@@ -135,12 +135,12 @@ class RemoteFiles:
         self.fs.mv(self._at(path), self._at(to))
 
     def remove(self, path: str) -> None:
-        """Remove a file; one that is gone already is as good."""
+        """Remove a file; a missing one is not an error."""
         if self.fs.exists(self._at(path)):
             self.fs.rm_file(self._at(path))
 
     def url(self, path: str) -> str:
-        """What DuckDB opens, through this file system."""
+        """The URL for DuckDB, through this file system."""
         return f"{self.scheme}://{self._at(path).lstrip('/')}"
 
     def upload(self, folder: Path, path: str) -> None:
@@ -152,13 +152,13 @@ class RemoteFiles:
                 self.fs.put_file(str(found), self._at(at))
 
     def download(self, path: str, folder: Path) -> None:
-        """Get what `upload` put there. Whole or not at all. Raises FileNotFoundError."""
+        """Download what `upload` stored, whole or not at all. Raises FileNotFoundError."""
         found = self.fs.find(self._at(path))
         if not found:
             raise FileNotFoundError(self._at(path))
         temporary = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
         for each in found:
-            below = each.split(path, 1)[1].lstrip("/")  # empty when the artifact is one file
+            below = each.split(path, 1)[1].lstrip("/")  # empty if the artifact is a single file
             target = temporary / below if below else temporary
             target.parent.mkdir(parents=True, exist_ok=True)
             self.fs.get_file(each, str(target))

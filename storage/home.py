@@ -13,23 +13,23 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Home:
-    """The folders of one store."""
+    """The location of one store's folders."""
 
     root: Path
     remote: str | None = None
-    """The URL that holds the tables; None when they lie under `root`."""
+    """The URL of the tables; None if they are under `root`."""
 
     def __str__(self) -> str:
         return self.remote or str(self.root)
 
     @property
     def tables(self) -> Path:
-        """Parquet parts, one folder a table."""
+        """Parquet parts, one folder per table."""
         return self.root / "tables"
 
     @property
     def artifacts(self) -> Path:
-        """Indexes, training sets, checkpoints and reports, one folder an artifact."""
+        """Indexes, training sets, checkpoints and reports, one folder per artifact."""
         return self.root / "artifacts"
 
     @property
@@ -39,21 +39,22 @@ class Home:
 
     @property
     def quarantine(self) -> Path:
-        """What `tutti verify --repair` moved away."""
+        """Files moved away by `tutti verify --repair`."""
         return self.root / "quarantine"
 
     @property
     def catalog_file(self) -> Path:
-        """The SQLite catalog, where TUTTI_CATALOG_URL names no other."""
+        """The SQLite catalog, unless TUTTI_CATALOG_URL names another database."""
         return self.root / "catalog.db"
 
     def artifact_folder(self, artifact_id: str) -> Path:
-        """The folder of one artifact (a colon is no good in paths)."""
+        """The folder of one artifact (colons are replaced, because they are not portable in
+        paths)."""
         return self.artifacts / artifact_id.replace(":", "-")
 
 
 def home_at(place: str | Path) -> Home:
-    """The store at a folder or a URL. Makes no folder."""
+    """The store at a folder or a URL. Creates no folder."""
     text = str(place)
     if "://" not in text:
         return Home(Path(text).absolute())
@@ -64,5 +65,5 @@ def home_at(place: str | Path) -> Home:
 
 
 def current_home() -> Home:
-    """The store named by TUTTI_HOME, ``./.tutti`` when it is not set. Makes no folder."""
+    """The store named by TUTTI_HOME, ``./.tutti`` if it is not set. Creates no folder."""
     return home_at(os.environ.get("TUTTI_HOME") or ".tutti")

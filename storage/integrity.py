@@ -21,7 +21,7 @@ MEND = "`tutti verify --repair` sets it aside; restore it from a copy if you hav
 
 
 def check_parts(catalog: cat.Catalog, parts: list[dict[str, Any]]) -> None:
-    """Check parts (rows of the catalog). Raises PartDamaged for the first that is not whole."""
+    """Check parts (rows of the catalog). Raises PartDamaged for the first damaged one."""
     states = _states(catalog.home, parts)
     seen: list[dict[str, Any]] = []
     for part in parts:
@@ -35,9 +35,9 @@ def check_parts(catalog: cat.Catalog, parts: list[dict[str, Any]]) -> None:
 
 
 def damage(home: Home, part: dict[str, Any], state: FileState | None) -> str:
-    """What is wrong with a part, by its state; empty when nothing is.
+    """The damage of a part according to its state; empty if it is intact.
 
-    Only a part with another time than when it was last seen whole is read.
+    The part is read only if its modification time differs from the last verification.
     """
     if state is None:
         return MISSING
@@ -47,7 +47,7 @@ def damage(home: Home, part: dict[str, Any], state: FileState | None) -> str:
 
 
 def read_whole(home: Home, part: dict[str, Any]) -> tuple[bytes, str]:
-    """A part's bytes, and what is wrong with them by their checksum; empty when nothing is."""
+    """A part's bytes, and its damage according to the checksum; empty if it is intact."""
     try:
         data = files_of(home).get(part["path"])
     except FileNotFoundError:
@@ -66,16 +66,16 @@ def _states(home: Home, parts: Iterable[dict[str, Any]]) -> dict[str, FileState 
     files = files_of(home)
     if isinstance(files, LocalFiles):
         return {part["path"]: files.state(part["path"]) for part in parts}
-    # One listing is cheaper than a request a part. Object stores keep checksums of their own, so
-    # the time a part was uploaded is not asked for.
+    # One listing is cheaper than one request per part. Object stores verify checksums themselves,
+    # so the upload time is ignored.
     return {state.path: FileState(state.path, state.bytes, None) for state in files.list("tables")}
 
 
 def _remember(catalog: cat.Catalog, seen: list[dict[str, Any]]) -> None:
-    """Enter the times of parts found whole, so that the next reader need not hash them."""
+    """Store the times of intact parts, so that the next reader need not hash them."""
     change = sa.update(cat.parts).where(cat.parts.c.part_id == sa.bindparam("of"))
     try:
         with catalog.transaction() as connection:
             connection.execute(change.values(mtime_ns=sa.bindparam("seen_ns")), seen)
     except StoreError:
-        return  # a store that cannot be written can still be read, only not faster next time
+        return  # a read-only store can still be read, only without this speed-up

@@ -25,13 +25,13 @@ from tutti.storage.clock import aware
 from tutti.storage.errors import LeaseLost, StoreBusy, StoreError
 from tutti.storage.home import Home
 
-LEASE_S = 60.0  # how long a vanished host holds up the others
-RENEWALS = 4  # a lease: a slow disk may cost some of them
+LEASE_S = 60.0  # how long a vanished host blocks others
+RENEWALS = 4  # renewals per lease period: a slow disk may cost some of them
 
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to work on `name` until it runs out."""
+    """The right to work on `name` until it expires."""
 
     name: str
     token: int
@@ -44,23 +44,23 @@ class Holder:
     host: str
     pid: int
     here: bool
-    """On this machine, since its last boot: its number is a process of ours."""
+    """Whether it runs on this machine since its last boot, so that its pid can be checked."""
 
 
 _OURS: set[tuple[Home, Lease]] = set()
-"""Leases this process knows it holds."""
+"""Leases held by this process."""
 
 
 def acquire(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Lease:
-    """Take the lease on `name`. Raises StoreBusy, with who holds it and for how long.
+    """Take the lease on `name`. Raises StoreBusy with its holder and the remaining time.
 
-    The lease of a process of this host that is gone is taken at once.
+    A lease of a process on this host that has ended is taken immediately.
     """
     ours: list[tuple[Home, Lease]] = []
     try:
         with catalog.transaction() as connection:
             lease = _acquire(connection, catalog.home, name, seconds)
-            # Before the commit: another thread may see the lease as soon as it is in.
+            # Before the commit: another thread may see the lease as soon as it is committed.
             ours.append((catalog.home, lease))
             _OURS.update(ours)
         return lease
@@ -79,7 +79,7 @@ def _acquire(connection: sa.Connection, home: Home, name: str, seconds: float) -
         try:
             row = values | {"name": name, "token": 1}
             connection.execute(sa.insert(leases).values(row))
-        except sa.exc.IntegrityError:  # another host was first, by a moment
+        except sa.exc.IntegrityError:  # another host was slightly faster
             raise StoreBusy(f"{name}: another process has just taken it") from None
         return Lease(name, 1)
     left_s = (aware(found["expires_at"]) - at).total_seconds()
@@ -94,7 +94,7 @@ def _acquire(connection: sa.Connection, home: Home, name: str, seconds: float) -
 
 
 def renew(catalog: Catalog, lease: Lease, seconds: float = LEASE_S) -> None:
-    """Hold the lease for `seconds` from now. Raises LeaseLost when another has taken it."""
+    """Extend the lease to `seconds` from now. Raises LeaseLost if another process has taken it."""
     with catalog.transaction() as connection:
         until = database_now(connection) + timedelta(seconds=seconds)
         if connection.execute(_ours(lease).values(expires_at=until)).rowcount != 1:
@@ -102,7 +102,7 @@ def renew(catalog: Catalog, lease: Lease, seconds: float = LEASE_S) -> None:
 
 
 def release(catalog: Catalog, lease: Lease) -> None:
-    """Give the lease back; one that another has taken is left alone."""
+    """Release the lease; one that another process has taken is left alone."""
     _OURS.discard((catalog.home, lease))
     with catalog.transaction() as connection:
         connection.execute(_ours(lease).values(holder=""))
@@ -111,7 +111,7 @@ def release(catalog: Catalog, lease: Lease) -> None:
 def check_lease(connection: sa.Connection, lease: Lease) -> None:
     """Make the caller's transaction depend on the lease. Raises LeaseLost.
 
-    A lease that has run out and that nobody took is good: its token is still the highest.
+    An expired lease that nobody took is still valid: its token is the highest.
     """
     query = sa.select(leases.c.token).where(leases.c.name == lease.name).with_for_update()
     if connection.execute(query).scalar() != lease.token:
@@ -129,9 +129,9 @@ def held(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Iterator[Leas
             try:
                 renew(catalog, lease, seconds)
             except LeaseLost:
-                return  # the next commit under it says so
+                return  # the next commit under it raises this
             except StoreError:
-                continue  # busy or full: there are more renewals in a lease
+                continue  # busy or full: there are more renewals per lease period
 
     thread = threading.Thread(target=keep, name=f"lease {name}", daemon=True)
     thread.start()
@@ -144,7 +144,7 @@ def held(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Iterator[Leas
 
 
 def holder_of(catalog: Catalog, name: str) -> Holder | None:
-    """Who holds the lease on `name` now; None if nobody does, or its process is gone."""
+    """The holder of the lease on `name`; None if there is none, or its process has ended."""
     found = catalog.rows(sa.select(leases).where(leases.c.name == name))
     if not found or not found[0]["holder"]:
         return None
@@ -156,17 +156,17 @@ def holder_of(catalog: Catalog, name: str) -> Holder | None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When process `pid` started, in clock ticks since boot; None if there is none."""
+    """When process `pid` started, in clock ticks since boot; None if it does not exist."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])  # a zombie does no work
+    return None if fields[0] == "Z" else int(fields[19])  # a zombie counts as ended
 
 
 def this_host() -> str:
-    """This machine's name, with the boot it is in: process ids mean nothing beyond that."""
+    """This machine's name and boot id: process ids are meaningful only within these."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return f"{socket.gethostname()}/{boot.read_text().strip()[:8] if boot.exists() else ''}"
 
@@ -179,9 +179,9 @@ def _me() -> dict[str, object]:
 def _gone(holder: str, home: Home, lease: Lease) -> bool:
     who = json.loads(holder)
     if who["host"] != this_host():
-        return False  # of another host's processes nothing is known
+        return False  # processes of another host cannot be checked
     if who["pid"] == os.getpid() and (home, lease) not in _OURS:
-        return True  # taken for this process, or an earlier one of its number, and never answered
+        return True  # taken for this process or an earlier one with its pid, but never confirmed
     return bool(start_ticks(who["pid"]) != who["start_ticks"])
 
 

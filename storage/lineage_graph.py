@@ -15,12 +15,12 @@ import sqlalchemy as sa
 from tutti.storage import catalog as cat
 
 Direction = Literal["up", "down", "both"]
-HASH_SHOWN = 8  # of 16 hex digits in pictures: 32 bits tell a picture's nodes apart
+HASH_SHOWN = 8  # of 16 hex digits in pictures: 32 bits are enough to distinguish its nodes
 MAX_FACTS = 3
 MAX_FACT_CHARACTERS = 40
 NOT_LAST, LAST, BAR, BLANK = "├── ", "└── ", "│   ", "    "
 
-# What tells one artifact of a kind from another, first things first. A kind that is not here, or
+# Facts that distinguish artifacts of a kind, most important first. A kind that is not listed, or
 # has none of these, shows its first plain values.
 FACTS: dict[str, tuple[str, ...]] = {
     "corpus": ("name", "documents"),
@@ -34,12 +34,12 @@ FACTS: dict[str, tuple[str, ...]] = {
     "adapter": ("name", "objective", "seconds", "seed", "score", "accuracy"),
 }
 BARE = ("name", "benchmark", "model", "policy", "server", "folder", "objective")
-"""Facts that need no word before them."""
+"""Facts that are shown without a label."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One artifact. One that is only named as a parent has no detail: it is not `entered`."""
+    """One artifact. One that is only named as a parent has no detail and is not `entered`."""
 
     artifact_id: str
     detail: dict[str, Any] = field(default_factory=dict)
@@ -54,19 +54,19 @@ class Node:
 
     @property
     def short_id(self) -> str:
-        """The id with as much of its hash as a picture needs."""
+        """The id with a hash prefix long enough for a picture."""
         kind, colon, digits = self.artifact_id.partition(":")
         return f"{kind}{colon}{digits[:HASH_SHOWN]}"
 
     @property
     def facts(self) -> str:
-        """A few words that tell it from its like."""
+        """A few words that distinguish it from others of its kind."""
         return _facts(self.kind, self.detail) if self.entered else "not in this store"
 
 
 @dataclass(frozen=True)
 class Graph:
-    """The artifacts reached from `start`, and who was made from whom."""
+    """The artifacts reachable from `start`, and their edges."""
 
     start: str
     nodes: dict[str, Node]
@@ -74,11 +74,11 @@ class Graph:
     """(parent, child), in order."""
 
     def parents(self) -> dict[str, list[str]]:
-        """Of each artifact, what it was made from."""
+        """The parents of each artifact."""
         return _grouped((child, parent) for parent, child in self.edges)
 
     def children(self) -> dict[str, list[str]]:
-        """Of each artifact, what was made from it."""
+        """The children of each artifact."""
         return _grouped(self.edges)
 
     def as_json(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def walk(
 ) -> Graph:
     """The ancestors and descendants of an artifact, at most `depth` steps away.
 
-    An id that is nowhere in the catalog gives a graph of one node that is not `entered`.
+    An unknown id gives a graph of one node that is not `entered`.
     """
     edges: set[tuple[str, str]] = set()
     ways = ("up", "down") if direction == "both" else (direction,)
@@ -113,11 +113,11 @@ def walk(
 
 
 def _reached(start: str, up: bool, depth: int | None) -> sa.CTE:
-    """The edges on the way up (or down) from `start`, by one recursive query."""
+    """The edges upwards (or downwards) from `start`, by one recursive query."""
     pairs = cat.artifact_parents
     here, there = ("artifact_id", "parent_id") if up else ("parent_id", "artifact_id")
-    # Without a bound no level is counted: rows are then the edges themselves, and `union` drops
-    # the ones known already, so that even a cycle would come to an end.
+    # Without a depth limit no level is counted: the rows are then the edges themselves, and `union`
+    # drops known ones, so that even a cycle terminates.
     level: list[Any] = [] if depth is None else [sa.literal(1).label("level")]
     first = sa.select(pairs.c.artifact_id, pairs.c.parent_id, *level)
     edges = first.where(pairs.c[here] == start).cte("up" if up else "down", recursive=True)
@@ -133,7 +133,7 @@ def _reached(start: str, up: bool, depth: int | None) -> sa.CTE:
 def _entered(
     catalog: cat.Catalog, start: str, ways: Iterable[str], depth: int | None
 ) -> dict[str, Node]:
-    """The catalog's rows of `start` and of every end of an edge, found inside the database."""
+    """The catalog's rows of `start` and of every end of an edge, selected inside the database."""
     wanted: list[Any] = [cat.artifacts.c.artifact_id == start]
     for way in ways:
         reached = _reached(start, up=way == "up", depth=depth)
@@ -175,7 +175,7 @@ def _facts(kind: str, detail: dict[str, Any]) -> str:
 
 
 def _plain_values(detail: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The values a label can show, one level down too; ids are left to the edges."""
+    """The values that a label can show, including one level down; ids are left to the edges."""
     for name, value in detail.items():
         if isinstance(value, dict):
             yield from ((n, v) for n, v in value.items() if _is_plain(n, v))
@@ -199,7 +199,7 @@ def _fact(name: str, value: Any) -> str:
 
 
 def text_tree(graph: Graph) -> str:
-    """`start`, what it was made from and what was made from it; a shared node is drawn once."""
+    """`start` with its ancestors and descendants; a shared node is drawn once."""
     ways = (("made from", graph.parents()), ("used by", graph.children()))
     branches = [(title, edges) for title, edges in ways if graph.start in edges]
     lines = [_line(graph.nodes[graph.start])]
@@ -213,7 +213,7 @@ def text_tree(graph: Graph) -> str:
 
 
 def _branch(graph: Graph, edges: dict[str, list[str]], indent: str) -> Iterator[str]:
-    """Lines below `graph.start`. A stack instead of recursion: chains of improvement grow long."""
+    """Lines below `graph.start`. Uses a stack instead of recursion: chains can be long."""
     edges = _longest_first(edges)
     drawn = {graph.start}
     waiting = _siblings(edges[graph.start], indent)
@@ -227,17 +227,19 @@ def _branch(graph: Graph, edges: dict[str, list[str]], indent: str) -> Iterator[
 
 
 def _siblings(ids: list[str], indent: str) -> list[tuple[str, str, bool]]:
-    """What waits to be drawn: (id, indent, whether it is the last one), the first at the end."""
+    """Entries to be drawn: (id, indent, whether it is the last sibling), the first at the end."""
     return [(each, indent, place == len(ids) - 1) for place, each in enumerate(ids)][::-1]
 
 
 def _longest_first(edges: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Siblings with the longest way below them first, so that a node is drawn where it was made."""
+    """Siblings with the longest path below them first, so that a node is drawn where it was
+    made."""
     heights: dict[str, int] = {}
     try:
         for each in TopologicalSorter(edges).static_order():
             heights[each] = 1 + max((heights[below] for below in edges.get(each, [])), default=0)
-    except CycleError:  # ids are hashes over their parents', so only a hand could have entered it
+    # ids are hashes over their parents' ids, so only a manual edit could create a cycle
+    except CycleError:
         return edges
     return {
         each: sorted(below, key=lambda end: (-heights[end], end)) for each, below in edges.items()
@@ -249,7 +251,7 @@ def _line(node: Node, again: bool = False) -> str:
 
 
 def mermaid(graph: Graph) -> str:
-    """A Mermaid flowchart, parents to the left; what was asked about has a thick border."""
+    """A Mermaid flowchart, parents to the left; `start` has a thick border."""
     names = _names(graph)
     lines = ["flowchart LR"]
     for each, node in graph.nodes.items():
@@ -261,12 +263,12 @@ def mermaid(graph: Graph) -> str:
 
 
 def _mermaid_text(text: str) -> str:
-    """Characters that mean something in a label, as Mermaid's numbered entities."""
+    """Escape characters with a meaning in labels as Mermaid's numbered entities."""
     return "".join(f"#{ord(c)};" if c in '"#&<>`\\' else c for c in text)
 
 
 def graphviz(graph: Graph) -> str:
-    """A Graphviz digraph, parents to the left; what was asked about has a thick border."""
+    """A Graphviz digraph, parents to the left; `start` has a thick border."""
     names = _names(graph)
     lines = [
         "digraph lineage {",
@@ -283,7 +285,7 @@ def graphviz(graph: Graph) -> str:
 
 
 def _names(graph: Graph) -> dict[str, str]:
-    """Names without characters that either language would read."""
+    """Node names without characters special in either language."""
     return {each: f"n{place}" for place, each in enumerate(graph.nodes)}
 
 

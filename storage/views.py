@@ -47,7 +47,7 @@ CATALOG_TABLES = (
     cat.verdicts,
 )
 Parts = dict[tuple[int, bool], list[str]]
-"""What DuckDB opens, by schema version and whether the path tells the partition."""
+"""The paths for DuckDB, by schema version and whether the path contains the partition."""
 SQL_TYPES: dict[type, str] = {
     sa.Text: TEXT,
     sa.Integer: INT,
@@ -58,12 +58,12 @@ SQL_TYPES: dict[type, str] = {
 
 
 def connect(home: Home | None = None) -> duckdb.DuckDBPyConnection:
-    """A DuckDB connection over `home` (TUTTI_HOME's store when None) as it stands now.
+    """Open a DuckDB connection over `home` (TUTTI_HOME's store if None) in its current state.
 
-    Every table of the contract is a view, whether or not it has rows yet; the contract's macros
-    are defined. Parts entered later are not seen: connect again. Raises StoreError when the
-    catalog cannot be read or is of a newer tutti, CatalogMissing when there are parts and none,
-    PartDamaged when a part is missing or changed.
+    Every table of the contract is a view, even if it has no rows yet; the contract's macros are
+    defined. Parts entered later are not visible: connect again. Raises StoreError if the catalog
+    cannot be read or is of a newer tutti, CatalogMissing if there are parts but no catalog,
+    PartDamaged if a part is missing or changed.
     """
     return _open(home or current_home(), MACROS)
 
@@ -86,7 +86,7 @@ def query(
 ) -> list[dict[str, Any]]:
     """Run one statement on a fresh connection; returns its rows as dictionaries.
 
-    `parameters` are the statement's ``$name``s. Raises as `connect`.
+    `parameters` are the statement's ``$name``s. Raises like `connect`.
     """
     # Defining all macros takes as long as everything else together.
     named = {name for name in MACROS if name in sql.lower()}
@@ -143,7 +143,7 @@ def _create_view(connection: duckdb.DuckDBPyConnection, name: str, parts: Parts)
         read = READ_BEFORE if name == "attempts" and version <= MESSAGES_UNTIL else "*"
         selects.append(f"select {read} from read_parquet([{files}], {hive})")
     if {version for version, _ in parts} != {SCHEMA_VERSION}:
-        # An empty table of today's columns gives them to a view whose parts lack them.
+        # An empty table with the current columns provides those that older parts lack.
         typed = ", ".join(f'"{column}" {kind}' for column, kind in COLUMNS[name].items())
         connection.execute(f"create table {name}_schema ({typed})")
         selects.insert(0, f"select * from {name}_schema")
@@ -155,7 +155,7 @@ def _create_view(connection: duckdb.DuckDBPyConnection, name: str, parts: Parts)
 def _create_table(
     connection: duckdb.DuckDBPyConnection, table: sa.Table, rows: list[dict[str, Any]]
 ) -> None:
-    """The catalog's rows as a table, given a list a column: ten thousand in 35 ms."""
+    """The catalog's rows as a table, passed as one list per column: ten thousand in 35 ms."""
     typed = ", ".join(f'"{c.name}" {SQL_TYPES[type(c.type)]}' for c in table.columns)
     connection.execute(f"create table {table.name} ({typed})")
     if rows:

@@ -1,4 +1,4 @@
-"""Files that people write: YAML in, a checked model out; what is wrong is told with its line.
+"""Files that people write: YAML in, a checked model out; errors name the line.
 
 A name given twice is an error: YAML would quietly let the later one win. A file is bounded before
 it is built: a few lines of anchors can stand for a thousand million values, and one that is nested

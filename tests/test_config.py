@@ -105,7 +105,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_anchors_and_merges_are_read(tmp_path: Path) -> None:
     """A value that stands in several places has the line of where it is written; one that holds
-    itself is refused, and not followed for ever."""
+    itself is refused, and not followed forever."""
     file = tmp_path / "file.yaml"
     text = "name: a\nparts:\n  one: &one\n    limit: 2\n  two:\n    <<: *one\n  three: *one\n"
     file.write_text(text)
@@ -206,7 +206,7 @@ def test_a_device_without_an_end_is_not_read_for_ever() -> None:
 def test_other_files_that_are_nested_deeply_are_refused_too(
     tmp_path: Path, read: Callable[[Path], Any], refused: type[Exception]
 ) -> None:
-    """JSON and TOML by the error of whoever reads them, and no RecursionError."""
+    """JSON and TOML raise their reader's error, and no RecursionError."""
     file = tmp_path / "file"
     file.write_text(("a = " if read is _toml else "") + "[" * 100_000 + "]" * 100_000)
     with pytest.raises(refused, match="file"):

@@ -1,9 +1,9 @@
 """The load on a router: ``python -m bench.gateway.client JOB`` with the job as JSON.
 
-Closed loop on keep-alive connections, raw asyncio protocols and uvloop, in a process of its own:
-each connection sends the next call when its answer is whole. First the warm-up, to its end; then
-what is measured. Out: one line of JSON, a `Found`. The router's CPU is read here, around just the
-calls that count.
+A closed loop on keep-alive connections with raw asyncio protocols and uvloop, in a separate
+process: each connection sends the next call when its answer is complete. First the warm-up, then
+the measurement. Out: one line of JSON, a `LoadResult`. The router's CPU is read here, around the
+measured calls only.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from bench.gateway.wire import (
     PROGRAMS,
     Program,
     Programs,
-    Speech,
+    RouterProtocol,
     length_of,
 )
 
@@ -35,41 +35,41 @@ AT_REST = 0.05  # of a core: it looks at its engines once a second
 
 @dataclass(frozen=True)
 class Job:
-    """What to send where."""
+    """The load to generate, and its target."""
 
     port: int
     owner: int
-    """Whose descendants' CPU is read."""
+    """The process whose descendants' CPU time is read."""
     connections: int
-    speech: Speech = field(default_factory=Speech)
+    speech: RouterProtocol = field(default_factory=RouterProtocol)
     seconds: float = 0.0
-    """Measure for so long, or:"""
+    """Measure for this long, or:"""
     calls: int = 0
-    """Measure so many."""
+    """Measure this number of calls."""
     warm: int = 0
-    """Calls before."""
+    """Warm-up calls."""
     tokens: int = 0
-    """Streams of so many events with a token; 0: no streams."""
+    """Token events per stream; 0: no streams."""
 
 
 @dataclass
-class Found:
+class LoadResult:
     """What was measured."""
 
     calls: int
     sent: int
-    """With the warm-up: what a gateway should have recorded."""
+    """Including the warm-up: the number that a gateway should have recorded."""
     failed: int
     seconds: float
     cpu_s: float
     p50_ms: float
     p99_ms: float
     events: int
-    """Of streams, that came whole and carry a token."""
+    """Complete events of streams that carry a token."""
 
 
 class Load:
-    """Both phases on the same connections."""
+    """Warm-up and measurement on the same connections."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -80,7 +80,7 @@ class Load:
         self.sent = 0
         self._start(0, None)
 
-    async def run(self) -> Found:
+    async def run(self) -> LoadResult:
         """Connect, warm up, measure."""
         self.idle = [await self._connect() for _ in range(self.job.connections)]
         await self._phase(self.job.warm, None)
@@ -91,7 +91,7 @@ class Load:
         return self._found(seconds, await self._settled() - cpu)
 
     async def _settled(self) -> float:
-        """The router's CPU seconds once it rests: what it does later for a load belongs to it."""
+        """The router's CPU seconds once it is idle: deferred work belongs to the load too."""
         job = self.job
         if job.seconds < SHORT_S and job.calls < FEW_CALLS:  # nobody asks what so little costs
             return cpu_s(job.owner)
@@ -108,10 +108,10 @@ class Load:
         _, made = await loop.create_connection(lambda: Connection(self), "127.0.0.1", self.job.port)
         return made
 
-    def _found(self, seconds: float, cpu: float) -> Found:
+    def _found(self, seconds: float, cpu: float) -> LoadResult:
         times = sorted(self.times)
         assert times, "no call was answered"
-        return Found(
+        return LoadResult(
             calls=len(times),
             sent=self.sent,
             failed=self.failed,
@@ -152,7 +152,7 @@ class Load:
             self.over.set_result(None)
 
     def answered(self, connection: "Connection", parts: list[bytes]) -> None:
-        """An answer is whole: to a call, or to the release that followed the last one."""
+        """An answer is complete: to a call, or to the release after a program's last call."""
         well = parts[0].startswith(b"HTTP/1.1 200")
         program, connection.program = connection.program, None
         release = None
@@ -168,13 +168,13 @@ class Load:
             self.next(connection)
 
     def fail(self, error: Exception) -> None:
-        """A router that closes connections under load is not measured further."""
+        """Abort: a router that closes connections under load is not measured further."""
         if self.over and not self.over.done():
             self.over.set_exception(error)
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time."""
+    """A connection with one request at a time."""
 
     transport: asyncio.Transport
 
@@ -189,10 +189,11 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ready to send."""
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
+        # uvloop's transports are not a subclass
+        self.transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The router has closed it: it may, between calls."""
+        """The router closed it, which it may between calls."""
         if self.waits:
             self.load.fail(ConnectionError(f"the router closed a connection in a call: {exc}"))
 
@@ -221,13 +222,13 @@ class Connection(asyncio.Protocol):
         self.load.answered(self, self.parts)
 
 
-def run_job(job: Job) -> Found:
-    """Run it in a process of its own, beside the mock engines. Raises RuntimeError."""
+def run_job(job: Job) -> LoadResult:
+    """Run it in a separate process. Raises RuntimeError."""
     command = [sys.executable, "-m", "bench.gateway.client", orjson.dumps(asdict(job)).decode()]
     done = subprocess.run(pinned(command, cores()[1]), capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the load client failed: {done.stderr[-600:]}")
-    found = Found(**orjson.loads(done.stdout))
+    found = LoadResult(**orjson.loads(done.stdout))
     if found.failed:
         raise RuntimeError(f"{found.failed} of {found.calls} calls were not answered with 200")
     expected = job.tokens * found.calls
@@ -239,10 +240,10 @@ def run_job(job: Job) -> Found:
 def main() -> None:
     """Do the job of the command line."""
     given = orjson.loads(sys.argv[1])
-    job = Job(**given | {"speech": Speech(**given["speech"])})
+    job = Job(**given | {"speech": RouterProtocol(**given["speech"])})
 
-    async def work() -> Found:
-        return await Load(job).run()  # the load wants a running loop
+    async def work() -> LoadResult:
+        return await Load(job).run()  # the load needs a running loop
 
     print(orjson.dumps(asdict(uvloop.run(work()))).decode())
 

@@ -1,4 +1,4 @@
-"""What processes cost, from Linux's /proc, and which cores they run on.
+"""CPU and memory of processes, from Linux's /proc, and CPU affinity.
 
 In: the process that owns a router. Out: CPU seconds and memory of all below it. Imports nothing of
 ours: the load is a process of its own that starts a hundred times in a run of the bench, and with
@@ -25,7 +25,7 @@ PIN = (
 
 
 def cores() -> tuple[list[int], list[int]]:
-    """The router's, and everything else's; the same one twice when there is only one."""
+    """The router's cores, and those of everything else; the same if there is only one."""
     first, *rest = sorted(os.sched_getaffinity(0))
     return [first], rest or [first]
 
@@ -50,10 +50,10 @@ def below(owner: int) -> Iterator[int]:
 
 
 def cpu_s(owner: int) -> float:
-    """CPU seconds of all processes below `owner`, user and system, ended children included.
+    """CPU seconds of all processes below `owner`, user and system, including ended children.
 
-    What runs is read from its clock, for /proc counts in ticks of 10 ms: too coarse for a second of
-    streams. What has ended is in its parent's ticks.
+    Running processes are read from their clock, because /proc counts in ticks of 10 ms: too coarse
+    for a second of streams. Ended ones are in their parent's ticks.
     """
     seconds = 0.0
     for pid in below(owner):
@@ -65,7 +65,7 @@ def cpu_s(owner: int) -> float:
 
 
 def rss_mb(owner: int) -> float:
-    """Resident memory of all processes below `owner`; pages they share count in each."""
+    """Resident memory of all processes below `owner`; shared pages count in each."""
     pages = 0
     for pid in below(owner):
         with contextlib.suppress(OSError):

@@ -47,7 +47,7 @@ vllm:request_success_total{{engine="0",model_name="mock",finished_reason="stop"}
 
 @dataclass
 class Behaviour:
-    """Of all engines of the process."""
+    """The behaviour of all engines of the process."""
 
     mode: str = "now"
     delay_ms: float = 0.0
@@ -57,16 +57,16 @@ class Behaviour:
 
 @dataclass
 class Engines:
-    """State that the engines share, and what they hold."""
+    """The state shared by the engines, and the calls that they hold."""
 
     behaviour: Behaviour = field(default_factory=Behaviour)
-    held: deque[tuple["Served", int]] = field(default_factory=deque)
-    """Calls that wait for a release, the longest first, with their prompts' tokens."""
-    streams: list["Served"] = field(default_factory=list)
+    held: deque[tuple["EngineConnection", int]] = field(default_factory=deque)
+    """Calls that wait for a release, longest first, with their prompts' tokens."""
+    streams: list["EngineConnection"] = field(default_factory=list)
     answered: int = 0
 
     def control(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Take an order, say how things stand."""
+        """Apply a control request; returns the current state."""
         for _ in range(min(int(order.pop("release", 0)), len(self.held))):
             self.held.popleft()[0].answer()
         for name, value in order.items():
@@ -74,7 +74,7 @@ class Engines:
         return {"held": len(self.held), "answered": self.answered}
 
     async def step_for_ever(self) -> None:
-        """Every stream's next event, step by step."""
+        """Send every stream's next event at each step, forever."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
@@ -83,8 +83,8 @@ class Engines:
             self.streams = [stream for stream in self.streams if stream.step()]
 
 
-class Served(asyncio.Protocol):
-    """One connection to one engine; a client sends its next request when it has its answer."""
+class EngineConnection(asyncio.Protocol):
+    """One connection to one engine; a client sends its next request after its answer."""
 
     transport: asyncio.Transport
 
@@ -92,14 +92,15 @@ class Served(asyncio.Protocol):
         self.engines, self.counts = engines, counts
         self.buffer = b""
         self.left = 0
-        """Events that its stream has to come."""
+        """Events that its stream has left."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A router has connected."""
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
+        # uvloop's transports are not a subclass
+        self.transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has gone: nothing more is due to it."""
+        """It was closed: its pending answers are dropped."""
         self.left = 0
         held = self.engines.held
         for place in [place for place, (served, _) in enumerate(held) if served is self]:
@@ -107,7 +108,7 @@ class Served(asyncio.Protocol):
             break
 
     def data_received(self, data: bytes) -> None:
-        """Answer when the request is whole."""
+        """Answer when the request is complete."""
         self.buffer += data
         whole = wire.length_of(self.buffer)
         if whole is None or len(self.buffer) < whole:
@@ -137,7 +138,7 @@ class Served(asyncio.Protocol):
             self.transport.write(error)
 
     def serve_call(self, request: bytes) -> None:
-        """A chat completion: at once, later, when told, or event by event."""
+        """A chat completion: immediately, delayed, held, or event by event."""
         tokens = len(request) // CHARACTERS_A_TOKEN
         self.counts["prompt"] += tokens
         behaviour = self.engines.behaviour
@@ -160,7 +161,7 @@ class Served(asyncio.Protocol):
         self.transport.write(WHOLE_ANSWER)
 
     def step(self) -> bool:
-        """Send the stream's next event; false when that was its last."""
+        """Send the stream's next event; returns False after its last one."""
         self.left -= 1
         if self.left < 0:
             return False  # its client has gone
@@ -190,11 +191,11 @@ class Served(asyncio.Protocol):
 
 
 async def serve(ports: Sequence[int], behaviour: Behaviour) -> None:
-    """Listen on all ports, for ever."""
+    """Listen on all ports, forever."""
     engines = Engines(behaviour)
     loop = asyncio.get_running_loop()
     for port in ports:
-        made = partial(Served, engines, {"prompt": 0, "answered": 0})
+        made = partial(EngineConnection, engines, {"prompt": 0, "answered": 0})
         await loop.create_server(made, "127.0.0.1", port, backlog=8192)
     await engines.step_for_ever()
 

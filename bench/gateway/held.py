@@ -4,7 +4,7 @@ Each program's one call arrives on a connection of its own; the engines, which h
 have room for few, so the gateway holds the rest. Then engines answer one call after another, its
 program is released, and the gateway decides who follows. All the while another process asks
 ``/health`` every 20 ms: how long it waits is how long the event loop stood still. Out: a line of
-JSON, a `Found`.
+JSON, a `HeldResult`.
 """
 
 import asyncio
@@ -20,7 +20,16 @@ import orjson
 import uvloop
 
 from bench.gateway.cost import cores, cpu_s, pinned, rss_mb
-from bench.gateway.wire import ADMIN, Programs, Speech, body_of, get, length_of, post, release
+from bench.gateway.wire import (
+    ADMIN,
+    Programs,
+    RouterProtocol,
+    body_of,
+    get,
+    length_of,
+    post,
+    release,
+)
 
 SETTLE_S = 30.0
 ANSWER_TIMEOUT_S = 30.0
@@ -28,47 +37,48 @@ CELL = {"cell_id": "bench", "concurrency": 5000}
 
 
 @dataclass(frozen=True)
-class Job:
-    """What to hold, and how."""
+class HeldJob:
+    """The programs to hold, and how."""
 
     port: int
     owner: int
     """The gateway's supervisor."""
     control_port: int
-    """Of an engine."""
+    """Control port of an engine."""
     programs: int
     released: int
     arrivals_per_s: float = 1500.0
     releases_per_s: float = 500.0
     cap: int = 0
-    """Order the policy `cap` with this limit; 0: the policy stays."""
-    speech: Speech = field(default_factory=Speech)
+    """Set the policy `cap` with this limit; 0: the policy is not changed."""
+    speech: RouterProtocol = field(default_factory=RouterProtocol)
     held_field: str = "held"
-    """Of the answer of `/health`: how many calls it holds."""
+    """The field of `/health` with the number of held calls."""
     watch_s: float = 0.0
-    """With nothing released: look on for so long."""
+    """If nothing is released: how long to observe."""
 
 
 @dataclass
-class Found:
+class HeldResult:
     """What was measured."""
 
     held: int
-    """By the gateway, when all had arrived; the others' answers the engines held."""
+    """Calls held by the gateway when all had arrived; the engines held the answers of the
+    others."""
     rss_mb: float
     rss_before_mb: float
     cpu_us_per_program: float
-    """From an answer over the release to the next call at an engine."""
+    """From an engine's answer through the release to the next call at an engine."""
     release_p99_ms: float
     poll_p99_ms: float
     poll_max_ms: float
     arrival_poll_max_ms: float
     health: dict[str, Any]
-    """What the gateway says of itself at the end."""
+    """The gateway's own figures at the end."""
 
 
 class Channel(asyncio.Protocol):
-    """A connection with at most one question open."""
+    """A connection with at most one request in progress."""
 
     transport: asyncio.Transport
 
@@ -86,7 +96,7 @@ class Channel(asyncio.Protocol):
             self.asked.set_exception(ConnectionError(f"closed before the answer: {exc}"))
 
     def ask(self, request: bytes) -> asyncio.Future[bytes]:
-        """The answer's body, in time."""
+        """Send a request and wait for the answer's body, with a time limit."""
         self.asked = asyncio.get_running_loop().create_future()
         self.transport.write(request)
         return self.asked
@@ -112,7 +122,7 @@ async def connect(port: int) -> Channel:
 
 
 class Poller:
-    """The process that asks ``/health``; what it saw is told when it ends."""
+    """The process that polls ``/health``; its measurements are read when it ends."""
 
     def __init__(self, port: int) -> None:
         command = [sys.executable, "-m", "bench.gateway.poll", str(port)]
@@ -123,21 +133,21 @@ class Poller:
         self._process.stdout.readline()  # it has had its first answer
 
     def stop(self) -> list[tuple[float, float]]:
-        """When each question was due and how many milliseconds its answer took."""
+        """When each request was due and how many milliseconds its answer took."""
         told, _ = self._process.communicate(timeout=10)
         return [(at, ms) for at, ms in orjson.loads(told)]
 
 
 class Driver:
-    """Everything that arrives and is released."""
+    """Sends all programs' calls and releases."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: HeldJob) -> None:
         self.job = job
         self.channels: list[Channel] = []
         self.answered: asyncio.Queue[str] = asyncio.Queue()
         self.programs = Programs(job.speech, count=job.programs)
 
-    async def run(self) -> Found:
+    async def run(self) -> HeldResult:
         """Arrive, hold, release."""
         job = self.job
         self.gateway, self.engines = await connect(job.port), await connect(job.control_port)
@@ -157,7 +167,7 @@ class Driver:
         seen = poller.stop()
         arriving = [ms for at, ms in seen if at < began]
         releasing = sorted(ms for at, ms in seen if began <= at < over)
-        return Found(
+        return HeldResult(
             held=held,
             rss_mb=full,
             rss_before_mb=before,
@@ -184,7 +194,8 @@ class Driver:
             self.answered.put_nowait(name)
 
     async def _settle(self) -> int:
-        """Wait until every call is held, here or there; how many the gateway holds."""
+        """Wait until every call is held by gateway or engine; returns how many the gateway
+        holds."""
         deadline = perf_counter() + SETTLE_S
         while True:
             health = await self._health()
@@ -200,7 +211,7 @@ class Driver:
             await asyncio.sleep(0.2)
 
     async def _health(self) -> dict[str, Any]:
-        # On a connection of its own: some servers close one that was idle for seconds.
+        # On a new connection: some servers close one that was idle for seconds.
         channel = await connect(self.job.port)
         try:
             return dict(orjson.loads(await channel.ask(get("/health"))))
@@ -208,7 +219,8 @@ class Driver:
             channel.transport.close()
 
     async def _release_one(self, began: float, number: int) -> float:
-        """An engine answers, the program is over: seconds until the gateway has said so."""
+        """Let an engine answer and release the program; returns the seconds until the gateway has
+        confirmed."""
         await _until(began + number / self.job.releases_per_s)
         # A program just admitted may still be on its way to the engine.
         await self._in_time(self.engines.ask(post("/control", b'{"release":1}')))
@@ -231,21 +243,21 @@ def _p99(ordered: list[float]) -> float:
     return ordered[int(len(ordered) * 0.99)] if ordered else 0.0
 
 
-def run_job(job: Job) -> Found:
+def run_job(job: HeldJob) -> HeldResult:
     """Run it in a process of its own. Raises RuntimeError."""
     command = [sys.executable, "-m", "bench.gateway.held", orjson.dumps(asdict(job)).decode()]
     done = subprocess.run(pinned(command, cores()[1]), capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"holding failed: {done.stderr[-600:]}")
-    return Found(**orjson.loads(done.stdout))
+    return HeldResult(**orjson.loads(done.stdout))
 
 
 def main() -> None:
     """Do the job of the command line."""
     given = orjson.loads(sys.argv[1])
-    job = Job(**given | {"speech": Speech(**given["speech"])})
+    job = HeldJob(**given | {"speech": RouterProtocol(**given["speech"])})
 
-    async def work() -> Found:
+    async def work() -> HeldResult:
         return await Driver(job).run()
 
     print(orjson.dumps(asdict(uvloop.run(work()))).decode())

@@ -1,8 +1,7 @@
-"""How long a gateway's event loop stands still: ``python -m bench.gateway.poll PORT``.
+"""Measures stalls of a gateway's event loop: ``python -m bench.gateway.poll PORT``.
 
-Asks ``/health`` every 20 ms on one connection, from the line ``ready`` that it prints until its
-standard input closes, then prints
-``[[when it was due, milliseconds until the answer], …]``.
+Requests ``/health`` every 20 ms on one connection, from the line ``ready`` that it prints until its
+standard input closes, then prints ``[[when it was due, milliseconds until the answer], …]``.
 """
 
 import json
@@ -17,7 +16,7 @@ EVERY_S = 0.020
 
 
 def ask(connection: socket.socket, request: bytes) -> None:
-    """One question, its answer read whole."""
+    """Send one request and read its whole answer."""
     connection.sendall(request)
     got = b""
     while True:
@@ -28,7 +27,7 @@ def ask(connection: socket.socket, request: bytes) -> None:
 
 
 def poll(port: int) -> list[tuple[float, float]]:
-    """Ask until nobody wants to know."""
+    """Poll until standard input closes."""
     seen: list[tuple[float, float]] = []
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -38,7 +37,7 @@ def poll(port: int) -> list[tuple[float, float]]:
         while not select.select([0], [], [], max(0.0, due - perf_counter()))[0]:
             began = perf_counter()
             ask(connection, get("/health"))
-            # From when it was sent: this process' own lateness is not the gateway's.
+            # Measured from sending: this process's own delay is not the gateway's.
             seen.append((due, (perf_counter() - began) * 1000))
             due = max(due + EVERY_S, perf_counter())
     return seen

@@ -42,7 +42,7 @@ class Server:
             start_new_session=True,
         )
         self.owner = self._process.pid
-        """The supervisor: what is measured is all that is below it."""
+        """The supervisor: all processes below it are measured."""
 
     def wait_ready(self, url: str) -> None:
         """Return when `url` answers 200. Raises CannotStart."""
@@ -56,7 +56,7 @@ class Server:
             time.sleep(READY_POLL_S)
 
     def stop(self) -> None:
-        """End it and all below it."""
+        """End it and all its descendants."""
         end_supervised(self._process)
 
     def __enter__(self) -> "Server":
@@ -72,5 +72,5 @@ class Server:
 
 
 def free_port() -> int:
-    """A loopback port that nobody has."""
+    """A free loopback port."""
     return claim_port(None)

@@ -1,8 +1,8 @@
 """The floor under every router: ``python -m bench.gateway.relay ENGINE_PORT [ENGINE_PORT …] PORT``.
 
 A raw asyncio relay on uvloop: each connection of a client is joined to one of an engine, the
-engines in turn, and bytes go over as they come. It reads nothing, knows no programs, records
-nothing. What a router in Python costs beyond it is the router's own doing.
+engines in turn, and bytes are copied as they come. It parses nothing, knows no programs, records
+nothing. It is the lower bound of the cost of a router in Python.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ class Side(asyncio.Protocol):
     def __init__(self, other: "Side | None" = None) -> None:
         self.other = other
         self.early: list[bytes] = []
-        """What came before the other side was there."""
+        """Bytes that came before the other side was connected."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Pass on what has waited for this."""
+        """Send the bytes that waited for this side."""
         self.transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
         if self.other is not None:
             self.other.other = self
@@ -39,7 +39,7 @@ class Side(asyncio.Protocol):
             self.other.transport.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Both go together."""
+        """Close both sides."""
         if self.other is not None:
             self.other.transport.close()
 

@@ -1,8 +1,8 @@
-"""Who is measured by the gateway's bench, and how each is started and spoken to.
+"""The routers measured by the gateway's bench: how each is started and addressed.
 
-Ours, the raw relay that is the floor, ThunderAgent from the checkout that `TUTTI_PEER_THUNDERAGENT`
-names, and vllm-router from the package registry. Peers get environments of their own below the
-bench's folder, made once. One that cannot be had is named with the reason, and left out.
+Ours, the raw relay as a lower bound, ThunderAgent from the checkout that `TUTTI_PEER_THUNDERAGENT`
+names, and vllm-router from the package registry. Peers are installed once, into environments below
+the bench's folder. A peer that is not available is reported with the reason and left out.
 """
 
 import os
@@ -19,7 +19,7 @@ import orjson
 
 from bench.gateway.cost import cores
 from bench.gateway.process import CannotStart, Server, free_port
-from bench.gateway.wire import ADMIN, Speech
+from bench.gateway.wire import ADMIN, RouterProtocol
 
 # The one place that knows our command line; `--command` replaces it, for another build's figures.
 OURS = (
@@ -29,18 +29,18 @@ OURS = (
 VLLM_ROUTER = "vllm-router==0.1.17"
 THUNDERAGENT_PACKAGES = ("fastapi", "uvicorn", "httpx")
 THUNDERAGENT_PATH = "TUTTI_PEER_THUNDERAGENT"
-KEPT = Speech(more="X-Tutti-Messages: kept\r\n")
+KEPT = RouterProtocol(more="X-Tutti-Messages: kept\r\n")
 INSTALL_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where the bench works."""
+    """The bench's folders."""
 
     folder: Path
     """Temporary: stores and logs."""
     peers: Path
-    """Kept: the peers' environments."""
+    """Permanent: the peers' environments."""
     command: str = OURS
 
 
@@ -60,12 +60,12 @@ class Engines:
 
 @dataclass
 class Router:
-    """One that runs."""
+    """A running router."""
 
     name: str
     port: int
     server: Server
-    speech: Speech = field(default_factory=Speech)
+    speech: RouterProtocol = field(default_factory=RouterProtocol)
     home: Path | None = None
     """Its store, if it has one."""
 
@@ -109,13 +109,13 @@ def running_peer(bench: Bench, engines: Engines, name: str) -> Iterator[Router]:
         yield Router(name, port, server, speech)
 
 
-Started = tuple[list[str], Speech, dict[str, str]]
-"""The command but for the port at its end, how it is spoken to, and its environment."""
+Started = tuple[list[str], RouterProtocol, dict[str, str]]
+"""The command without its final port, the form of its calls, and its environment."""
 
 
 def _relay(bench: Bench, engines: Engines) -> Started:
     command = [sys.executable, "-m", "bench.gateway.relay", *map(str, engines.ports)]
-    return command, Speech(releases=False), {}
+    return command, RouterProtocol(releases=False), {}
 
 
 def _thunderagent(bench: Bench, engines: Engines) -> Started:
@@ -125,7 +125,7 @@ def _thunderagent(bench: Bench, engines: Engines) -> Started:
     python = installed(bench.peers / "thunderagent", THUNDERAGENT_PACKAGES)
     command = [str(python), "-m", "ThunderAgent", "--backends", ",".join(engines.urls)]
     command += ["--host", "127.0.0.1", "--router", "tr", "--metrics", "--log-level", "warning"]
-    return [*command, "--port"], Speech(header=""), {"PYTHONPATH": checkout}
+    return [*command, "--port"], RouterProtocol(header=""), {"PYTHONPATH": checkout}
 
 
 def _vllm_router(bench: Bench, engines: Engines) -> Started:
@@ -133,7 +133,7 @@ def _vllm_router(bench: Bench, engines: Engines) -> Started:
     command = [str(python.with_name("vllm-router")), "--enable-program-scheduling"]
     command += ["--worker-urls", *engines.urls, "--log-level", "warning"]
     metrics = ["--prometheus-port", str(free_port())]  # its own is fixed, and may be taken
-    return [*command, *metrics, "--port"], Speech(header="x-session-id", releases=False), {}
+    return [*command, *metrics, "--port"], RouterProtocol(header="x-session-id", releases=False), {}
 
 
 PEERS: dict[str, Callable[[Bench, Engines], Started]] = {
@@ -144,7 +144,7 @@ PEERS: dict[str, Callable[[Bench, Engines], Started]] = {
 
 
 def installed(environment: Path, packages: Sequence[str]) -> Path:
-    """The Python of an environment that has `packages`; made when it is not there whole."""
+    """The Python of an environment that has `packages`; it is created unless it is complete."""
     python = environment / "bin" / "python"
     done = environment / "installed.json"
     wanted = orjson.dumps(sorted(packages))
@@ -163,7 +163,8 @@ def installed(environment: Path, packages: Sequence[str]) -> Path:
 def start_peers(
     stack: ExitStack, bench: Bench, engines: Engines, names: Sequence[str]
 ) -> tuple[list[Router], list[str]]:
-    """The peers that can be had, running until the stack closes, and why others cannot."""
+    """Start the available peers, running until the stack closes; returns also why others are not
+    available."""
     found, missing = [], []
     for name in names:
         try:

@@ -1,6 +1,6 @@
 """The gateway's bench: ``python -m bench.gateway [--only hop|chunks|held] [--repeats 5]``.
 
-In: nothing; mock engines and the load are made here. Out: a table and one line of JSON
+In: nothing; mock engines and the load are generated. Out: a table and one line of JSON
 (bench/report.py). The cost of a hop beside the peers', in turn: CPU, latency added, calls per
 second of one core; the cost of a streamed event; thousands of held programs. Linux only: CPU and
 memory are the kernel's. Peers: bench/gateway/routers.py.
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.gateway import held as holding
-from bench.gateway.client import Found, Job, run_job
+from bench.gateway.client import Job, LoadResult, run_job
 from bench.gateway.cost import rss_mb
 from bench.gateway.routers import (
     KEPT,
@@ -27,7 +27,7 @@ from bench.gateway.routers import (
     running_gateway,
     start_peers,
 )
-from bench.gateway.wire import Speech
+from bench.gateway.wire import RouterProtocol
 from bench.report import Report, Target
 from tutti import storage
 from tutti.tasks.project import PROJECT
@@ -51,11 +51,11 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured in each repeat."""
+    """The amount of load in each repeat."""
 
     hop_s: float = 6.0
     alone_s: float = 0.6
-    """At concurrency 1, before the router and directly."""
+    """Duration at concurrency 1, with and without the router."""
     warm: int = 200
     connections: int = 32
     streams: int = 64
@@ -81,12 +81,12 @@ SMALL = Sizes(
 
 @dataclass
 class Contestant:
-    """A router, how it is spoken to, and its figures: one value a repeat."""
+    """A router, the form of its calls, and its figures: one value per repeat."""
 
     router: Router
-    speech: Speech
+    speech: RouterProtocol
     ending: str = ""
-    """Of its figures' names: a second way to speak to the same router."""
+    """Suffix of its figures' names, for a second way to call the same router."""
     figures: dict[str, list[float]] = field(default_factory=dict)
     sent: int = 0
     failures: list[str] = field(default_factory=list)
@@ -102,7 +102,8 @@ class Contestant:
 
     @contextmanager
     def tolerated(self) -> Iterator[None]:
-        """A peer that fails has no value in this repeat, and the table says so; ours must not."""
+        """A failing peer has no value in this repeat, and the table says so; our router must not
+        fail."""
         try:
             yield
         except RuntimeError as error:
@@ -118,8 +119,8 @@ class Contestant:
         calls: int = 0,
         warm: int = 0,
         tokens: int = 0,
-    ) -> Found:
-        """A load on it: for so long, or of so many calls."""
+    ) -> LoadResult:
+        """Put a load on it: for a duration, or a number of calls."""
         router = self.router
         job = Job(
             router.port,
@@ -137,7 +138,8 @@ class Contestant:
 
 
 def measure_hop(contestants: Sequence[Contestant], direct: Contestant, sizes: Sizes) -> None:
-    """One repeat: calls at concurrency 32 and, in turn with calls to the engine itself, at 1."""
+    """One repeat: calls at concurrency 32 and, alternating with direct calls to the engine, at
+    1."""
     for each in [direct, *contestants]:
         with each.tolerated():
             found = each.run(sizes.connections, seconds=sizes.hop_s, warm=sizes.warm)
@@ -177,7 +179,7 @@ def measure_calls(
         plain, kept = Contestant(ours, ours.speech), Contestant(ours, KEPT, "_kept")
         others = [Contestant(peer, peer.speech) for peer in peers]
         direct = Contestant(
-            Router("direct", engines.ports[0], engines.server), Speech(releases=False)
+            Router("direct", engines.ports[0], engines.server), RouterProtocol(releases=False)
         )
         for _ in range(report.repeats):
             if "hop" in parts:
@@ -197,7 +199,7 @@ def measure_calls(
 
 
 def enter_records(report: Report, ours: Router, sent: int) -> None:
-    """How many of the calls sent are rows of `calls`, now that the gateway has ended."""
+    """How many of the calls sent are rows of `calls` after the gateway has ended."""
     assert ours.home is not None, "our gateway has a store"
     query = "select count(*), count(distinct call_id) from calls"
     with storage.connect(storage.Home(ours.home)) as connection:
@@ -225,14 +227,14 @@ def measure_held(report: Report, bench: Bench, sizes: Sizes) -> None:
     )
 
 
-def hold(bench: Bench, sizes: Sizes, cap: int) -> holding.Found:
+def hold(bench: Bench, sizes: Sizes, cap: int) -> holding.HeldResult:
     """One repeat of one policy."""
     with (
         running_engines(bench, *SCARCE) as engines,
         running_gateway(bench, engines, "adaptive") as ours,
     ):
         return holding.run_job(
-            holding.Job(
+            holding.HeldJob(
                 port=ours.port,
                 owner=ours.server.owner,
                 control_port=engines.ports[0],
@@ -244,12 +246,12 @@ def hold(bench: Bench, sizes: Sizes, cap: int) -> holding.Found:
 
 
 def measure_held_by_peer(report: Report, bench: Bench, sizes: Sizes) -> None:
-    """ThunderAgent with as many programs, once; it lets them go on at its tick, so the bench only
-    looks on while it ticks."""
+    """ThunderAgent with as many programs, once; it releases calls at its tick, so the bench only
+    observes during its ticks."""
     with running_engines(bench, *SCARCE) as engines, ExitStack() as stack:
         peers, _ = start_peers(stack, bench, engines, ["thunderagent"])
         for peer in peers:  # none when it cannot be had, which was noted
-            job = holding.Job(
+            job = holding.HeldJob(
                 port=peer.port,
                 owner=peer.server.owner,
                 control_port=engines.ports[0],
@@ -270,8 +272,8 @@ def measure_held_by_peer(report: Report, bench: Bench, sizes: Sizes) -> None:
             report.peer(peer.name, "max_stall_ms", [found.poll_max_ms])
 
 
-def held_figures(found: holding.Found, kind: str) -> dict[str, float]:
-    """A repeat's figures by name; what the gateway tells of itself, where it does."""
+def held_figures(found: holding.HeldResult, kind: str) -> dict[str, float]:
+    """A repeat's figures by name, including the gateway's own if it reports them."""
     start = f"held_5000_{kind}"
     figures = {
         f"{start}mb": found.rss_mb,
@@ -294,7 +296,7 @@ def held_figures(found: holding.Found, kind: str) -> dict[str, float]:
 
 
 def explain(report: Report, parts: Sequence[str]) -> None:
-    """What the figures mean."""
+    """Explain the figures."""
     if "hop" in parts:
         report.note(
             "hop: 1.1 kB calls of 48 programs in turn, 10 calls each, then released (ThunderAgent "

@@ -1,4 +1,4 @@
-"""What goes over the wire in the gateway's bench: fixed bytes, and just enough HTTP/1.1.
+"""The messages of the gateway's bench: fixed bytes, and a minimum of HTTP/1.1.
 
 In: nothing. Out: the mock engine's answers (0.5 kB, or events), the calls of programs whose prompts
 grow with each step (1.1 kB on average), and when a message has come whole. The assistant's turns
@@ -30,7 +30,7 @@ WORDS = "the tool found seven rows and the orchestrator reads them once more bef
 
 
 def text(characters: int) -> str:
-    """So many characters of plain words."""
+    """That many characters of plain words."""
     return (WORDS * (characters // len(WORDS) + 1))[:characters]
 
 
@@ -100,15 +100,15 @@ LAST_EVENTS = (
     + LAST_CHUNK
 )
 OTHER_EVENTS = 4
-"""Events of a stream that carry no token: the role, the finish, the usage, the end."""
+"""Events of a stream without a token: the role, the finish, the usage, the end."""
 
 
 # Reading messages
 
 
 def length_of(data: bytes) -> int | None:
-    """Bytes of the message that `data` begins: None while its head is not whole, -1 when it is
-    chunked, for then only its end tells."""
+    """Length in bytes of the message that `data` begins: None while its head is incomplete, -1 if
+    it is chunked, because then only its end shows the length."""
     end = data.find(HEAD_END)
     if end < 0:
         return None
@@ -146,13 +146,13 @@ def release(program: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Speech:
-    """How a router is told whose call it is."""
+class RouterProtocol:
+    """The way a router is told a call's program."""
 
     header: str = "X-Program-Id"
     """The header that names the program; empty: `program_id` in the body."""
     releases: bool = True
-    """It has `/programs/release`. Without it the same programs call for ever."""
+    """Whether it has `/programs/release`. If not, the same programs call forever."""
     more: str = ""
     """Further header lines, each with its end."""
 
@@ -168,16 +168,16 @@ class Program:
     name: str = PLACEHOLDER
     step: int = 0
     over: bool = False
-    """Its last call was sent; it is to be released."""
+    """Whether its last call was sent, so that it is to be released."""
 
 
 @dataclass
 class Programs:
-    """Programs in turn; one that waits for an answer is out of the turn until it is put back."""
+    """Programs in rotation; one that waits for an answer is left out until it is put back."""
 
-    speech: Speech
+    speech: RouterProtocol
     tokens: int = 0
-    """Events with a token to ask for; 0: no stream."""
+    """Token events to request; 0: no stream."""
     count: int = PROGRAMS
     idle: deque[Program] = field(default_factory=deque)
     made: int = 0
@@ -187,7 +187,7 @@ class Programs:
         self.idle.extend(self._renewed(Program(number)) for number in range(self.count))
 
     def take(self) -> tuple[Program, bytes]:
-        """The next program in the turn, and its call."""
+        """The next program in the rotation, and its call."""
         program = self.idle.popleft()
         before, after = self._parts[program.step]
         program.step = (program.step + 1) % STEPS
@@ -195,8 +195,8 @@ class Programs:
         return program, before + program.name.encode() + after
 
     def put_back(self, program: Program) -> bytes | None:
-        """Its answer has come. The request that releases it when this was its last call: then a
-        new program takes its turn."""
+        """Put back a program after its answer. Returns the release request if this was its last
+        call: then a new program takes its place."""
         self.idle.append(program)
         if not program.over:
             return None
@@ -210,7 +210,7 @@ class Programs:
         return program
 
     def _around(self, body: bytes) -> tuple[bytes, bytes]:
-        """The request's bytes before and after the program's name, which is always as long."""
+        """The request's bytes before and after the program's name, which has a fixed length."""
         if self.speech.header:
             line = f"{self.speech.header}: {PLACEHOLDER}\r\n{self.speech.more}"
         else:
@@ -222,7 +222,7 @@ class Programs:
 
 
 def bodies(tokens: int = 0) -> Iterator[bytes]:
-    """A program's calls, step by step: each prompt is the one before with two messages more."""
+    """A program's calls, step by step: each prompt extends the previous one by two messages."""
     turn = 20
     grown = len(orjson.dumps(_request(1, 0, turn, tokens)))
     grown -= len(orjson.dumps(_request(0, 0, turn, tokens)))

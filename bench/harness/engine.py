@@ -28,7 +28,7 @@ USAGE = {"prompt_tokens": 120, "completion_tokens": 20, "total_tokens": 140}
 
 
 def answer(body: bytes) -> bytes:
-    """What the model says: a call while the conversation has tools and too few results."""
+    """The model's answer: a call while the conversation has tools and too few results."""
     message: dict[str, Any] = {"role": "assistant", "content": "It is\n#### 7 \\boxed{7}"}
     reason = "stop"
     results = body.count(b'"role":"tool"')
@@ -50,7 +50,7 @@ def answer(body: bytes) -> bytes:
 
 
 class Wire(asyncio.Protocol):
-    """One connection; requests come one after the other."""
+    """One connection with one request at a time."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -84,7 +84,7 @@ class Wire(asyncio.Protocol):
 
 
 async def main(port: int) -> None:
-    """Serve for ever."""
+    """Serve forever."""
     server = await asyncio.get_running_loop().create_server(Wire, "127.0.0.1", port, backlog=4096)
     await server.serve_forever()
 

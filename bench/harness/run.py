@@ -60,21 +60,21 @@ from open, middle group by what
 
 @dataclass(frozen=True)
 class Run:
-    """One cell's cost."""
+    """The cost of one cell."""
 
     samples_per_s: float
     cpu_ms: float
     held_ratio: float
-    """Sessions open, of those asked."""
+    """Share of the requested sessions that were open."""
     in_flight_ratio: float
-    """Sessions that wait for the endpoint or the gateway, of those asked."""
+    """Share of the requested sessions that waited for the endpoint or the gateway."""
     rss_mb: float
     grown_mb: float
-    """Of that since the cell began: its plan is there before."""
+    """Memory growth since the cell began: its plan existed before."""
 
 
 def problems(count: int, tools: bool) -> list[Problem]:
-    """Made-up tasks that the endpoint answers rightly: at once, or after four searches."""
+    """Synthetic tasks that the endpoint answers correctly: immediately, or after four searches."""
     if tools:
         messages = tuple(opening(QUESTION))
         return [
@@ -140,7 +140,7 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
 
 
 def _rss_mb() -> float:
-    """The most that this process has had so far."""
+    """The peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,8 +1,8 @@
-"""What both sides of the harness bench know; standard library only, for a peer's Python."""
+"""Constants of both sides of the harness bench; standard library only, for a peer's Python."""
 
 DELAY_S = 0.2
-"""Of each answer."""
+"""Delay of each answer."""
 TOOL_STEPS = 4
-"""Calls of a tool before the answer: with it five steps."""
+"""Tool calls before the answer, which makes five steps."""
 CONCURRENCY = 512
 QUESTION = "What is three plus four? Say it after four hashes."

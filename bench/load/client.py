@@ -20,7 +20,8 @@ from tutti.tasks.agents.models.client import Client
 
 
 async def load(url: str, sessions: int, seconds: float) -> list[Call]:
-    """So many sessions, each with one call after the other, for so long. Raises NoAnswer."""
+    """Run that many sessions, each with one call after the other, for that long. Raises
+    NoAnswer."""
     calls: list[Call] = []
     async with Client(url) as client:
         began = time.monotonic()

@@ -1,9 +1,9 @@
 """The mock engine of the load bench: ``python -m bench.load.engine PORT``.
 
 Raw asyncio protocols on uvloop, in a process of its own. A chat completion is answered as a stream,
-or whole where none was asked for, 200.0 ms after its request was read. ``/times`` gives what was
-read and written when, as pairs of seconds, since it was last asked; it answers what load generators
-ask beside that.
+or whole where none was asked for, 200.0 ms after its request was read. ``/times`` returns the pairs
+of times (read, written) since it was last requested. It also answers the other requests of load
+generators.
 """
 
 import asyncio
@@ -49,10 +49,10 @@ WHOLE = framed(COMPLETION)
 
 
 class Alarm:
-    """Calls back at a time of the monotonic clock, to some microseconds: the kernel's own timer.
+    """Calls back at a time of the monotonic clock, with microsecond precision, by a kernel timer.
 
-    An event loop's knows whole milliseconds, half a percent of what is to be measured. (Python has
-    it from 3.13 on, as `os.timerfd_create`.)
+    An event loop's timers have a resolution of a millisecond, half a percent of what is measured.
+    (Python has such a timer from 3.13 on, as `os.timerfd_create`.)
     """
 
     def __init__(self, ring: Callable[[], None]) -> None:
@@ -65,7 +65,7 @@ class Alarm:
         asyncio.get_running_loop().add_reader(self._file, self._rung)
 
     def set(self, at: float) -> None:
-        """Ring at `at` (seconds), and at no other time."""
+        """Ring at `at` (seconds), replacing any earlier setting."""
         once = (ctypes.c_long * 4)(0, 0, *divmod(int(at * 1e9) + 1, 10**9))
         if self._kernel.timerfd_settime(self._file, ABSOLUTE, once, None) < 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
@@ -81,7 +81,7 @@ class Alarm:
 
 
 class Clock:
-    """Answers that are due, in order: all wait equally long."""
+    """Pending answers in order of their due times: all have the same delay."""
 
     def __init__(self) -> None:
         self.times: list[tuple[float, float]] = []
@@ -96,7 +96,7 @@ class Clock:
             self._alarm.set(read + DELAY_S)
 
     def close(self) -> None:
-        """Answer no more."""
+        """Drop the pending answers."""
         self._alarm.close()
 
     def _write(self) -> None:
@@ -111,14 +111,15 @@ class Clock:
 
 
 class Wire(asyncio.Protocol):
-    """One connection; requests come one after the other."""
+    """One connection with one request at a time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._buffer = clock, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
+        # uvloop's transports are not a subclass
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """A piece of a request."""
@@ -141,13 +142,13 @@ class Wire(asyncio.Protocol):
             self.write(framed(b"{}", b"404 Not Found"))
 
     def write(self, data: bytes) -> None:
-        """Send, if anybody is there."""
+        """Send, unless the client has disconnected."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
 
 async def main(port: int) -> None:
-    """Serve for ever."""
+    """Serve forever."""
     clock = Clock()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Wire(clock), "127.0.0.1", port, backlog=4096)

@@ -1,4 +1,4 @@
-"""The load bench's peers on the same mock: how each is run, and what it says of each call.
+"""The load bench's peers on the same mock: how each is run and how its records are read.
 
 `vllm bench serve` comes with the models' environment, AIPerf and GuideLLM from the package registry
 into environments of their own (`bench.scheduling.peers`). Each is asked for a closed loop of
@@ -24,23 +24,23 @@ from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import ModelsEnvironmentMissing, models_python
 
 START_S = 240.0
-"""For a peer to load its packages and to write its results."""
+"""Time for a peer to load its packages and write its results."""
 NS, MS = 1e-9, 1e-3
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a peer is to do."""
+    """A peer's load."""
 
     url: str
     sessions: int
     seconds: float
     folder: Path
-    """For what it reads and writes; empty."""
+    """An empty folder for its input and output."""
 
     @property
     def calls(self) -> int:
-        """As many as a perfect generator makes in that time."""
+        """The number of calls that a perfect generator makes in that time."""
         return round(self.sessions / DELAY_S * self.seconds)
 
 
@@ -123,7 +123,8 @@ def _write_lines(path: Path, line: Mapping[str, Any], count: int) -> None:
 
 
 def _write_tokenizer(folder: Path) -> None:
-    """AIPerf loads one though it does not count with it; any other would have to be fetched."""
+    """Write a tokenizer: AIPerf loads one though it does not count with it; any other would have to
+    be downloaded."""
     folder.mkdir()
     model = {"type": "WordLevel", "vocab": {"[UNK]": 0, "word": 1}, "unk_token": "[UNK]"}
     empty = ("truncation", "padding", "normalizer", "post_processor", "decoder")
@@ -136,7 +137,7 @@ def _write_tokenizer(folder: Path) -> None:
 
 
 def _run(job: Job, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-    """Run to the end, in the job's folder. Raises PeerMissing."""
+    """Run to the end in the job's folder. Raises PeerMissing."""
     name = Path(command[0]).name
     with subprocess.Popen(
         command,
@@ -153,6 +154,6 @@ def _run(job: Job, command: Sequence[str], environment: Mapping[str, str] | None
             raise PeerMissing(f"{name} took too long") from None
         finally:
             if ran.poll() is None:
-                os.killpg(ran.pid, signal.SIGKILL)  # with what it started
+                os.killpg(ran.pid, signal.SIGKILL)  # with its child processes
     if ran.returncode:
         raise PeerMissing(f"{name} ended with {ran.returncode}: {told.strip()[-300:]}")

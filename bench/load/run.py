@@ -1,11 +1,11 @@
 """The client as an instrument: ``make bench-load``. A mock whose first token comes after 200.0 ms,
 closed loops of 256 and 1,024 sessions, streams; at 256 the peers in the same run, in turn.
 
-The rate is told by the mock's clock, against the ideal (sessions over the time that the mock truly
-takes). Held calls and times to the first token are told by each generator of its own calls. By one
-rule for all the first two calls for each session and the last two are left out. Our error is from
-the intended start, which for a session is when its last answer had ended; from the send it is
-given beside it. The four figures without a number are the worse of both concurrencies.
+The rate is measured by the mock, relative to the ideal rate (concurrency / the mock's median
+response time). Calls in flight and times to first token are those reported by each generator. For
+all of them the first two and the last two calls per session are left out. Our error is measured
+from the intended start, which for a session is the end of its previous answer; the error from
+sending is given beside it. The four figures without a number are the worse of both concurrencies.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 import orjson
 
 from bench.gateway.process import Server, free_port
-from bench.load.calls import Call, Judged, Served, error_ratio, judged, served
+from bench.load.calls import Call, MockMeasurements, ReportedLoad, error_ratio, judged, served
 from bench.load.peers import PEERS, Job
 from bench.report import Report, Target
 from bench.scheduling.peers import PeerMissing, Peers
@@ -41,13 +41,13 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Load:
-    """One load, as its generator and the mock tell of it."""
+    """One load, as measured by its generator and the mock."""
 
     sessions: int
-    judged: Judged
-    served: Served
+    judged: ReportedLoad
+    served: MockMeasurements
     cpu_us: float = 0.0
-    """A call, of ours."""
+    """CPU per call, for our client."""
 
     @property
     def figures(self) -> dict[str, float]:
@@ -72,7 +72,7 @@ class Mock:
         self.server = Server(command, folder / "mock.log", anywhere)
 
     def times(self) -> list[tuple[float, float]]:
-        """What it read and wrote when, since this was last asked."""
+        """The times at which it read and wrote, since the last request."""
         with urllib.request.urlopen(f"{self.url}/times", timeout=TIMEOUT_S) as answer:
             return [(read, written) for read, written in orjson.loads(answer.read())]
 
@@ -97,8 +97,8 @@ def theirs(name: str, mock: Mock, seconds: float, peers: Peers) -> Load:
         raise PeerMissing(f"{name}: {error}") from error
 
 
-class Turns:
-    """All loads of a run: each in turn, the other way round in every second repeat."""
+class AlternatingLoads:
+    """All loads of a run: alternating, in reverse order in every second repeat."""
 
     def __init__(self, mock: Mock, seconds: float, names: Sequence[str], report: Report) -> None:
         self._mock, self._seconds, self._names, self._report = mock, seconds, names, report
@@ -128,13 +128,13 @@ class Turns:
             self._missing.add(name)
             self.theirs[name].clear()
             self._report.note(f"{name} is absent: {error}")
-            self._mock.times()  # what it sent is nobody else's
+            self._mock.times()  # forget the calls that it sent
 
 
 def enter(
     report: Report, ours: Mapping[int, Sequence[Load]], theirs: Mapping[str, Sequence[Load]]
 ) -> None:
-    """The figures of our loads, by their sessions, and of the peers', by name: one a repeat."""
+    """Enter the figures of our loads, by sessions, and of the peers, by name: one per repeat."""
     for figure, target in TARGETS.items():
         each = [[load.figures[figure] for load in loads] for loads in ours.values()]
         worse = min if target.least else max
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         mock = Mock(Path(folder))
         with mock.server:
             mock.server.wait_ready(f"{mock.url}/health")
-            turns = Turns(mock, given.seconds, names, report)
+            turns = AlternatingLoads(mock, given.seconds, names, report)
             turns.run(given.repeats)
     enter(report, turns.ours, turns.theirs)
     report.show()

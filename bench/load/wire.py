@@ -1,7 +1,7 @@
-"""What both sides of the load bench say: the request, and the mock's answer to it.
+"""The messages of the load bench: the request, and the mock's answer.
 
-The mock's first token is written 200.0 ms after a request was read whole, the other chunks with it:
-so that is the true time to the first token, and the time that a call takes.
+The mock writes the first token 200.0 ms after it has read a request, together with all other
+chunks: so this is both the true time to first token and the duration of a call.
 """
 
 import orjson

@@ -1,9 +1,9 @@
 """The load on the retrieval service: ``python -m bench.retrieval.client JOB`` with the job as JSON.
 
 In: a port, connections, seconds, and a rate. Out: one line of JSON with the latencies. Rate 0 is a
-closed loop: each connection asks again when it is answered. Otherwise requests come at that rate
-whether or not earlier ones are answered, on the connections that are free, and a request that has
-to wait for one waits on the clock.
+closed loop: each connection sends its next request after its answer. Otherwise it is an open loop:
+requests are due at that rate whether or not earlier ones are answered, and the latency includes the
+wait for a free connection.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ QUERIES = 4_096
 
 @dataclass(frozen=True)
 class Job:
-    """What to send where."""
+    """The load to generate, and its target."""
 
     port: int
     connections: int
     seconds: float
     rate: float = 0.0
-    """Requests a second; 0: as fast as answers come."""
+    """Requests per second (open loop); 0: closed loop."""
 
 
 @dataclass(frozen=True)
-class Found:
+class LoadResult:
     """What was measured after the warm-up."""
 
     per_s: float
@@ -45,7 +45,7 @@ class Found:
     answered: int
     failed: int
     asked: int
-    """With the warm-up."""
+    """Requests sent, including the warm-up."""
 
 
 class Load:
@@ -59,7 +59,7 @@ class Load:
         self.failed = self.asked = 0
         self.counts_from = self.ends = 0.0
 
-    async def run(self) -> Found:
+    async def run(self) -> LoadResult:
         """The whole job."""
         loop = asyncio.get_running_loop()
         for _ in range(self.job.connections):
@@ -78,11 +78,11 @@ class Load:
             await asyncio.sleep(0.01)
         for connection in self.free:
             connection.transport.close()
-        await asyncio.sleep(0)  # their ends are told on the next turn
+        await asyncio.sleep(0)  # their ends are seen in the next turn of the loop
         return self._found()
 
     async def _arrivals(self) -> None:
-        """Requests at even distances from now on, to the end."""
+        """Requests at equal intervals from now on, to the end."""
         began, sent = perf_counter(), 0
         while (at := perf_counter()) < self.ends:
             while began + sent / self.job.rate <= at:
@@ -93,7 +93,7 @@ class Load:
             await asyncio.sleep(0.0005)
 
     def answered(self, connection: "Connection", since: float, good: bool) -> None:
-        """One answer is whole."""
+        """One answer is complete."""
         now = perf_counter()
         if self.counts_from <= since and now <= self.ends:
             self.latencies.append(now - since)
@@ -105,11 +105,11 @@ class Load:
         else:
             self.free.append(connection)
 
-    def _found(self) -> Found:
+    def _found(self) -> LoadResult:
         ordered = sorted(self.latencies)
         p50, p95 = (ordered[int(share * (len(ordered) - 1))] * 1000 for share in (0.5, 0.95))
         rate = len(ordered) / self.job.seconds
-        return Found(rate, p50, p95, len(ordered), self.failed, self.asked)
+        return LoadResult(rate, p50, p95, len(ordered), self.failed, self.asked)
 
 
 class Connection(asyncio.Protocol):
@@ -122,7 +122,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ready to ask."""
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
+        # uvloop's transports are not a subclass
+        self.transport = cast(asyncio.Transport, transport)
 
     def ask(self, since: float) -> None:
         """Send the next query; `since` is when it was due."""
@@ -133,20 +134,20 @@ class Connection(asyncio.Protocol):
         self.transport.write(post("/retrieve", body))
 
     def data_received(self, data: bytes) -> None:
-        """Tell the load when the answer is whole."""
+        """Notify the load when the answer is complete."""
         self.data += data
         whole = length_of(self.data)
         if whole is not None and len(self.data) >= whole:
             self.load.answered(self, self.since, self.data.startswith(b"HTTP/1.1 200"))
 
 
-def run_job(job: Job) -> Found:
-    """Run it in a process of its own. Raises RuntimeError when a request was not answered."""
+def run_job(job: Job) -> LoadResult:
+    """Run it in a separate process. Raises RuntimeError if a request was not answered."""
     command = [sys.executable, "-m", "bench.retrieval.client", orjson.dumps(asdict(job)).decode()]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the load client failed: {done.stderr[-600:]}")
-    found = Found(**orjson.loads(done.stdout))
+    found = LoadResult(**orjson.loads(done.stdout))
     if found.failed:
         raise RuntimeError(f"{found.failed} of {found.answered} requests were refused")
     return found
@@ -156,7 +157,7 @@ def main() -> None:
     """Do the job of the command line."""
     job = Job(**orjson.loads(sys.argv[1]))
 
-    async def work() -> Found:
+    async def work() -> LoadResult:
         return await Load(job).run()
 
     print(orjson.dumps(asdict(uvloop.run(work()))).decode())

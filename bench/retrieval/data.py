@@ -61,7 +61,7 @@ def _opened(path: Path) -> Vectors:
 
 @dataclass(frozen=True)
 class TableEmbedder:
-    """Looks ``vectors N`` and ``queries N`` up in the files of those names, at next to no cost."""
+    """Looks up ``vectors N`` and ``queries N`` in the files of those names, at negligible cost."""
 
     folder: Path
     dimensions: int = DIMENSIONS
@@ -74,7 +74,7 @@ class TableEmbedder:
         """Its files stay where they are."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """The vectors that the texts name."""
+        """The vectors that the texts refer to."""
         name = texts[0].partition(" ")[0]
         table = _opened(self.folder / f"{name}.npy")
         rows = [int(text.partition(" ")[2]) for text in texts]
@@ -84,7 +84,7 @@ class TableEmbedder:
 
 @dataclass(frozen=True)
 class Numbered(Sequence[Passage]):
-    """`total` passages that name their vectors, made when asked for."""
+    """`total` passages that refer to their vectors, made on demand."""
 
     total: int
 

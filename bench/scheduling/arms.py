@@ -1,7 +1,7 @@
-"""The arms of the scheduling bench: what stands between the client and the one running engine.
+"""The arms of the scheduling bench: what is placed between the client and the one running engine.
 
 In: an arm's name (``direct``, ``cap-16``, ``adaptive``, ``ThunderAgent-0.5s`` …). Out: `opened`,
-a context that starts it, yields the `Front` the client calls, and ends it.
+a context that starts it, yields the `ArmEndpoint` the client calls, and ends it.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bench.scheduling.client import Front
+from bench.scheduling.client import ArmEndpoint
 from bench.scheduling.peers import PeerCommand, Peers
 from tutti.storage import Catalog
 from tutti.tasks.project import PROJECT
@@ -20,11 +20,11 @@ from tutti.tasks.serving.process import Child, answers, claim_port
 START_TIMEOUT_S = 60.0
 
 POLICIES = ("adaptive", "thunderagent", "continuum", "least_attained_service", "passthrough")
-"""Ours, besides `cap`."""
+"""Our policies besides `cap`."""
 CAP = re.compile(r"cap-([1-9]\d*)")
 THUNDERAGENT = re.compile(r"ThunderAgent-([0-9.]+)s")
 CAP_SHARES = (0.5, 0.75, 0.875, 1.0, 1.125, 1.25, 1.5)
-"""Limits that are swept, over the set-up's fit."""
+"""Limits of the sweep of `cap`, relative to the set-up's fit."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Arm:
 
     @property
     def is_peer(self) -> bool:
-        """Whether somebody else wrote it."""
+        """Whether it is other software than ours."""
         return self.name.startswith(("ThunderAgent", "vllm-router"))
 
     @property
@@ -66,7 +66,7 @@ def arm_named(name: str) -> Arm:
 
 
 def arms_named(names: Sequence[str], fit: int, sessions: int) -> tuple[Arm, ...]:
-    """The arms of those names, ``cap`` being every limit of the sweep that holds anybody back."""
+    """The arms of those names; ``cap`` stands for every limit of the sweep that can take effect."""
     found: dict[str, Arm] = {}
     for name in names:
         limits = [f"cap-{round(fit * share)}" for share in CAP_SHARES] if name == "cap" else [name]
@@ -78,20 +78,20 @@ def arms_named(names: Sequence[str], fit: int, sessions: int) -> tuple[Arm, ...]
 
 
 def gateway_command(arm: Arm, engine_url: str, port: int) -> tuple[str, ...]:
-    """What starts our gateway with the arm's policy."""
+    """The command that starts our gateway with the arm's policy."""
     command = (sys.executable, "-m", "tutti.tasks.serving.gateway", "--engine", engine_url)
     limit = () if arm.limit is None else ("--limit", str(arm.limit))
     return (*command, "--policy", arm.policy, *limit, "--port", str(port))
 
 
 @contextmanager
-def opened(arm: Arm, engine_url: str, catalog: Catalog, peers: Peers) -> Iterator[Front]:
+def opened(arm: Arm, engine_url: str, catalog: Catalog, peers: Peers) -> Iterator[ArmEndpoint]:
     """The arm in front of the engine, for the block's duration.
 
     Raises PeerMissing, and ServingError when what was started does not answer.
     """
     if arm == DIRECT:
-        yield Front(engine_url)
+        yield ArmEndpoint(engine_url)
         return
     port = claim_port(None)
     url, ready = f"http://127.0.0.1:{port}", "/health"
@@ -100,13 +100,13 @@ def opened(arm: Arm, engine_url: str, catalog: Catalog, peers: Peers) -> Iterato
         environment = {"TUTTI_HOME": str(catalog.home)}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PROJECT), path)))
         started = PeerCommand(gateway_command(arm, engine_url, port), tuple(environment.items()))
-        front = Front(url, releases=True, tells_held=True)
+        front = ArmEndpoint(url, releases=True, tells_held=True)
     elif arm.interval_s:
         started = peers.thunderagent(engine_url, port, arm.interval_s)
-        front = Front(url, releases=True, names_in_body=True)
+        front = ArmEndpoint(url, releases=True, names_in_body=True)
     else:
         started = peers.vllm_router(engine_url, port, claim_port(None))
-        front, ready = Front(url), "/v1/models"
+        front, ready = ArmEndpoint(url), "/v1/models"
     role = f"bench-{arm.name}"
     with Child(role, started.command, dict(started.environment), catalog) as child:
         child.wait_ready(lambda: answers(url + ready), START_TIMEOUT_S)

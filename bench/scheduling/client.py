@@ -30,27 +30,27 @@ NO_ANSWER = 0
 
 
 @dataclass(frozen=True)
-class Front:
-    """Where an arm takes calls."""
+class ArmEndpoint:
+    """The endpoint of an arm."""
 
     url: str
     releases: bool = False
-    """It wants to hear when a program is over."""
+    """Whether it must be notified when a program ends."""
     names_in_body: bool = False
-    """It looks for the program's name in the body; all others read headers."""
+    """Whether the program's name is sent in the body; otherwise in a header."""
     tells_held: bool = False
-    """Its /health says how many calls it holds."""
+    """Whether its /health reports the number of held calls."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One call and the tool run after it; times are seconds since the cell began."""
+    """One call and the following tool run; times are seconds since the cell began."""
 
     program: int
     step: int
     intended_s: float
     sent_s: float
-    """Of the try that counted."""
+    """Of the try that succeeded."""
     ended_s: float
     tool_end_s: float
     status: int
@@ -59,11 +59,11 @@ class Step:
     cached_tokens: int
     completion_tokens: int
     reusable_tokens: int
-    """Of the prompt: what an endless cache would have held."""
+    """Prompt tokens that an unlimited cache would have held."""
 
     @property
     def latency_s(self) -> float:
-        """From when the call was wanted to its answer."""
+        """From the time the call was due to its answer."""
         return self.ended_s - self.intended_s
 
     def row(self) -> list[float]:
@@ -77,17 +77,17 @@ STEP_COLUMNS = tuple(Step.__dataclass_fields__)
 
 @dataclass
 class Outcome:
-    """What a cell's client saw."""
+    """The client's measurements of a cell."""
 
     steps: list[Step] = field(default_factory=list)
     began_s: dict[int, float] = field(default_factory=dict)
-    """When each program's session took it up."""
+    """When each program was started by its session."""
     ended_s: dict[int, float] = field(default_factory=dict)
-    """When each program was over that got through all its calls."""
+    """When each program that completed all its calls ended."""
     held: list[tuple[float, int, int]] = field(default_factory=list)
-    """(seconds, calls held at the gateway, calls sent and not answered)."""
+    """(seconds, calls held at the gateway, unanswered calls)."""
     cut: bool = False
-    """The cell took longer than its limit."""
+    """Whether the cell exceeded its time limit."""
     seconds: float = 0.0
 
 
@@ -98,7 +98,7 @@ class ProgramFailed(Exception):
 class Client:
     """Runs programs against one front."""
 
-    def __init__(self, front: Front, http: aiohttp.ClientSession, answer_tokens: int) -> None:
+    def __init__(self, front: ArmEndpoint, http: aiohttp.ClientSession, answer_tokens: int) -> None:
         self.front, self._http, self._answer_tokens = front, http, answer_tokens
         self.outcome = Outcome()
         self._began = time.monotonic()
@@ -222,7 +222,7 @@ class Client:
 
 
 async def run_programs(
-    front: Front,
+    front: ArmEndpoint,
     programs: Sequence[Program],
     starts: Sequence[float],
     *,

@@ -50,7 +50,7 @@ class ModelSizes:
 
 @dataclass(frozen=True)
 class Setup:
-    """A model, an engine and the programs it is asked to serve."""
+    """A model, an engine and the programs of its workload."""
 
     name: str
     model: ModelSizes
@@ -61,9 +61,9 @@ class Setup:
     (32,768 / 2,200); mid: capacity over mean context (10,240 / 1,150), rounded down."""
     sizes: Sizes
     least_programs: int
-    """Of a cell, however few its sessions are."""
+    """Least number of programs of a cell, for few sessions."""
     cell_limit_s: float
-    """A cell that takes longer is cut, and counts as failed."""
+    """A cell that takes longer is aborted and counts as failed."""
 
     @property
     def kv_tokens(self) -> int:
@@ -104,7 +104,7 @@ def with_pauses(setup: Setup, mean_s: float) -> Setup:
 
 
 def make_model(setup: Setup, folder: Path) -> Path:
-    """The set-up's model, made when it is not there yet."""
+    """The set-up's model, made if it does not exist yet."""
     out = folder / f"model-{setup.name}"
     done = out / "complete"
     wanted = repr(setup.model)
@@ -153,13 +153,13 @@ class Engine:
         self._child.check()
 
     def counters(self) -> dict[str, float]:
-        """Its own counts, by our names."""
+        """The engine's own counters, by our names."""
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=ASK_TIMEOUT_S) as answer:
             text = answer.read().decode()
         return read_counters(text)
 
     def reset(self) -> None:
-        """Wait until nothing runs, then forget every prefix."""
+        """Wait until nothing runs, then empty the prefix cache."""
         reset_prefix_cache(self.url)
 
     def _command(self) -> list[str]:
@@ -187,7 +187,7 @@ class Engine:
 
 
 def read_counters(text: str) -> dict[str, float]:
-    """What /metrics says, by our names; several series of a name are summed."""
+    """The counters in /metrics, by our names; series of the same name are summed."""
     found = dict.fromkeys(COUNTED.values(), 0.0)
     for name, value in COUNTER.findall(text):
         if name in COUNTED:
@@ -196,7 +196,7 @@ def read_counters(text: str) -> dict[str, float]:
 
 
 def counted_between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """What was counted in between; states (running, waiting) are left out."""
+    """The increase of the counters; states (running, waiting) are left out."""
     return {
         name: after[name] - before[name]
         for name in COUNTED.values()

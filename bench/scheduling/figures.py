@@ -21,12 +21,12 @@ RESAMPLES = 10_000
 TAILS = (2.5, 97.5)
 OURS = "adaptive"
 CLAIM_LOAD, CLAIM_SHAPE = 3.0, "append"
-"""Where the figures that end in 3x_ratio are taken; the lowest over the set-ups."""
+"""Where the figures that end in 3x_ratio are measured; the lowest over the set-ups."""
 
 Cells = Mapping[str, Mapping[int, Record]]
-"""Arm to block to cell."""
+"""Maps arm and block to a cell."""
 Predictor = Callable[[CellSpec, Record], float | None]
-"""A simulator: steps a minute of a cell, or None when it can't say."""
+"""A simulator: steps per minute of a cell, or None if it cannot predict them."""
 DETAIL = {
     "steps_per_min_20_80": "20-80 %",
     "steps_per_min_10_90": "10-90 %",
@@ -45,9 +45,10 @@ DETAIL = {
     "failed_programs": "failed",
     "seconds": "took s",
 }
-"""Measures of a cell, and their heads in the table of details; the windows' are steps a minute."""
+"""Measures of a cell and their headings in the table of details; those of windows are steps per
+minute."""
 OTHER_RATES = ("steps_per_min_10_90", "steps_per_min_25_75", "whole_steps_per_min")
-"""Beside the figures', in the notes: a ratio that only one window shows is none."""
+"""Shown in the notes beside the figures: a ratio that only one window shows is not reliable."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class Interval:
 
 
 @dataclass
-class Ends:
-    """The ends that make the last line's ratios, over all groups."""
+class RatioBounds:
+    """The interval ends that form the ratios of the last line, over all groups."""
 
     oracle: list[float] = field(default_factory=list)
     direct: list[float] = field(default_factory=list)
@@ -98,15 +99,15 @@ def rates(cells: Mapping[int, Record]) -> list[float]:
 
 
 def best_of(cells: Cells, names: Iterable[str]) -> str | None:
-    """Whose median rate is the highest."""
+    """The arm with the highest median rate."""
     there = [name for name in names if cells.get(name)]
     return max(there, key=lambda name: statistics.median(rates(cells[name])), default=None)
 
 
 def oracle_of(cells: Cells) -> str | None:
-    """The best cap, or direct as the cap that holds nobody; None where no cap was swept.
+    """The best cap, or direct as a cap without effect; None if no cap was swept.
 
-    Caps that fell out of the race are out: a few lucky blocks make no oracle.
+    Caps that were eliminated early are left out: a few lucky blocks do not make an oracle.
     """
     blocks = {name: len(found) for name, found in cells.items() if arm_named(name).is_cap}
     caps = [name for name, count in blocks.items() if count == max(blocks.values())]
@@ -119,8 +120,8 @@ def enter_figures(
     seed: int,
     predicted: Predictor | None = None,
 ) -> None:
-    """All of them, into the report."""
-    ends = Ends()
+    """Enter all figures into the report."""
+    ends = RatioBounds()
     for group, cells in found:
         _enter_rates(report, group, cells)
         _enter_ratios(report, group, cells, ends, seed)
@@ -159,7 +160,7 @@ def _enter_rates(report: Report, group: Group, cells: Cells) -> None:
 
 
 def _details(group: Group, cells: Cells) -> str:
-    """A table for people: medians over the blocks, one arm a line."""
+    """A table for people: medians over the blocks, one arm per line."""
     rows = [(group.name, "n", "cut", *DETAIL.values())]
     for name in sorted(cells):
         known = list(cells[name].values())
@@ -172,7 +173,7 @@ def _details(group: Group, cells: Cells) -> str:
     )
 
 
-def _enter_ratios(report: Report, group: Group, cells: Cells, ends: Ends, seed: int) -> None:
+def _enter_ratios(report: Report, group: Group, cells: Cells, ends: RatioBounds, seed: int) -> None:
     ours = cells.get(OURS)
     if not ours:
         return
@@ -202,7 +203,7 @@ def _enter_ratios(report: Report, group: Group, cells: Cells, ends: Ends, seed: 
 
 
 def _simulator_errors(cells: Cells, predicted: Predictor, seed: int) -> list[float]:
-    """Of each arm that the simulator knows: the upper end of its error's interval."""
+    """The upper end of the interval of the simulator's error, for each arm that it supports."""
     found = []
     for of_blocks in cells.values():
         errors = [

@@ -1,4 +1,4 @@
-"""What a cell's steps say: rates in windows, latencies, shares, fairness.
+"""Computes a cell's measures from its steps: rates in windows, latencies, shares, fairness.
 
 In: the client's `Outcome` and the engine's own counts. Out: `measure`, a dictionary of numbers
 that goes into the cell's record. Windows go by steps done, not by programs ended: programs that
@@ -12,7 +12,7 @@ from bench.scheduling.client import Outcome, Step
 from tutti.tasks.serving.engine import BLOCK_TOKENS
 
 WINDOWS = {"20_80": (0.2, 0.8), "10_90": (0.1, 0.9), "25_75": (0.25, 0.75)}
-"""Shares of all steps done at which a window opens and closes; the first gives the figures."""
+"""Shares of all steps at which a window opens and closes; the first is used for the figures."""
 OK = 200
 
 
@@ -21,7 +21,7 @@ def measure(outcome: Outcome, counted: dict[str, float], programs: int) -> dict[
     done = [step for step in outcome.steps if step.status == OK]
     found: dict[str, float] = {"seconds": outcome.seconds, "steps": len(done)}
     ends = sorted(step.tool_end_s for step in done)
-    # A cell that stood still till its limit has no window: its whole time is its time.
+    # A cell that made no progress until its limit has no window: its whole time is used.
     lasted = outcome.seconds if outcome.cut else ends[-1] if ends else 0.0
     found["whole_steps_per_min"] = _share(len(done) * 60, lasted)
     for name, (opens, closes) in WINDOWS.items():
@@ -46,7 +46,7 @@ def measure(outcome: Outcome, counted: dict[str, float], programs: int) -> dict[
 
 
 def window_rate(ends: Sequence[float], opens: float, closes: float) -> float:
-    """Steps a minute between the ends of two steps, named by their shares of all; `ends` sorted."""
+    """Steps per minute between the ends of two steps, given as shares of all; `ends` sorted."""
     first, last = window_steps(len(ends), opens, closes)
     if last <= first or ends[last] <= ends[first]:
         return 0.0
@@ -54,12 +54,12 @@ def window_rate(ends: Sequence[float], opens: float, closes: float) -> float:
 
 
 def window_steps(count: int, opens: float, closes: float) -> tuple[int, int]:
-    """Places of the steps whose ends open and close a window."""
+    """Indices of the steps whose ends open and close a window."""
     return min(count - 1, math.floor(count * opens)), min(count - 1, math.floor(count * closes))
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Of sorted values, between the two nearest; 0 of none."""
+    """Quantile of sorted values, interpolated between the two nearest; 0 for none."""
     if not ordered:
         return 0.0
     place = share * (len(ordered) - 1)
@@ -75,9 +75,9 @@ def jain(values: Sequence[float]) -> float:
 
 
 def recomputed(steps: Iterable[Step]) -> float:
-    """Prompt tokens computed again that an endless cache would have held, by whole blocks.
+    """Prompt tokens recomputed that an unlimited cache would have held, in whole blocks.
 
-    What a preempted request computes anew is not among them: its answer does not tell.
+    Recomputation after preemption is not included: it is not visible in the answer.
     """
     return sum(
         max(0, min(step.reusable_tokens, step.prompt_tokens - 1) // BLOCK_TOKENS * BLOCK_TOKENS)
@@ -89,8 +89,8 @@ def recomputed(steps: Iterable[Step]) -> float:
 
 
 def idle_share(held: Sequence[tuple[float, int, int]]) -> float:
-    """Share of looks at which the gateway held somebody and every call in flight was held: then
-    the engine ran nothing."""
+    """Share of samples at which the gateway held calls and every call in flight was held: then the
+    engine was idle."""
     return _mean(
         float(held_calls > 0 and in_flight <= held_calls) for _, held_calls, in_flight in held
     )

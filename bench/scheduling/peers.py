@@ -1,7 +1,7 @@
-"""The benches' peers: each in an environment of its own, absent when it can't be had.
+"""The benches' peers, each installed in its own environment if available.
 
 ThunderAgent comes from the local checkout that TUTTI_PEER_THUNDERAGENT names, the others from the
-package registry. `Peers` makes an environment when it is first asked for.
+package registry. `Peers` creates an environment on first use.
 """
 
 import os
@@ -23,12 +23,12 @@ REQUIREMENTS = {
 
 
 class PeerMissing(Exception):
-    """The peer can't be had here; the message says why."""
+    """The peer is not available here; the message says why."""
 
 
 @dataclass(frozen=True)
 class PeerCommand:
-    """What starts a peer, and what it needs around it."""
+    """The command of a peer and its environment."""
 
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()

@@ -1,8 +1,9 @@
-"""What the scheduling bench runs: groups of cells, their arms, and who comes when in a block.
+"""The plan of the scheduling bench: groups of cells, their arms, and the order of arms in a block.
 
 In: the command line's choices. Out: `Group`s (set-up x shape x load), each a number of blocks; a
 block runs every arm once, in an order shuffled by the seed, so that a slow minute of the machine
-meets each of them. The caps of the oracle's curve race: after a few blocks only the best stay.
+affects each of them. The caps of the oracle's sweep are eliminated: after a few blocks only the
+best remain.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ SWEEP_BLOCKS = 3
 CAPS_KEPT = 2
 
 Wanted = tuple[tuple[str, int], ...]
-"""Names of arms, each with how many of a group's blocks it takes part in."""
+"""Names of arms, each with the number of blocks it takes part in."""
 
 
 @dataclass(frozen=True)
@@ -36,20 +37,20 @@ class Group:
     blocks: int
     wanted: Wanted
     passes: float = 1.0
-    """Programs of a cell, over its sessions."""
+    """Programs of a cell per session."""
 
     @property
     def name(self) -> str:
-        """As its figures begin."""
+        """The prefix of its figures' names."""
         return f"{self.setup}_{self.load:g}x_{self.shape}"
 
     def sessions(self, setup: Setup) -> int:
-        """Programs that are offered at any time."""
+        """Concurrent programs."""
         return max(1, round(self.load * setup.fit))
 
     def programs(self, setup: Setup) -> int:
-        """Of a cell; a multiple of the sessions, lest half of them have nothing to do at the end,
-        but where there are few sessions."""
+        """Programs of a cell; a multiple of the sessions, except if there are few sessions, so that
+        sessions are not idle at the end."""
         return max(round(self.sessions(setup) * self.passes), setup.least_programs)
 
 
@@ -66,11 +67,11 @@ class CellSpec:
     sessions: int
     programs: int
     setup_digest: str
-    """Of everything that the set-up is, how vLLM runs it, and the programs' version."""
+    """Hash of the set-up, vLLM's options, and the programs' version."""
 
     @property
     def key(self) -> str:
-        """By which a record is found again."""
+        """The key of its record."""
         text = json.dumps(asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -81,7 +82,7 @@ class CellSpec:
 
     @property
     def work_seed(self) -> str:
-        """Of its programs: the same for all arms of a block."""
+        """The seed of its programs: the same for all arms of a block."""
         return f"{self.seed}/{self.setup}/{self.shape}/{self.load:g}/{self.block}"
 
 
@@ -98,7 +99,7 @@ MAIN_ARMS: Wanted = (
     ("adaptive", MAIN_BLOCKS),
     ("thunderagent", 2),
     ("ThunderAgent-0.5s", 6),
-    ("ThunderAgent-5s", 1),  # three times as slow as the others, and nobody's rival here
+    ("ThunderAgent-5s", 1),  # three times as slow as the others, so it is not a competitor here
     ("vllm-router", 2),
 )
 
@@ -117,10 +118,10 @@ def _side(
 
 DEFAULT_PLAN = (
     Group("small", "append", 3, MAIN_BLOCKS, MAIN_ARMS, MAIN_PASSES),
-    *(_side(load, "append", blocks=LOAD_BLOCKS, passes=4) for load in (0.5, 1)),  # no cap holds
+    *(_side(load, "append", blocks=LOAD_BLOCKS, passes=4) for load in (0.5, 1)),  # without a limit
     *(_side(load, "append", "cap-16", blocks=LOAD_BLOCKS) for load in (1.5, 2, 4)),
     *(_side(3, shape, "cap-16") for shape in ("mixed", "heavy", "rebuilt")),
-    _side(3, "no_release"),  # a cap would wait for the leases of the dead
+    _side(3, "no_release"),  # a cap would wait for the leases of programs that disconnected
     *(_side(load, "append", setup="mid", blocks=1) for load in (0.5, 1)),
     _side(3, "append", "cap-6", "cap-8", setup="mid", passes=1),
 )
@@ -144,7 +145,7 @@ def make_plan(
     blocks: int | None,
     passes: float | None,
 ) -> tuple[Group, ...]:
-    """The groups: the default ones when nothing is asked for, else the grid of what is."""
+    """The groups: the default ones if no choice is given, else the chosen grid."""
     if not (setups or shapes or loads or arms or blocks or passes):
         return DEFAULT_PLAN
     count = blocks or SIDE_BLOCKS
@@ -158,7 +159,7 @@ def make_plan(
 def arms_of_block(
     group: Group, setup: Setup, block: int, seed: int, caps: Mapping[str, Sequence[float]]
 ) -> tuple[Arm, ...]:
-    """Who runs in a block, in which order; `caps` are the rates of each cap in the first blocks."""
+    """The arms of a block in their order; `caps` are the rates of each cap in the first blocks."""
     names = [name for name, blocks in group.wanted if block < blocks]
     arms = list(arms_named(names, setup.fit, group.sessions(setup)))
     if block >= SWEEP_BLOCKS:

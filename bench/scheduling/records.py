@@ -1,7 +1,7 @@
-"""The cells that were run: one line of JSON each, so that an interrupted bench goes on.
+"""The records of finished cells: one line of JSON each, so that an interrupted bench can resume.
 
-In: `Record`s as they come. Out: ``cells.jsonl``; a line that was cut in two when the bench was
-killed is left out, and its cell runs again.
+In: `Record`s. Out: ``cells.jsonl``; a line that was cut off when the bench was killed is ignored,
+and its cell runs again.
 """
 
 import os
@@ -20,20 +20,20 @@ FILE = "cells.jsonl"
 
 @dataclass(frozen=True)
 class Record:
-    """All that is known of a cell."""
+    """The record of one cell."""
 
     spec: CellSpec
     measures: dict[str, float]
     counted: dict[str, float]
-    """By the engine itself, from the cell's first call to its end."""
+    """The engine's own counters, from the cell's first call to its end."""
     cut: bool = False
     began_at: str = ""
     load_1m: float = 0.0
-    """Of the machine, before the cell."""
+    """The machine's load before the cell."""
     columns: tuple[str, ...] = ()
     steps: list[list[float]] = field(default_factory=list)
     programs: list[list[float | None]] = field(default_factory=list)
-    """When each was taken up, and when it was over."""
+    """Start and end of each program."""
     held: list[list[float]] = field(default_factory=list)
     """(seconds, calls held, calls in flight), a few times a second."""
 
@@ -50,13 +50,13 @@ class Records:
             for line in text.splitlines():
                 self._read(line)
             if text[-1:] not in (b"", b"\n"):
-                self._append(b"")  # what was cut in two must not spoil the next line
+                self._append(b"")  # a cut-off line must not spoil the next one
 
     def _read(self, line: bytes) -> None:
         try:
             fields = orjson.loads(line)
         except orjson.JSONDecodeError:
-            return  # cut in two; its cell runs again
+            return  # cut off; its cell runs again
         record = Record(**fields | {"spec": CellSpec(**fields["spec"])})
         self._found[record.spec.key] = record
 
@@ -70,7 +70,7 @@ class Records:
         return len(self._found)
 
     def add(self, record: Record) -> None:
-        """Write it down, for good."""
+        """Append a record durably."""
         fields: dict[str, Any] = asdict(record)
         self._append(orjson.dumps(fields))
         self._found[record.spec.key] = record
@@ -82,7 +82,7 @@ class Records:
             os.fsync(out.fileno())
 
     def like(self, spec: CellSpec) -> dict[str, dict[int, Record]]:
-        """Arm to block to cell: those that differ from `spec` in nothing else."""
+        """Maps arm and block to the cells that differ from `spec` only in these."""
         found: dict[str, dict[int, Record]] = defaultdict(dict)
         for record in self:
             if replace(record.spec, arm=spec.arm, block=spec.block) == spec:

@@ -19,7 +19,7 @@ import uvloop
 
 from bench.report import Report
 from bench.scheduling.arms import DIRECT, Arm, arm_named, opened
-from bench.scheduling.client import STEP_COLUMNS, Front, Outcome, run_programs
+from bench.scheduling.client import STEP_COLUMNS, ArmEndpoint, Outcome, run_programs
 from bench.scheduling.engine import SETUPS, Engine, Setup, counted_between, with_pauses
 from bench.scheduling.figures import Cells, Predictor, enter_figures
 from bench.scheduling.measure import measure
@@ -44,10 +44,11 @@ from tutti.tasks.serving.simulation import validate as simulated
 START_SPREAD_S = 0.5
 """Sessions begin within this time."""
 WARM_PROGRAMS = 4
-"""Thrown away before each cell: connections, imports, the first decisions of a policy."""
+"""Programs run and discarded before each cell: connections, imports, the first decisions of a
+policy."""
 WARM_LIMIT_S = 60.0
 GUESSED_CELL_S = 25.0
-"""For the first estimate of the time that is left."""
+"""Assumed duration of a cell for the first estimate of the remaining time."""
 
 
 @dataclass
@@ -62,17 +63,17 @@ class Bench:
     work: Path
     pause_mean_s: float | None = None
     dropped: dict[str, str] = field(default_factory=dict)
-    """Arms that can't be had, and why."""
+    """Arms that are not available, and why."""
     _done: int = 0
     _spent_s: float = 0.0
 
     def setup(self, name: str) -> Setup:
-        """A set-up as this run wants it."""
+        """A set-up with this run's options."""
         found = SETUPS[name]
         return found if self.pause_mean_s is None else with_pauses(found, self.pause_mean_s)
 
     def run(self) -> None:
-        """Every cell that is not there yet; an engine is started once a set-up, if at all."""
+        """Run every missing cell; an engine is started at most once per set-up."""
         for name in dict.fromkeys(group.setup for group in self.groups):
             groups = [group for group in self.groups if group.setup == name]
             if not any(self._missing(group) for group in groups):
@@ -99,7 +100,7 @@ class Bench:
         return arms_of_block(group, self.setup(group.setup), block, self.seed, known)
 
     def cells(self, group: Group) -> dict[str, dict[int, Record]]:
-        """What there is of a group: arm to block to cell."""
+        """The finished cells of a group by arm and block."""
         return self.records.like(spec_of(group, self.setup(group.setup), 0, DIRECT, self.seed))
 
     def _missing(self, group: Group) -> int:
@@ -118,7 +119,7 @@ class Bench:
             with opened(arm, engine.url, self.catalog, self.peers) as front:
                 record = run_cell(spec, front, engine)
         except (PeerMissing, ServingError) as error:
-            engine.check()  # when the engine is what failed, nothing can go on
+            engine.check()  # if the engine itself failed, the bench cannot continue
             self.dropped[arm.name] = str(error)
             print(f"{arm.name} is left out: {error}", flush=True)
             return
@@ -141,8 +142,8 @@ class Bench:
         print(f"{title:<48}{words}{flaws}  {left} cells left, about {until}", flush=True)
 
 
-def run_cell(spec: CellSpec, front: Front, engine: Engine) -> Record:
-    """Warm the arm, forget every prefix, run the programs, count."""
+def run_cell(spec: CellSpec, front: ArmEndpoint, engine: Engine) -> Record:
+    """Warm up the arm, empty the prefix cache, run the programs, and measure."""
     setup, shape = engine.setup, SHAPES[spec.shape]
     warm = make_programs(setup.sizes, shape, WARM_PROGRAMS, f"{spec.work_seed}/warm", spec.arm)
     _run(front, warm, [0.0] * WARM_PROGRAMS, True, setup, WARM_LIMIT_S)
@@ -171,7 +172,7 @@ def run_cell(spec: CellSpec, front: Front, engine: Engine) -> Record:
 
 
 def _run(
-    front: Front,
+    front: ArmEndpoint,
     programs: Sequence[Program],
     starts: Sequence[float],
     releases: bool,
@@ -235,7 +236,7 @@ def _listed(text: str) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what is missing, then print."""
+    """Run the missing cells, then print."""
     given = parse(arguments)
     groups = make_plan(
         given.setups, given.shapes, given.loads, given.arms, given.blocks, given.passes
@@ -257,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _simulator(found: Sequence[tuple[Group, Cells]]) -> Predictor | None:
-    """Calibrated on the arm `direct` of this run; None where it did not run."""
+    """The simulator, calibrated on the arm `direct` of this run; None if that did not run."""
     records = [
         record for _, cells in found for blocks in cells.values() for record in blocks.values()
     ]

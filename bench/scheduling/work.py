@@ -13,33 +13,33 @@ from itertools import product
 from random import Random
 
 VERSION = 2
-"""To be raised when the same seed makes other programs: cells of before are no use then."""
+"""Increased when the same seed makes other programs: earlier records are then not reused."""
 WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bdfgklmnprstvz"))
 """Each is one token of the bench's tokenizer, so lengths in words are lengths in tokens."""
 ROLES = ("system", "user", "assistant")
 TEMPLATE_TOKENS = 3
-"""Around each message: its start, its role, its end."""
+"""Tokens around each message: its start, role and end."""
 MIXED_SIGMA = 0.45
 MIXED_LIMITS = (0.45, 1.8)
-"""Smallest and largest program of the shape `mixed`, over the mean: 1 to 4, and none too long for
-the engine's context."""
+"""Smallest and largest program of the shape `mixed`, relative to the mean: a ratio of 1 to 4,
+within the engine's context."""
 HEAVY_SIGMA = 1.8
-"""Of the lognormal pauses of `heavy`: the 99th percentile is thirteen times the mean."""
+"""Sigma of the lognormal pauses of `heavy`: the 99th percentile is thirteen times the mean."""
 HEAVY_LIMIT = 30.0
-"""No pause is longer than this many means: one program must not decide how long a cell takes."""
+"""Longest pause in means, so that one program does not determine a cell's duration."""
 
 Message = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A set-up's programs."""
+    """The sizes of a set-up's programs."""
 
     calls: int
     first_tokens: int
-    """Of the first prompt."""
+    """Tokens of the first prompt."""
     last_tokens: int
-    """Of the last call's prompt."""
+    """Tokens of the last call's prompt."""
     answer_tokens: int
     pause_low_s: float
     """Shortest tool run; with `pause_high_s` 0 the pauses are exponential instead."""
@@ -48,28 +48,28 @@ class Sizes:
 
     @property
     def growth_tokens(self) -> int:
-        """From one prompt to the next, the answer and the template included."""
+        """Growth from one prompt to the next, including the answer and the template."""
         return round((self.last_tokens - self.first_tokens) / (self.calls - 1))
 
     @property
     def mean_tokens(self) -> float:
-        """Of a prompt, over a program's life."""
+        """Mean prompt tokens over a program's calls."""
         return (self.first_tokens + self.last_tokens) / 2
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What differs from append-only programs of one size that say when they are over."""
+    """Differences from append-only programs of one size that are released at their end."""
 
     name: str
     rebuilt: bool = False
-    """Each prompt is made anew: the program's task, then what is newest first, cut at the end."""
+    """Whether each prompt is rebuilt: the program's task, then the newest text first, truncated."""
     mixed: bool = False
-    """Programs' sizes differ up to 1 to 4."""
+    """Whether programs' sizes vary by up to 1 to 4."""
     releases: bool = True
-    """Programs say that they are over."""
+    """Whether programs are released at their end."""
     heavy: bool = False
-    """Pauses are lognormal, of the same mean."""
+    """Whether pauses are lognormal, with the same mean."""
 
 
 SHAPES = {
@@ -86,13 +86,13 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Program:
-    """One program: what it says at each call, and how long its tools run in between."""
+    """One program: the text of each call, and the durations of its tools in between."""
 
     name: str
     task: str
-    """The first text; it alone stays where it is when prompts are rebuilt."""
+    """The first text; the only part that stays in place in rebuilt prompts."""
     findings: tuple[str, ...]
-    """What each tool run adds to the next prompt."""
+    """The result of each tool run, added to the next prompt."""
     pauses_s: tuple[float, ...]
     rebuilt: bool
     cut_tokens: int
@@ -100,7 +100,7 @@ class Program:
 
     @property
     def calls(self) -> int:
-        """How many; no tool runs after the last."""
+        """Number of calls; no tool runs after the last."""
         return len(self.findings) + 1
 
     def first_messages(self) -> list[Message]:
@@ -110,7 +110,7 @@ class Program:
         return [{"role": "user", "content": self.task}]
 
     def next_messages(self, messages: list[Message], step: int, answer: str) -> list[Message]:
-        """The prompt of call `step` (the first is 0), after `answer` to the one before."""
+        """The prompt of call `step` (the first is 0), after the previous `answer`."""
         if self.rebuilt:
             return self._rebuilt(list(self.findings[:step]))
         said = {"role": "assistant", "content": answer}
@@ -122,8 +122,8 @@ class Program:
         return [{"role": "system", "content": self.task}, {"role": "user", "content": told}]
 
     def reusable_tokens(self, step: int, previous_tokens: int) -> int:
-        """How much of the prompt of call `step` an endless cache would hold; `previous_tokens` are
-        those of the call before, prompt and answer."""
+        """The prompt tokens of call `step` that an unlimited cache would hold; `previous_tokens`
+        are those of the previous call, prompt and answer."""
         if step == 0:
             return 0
         if self.rebuilt:
@@ -134,7 +134,7 @@ class Program:
 def make_programs(
     sizes: Sizes, shape: Shape, count: int, seed: str, arm: str
 ) -> tuple[Program, ...]:
-    """The programs of one cell, the same each time."""
+    """The programs of one cell; reproducible."""
     drawn = Random(f"{seed}/sizes")
     made = []
     for place in range(count):
@@ -146,7 +146,7 @@ def make_programs(
 
 
 def start_offsets(sessions: int, spread_s: float, seed: str) -> tuple[float, ...]:
-    """When each session begins: a little apart, as people do."""
+    """When each session begins: slightly staggered."""
     drawn = Random(f"{seed}/starts")
     return tuple(sorted(drawn.uniform(0.0, spread_s) for _ in range(sessions)))
 
@@ -162,7 +162,7 @@ def _program(
     def text(tokens: float) -> str:
         return " ".join(words.choices(WORDS, k=max(1, round(tokens))))
 
-    opened = 2  # the start and the role of the answer that is to come
+    opened = 2  # the start and the role of the coming answer
     first = sizes.first_tokens * scale - TEMPLATE_TOKENS - opened
     added = sizes.growth_tokens * scale - 2 * TEMPLATE_TOKENS
     if not shape.rebuilt:
@@ -194,5 +194,5 @@ def _bounded(drawn: Random, mu: float, limit: float) -> Callable[[], float]:
 
 
 def total_calls(programs: Iterable[Program]) -> int:
-    """Of all of them."""
+    """Total number of calls."""
     return sum(program.calls for program in programs)

@@ -1,12 +1,13 @@
-"""Intervals and alarms against known truth: ``make bench-statistics``, under a minute.
+"""Coverage of intervals and false-alarm rates by simulation: ``make bench-statistics``, under a
+minute.
 
-2,000 data sets of each kind are drawn from a truth that is known. `coverage_min` and `coverage_max`
-are over the kinds; of true accuracies that are drawn anew each time it is the mean over them, as
-right and wrong of few tasks cover one accuracy a little more and another a little less, whatever
-the interval. `false_alarm_rate` is of A/A runs watched after every task and stopped at the first
-alarm; `decided_alarm_rate` the same through the class that ends cells of sweeps, where slow tasks
-end late; `saturated_alarm_rate` of cells whose p95 of step latency is exactly at the limit, the
-worst of several memories; `stated_alarm_rate` is what each may be.
+2,000 data sets of each kind are drawn from a known distribution. `coverage_min` and `coverage_max`
+are over the kinds. For binary scores of few tasks, coverage depends on the true accuracy whatever
+the interval, so the accuracy is drawn for each data set and coverage is averaged over it.
+`false_alarm_rate` is that of A/A runs tested after every task and stopped at the first alarm;
+`decided_alarm_rate` is the same through the class that ends cells of sweeps, where slow tasks end
+late; `saturated_alarm_rate` is that of cells whose true p95 step latency is exactly at the limit,
+the worst of several autocorrelations; `stated_alarm_rate` is the nominal rate of each.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from tutti.tasks.scoring.statistics.quantiles import t_tails
 Draw = np.random.Generator
 Array = NDArray[np.float64]
 Kind = Callable[[Draw], tuple[float, Interval | None]]
-"""One data set: the truth and the interval found."""
+"""One data set: the true value and its interval."""
 
 COVERAGE = (0.93, 0.97)
 STATED = round(1 - CONFIDENCE, 6)
@@ -45,17 +46,17 @@ PLANNED = 150  # tasks of a watched run at most
 SURFACE = 12  # comparisons of one sweep
 
 
-class Watched(NamedTuple):
-    """What watching after every task came to."""
+class SequentialTestRates(NamedTuple):
+    """Results of testing after every task."""
 
     alarms: float
-    """Share of A/A runs stopped for a difference that is none."""
+    """Share of A/A runs stopped for a difference: the false-alarm rate."""
     peeking: float
     """The same by a t-test after every task from the tenth on."""
     found: float
-    """Share of runs with a true difference of `GAIN` that were stopped for it."""
+    """Power: share of runs with a true difference of `GAIN` that were stopped for it."""
     median_tasks: float
-    """Tasks until then, runs that went to the end included."""
+    """Median number of tasks at the end, including runs that were not stopped."""
 
 
 GAIN = 0.1
@@ -72,7 +73,7 @@ def trials_of(random: Draw, chances: Array, trials: int) -> Array:
 
 
 def questions(tasks: int, trials: int, alike: float | None) -> Kind:
-    """Right and wrong of `tasks`; tasks differ in difficulty where `alike` (a Beta's weight)."""
+    """Binary scores of `tasks`; tasks differ in difficulty if `alike` (a Beta's weight) is set."""
 
     def draw(random: Draw) -> tuple[float, Interval | None]:
         truth = random.uniform(0.05, 0.95)
@@ -100,7 +101,7 @@ def clustered(clusters: int, largest: int, trials: int) -> Kind:
 
 
 def pairs(tasks: int, trials: int) -> Kind:
-    """Two sides on the same tasks, repeats of right and wrong; the second solves more."""
+    """Two sides on the same tasks with repeated binary scores; the second solves more."""
 
     def draw(random: Draw) -> tuple[float, Interval | None]:
         gain = random.uniform(0.0, 0.2)
@@ -113,7 +114,7 @@ def pairs(tasks: int, trials: int) -> Kind:
 
 
 def paired_clusters(clusters: int, largest: int) -> Kind:
-    """Clusters of tasks whose difference is alike within the cluster."""
+    """Clusters of tasks with correlated differences within a cluster."""
 
     def draw(random: Draw) -> tuple[float, Interval | None]:
         sizes = random.integers(1, largest + 1, clusters)
@@ -128,7 +129,7 @@ def paired_clusters(clusters: int, largest: int) -> Kind:
 
 
 def per_solved(tasks: int) -> Kind:
-    """Cost a solved task: skewed costs, and hard tasks that cost more."""
+    """Cost per solved task: skewed costs, and hard tasks that cost more."""
 
     def draw(random: Draw) -> tuple[float, Interval | None]:
         cost, solved = _costs(random, tasks)
@@ -139,7 +140,7 @@ def per_solved(tasks: int) -> Kind:
 
 
 def cost_ratio(tasks: int) -> Kind:
-    """Two sides' money on the same tasks; the second costs a fifth more."""
+    """Two sides' costs on the same tasks; the second costs a fifth more."""
 
     def draw(random: Draw) -> tuple[float, Interval | None]:
         base = random.lognormal(0, 0.8, tasks)
@@ -162,7 +163,7 @@ def mean_cost(tasks: int) -> Kind:
 
 
 def throughput(bins: int, memory: float) -> Kind:
-    """Steps a minute in bins of a window, each depending on the one before by `memory`."""
+    """Steps per minute in bins of a window, with autocorrelation `memory`."""
 
     def draw(random: Draw) -> tuple[float, Interval | None]:
         noise = random.normal(0, 10, bins)
@@ -195,7 +196,8 @@ KINDS: dict[str, Kind] = {
 
 
 def coverage(kind: Kind, runs: int, seed: int) -> float:
-    """Share of data sets whose interval holds the truth; one without an interval does not."""
+    """Coverage: the share of data sets whose interval contains the true value; a missing interval
+    does not."""
     held = 0
     for random in _generators(runs, seed):
         truth, found = kind(random)
@@ -203,8 +205,8 @@ def coverage(kind: Kind, runs: int, seed: int) -> float:
     return held / runs
 
 
-def watched(runs: int, seed: int) -> Watched:
-    """A/A runs and runs with a gain, watched after every task."""
+def watched(runs: int, seed: int) -> SequentialTestRates:
+    """A/A runs and runs with a gain, tested after every task."""
     alarms = peeks = found = 0
     tasks: list[int] = []
     for random in _generators(runs, seed):
@@ -215,11 +217,13 @@ def watched(runs: int, seed: int) -> Watched:
             stopped = _stopped(_differences(random, GAIN))
             found += stopped is not None
             tasks.append(PLANNED if stopped is None else stopped)
-    return Watched(alarms / runs, peeks / runs, found / len(tasks), float(np.median(tasks)))
+    return SequentialTestRates(
+        alarms / runs, peeks / runs, found / len(tasks), float(np.median(tasks))
+    )
 
 
 def surface_alarms(runs: int, seed: int) -> float:
-    """Share of A/A surfaces of `SURFACE` comparisons with any verdict of better or worse."""
+    """False-alarm rate of A/A sweeps with `SURFACE` comparisons: any verdict of better or worse."""
     alarmed = 0
     wide = simultaneous_confidence(SURFACE)
     for random in _generators(runs, seed):
@@ -270,7 +274,7 @@ def _costs(random: Draw, tasks: int) -> tuple[Sequence[float], Sequence[float]]:
 
 @cache
 def _cost_of_solved() -> float:
-    """The truth, by the quantiles of the cost."""
+    """The true value, from the quantiles of the cost."""
     from scipy.special import ndtri  # type: ignore[import-untyped, unused-ignore]
 
     cost = np.exp(0.5 * ndtri((np.arange(200_000) + 0.5) / 200_000))
@@ -278,7 +282,7 @@ def _cost_of_solved() -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw, count, print."""
+    """Draw, measure, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--runs", type=int, default=2000, help="data sets of each kind")
     parser.add_argument("--seed", type=int, default=0)
@@ -305,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _add_stopping(report: Report, runs: int, seed: int) -> None:
-    """Cells that end themselves."""
+    """Add the figures of early stopping."""
     aa, cells = decided(runs, seed), stopped(runs, seed)
     report.figure("decided_alarm_rate", [aa.as_planned], Target(STATED))
     report.figure("saturated_alarm_rate", [max(cells.at_the_limit.values())], Target(STATED))

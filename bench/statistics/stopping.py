@@ -1,7 +1,7 @@
-"""Cells that end themselves, against known truth: how often one ends that should not.
+"""False-alarm rates of early stopping of cells, by simulation.
 
-In: a number of cells. Out: shares of cells that ended, by the very watches that sweeps use. Part of
-``make bench-statistics``.
+In: a number of cells. Out: shares of cells that were stopped, by the same classes that sweeps use.
+Part of ``make bench-statistics``.
 """
 
 import heapq
@@ -25,31 +25,31 @@ FAR_ABOVE = 0.5  # of the steps of an over-saturated cell
 
 TASKS = 150
 SESSIONS = 40
-WRONG_TAKES = 5.0  # times as long as right: an attempt that goes wrong runs into its limits
+WRONG_TAKES = 5.0  # times as long as right ones: a failing attempt runs into its limits
 
 
-class Stopped(NamedTuple):
-    """Shares of cells that were ended."""
+class StopRates(NamedTuple):
+    """Shares of cells that were stopped."""
 
     at_the_limit: dict[str, float]
-    """By what neighbouring steps remember of each other: the true p95 is the limit."""
+    """By the autocorrelation of neighbouring steps, with the true p95 at the limit."""
     counted_singly: float
-    """With a memory of one step each, had every step been a batch of its own."""
+    """With an autocorrelation of one step, if every step were its own batch."""
     saturated: float
-    """Half of the steps above the limit: those that ended."""
+    """Cells with half of the steps above the limit: the share stopped."""
     median_steps: float
-    """Steps of each session until then."""
+    """Median steps per session until then."""
 
 
-class Decided(NamedTuple):
-    """Shares of A/A cells that ended as better or worse."""
+class DecisionRates(NamedTuple):
+    """Shares of A/A cells that were stopped as better or worse."""
 
     as_planned: float
     as_ended: float
     """Had tasks been taken in the order in which they ended."""
 
 
-def stopped(cells: int, seed: int) -> Stopped:
+def stopped(cells: int, seed: int) -> StopRates:
     """Cells of `SLOTS` sessions under `Saturation`: at the limit, and far above it."""
     ended: dict[str, float] = {}
     singly = 0.0
@@ -61,7 +61,7 @@ def stopped(cells: int, seed: int) -> Stopped:
     found = [ended_after(row) for row in steps_above(cells // 4, float(SLOTS), 0.0, (seed, 9))]
     steps = [SLOTS * ROUNDS if n is None else n for n in found]
     share = 1 - found.count(None) / len(found)
-    return Stopped(ended, singly, share, float(np.median(steps)) / SLOTS)
+    return StopRates(ended, singly, share, float(np.median(steps)) / SLOTS)
 
 
 def steps_above(cells: int, memory: float, limit: float, seed: tuple[int, int]) -> NDArray[np.bool]:
@@ -95,7 +95,7 @@ def ended_singly(above: NDArray[np.bool], bet: float = 3.0) -> bool:
     return bool(capital.max() >= math.log(20))
 
 
-def decided(cells: int, seed: int) -> Decided:
+def decided(cells: int, seed: int) -> DecisionRates:
     """A/A cells of `TASKS` tasks, `SESSIONS` at once, in which wrong answers take longer."""
     as_planned = as_ended = 0
     names = [f"task-{n}" for n in range(TASKS)]
@@ -107,7 +107,7 @@ def decided(cells: int, seed: int) -> Decided:
         ended = in_order_of_ends(scores, random)
         as_planned += is_decided(reference, names, scores, ended)
         as_ended += is_decided(reference, ended, scores, ended)
-    return Decided(as_planned / cells, as_ended / cells)
+    return DecisionRates(as_planned / cells, as_ended / cells)
 
 
 def in_order_of_ends(scores: dict[str, float], random: np.random.Generator) -> list[str]:

@@ -1,4 +1,4 @@
-"""A store of a million attempts to ask questions of, through the real commit and compaction.
+"""Builds a store of a million attempts to query, through the real commit and compaction.
 
 Tables are made with numpy and committed a cell at a time, as a sweep leaves them: attempts, calls,
 scores, tool runs, the engine's metrics, and the states in the catalog. Messages are sampled: the
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
-from bench.store.data import MESSAGES, T0, TEXT_BYTES, Words
+from bench.store.data import MESSAGES, T0, TEXT_BYTES, RandomText
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.maintenance import compact
@@ -47,17 +47,17 @@ START = int(T0.timestamp() * 1e6)
 
 @dataclass(frozen=True)
 class Shape:
-    """How large the store is."""
+    """The size of the store."""
 
     attempts: int = 1_000_000
     small_cell: int = 2_000
     """Attempts of the first cell of each sweep: 10,000 calls."""
     with_messages: float = 0.17
-    """Share of a cell's attempts that have their messages."""
+    """Share of a cell's attempts that have messages."""
     seconds: float = 7_200.0
-    """What a cell lasts; a small one lasts as much less as it is smaller."""
+    """Duration of a cell; a small cell's is proportionally shorter."""
     sample_s: float = 5.0
-    """Between two samples of the engine's metrics; one second in the small cells."""
+    """Interval of the engine's metrics; one second in the small cells."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,19 @@ class BuiltCell:
 
 
 @dataclass
-class Built:
-    """What there is to ask for."""
+class BuiltStore:
+    """The ids in the store that queries can use."""
 
     small_cells: list[str] = field(default_factory=list)
     talkative: list[str] = field(default_factory=list)
-    """Attempts that have messages, one of each cell."""
+    """Attempts that have messages, one per cell."""
 
 
-def build(home: storage.Home, shape: Shape) -> Built:
-    """Make the store and compact it."""
-    words = Words(7)
+def build(home: storage.Home, shape: Shape) -> BuiltStore:
+    """Build the store and compact it."""
+    words = RandomText(7)
     pool = np.frombuffer(words.text(TEXT_POOL_BYTES), np.uint8)
-    made = Built()
+    made = BuiltStore()
     with storage.open_catalog(home) as catalog:
         for cell in cells_of(shape):
             _enter_cell(catalog, cell)
@@ -101,14 +101,14 @@ def build(home: storage.Home, shape: Shape) -> Built:
     return made
 
 
-def look_up(home: storage.Home) -> Built:
-    """The same of a store that is there already."""
+def look_up(home: storage.Home) -> BuiltStore:
+    """Read the ids of an existing store."""
     connection = storage.connect(home)
     small = "select cell_id from calls group by cell_id having count(*) <= 10000 order by 1"
     talking = "select min(attempt_id) from messages group by cell_id order by 1"
     found = [[row[0] for row in connection.execute(sql).fetchall()] for sql in (small, talking)]
     connection.close()
-    return Built(*found)
+    return BuiltStore(*found)
 
 
 def cells_of(shape: Shape) -> Iterator[BuiltCell]:
@@ -148,7 +148,7 @@ def _enter_cell(catalog: storage.Catalog, cell: BuiltCell) -> None:
 class _CellRows:
     """The rows of one cell, as Arrow."""
 
-    def __init__(self, words: Words, pool: Any, cell: BuiltCell, shape: Shape) -> None:
+    def __init__(self, words: RandomText, pool: Any, cell: BuiltCell, shape: Shape) -> None:
         self.rng, self.pool, self.cell, self.shape = words.rng, pool, cell, shape
         self.n = cell.attempts
         self.attempt_ids = self._ids("attempt:", self.n)
@@ -176,7 +176,7 @@ class _CellRows:
         }
 
     def enter_states(self, connection: sa.Connection) -> None:
-        """The attempts' states, as they are after a run."""
+        """Enter the attempts' states as after a run."""
         same = {"cell_id": self.cell.cell_id, "attempt": 1, "run_id": "run:00", "trial": 0}
         same |= {"state": "done", "status": "ok", "started_at": T0}
         rows = [
@@ -343,7 +343,7 @@ def _times(seconds: Any) -> pa.Array:
 
 
 def _cut(data: bytes, size: int) -> pa.Array:
-    """Text in pieces of `size` characters."""
+    """The text in pieces of `size` characters."""
     ends = np.arange(0, len(data) + 1, size, dtype=np.int32)
     return pa.StringArray.from_buffers(
         len(ends) - 1, pa.py_buffer(ends.tobytes()), pa.py_buffer(data)

@@ -1,4 +1,4 @@
-"""Made-up trajectories for the store's bench: seeded, and of a size and shape that real ones have.
+"""Synthetic trajectories for the store's bench: seeded, with realistic sizes and shapes.
 
 A trajectory is a question, five calls of a tool with its results, and an answer: 12 messages of
 1,000 characters, six calls of a model, one score. Words are drawn one by one by Zipf's law, so the
@@ -33,7 +33,7 @@ BENCHMARK, MODEL, POLICY, CONCURRENCY = "made-up", "made-up-8b", "adaptive", 64
 Rows = dict[str, list[dict[str, Any]]]
 
 
-class Words:
+class RandomText:
     """An endless text of words drawn by Zipf's law."""
 
     def __init__(self, seed: int) -> None:
@@ -59,7 +59,7 @@ class Words:
         return data
 
     def texts(self, count: int) -> list[str]:
-        """`count` messages' texts, each another."""
+        """`count` different message texts."""
         whole = self.text(count * TEXT_BYTES).decode()
         return [whole[at : at + TEXT_BYTES] for at in range(0, len(whole), TEXT_BYTES)]
 
@@ -86,7 +86,7 @@ class Trajectory:
 
 def trajectories(count: int, seed: int, *, repeats: bool = False) -> list[Trajectory]:
     """`count` attempts of one cell; with `repeats` tasks and found documents come again."""
-    words = Words(seed)
+    words = RandomText(seed)
     made: list[Trajectory] = []
     again = _Again(words, count) if repeats else None
     for start in range(0, count, 1000):
@@ -105,16 +105,16 @@ def trajectories(count: int, seed: int, *, repeats: bool = False) -> list[Trajec
 
 
 class _Again:
-    """What a sweep says more than once: its tasks, and what its tool finds."""
+    """Repeated content of a sweep: its tasks, and the documents that its tool finds."""
 
-    def __init__(self, words: Words, count: int) -> None:
+    def __init__(self, words: RandomText, count: int) -> None:
         self._tasks = words.texts(max(1, count // TRIALS))
         self._documents = words.texts(DOCUMENTS)
         self._rng = words.rng
 
     def put(self, said: list[str], nth: int) -> None:
-        """Put a task and documents in the place of an attempt's own words."""
-        # Told apart at its end, for a mock model that answers by the question alone.
+        """Replace an attempt's own words by a task and documents."""
+        # Attempts differ at the end, for a mock model that answers by the question alone.
         said[0] = f"{self._tasks[nth % len(self._tasks)][:-8]}{nth:8d}"
         drawn = self._rng.pareto(POPULARITY, CALLS - 1).astype(int) % DOCUMENTS
         said[2::2] = [self._documents[place] for place in drawn]

@@ -1,8 +1,8 @@
 """Ingest: attempts into the real writer and catalog, and the rates of peers on the same attempts.
 
-Rows are the dictionaries that a sweep's runner makes, made before the clock starts. Timed is all
-until everything is committed: states entered as running, rows given to the writer, states ended in
-the transaction that makes the rows visible, files and catalog synced.
+Rows are the dictionaries that a sweep's runner makes; they are prepared in advance. The time
+includes everything until all is committed: states entered as running, rows given to the writer,
+states ended in the transaction that makes the rows visible, files and catalog synced.
 """
 
 import gzip
@@ -23,7 +23,7 @@ from tutti.storage import catalog as cat
 
 ATTEMPT = ("attempts", "messages", "scores")
 WITH_CALLS = (*ATTEMPT, "calls")
-AT_ONCE = 256  # attempts entered together: at such rates so many begin while a commit is synced
+AT_ONCE = 256  # attempts entered together: at such rates this many begin during one sync
 
 
 def ingest(
@@ -73,14 +73,14 @@ def enter(catalog: storage.Catalog, given: Sequence[Trajectory]) -> None:
 
 
 def _committed(catalog: storage.Catalog) -> int:
-    """Attempts that readers see."""
+    """Number of attempts visible to readers."""
     parts = cat.parts.c
     mine = (parts.table_name == "attempts") & parts.removed_at.is_(None)
     return sum(row["rows"] for row in catalog.rows(sa.select(parts.rows).where(mine)))
 
 
 def store_bytes(home: storage.Home, tables: Sequence[str]) -> int:
-    """Bytes of the parts of `tables` that readers see."""
+    """Bytes of the visible parts of `tables`."""
     query = sa.select(cat.parts.c.bytes).where(
         cat.parts.c.table_name.in_(tables), cat.parts.c.removed_at.is_(None)
     )
@@ -89,7 +89,7 @@ def store_bytes(home: storage.Home, tables: Sequence[str]) -> int:
 
 
 def catalog_bytes(home: storage.Home) -> int:
-    """Bytes of the catalog, what is not yet in its main file included."""
+    """Bytes of the catalog, including its write-ahead log."""
     return sum(file.stat().st_size for file in home.root.glob("catalog.db*"))
 
 
@@ -97,7 +97,7 @@ def catalog_bytes(home: storage.Home) -> int:
 
 
 def write_jsonl(path: Path, given: Sequence[Trajectory], tables: Sequence[str] = ATTEMPT) -> float:
-    """Seconds to write one trajectory a line, gzip -6, synced once at the end."""
+    """Seconds to write one trajectory per line, gzip -6, synced once at the end."""
 
     def work() -> None:
         with open(path, "wb") as file:
@@ -111,7 +111,7 @@ def write_jsonl(path: Path, given: Sequence[Trajectory], tables: Sequence[str] =
 
 
 def write_sqlite(path: Path, given: Sequence[Trajectory], *, synced: bool) -> float:
-    """Seconds to write each trajectory as a row of JSON, committed alone; WAL."""
+    """Seconds to write each trajectory as a row of JSON, committed separately; WAL."""
 
     def work() -> None:
         connection = sqlite3.connect(path, isolation_level=None)
@@ -130,7 +130,7 @@ KEYS = ("sweep_id", "cell_id", "attempt_id")  # once a line is enough
 
 
 def _document(trajectory: Trajectory, tables: Sequence[str]) -> dict[str, Any]:
-    """A trajectory as someone would write it by hand: no key and no null twice."""
+    """A trajectory in a minimal form: no duplicate keys, no nulls."""
     document: dict[str, Any] = {"sweep_id": SWEEP} | trajectory.rows["attempts"][0]
     for name in tables[1:]:
         document[name] = [

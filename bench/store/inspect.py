@@ -21,7 +21,7 @@ class InspectLog:
 
     path: Path
     seconds: float
-    """What the whole run took: the models answered at once."""
+    """Duration of the whole run; the models answered immediately."""
     log: Any
 
     @property
@@ -79,7 +79,7 @@ def write_again(found: InspectLog, path: Path, *, events: bool) -> float:
 
 
 class _Answers:
-    """What the model says next, by the conversation so far."""
+    """The model's next message, chosen by the conversation so far."""
 
     def __init__(self, given: Sequence[Trajectory]) -> None:
         self.by_question = {each.messages[0]["content"]: each for each in given}

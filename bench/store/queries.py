@@ -1,4 +1,4 @@
-"""Questions to the large store, in the SQL a user would write, and what a process takes to start.
+"""Queries of the large store, in a user's SQL, and the start-up time of processes.
 
 Each repeat asks about another attempt, cell or window; medians of all of them. The connection of
 the queries is opened once, as a notebook or the prompt does.
@@ -16,7 +16,7 @@ from time import perf_counter
 import duckdb
 
 from bench.report import Report, Target, seconds_of
-from bench.store.build import Built, Shape
+from bench.store.build import BuiltStore, Shape
 from tutti import storage
 
 ACCURACY = """
@@ -48,9 +48,9 @@ HELP_REPEATS = 10
 
 
 def measure_queries(
-    report: Report, home: storage.Home, built: Built, shape: Shape, repeats: int
+    report: Report, home: storage.Home, built: BuiltStore, shape: Shape, repeats: int
 ) -> None:
-    """Ask every question `repeats` times."""
+    """Run every query `repeats` times."""
     connection = storage.connect(home)
     cells = [built.small_cells[n % len(built.small_cells)] for n in range(repeats)]
     seconds = shape.seconds * shape.small_cell * 95 / (shape.attempts - 5 * shape.small_cell)
@@ -82,8 +82,8 @@ def _times(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> 
     return times
 
 
-def measure_starts(report: Report, home: storage.Home, built: Built, repeats: int) -> None:
-    """New processes: opening the store, a question from the shell, the help."""
+def measure_starts(report: Report, home: storage.Home, built: BuiltStore, repeats: int) -> None:
+    """Start-up of new processes: opening the store, a query from the shell, the help."""
     environment = os.environ | {"TUTTI_HOME": str(home.root)}
     inside: list[float] = []
     whole: list[float] = []
@@ -129,5 +129,5 @@ def _process_times(command: list[str], environment: dict[str, str], repeats: int
     def run() -> None:
         subprocess.run(command, env=environment, capture_output=True, check=True)
 
-    run()  # compiles what is not compiled yet
+    run()  # compiles modules that are not compiled yet
     return [seconds_of(run) for _ in range(repeats)]

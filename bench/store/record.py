@@ -1,4 +1,5 @@
-"""What recording costs the event loop that does it: calls at a steady rate, the writer committing.
+"""The cost of recording to the gateway's event loop: calls at a steady rate, with the writer
+running.
 
 Run in a process of its own (``python -m bench.store.record MODE SECONDS``), for a gateway is one;
 prints a line of JSON. Modes: `kept` are calls of a sweep's own agents, whose messages come with the
@@ -24,7 +25,7 @@ import sqlalchemy as sa
 import uvloop
 
 from bench.report import Report, Target
-from bench.store.data import CELL, Words
+from bench.store.data import CELL, RandomText
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.write.batch import MakeRows
@@ -34,7 +35,7 @@ from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 from tutti.tasks.serving.registry import Prices
 
 CALLS_PER_S = 5_000
-TICK_S = 0.001  # how often calls end, and how often the loop's lag is looked at
+TICK_S = 0.001  # how often calls end, and how often the loop's lag is measured
 PRICES = Prices(prompt=0.2, cached=0.02, completion=0.8)
 STEPS = 6  # calls of a program; each prompt is the one before with two messages more
 MODES = ("kept", "seen", "none")
@@ -74,7 +75,7 @@ class _Load:
     def __init__(self, add: Add, home: storage.Home, mode: str) -> None:
         self.add, self.mode = add, mode
         self.transcripts = Transcripts(home)
-        texts = Words(3).texts(2 * STEPS + 1)
+        texts = RandomText(3).texts(2 * STEPS + 1)
         roles = ["user", *["assistant", "tool"] * STEPS]
         self.messages = [{"role": r, "content": c} for r, c in zip(roles, texts, strict=True)]
         self.answers = [orjson.dumps(_answer(self.messages[2 * n + 1])) for n in range(STEPS)]
@@ -83,7 +84,7 @@ class _Load:
         self.lag_s: list[float] = []
 
     async def run(self, seconds: float) -> None:
-        """The calls and, beside them, the look at the loop's lag."""
+        """Run the calls, and measure the loop's lag meanwhile."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         watch = asyncio.create_task(self._watch(until))
@@ -135,7 +136,7 @@ class _Load:
     async def _watch(self, until: float) -> None:
         loop = asyncio.get_running_loop()
         while loop.time() < until:
-            began = perf_counter()  # uvloop's own clock counts milliseconds
+            began = perf_counter()  # uvloop's own clock has millisecond resolution
             await asyncio.sleep(TICK_S)
             self.lag_s.append(perf_counter() - began - TICK_S)
 

@@ -37,26 +37,26 @@ SMALL = Shape(attempts=20_000, small_cell=100, seconds=600.0)
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """The amount of data measured."""
 
     attempts: int
     """Ingested in each repeat."""
     subset: int
-    """Of them, what the slow peers write and whose bytes are compared."""
+    """The part of them that the slow peers write and whose bytes are compared."""
     record_s: float
     shape: Shape
 
 
 @dataclass
 class Rates:
-    """Of one contestant, in each repeat."""
+    """One contestant's rates, per repeat."""
 
     per_s: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
 
 
 Contestant = tuple[int, Callable[[], float]]
-"""Attempts, and what writes them and says in how many seconds."""
+"""Attempts, and the function that writes them and returns its seconds."""
 
 
 class Folders:
@@ -66,7 +66,7 @@ class Folders:
         self.root, self._count = root, 0
 
     def fresh(self) -> Path:
-        """A path that nobody used."""
+        """An unused path."""
         self._count += 1
         return self.root / str(self._count)
 
@@ -80,10 +80,10 @@ def measure_ingest(
     runs = contestants(folders, given, subset, peer)
     found: dict[str, Rates] = {name: Rates() for name in runs}
     gc.collect()
-    gc.freeze()  # millions of rows made beforehand are nobody's garbage, and not to be searched
+    gc.freeze()  # millions of prepared rows are not garbage, and should not be scanned
     for _ in range(report.repeats):
         for name, (count, run) in runs.items():
-            run()  # the one before left caches and memory in its own shape; a sweep is long
+            run()  # the previous contestant left caches and memory in a different state; warm up
             gc.collect()  # not of the next one's time
             cpu = process_time()
             found[name].per_s.append(count / run())
@@ -105,7 +105,7 @@ def contestants(
     subset: Sequence[Trajectory],
     peer: InspectLog | None,
 ) -> dict[str, Contestant]:
-    """Who writes how many attempts, and how; the slow ones write fewer."""
+    """The contestants with their numbers of attempts; the slow ones write fewer."""
     some = given[: max(1, len(given) // 4)]
 
     def home() -> storage.Home:
@@ -156,10 +156,10 @@ def _report_bytes(
 ) -> None:
     """Bytes of the same attempts: ours with their calls, after compaction; the peers' files.
 
-    `kind` ends the figures' names; those of trajectories that repeat as a sweep's do have none.
+    `kind` is the suffix of the figures' names; empty for trajectories that repeat as a sweep's do.
     """
     home, count = storage.Home(folders.fresh()), len(subset)
-    for some in (subset[: count // 2], subset[count // 2 :]):  # a part alone is not compacted
+    for some in (subset[: count // 2], subset[count // 2 :]):  # a single part is not compacted
         ingest(home, some, WITH_CALLS)
     first = {name: store_bytes(home, [name]) / count for name in WITH_CALLS}
     with storage.open_catalog(home) as catalog:
@@ -194,7 +194,7 @@ def _report_bytes(
 
 
 def large_store(report: Report, folders: Folders, keep: Path | None, shape: Shape) -> Path:
-    """Build the store that is asked, or take the one that was kept."""
+    """Build the requested store, or use one that was kept."""
     root = keep or folders.fresh()
     if not (root / "complete").is_file():
         seconds = seconds_of(lambda: build(storage.Home(root), shape))

@@ -17,9 +17,9 @@ from tutti.cli.failures import UsageError, guarded
 if TYPE_CHECKING:
     from tutti.tasks.serving.simulation import (
         Calibration,
+        FitErrors,
         Progress,
         Replay,
-        Residual,
         SimulationPlan,
     )
 
@@ -162,7 +162,7 @@ def _show_replay(found: "Replay") -> None:
     _show_rows([run.figures() for run in found.runs], title)
 
 
-def _validation(residual: "Residual", calibration: "Calibration") -> str:
+def _validation(residual: "FitErrors", calibration: "Calibration") -> str:
     return (
         f"validation ({residual.policy}, {residual.calls} calls; simulated over measured): "
         f"steps/min {residual.steps_per_min:+.1%}, call p50 {residual.latency_p50:+.1%}, "

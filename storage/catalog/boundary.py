@@ -25,10 +25,11 @@ def store_boundary(home: Home) -> Iterator[None]:
     except RuntimeError as error:
         if os.strerror(errno.ENOSPC) not in str(error) or isinstance(error, StoreError):
             raise
-        raise StoreFull(_full(home)) from error  # FAISS reports the system's words, not its number
+        # FAISS reports the system's message, not its number
+        raise StoreFull(_full(home)) from error
     except sa.exc.DatabaseError as error:
         if isinstance(error, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError):
-            raise  # a fault of ours, not of the disk or the server
+            raise  # a bug, not an error of the disk or the server
         raise _of_database(home, str(error.orig).strip()) from error
 
 

@@ -23,24 +23,25 @@ from tutti.storage.home import Home
 
 
 def refuse_missing_file(home: Home) -> None:
-    """Raise CatalogMissing where the store's own catalog file is gone, before SQLite makes a new
-    one: a log (`catalog.db-wal`) that was left beside it is kept for whoever restores it."""
+    """Raise CatalogMissing if the store's own catalog file is gone, before SQLite creates a new
+    one: a log (`catalog.db-wal`) left beside it is kept for restoring it."""
     file = home.catalog_file
     if not file.exists() and holds_parts(home) and not file.exists():
         raise CatalogMissing(_message(home, f"{file} is missing"))
 
 
 def refuse_empty(home: Home, connection: sa.Connection, had_parts: bool) -> None:
-    """Raise CatalogMissing where the database has no catalog, inside the transaction that would
-    make it; `had_parts` is what `holds_parts` said before."""
+    """Raise CatalogMissing if the database has no catalog, inside the transaction that would create
+    it; `had_parts` is the earlier result of `holds_parts`."""
     if had_parts and revisions.revision(connection) is None:
         url = connection.engine.url  # of the store's own file it names none
-        place = url.render_as_string() if url.database else home.catalog_file  # no password in it
+        # without the password
+        place = url.render_as_string() if url.database else home.catalog_file
         raise CatalogMissing(_message(home, f"the database {place} holds no catalog"))
 
 
 def holds_parts(home: Home) -> bool:
-    """Whether any part lies in the store's tables, entered or not."""
+    """Whether the store's tables have any part file, entered or not."""
     with store_boundary(home):
         names = (PurePosixPath(found.path).name for found in files_of(home).list("tables"))
         return any(name.startswith("part-") and name.endswith(".parquet") for name in names)
@@ -49,7 +50,7 @@ def holds_parts(home: Home) -> bool:
 def _message(home: Home, what: str) -> str:
     return (
         f"{home}: {what}, but tables/ holds parts: without their catalog nothing says which rows "
-        "count, and no verb can make it anew from them. Put the catalog back from a copy of the "
+        "count, and no command can rebuild it from them. Put the catalog back from a copy of the "
         "store; if it is in another database, set TUTTI_CATALOG_URL to that; or move tables/ away "
         "to begin an empty store."
     )

@@ -27,7 +27,7 @@ def revision(connection: sa.Connection) -> str | None:
     """
     names = set(sa.inspect(connection).get_table_names())
     if "alembic_version" not in names:
-        return "0001" if "parts" in names else None  # the first release kept no revision
+        return "0001" if "parts" in names else None  # the first release stored no revision
     found = connection.execute(sa.select(alembic_version.c.version_num)).scalar_one()
     if found not in REVISIONS:
         raise StoreError(
@@ -38,7 +38,7 @@ def revision(connection: sa.Connection) -> str | None:
 
 
 def bring_up_to_date(connection: sa.Connection) -> None:
-    """Make or migrate the catalog inside the caller's transaction, which holds the write lock."""
+    """Create or migrate the catalog inside the caller's transaction, which holds the write lock."""
     found = revision(connection)
     if found is None:
         metadata.create_all(connection)

@@ -23,7 +23,7 @@ from tutti.storage.errors import StoreError
 from tutti.storage.files import RemoteFiles, files_of
 from tutti.storage.home import Home, current_home
 
-MIGRATION_LOCK = 7_011_741_441  # any number, the same in all versions
+MIGRATION_LOCK = 7_011_741_441  # any number, but the same in all versions
 WAL_RETRY_S = 0.01
 POSTGRESQL_TIMEOUTS = {
     "connect_timeout": 10,
@@ -32,7 +32,7 @@ POSTGRESQL_TIMEOUTS = {
 
 
 class Catalog:
-    """One store's catalog. Use `transaction()` for everything that changes it."""
+    """One store's catalog. Use `transaction()` for all changes."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -44,8 +44,8 @@ class Catalog:
             found = revisions.revision(connection)
         if found != revisions.REVISIONS[-1]:
             had_parts = found is None and holds_parts(home)
-            # Under the write lock, for several may open a new store at once; readers of a store
-            # that is up to date take no lock.
+            # Under the write lock, because several processes may open a new store at once; readers
+            # of an up-to-date store take no lock.
             with self.transaction() as connection:
                 if connection.dialect.name == "postgresql":
                     lock = sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)
@@ -72,12 +72,12 @@ class Catalog:
         try:
             with store_boundary(self.home), self.engine.begin() as connection:
                 if connection.dialect.name == "sqlite":
-                    # Asking for the write lock first makes writers wait their turn; a deferred
-                    # transaction that turns into a writer can fail at once instead.
+                    # Taking the write lock first makes writers queue; a deferred transaction that
+                    # becomes a writer can fail immediately instead.
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 yield connection
         except StoreError:
-            # Connections keep what they met: one made while the disk was read-only stays so.
+            # Connections keep their state: one made while the disk was read-only stays read-only.
             self.engine.dispose()
             raise
 
@@ -92,7 +92,7 @@ class Catalog:
             upsert(connection, table, row)
 
     def sweep_of(self, cell_id: str | None) -> str | None:
-        """The sweep of a cell; None for no cell, or one the catalog does not know."""
+        """The sweep of a cell; None for no cell, or an unknown one."""
         if cell_id is None:
             return None
         if self._sweeps.get(cell_id) is None:
@@ -110,7 +110,7 @@ class Catalog:
     ) -> None:
         """Enter an artifact with its parents. Entering the same one again changes nothing.
 
-        In a remote store what lies at `path` is uploaded first.
+        In a remote store the files at `path` are uploaded first.
         """
         files = files_of(self.home)
         if isinstance(files, RemoteFiles) and path is not None:
@@ -120,9 +120,9 @@ class Catalog:
             enter_artifact(connection, self.home, artifact_id, detail, parents, path)
 
     def artifact(self, artifact_id: str) -> dict[str, Any] | None:
-        """The artifact's row, `detail` decoded and `path` absolute; None if it is not entered.
+        """The artifact's row, with `detail` decoded and `path` absolute; None if it is not entered.
 
-        In a remote store its files are brought to this machine the first time.
+        In a remote store its files are downloaded at the first use.
         """
         found = self.rows(sa.select(artifacts).where(artifacts.c.artifact_id == artifact_id))
         if not found:
@@ -136,22 +136,22 @@ class Catalog:
         return row | {"detail": json.loads(row["detail"]), "path": path}
 
     def parents(self, artifact_id: str) -> list[str]:
-        """Ids this artifact was made from."""
+        """Ids of the artifacts that this one was made from."""
         column = artifact_parents.c.parent_id
         query = sa.select(column).where(artifact_parents.c.artifact_id == artifact_id)
         return sorted(row["parent_id"] for row in self.rows(query))
 
     def children(self, artifact_id: str) -> list[str]:
-        """Ids made from this artifact."""
+        """Ids of the artifacts made from this one."""
         column = artifact_parents.c.artifact_id
         query = sa.select(column).where(artifact_parents.c.parent_id == artifact_id)
         return sorted(row["artifact_id"] for row in self.rows(query))
 
 
 def open_catalog(home: Home | None = None) -> Catalog:
-    """Open (and make, the first time) the catalog of `home`, by default TUTTI_HOME's.
+    """Open the catalog of `home` (by default TUTTI_HOME's), creating it if necessary.
 
-    Raises StoreError, CatalogMissing where the store has parts and no catalog.
+    Raises StoreError, CatalogMissing if the store has parts and no catalog.
     """
     home = home or current_home()
     with store_boundary(home):
@@ -167,7 +167,7 @@ def enter_artifact(
     parents: Iterable[str] = (),
     path: Path | None = None,
 ) -> None:
-    """Enter an artifact inside the caller's transaction; one that is there stays as it is."""
+    """Enter an artifact inside the caller's transaction; an existing one is not changed."""
     row = {
         "artifact_id": artifact_id,
         "kind": artifact_id.split(":", 1)[0],
@@ -190,13 +190,14 @@ def upsert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> N
 
 
 def insert_if_absent(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:
-    """Insert `row`; where its primary key is there already nothing changes. Whether it was new."""
+    """Insert `row` unless its primary key exists; returns whether it was inserted."""
     done = connection.execute(_insert(connection, table, row).on_conflict_do_nothing())
     return bool(done.rowcount)
 
 
 def database_now(connection: sa.Connection) -> datetime:
-    """The time by the clock that all holders of leases share: the database's, if it has one."""
+    """The time by the clock that all holders of leases share: the database server's, if there is
+    one."""
     if connection.dialect.name != "postgresql":
         return now()
     found: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
@@ -226,7 +227,7 @@ def _engine(home: Home) -> sa.Engine:
 
 
 def _sqlite(file: Path) -> sa.Engine:
-    """Decided anew for each connection: a disk may be read-only for a moment."""
+    """Open SQLite; decided for each connection, because a disk may be read-only for a moment."""
 
     def is_read_only() -> bool:
         return file.exists() and not os.access(file.parent, os.W_OK)
@@ -235,8 +236,9 @@ def _sqlite(file: Path) -> sa.Engine:
         read_only = is_read_only()
         url = f"file:{quote(str(file))}"
         if read_only:
-            # Where a writer left its log it is read as ever; where it left none, the file is all
-            # there is, and SQLite needs no lock files, which it could not make.
+            # If a writer left a log, the database is opened as usual; without one, the file is
+            # complete, and is opened without lock files, which cannot be created on a read-only
+            # disk.
             closed = not file.with_name(f"{file.name}-wal").exists()
             url += "?mode=ro" + ("&immutable=1" if closed else "")
         connection = sqlite3.connect(
@@ -252,7 +254,7 @@ def _sqlite(file: Path) -> sa.Engine:
     def _renew(connection: sqlite3.Connection, record: Any, _: Any) -> None:
         read_only = is_read_only()
         if record.info.setdefault("read_only", read_only) != read_only:
-            raise sa.exc.DisconnectionError  # the pool connects anew
+            raise sa.exc.DisconnectionError  # the pool reconnects
 
     return engine
 
@@ -260,14 +262,14 @@ def _sqlite(file: Path) -> sa.Engine:
 def _configure(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # no implicit BEGIN: `transaction` sends its own
     _use_wal(connection)
-    # Full sync: a committed attempt must survive a power cut, and commits are batched anyway.
+    # Full sync: a committed attempt must survive a power cut, and commits are batched.
     for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
 def _use_wal(connection: Any) -> None:
-    """Switch a new catalog to WAL. While others open it too, SQLite may refuse the switch at once
-    instead of waiting for its timeout, so it is tried again until that has passed."""
+    """Switch a new catalog to WAL. While other processes open it, SQLite may refuse the switch
+    immediately, so it is retried until the lock timeout has passed."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:

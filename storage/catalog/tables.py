@@ -29,8 +29,9 @@ parts = sa.Table(
     sa.Column("schema_version", sa.Integer, nullable=False),
     _time("created_at"),
     _text("sweep_id"),  # the partition; null for rows of no sweep
-    sa.Column("mtime_ns", sa.BigInteger),  # as last seen whole; another time means: look again
-    sa.Column("removed_at", sa.DateTime(timezone=True), index=True),  # null: readers see it
+    # when it was last verified; if the file's time differs, it is verified again
+    sa.Column("mtime_ns", sa.BigInteger),
+    sa.Column("removed_at", sa.DateTime(timezone=True), index=True),  # null: visible to readers
     _text("removed_why"),  # compacted, retention; removed once the file is; quarantined
     _text("replaced_by"),
 )
@@ -70,39 +71,41 @@ sweeps = sa.Table(
     _text("name", nullable=False),
     _text("spec", nullable=False),
     _time("created_at"),
-    _time("paused_at"),  # since when it gives out no samples; null: it does
+    _time("paused_at"),  # since when it starts no samples; null: it does
 )
 FINISHED, ENDED_EARLY, SUPERSEDED = "finished", "ended_early", "superseded"
-"""Statuses of cells that are over: measured whole; cut short for a reason, which is a result; or
-measured otherwise since."""
+"""Statuses of cells that have ended: measured completely; ended early for a reason, which is a
+result; or replaced by another measurement."""
 
 
 class CellReason(StrEnum):
-    """Why a cell is not measured whole: `cells.reason_code`. `reason_value` is the number meant."""
+    """Why a cell is not measured completely: `cells.reason_code`. `reason_value` is the number in
+    the reason."""
 
     LATENCY_LIMIT = "latency_limit"
-    """Its 95th percentile of step latency is surely above `reason_value` seconds."""
+    """The 95th percentile of its step latency is significantly above `reason_value` seconds."""
     ACCURACY_DECIDED = "accuracy_decided"
     """Its accuracy against the policy `reason_reference` is decided, with the margin
     `reason_value`."""
     TIME_LIMIT = "time_limit"
-    """It was worked at for `reason_value` seconds."""
+    """It ran for `reason_value` seconds."""
     BUDGET_MINUTES = "budget_minutes"
-    """The run's time, `reason_value` minutes, was spent; the next run goes on."""
+    """The run's time limit, `reason_value` minutes, was reached; the next run continues."""
     BUDGET_USD = "budget_usd"
-    """The run's money, `reason_value` USD, was spent; the next run goes on."""
+    """The run's cost limit, `reason_value` USD, was reached; the next run continues."""
     EXPIRED = "expired"
     """Its rows were removed by `tutti gc`."""
     OTHER = "other"
-    """A reason from before revision 0005 that is none of these; `reason` has its text."""
+    """Another reason from before revision 0005; `reason` has its text."""
 
 
 ENDING_REASONS = frozenset(
     (CellReason.LATENCY_LIMIT, CellReason.ACCURACY_DECIDED, CellReason.TIME_LIMIT)
 )
-"""Reasons that end a cell for good: its status is then ENDED_EARLY."""
+"""Reasons that end a cell permanently: its status is then ENDED_EARLY."""
 REASON_PRECISION = 1e-5
-"""Relative. Values of reasons from before revision 0005 were read from text of six digits."""
+"""Relative precision. Values of reasons from before revision 0005 were parsed from text with six
+digits."""
 cells = sa.Table(
     "cells",
     metadata,
@@ -123,9 +126,9 @@ cells = sa.Table(
     _time("started_at"),
     _time("ended_at"),
     _text("sandbox"),
-    _text("reason_code"),  # a CellReason; null: measured whole, or not ended yet
+    _text("reason_code"),  # a CellReason; null: complete, or not ended yet
     sa.Column("reason_value", sa.Float),
-    _text("reason_reference"),  # the policy that an accuracy is decided against
+    _text("reason_reference"),  # the policy that the accuracy was compared with
 )
 samples = sa.Table(
     "samples",
@@ -146,7 +149,7 @@ attempt_states = sa.Table(
     sa.Column("trial", sa.Integer, nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),
     _text("run_id", nullable=False),
-    _text("state", nullable=False),  # running, done, or lost: its rows are gone from the store
+    _text("state", nullable=False),  # running, done, or lost: its rows are missing in the store
     _text("status"),
     _time("started_at"),
     sa.Column("lease_token", sa.BigInteger),  # of the lease it was entered under
@@ -156,8 +159,8 @@ leases = sa.Table(
     "leases",
     metadata,
     _text("name", primary_key=True),
-    _text("holder", nullable=False),  # JSON: host, pid, start_ticks; empty when nobody holds it
-    sa.Column("token", sa.BigInteger, nullable=False),  # grows with every holder, never shrinks
+    _text("holder", nullable=False),  # JSON: host, pid, start_ticks; empty if nobody holds it
+    sa.Column("token", sa.BigInteger, nullable=False),  # increases with every holder
     _time("acquired_at"),
     _time("expires_at"),
 )
@@ -170,7 +173,7 @@ windows = sa.Table(
     sa.Column("end_s", sa.Float),
     _text("reason"),
     _time("created_at"),
-    _text("reason_code"),  # suite: the suite names it; null: somebody else entered it
+    _text("reason_code"),  # suite: named by the suite; null: entered from elsewhere
 )
 verdicts = sa.Table(
     "verdicts",

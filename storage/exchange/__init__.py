@@ -81,7 +81,7 @@ NAMES = (
     ("verifiers", "traces.jsonl"),
     ("verifiers", "*rollouts*.jsonl"),
 )
-"""Names that say it all."""
+"""File names that identify a format."""
 CONTENTS = (
     ("atif", "*.json", r'"schema_version"\s*:\s*"ATIF|"trial_name"\s*:'),
     ("inspect", "*.json", r'"eval"\s*:\s*\{[^{}]*"(eval_id|run_id|created)"'),
@@ -90,7 +90,7 @@ CONTENTS = (
     ("nemo-skills", "*.jsonl", r'"generation"\s*:'),
     ("verifiers", "*.jsonl", r'"(completion|trajectory)"\s*:.*"reward"|"example_id"\s*:'),
 )
-"""What stands at the beginning of files whose names are anybody's."""
+"""Beginnings of files whose names do not identify their format."""
 BEGINNING_BYTES = 65_536
 FILES_LOOKED_AT = 2000  # of a folder
 
@@ -126,7 +126,7 @@ def export(
 ) -> list[Path]:
     """Write `trials` into `folder`, whole or not at all. Raises StoreError.
 
-    Files there of the same names stay, and nothing is written, unless `force` replaces them.
+    If files of the same names exist, nothing is written, unless `force` is set.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -154,5 +154,5 @@ if TYPE_CHECKING:
     from tutti.storage.exchange.loader import load as load
     from tutti.storage.exchange.stored import stored_trials as stored_trials
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -17,11 +17,11 @@ from tutti.storage.exchange.imported import Row
 from tutti.storage.exchange.rows import json_text, shown
 
 ITEMS = ("message", "reasoning", "function_call", "function_call_output")
-"""Kinds of items of the responses interface, which have a type in place of a role."""
+"""Kinds of items in the responses API, which have a type instead of a role."""
 
 
 def message_rows(fields: Fields, name: str) -> list[Row]:
-    """The messages in list `name`; plain text there is one message of the user."""
+    """The messages in list `name`; plain text is one message of the user."""
     value = fields.data.get(name)
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
@@ -49,7 +49,7 @@ def message_row(fields: Fields) -> Row:
 
 
 def content(fields: Fields, name: str) -> str | None:
-    """What a message says."""
+    """The text of a message, or its parts as JSON."""
     value = fields.data.get(name)
     if value is None or isinstance(value, str):
         return value
@@ -86,7 +86,7 @@ def _arguments(fields: Fields) -> str | None:
 
 
 def _item_row(fields: Fields) -> Row:
-    """An item of the responses interface that has no role."""
+    """An item of the responses API without a role."""
     kind = fields.text("type")
     if kind == "function_call":
         tool = fields.needed("name", fields.identity("name"))
@@ -102,9 +102,9 @@ def _item_row(fields: Fields) -> Row:
 
 
 def tool_runs(messages: Iterable[Row], steps: Mapping[str, int]) -> list[Row]:
-    """A run for each tool's message, with the name and arguments of the call that asked for it.
+    """One tool run per tool message, with the name and arguments of the call that requested it.
 
-    `steps` has the step of each call id; a run belongs to the last one before it.
+    `steps` maps call ids to steps; a run belongs to the last preceding one.
     """
     asked: dict[str, Row] = {}
     step, runs = 0, []
@@ -121,7 +121,7 @@ def tool_runs(messages: Iterable[Row], steps: Mapping[str, int]) -> list[Row]:
 
 
 def link_calls(messages: list[Row], calls: list[Row]) -> None:
-    """Name in each assistant's message the call that made it, where there is one for each."""
+    """Set in each assistant message the call that made it, if there is one for each."""
     said = [row for row in messages if row["role"] == "assistant"]
     if len(said) == len(calls):
         for row, call in zip(said, calls, strict=True):
@@ -129,13 +129,13 @@ def link_calls(messages: list[Row], calls: list[Row]) -> None:
 
 
 def last_said(messages: Iterable[Row]) -> str | None:
-    """The text of the assistant's last message that has any."""
+    """The last non-empty text of the assistant."""
     said = [row["content"] for row in messages if row["role"] == "assistant" and row["content"]]
     return said[-1] if said else None
 
 
 def sampled(fields: Fields, ids: str, logprobs: str) -> Row:
-    """Token ids and log-probabilities of what a model said, left out unless they agree."""
+    """Token ids and log-probabilities of an answer; left out if their lengths differ."""
     tokens, values = fields.integers(ids), fields.numbers(logprobs)
     if tokens and values and len(tokens) != len(values):
         fields.problem(logprobs, f"{len(values)} values for {len(tokens)} tokens")

@@ -16,13 +16,13 @@ from tutti.storage.exchange.imported import Cell, ImportedRecords, Row
 from tutti.storage.exchange.rows import Rows, cell_keys, json_text, repaired
 from tutti.storage.lineage import artifact_id
 
-IDS_AT_ONCE = 500  # bound variables of one statement; SQLite and PostgreSQL take thousands
+IDS_AT_ONCE = 500  # bound variables of one statement; SQLite and PostgreSQL allow thousands
 
 
 def known_attempts(
     connection: sa.Connection, ids: Iterable[str]
 ) -> dict[str, tuple[str, str | None]]:
-    """Those of `ids` that the catalog has, with the run that entered them and their status."""
+    """Those of `ids` that the catalog has, with their status and the run that entered them."""
     columns = cat.attempt_states.c
     wanted = list(ids)
     known: dict[str, tuple[str, str | None]] = {}
@@ -37,7 +37,7 @@ def known_attempts(
 def enter_run(
     connection: sa.Connection, run_id: str, format: str, about: Mapping[str, str]
 ) -> None:
-    """Enter the import as a run. One that finds nothing new leaves no trace, so it comes late."""
+    """Enter the import as a run. Called late, so that an import without new data leaves no run."""
     row = {"machine": "{}", "code_version": "unknown", **about}
     row |= {"run_id": run_id, "flow": "import", "params": json.dumps({"format": format})}
     row |= {"status": "running"}
@@ -47,7 +47,7 @@ def enter_run(
 def enter_cells(
     connection: sa.Connection, format: str, cells: Mapping[str, tuple[str, Cell]]
 ) -> None:
-    """Enter sweeps, cells and what they were made from; those already there stay."""
+    """Enter sweeps, cells and their parents; existing ones are not changed."""
     for cell_id, (sweep_id, cell) in sorted(cells.items(), key=lambda item: item[0]):
         task_set_id = artifact_id(
             "task_set", {"format": format, "run": cell.run, "benchmark": cell.benchmark}
@@ -73,7 +73,7 @@ def enter_cells(
 
 
 def title_of(cell: Cell) -> str:
-    """What to call the sweep of an imported cell: its run's own title, else the run."""
+    """The title of an imported cell's sweep: its run's own title, else the run."""
     title = str(repaired(str(cell.detail.get("title") or cell.run)))
     return title.replace("\0", " ")
 
@@ -92,7 +92,8 @@ def _enter_artifact(
 
 def enter_attempts(connection: sa.Connection, attempts: list[Row]) -> None:
     """Enter the states of attempts, their samples, and when their cells began and ended."""
-    # In one order in every process: two that enter the same rows wait, and do not deadlock.
+    # In the same order in every process, so that two that enter the same rows wait and do not
+    # deadlock.
     attempts = sorted(attempts, key=lambda row: str(row["attempt_id"]))
     names = "attempt_id cell_id sample_id task_id trial attempt run_id status".split()
     states = [{name: row[name] for name in names} for row in attempts]
@@ -122,7 +123,7 @@ def _count_samples(connection: sa.Connection, cell_id: str, rows: list[Row]) -> 
 
 
 def _time(value: Any) -> datetime | None:
-    """A time in UTC: SQLite gives back times without their zone."""
+    """A time in UTC: SQLite returns times without a zone."""
     if not isinstance(value, datetime):
         return None
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
@@ -130,9 +131,10 @@ def _time(value: Any) -> datetime | None:
 
 @dataclass
 class LogPositions:
-    """How far each log of each cell is in the store: one artifact a log, with a count of records.
+    """The imported length of each log of each cell: one artifact per log, with a count of records.
 
-    One object serves one try at a transaction: `take` looks, `changed` and `enter` belong to it.
+    One object is used for one try of a transaction: `take` reads, `changed` and `enter` are part of
+    it.
     """
 
     catalog: cat.Catalog
@@ -145,7 +147,8 @@ class LogPositions:
     there: int = 0
 
     def take(self, recording: ImportedRecords) -> tuple[str, str, Rows]:
-        """Ids of the recording's sweep and cell, and those of its rows that are not taken yet."""
+        """Ids of the recording's sweep and cell, and those of its rows that are not imported
+        yet."""
         sweep_id, cell_id = cell_keys(self.format, recording.cell)
         mark = artifact_id("recording", {"cell": cell_id, "stream": recording.stream})
         if mark not in self.seen:
@@ -166,7 +169,8 @@ class LogPositions:
         return sweep_id, cell_id, fresh
 
     def changed(self, connection: sa.Connection) -> bool:
-        """Whether another import moved a mark since we looked; if not, none can until we commit."""
+        """Whether another import changed a position since it was read; if not, none can until the
+        commit."""
         for mark in sorted(self.moved):
             cell_id, detail = self.details[mark]
             _enter_artifact(connection, mark, {**detail, "records": 0}, [cell_id])

@@ -32,7 +32,7 @@ class RecordRefused(Exception):
 
 
 class Fields:
-    """A JSON object, where it was read, and what was wrong in it so far."""
+    """A JSON object, its position, and the issues found in it so far."""
 
     def __init__(
         self,
@@ -52,28 +52,28 @@ class Fields:
         return self.data.get(name) is not None
 
     def where(self, name: str) -> str:
-        """`name` dotted from the top of the record."""
+        """The dotted path of `name` from the top of the record."""
         return ".".join(part for part in (self.path, name) if part)
 
     def problem(self, name: str, reason: str) -> None:
-        """Note that `name` could not be taken; once, however often it is looked at."""
+        """Record that `name` could not be read; only once per field."""
         found = ImportIssue(self.file, self.line, self.where(name), reason)
         if found not in self.problems:
             self.problems.append(found)
 
     def refuse(self, name: str, reason: str) -> NoReturn:
-        """Give up the record because of `name`."""
+        """Refuse the record because of `name`."""
         self.problem(name, f"{reason}; the record is not taken")
         raise RecordRefused
 
     def needed(self, name: str, value: T | None) -> T:
-        """`value`, which was taken from `name`; without it the record is refused."""
+        """`value`, which was read from `name`; if it is missing, the record is refused."""
         if value is None:
             self.refuse(name, "is missing" if name not in self else "is needed")
         return value
 
     def wrong(self, name: str, wanted: str) -> None:
-        """Note that the value of `name` is not what is `wanted`."""
+        """Record that the value of `name` is not `wanted`."""
         self.problem(name, f"{shown(self.data[name])} is not {wanted}")
 
     def text(self, name: str) -> str | None:
@@ -85,7 +85,7 @@ class Fields:
         return None
 
     def identity(self, name: str) -> str | None:
-        """A name: text that is not empty, or a whole number, which becomes text."""
+        """A name: non-empty text, or a whole number, which is converted to text."""
         value = self.data.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
@@ -103,7 +103,7 @@ class Fields:
         return None
 
     def integer(self, name: str, least: int = -INT64) -> int | None:
-        """A whole number of 64 bits, from `least` on."""
+        """A 64-bit whole number, at least `least`."""
         value = self.data.get(name)
         if value is None:
             return None
@@ -114,11 +114,11 @@ class Fields:
         return whole
 
     def count(self, name: str) -> int | None:
-        """A whole number that is not negative."""
+        """A non-negative whole number."""
         return self.integer(name, least=0)
 
     def number(self, name: str, least: float = -math.inf) -> float | None:
-        """A finite number, from `least` on."""
+        """A finite number, at least `least`."""
         value = self.data.get(name)
         if value is None:
             return None
@@ -129,11 +129,11 @@ class Fields:
         return found
 
     def amount(self, name: str) -> float | None:
-        """Seconds, money: a finite number that is not negative."""
+        """Seconds or money: a finite non-negative number."""
         return self.number(name, least=0.0)
 
     def epoch(self, name: str) -> datetime | None:
-        """A time given as seconds since 1970; 0 stands for a time that was not taken."""
+        """A time as Unix seconds; 0 means that no time was recorded."""
         value = self.amount(name)
         if value is None or value == 0.0:
             return None
@@ -155,7 +155,7 @@ class Fields:
             return None
 
     def inner(self, name: str) -> "Fields":
-        """The object `name`; one without fields where there is none."""
+        """The object `name`; an empty one if it is missing."""
         value = self.data.get(name)
         if value is not None and not isinstance(value, dict):
             self.wrong(name, "an object")
@@ -163,7 +163,7 @@ class Fields:
         return Fields(self.file, self.line, data, self.problems, self.where(name))
 
     def array(self, name: str) -> list[Any]:
-        """The list `name`; an empty one where there is none."""
+        """The list `name`; an empty one if it is missing."""
         value = self.data.get(name)
         if value is None or isinstance(value, list):
             return value or []
@@ -171,7 +171,7 @@ class Fields:
         return []
 
     def each(self, name: str) -> Iterator["Fields"]:
-        """The objects of the list `name`; members that are none are passed over and named."""
+        """The objects of the list `name`; other members are reported and skipped."""
         for place, member in enumerate(self.array(name)):
             if isinstance(member, dict):
                 yield self.member(name, place, member)
@@ -184,7 +184,7 @@ class Fields:
         return Fields(self.file, self.line, data, self.problems, path)
 
     def integers(self, name: str) -> list[int] | None:
-        """A list of whole numbers of 32 bits that are not negative (token ids)."""
+        """A list of non-negative 32-bit whole numbers (token ids)."""
         found = self.array(name)
         for place, value in enumerate(found):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < INT32:
@@ -193,7 +193,7 @@ class Fields:
         return found or None
 
     def numbers(self, name: str) -> list[float] | None:
-        """A list of finite numbers of 32 bits (log-probabilities)."""
+        """A list of finite 32-bit floats (log-probabilities)."""
         found = self.array(name)
         numbers = [finite(value, FLOAT32) for value in found]
         if None in numbers:
@@ -203,7 +203,7 @@ class Fields:
         return [value for value in numbers if value is not None] or None
 
     def json(self, name: str) -> str | None:
-        """Whatever is there, as JSON text."""
+        """The value as JSON text."""
         value = self.data.get(name)
         try:
             return None if value is None else json_text(value)
@@ -213,12 +213,13 @@ class Fields:
 
 
 def finite(value: Any, most: float = math.inf) -> float | None:
-    """`value` as a float when it is a finite number, of at most `most` either way; else None."""
+    """`value` as a float if it is a finite number with an absolute value of at most `most`; else
+    None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         found = float(value)
-    except OverflowError:  # a whole number beyond every float
+    except OverflowError:  # a whole number too large for a float
         return None
     return found if math.isfinite(found) and abs(found) <= most else None
 
@@ -234,18 +235,18 @@ def _wanted(kind: str, least: float, none: float) -> str:
 
 
 def compact(**values: Any) -> dict[str, Any]:
-    """The values that are there: a row leaves out what its source does not say."""
+    """The non-empty values: a row leaves out unknown ones."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def detail_text(**values: Any) -> str | None:
-    """The values that are there, as JSON text; None when there is none."""
+    """The non-empty values as JSON text; None if there are none."""
     found = compact(**values)
     return json_text(found) if found else None
 
 
 def parsed(text: str) -> Any:
-    """JSON inside a text field; None when it is none."""
+    """JSON inside a text field; None if it is invalid."""
     try:
         return repaired(json.loads(text))
     except (ValueError, RecursionError):
@@ -255,7 +256,8 @@ def parsed(text: str) -> Any:
 def take(
     found: Iterable[Fields | ImportIssue], read: Callable[[Fields], Iterable[ImportedItem]]
 ) -> Iterator[ImportedItem]:
-    """What `read` makes of each record, after the record's problems. A refused record is those."""
+    """Apply `read` to each record and yield the record's issues and its results. A refused record
+    yields only its issues."""
     for record in found:
         if isinstance(record, ImportIssue):
             yield record

@@ -18,13 +18,13 @@ class ImportIssue:
     """A part of a file that could not be read; the rest is imported."""
 
     file: Path
-    """The file as it was given."""
+    """The file as given."""
     line: int | None
-    """Its line, from 1; None where the format has no lines."""
+    """Its line, from 1; None if the format has no lines."""
     field: str
-    """The field, dotted from the top of the record; empty when the whole record is meant."""
+    """The dotted field from the top of the record; empty for the whole record."""
     reason: str
-    """What is wrong with it, with the value."""
+    """What is wrong, with the value."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else str(self.file)
@@ -36,14 +36,14 @@ class Cell:
     """The cell that an attempt belongs to. Equal cells of one import are one cell."""
 
     run: str
-    """What names the foreign run for good (its own id where it has one); part of every id."""
+    """A permanent name of the foreign run (its own id if it has one); part of every id."""
     benchmark: str
     model: str
     policy: str = "passthrough"
     concurrency: int = 1
     repeat: int = 0
     detail: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Settings of the foreign run that are worth keeping, JSON-able."""
+    """Settings of the foreign run, JSON-able."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class ImportedAttempt:
     cell: Cell
     task_id: str
     trial: int = 0
-    """Which trial (seed, epoch) of the task this is, from 0."""
+    """Which trial (seed, epoch) of the task, from 0."""
     attempt: int = 1
     """Which attempt of the sample, from 1; more than 1 after infrastructure errors."""
     outcome: Row = field(default_factory=dict)
@@ -69,21 +69,21 @@ class ImportedAttempt:
     retrievals: list[Row] = field(default_factory=list)
     scores: list[Row] = field(default_factory=list)
     target: str | None = None
-    """What a right answer is, for an exporter that shows it; the loader has no column for it."""
+    """The right answer, for exporters that show it; the loader has no column for it."""
     origin: str = ""
-    """The attempt's id in the store it came from: a store does not take its own attempts again."""
+    """The attempt's id in the store that exported it: a store does not import its own attempts."""
     file: Path | None = None
-    """Where the importer read it, for the problems that only the loader can see."""
+    """The file it was read from, for issues that only the loader can find."""
     line: int | None = None
-    """Its line there, from 1; None where the format has no lines."""
+    """Its line in the file, from 1; None if the format has no lines."""
 
 
 @dataclass
 class ImportedRecords:
     """Rows of a cell that belong to no attempt: a server's metrics, a log of calls.
 
-    `stream` names the log within the cell. Logs only grow: `position` says how many of the log's
-    records precede these rows, so that the loader takes each record once.
+    `stream` names the log within the cell. Logs only grow: `position` is the number of the log's
+    records before these rows, so that the loader imports each record once.
     """
 
     cell: Cell
@@ -92,7 +92,7 @@ class ImportedRecords:
     rows: dict[str, list[Row]]
     """Table name to rows; one record of the log may give several rows."""
     records: int
-    """How many records of the log these rows are."""
+    """The number of the log's records in these rows."""
 
 
 ImportedItem = ImportedAttempt | ImportedRecords | ImportIssue

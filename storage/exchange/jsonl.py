@@ -22,16 +22,17 @@ from tutti.storage.exchange.fields import Fields
 from tutti.storage.exchange.imported import ImportIssue
 from tutti.storage.exchange.rows import repaired, shown
 
-MAX_LINE_BYTES = 256 * 2**20  # a rollout with its tokens is a few; a file without lines has no end
+# a rollout with its tokens takes a few; a file without line breaks is unbounded
+MAX_LINE_BYTES = 256 * 2**20
 SKIPPED_BYTES = 2**20  # read at once while looking for the end of a line that is too long
-MAX_DEPTH = 200  # levels of nesting: far beyond any record, well within what can be written again
-LISTED_PLACES = 20  # NaNs of one record that are named one by one; the rest are counted
+MAX_DEPTH = 200  # levels of nesting: far beyond any record, and still serialisable
+LISTED_PLACES = 20  # NaNs of one record that are reported one by one; the rest are counted
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
 
 def records(path: Path) -> Iterator[Fields | ImportIssue]:
-    """Every line's object in order, or what is wrong with the line."""
+    """Every line's object in order, or the issue of an invalid line."""
     number = 0
     try:
         with _opened(path) as stream:
@@ -56,7 +57,7 @@ def _record(
 
 
 def document(path: Path) -> Fields | ImportIssue:
-    """A file that is one JSON object."""
+    """Read a file that is one JSON object."""
     try:
         with _opened(path) as stream:
             raw = stream.read()
@@ -66,9 +67,9 @@ def document(path: Path) -> Fields | ImportIssue:
 
 
 def beside(path: Path, name: str) -> Fields | None:
-    """The JSON object in the file `name` next to `path`; None where there is no such file.
+    """The JSON object in the file `name` next to `path`; None if there is no such file.
 
-    One that cannot be read is without fields and has its problem: the caller reports `problems`.
+    An unreadable one has no fields and one issue: the caller reports `problems`.
     """
     other = path.with_name(name)
     if not other.is_file():
@@ -121,7 +122,8 @@ def _object(path: Path, line: int | None, raw: bytes) -> Fields | ImportIssue:
 
 
 def _lenient(raw: bytes, reason: str) -> Any:
-    """With NaN, Infinity and half surrogate pairs. Raises ValueError when it is still no JSON."""
+    """Parse with NaN, Infinity and lone surrogates accepted. Raises ValueError if it is still
+    invalid."""
     try:
         return json.loads(raw.decode())
     except UnicodeDecodeError as error:
@@ -139,7 +141,7 @@ def _broken(raw: bytes, line: int | None, reason: str) -> str:
 
 
 def _deeper(value: Any, levels: int) -> bool:
-    """Whether `value` is nested more than `levels` deep; without recursion, level by level."""
+    """Whether `value` is nested more than `levels` deep; iterative, to avoid recursion limits."""
     level = [value]
     for _ in range(levels):
         inner = [child for member in level for child in _children(member)]
@@ -154,7 +156,7 @@ def _children(value: Any) -> list[Any]:
 
 
 def _repaired(found: Fields, value: dict[str, Any]) -> dict[str, Any]:
-    """`value` as the store can hold it; what had to change is noted in `found`."""
+    """`value` with what the store cannot hold replaced; the changes are added to `found`."""
     places = list(_odd_places(value, ""))
     for place, what in places[:LISTED_PLACES]:
         found.problem(place, what)

@@ -41,10 +41,10 @@ from tutti.storage.exchange.rows import (
 )
 from tutti.storage.write.writer import commit
 
-BATCH = 2000  # small trials: a commit costs several synced files, whatever is in them
-BATCH_CHARACTERS = 16_000_000  # large trials: what is held in memory between commits
-LISTED_PROBLEMS = 1000  # kept with their words; the rest are counted
-RACES = 50  # times another import may enter the same trials first before we say so
+BATCH = 2000  # small trials per commit: a commit costs several synced files, whatever its size
+BATCH_CHARACTERS = 16_000_000  # large trials: bytes held in memory between commits
+LISTED_PROBLEMS = 1000  # issues kept with their texts; the rest are counted
+RACES = 50  # retries when another import enters the same trials first
 
 
 @dataclass
@@ -54,17 +54,17 @@ class ImportReport:
     taken: int = 0
     """Attempts entered."""
     there: int = 0
-    """Attempts that were in the store already."""
+    """Attempts that were already in the store."""
     records: int = 0
     """Records of logs entered."""
     records_there: int = 0
-    """Records of logs that were in the store already."""
+    """Log records that were already in the store."""
     problems: list[ImportIssue] = field(default_factory=list)
-    """The first issues: values that could not be read, or only after a repair."""
+    """The first issues: values that could not be read, or were repaired."""
     problems_total: int = 0
     """How many problems there were."""
     sweeps: dict[str, str] = field(default_factory=dict)
-    """Sweep ids to names, of everything in the import."""
+    """Names of all sweeps in the import, by id."""
 
     def add_problem(self, problem: ImportIssue) -> None:
         """Count a problem, and keep it while there is room."""
@@ -75,12 +75,12 @@ class ImportReport:
 
 @dataclass(frozen=True)
 class ImportOrigin:
-    """Where an import comes from."""
+    """The origin of an import."""
 
     file: Path = Path()
-    """Named in problems of trials that do not say where they come from."""
+    """Named in issues of trials without a file."""
     about: Mapping[str, str] = field(default_factory=dict)
-    """What the run's row says of machine and code version."""
+    """Machine and code version, for the run's row."""
 
 
 UNKNOWN_ORIGIN = ImportOrigin()
@@ -94,10 +94,10 @@ def load(
     batch: int = BATCH,
     origin: ImportOrigin = UNKNOWN_ORIGIN,
 ) -> ImportReport:
-    """Take everything that `source` yields; what is there already is skipped.
+    """Load everything that `source` yields; existing rows are skipped.
 
-    Raises StoreFull, StoreBusy, StoreError; what was committed before stays, and the same
-    import again takes the rest.
+    Raises StoreFull, StoreBusy, StoreError; earlier commits remain, and repeating the import loads
+    the rest.
     """
     loader = _Loader(catalog, format, origin.file, origin.about, on_progress or (lambda _: None))
     for item in source:
@@ -110,7 +110,7 @@ def load(
 
 
 class _Race(Exception):
-    """Another process entered some of a batch between our look and our transaction."""
+    """Another process entered part of a batch between the check and the transaction."""
 
 
 @dataclass
@@ -128,11 +128,11 @@ class _Loader:
 
     @property
     def held(self) -> int:
-        """How much waits for the next commit."""
+        """How much is held for the next commit."""
         return len(self.trials) + len(self.recordings)
 
     def add(self, item: ImportedItem) -> None:
-        """Count a problem; keep a trial or a recording for the next commit."""
+        """Count an issue; hold a trial or a recording for the next commit."""
         if isinstance(item, ImportIssue):
             self.report.add_problem(item)
         elif isinstance(item, ImportedRecords):
@@ -173,7 +173,7 @@ class _Loader:
                 self._commit(records, marks)
                 break
             except (_Race, sa.exc.IntegrityError):
-                continue  # someone else was quicker: look again, what is there is not ours to add
+                continue  # another process was faster: check again which rows remain to be added
             except (RowRefused, *MISFITS):
                 if repaired:
                     raise
@@ -245,7 +245,7 @@ class _Loader:
         commit(self.catalog, rows, complete)
 
     def _repair(self) -> None:
-        """After a refusal: repair values where possible; drop the attempts that hold others."""
+        """After a refusal: repair values if possible; drop attempts with other invalid values."""
         for key, (_, trial, rows) in list(self.trials.items()):
             for table, place, name, reason, done in repair(rows):
                 self._refuse(trial, f"{table}.{place}.{name}", reason)
@@ -255,11 +255,11 @@ class _Loader:
             for table, place, name, reason, done in repair(recording.rows):
                 where = f"{recording.stream}.{table}.{place}.{name}"
                 self.report.add_problem(ImportIssue(self.file, None, where, reason))
-                if not done:  # the row stays: rows are counted to know which records are taken
+                if not done:  # the row stays: rows are counted to know which records are imported
                     recording.rows[table][place].pop(name)
 
     def close(self) -> None:
-        """Say in the run's row that the import came to its end."""
+        """Mark the import as complete in the run's row."""
         ended = {"status": "completed", "ended_at": cat.now()}
         with self.catalog.transaction() as connection:
             where = cat.runs.c.run_id == self.run_id
@@ -267,7 +267,8 @@ class _Loader:
 
 
 def _is_retry(trial: ImportedAttempt, known: str | None) -> bool:
-    """Whether a trial came after one that failed by infrastructure: tools write it in its place."""
+    """Whether a trial followed an infrastructure failure: tools then write it in the failed one's
+    place."""
     return known == "infra_error" and trial.outcome.get("status") != "infra_error"
 
 

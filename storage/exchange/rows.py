@@ -23,7 +23,7 @@ MISFITS = (KeyError, TypeError, ValueError, OverflowError)
 """What Arrow and the writer raise for a value that its column cannot hold (ArrowInvalid is a
 ValueError, ArrowTypeError a TypeError, a lone surrogate a UnicodeEncodeError)."""
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
-SHOWN_CHARACTERS = 80  # of a value in a problem's reason
+SHOWN_CHARACTERS = 80  # characters of a value in an issue's reason
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AttemptIds:
 
 
 def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
-    """Ids of the cell's sweep and of the cell. Raises ValueError for a name that is none."""
+    """Ids of the cell and its sweep. Raises ValueError for an invalid name."""
     for name in (cell.run, cell.benchmark, cell.model, cell.policy):
         _check_name(name)
     point: Row = {
@@ -90,7 +90,7 @@ def trial_rows(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Rows:
 
 
 def placed(rows: Mapping[str, list[Row]], cell: Cell, sweep_id: str, cell_id: str) -> Rows:
-    """Copies of `rows` with the columns that say to which cell they belong."""
+    """Copies of `rows` with the columns that identify their cell."""
     point: Row = {"sweep_id": sweep_id, "cell_id": cell_id}
     point |= {"policy": cell.policy, "concurrency": cell.concurrency}
     filled = {}
@@ -113,7 +113,7 @@ def _attempt(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Row:
 
 
 def _derived(trial: ImportedAttempt) -> Row:
-    """What follows from the messages and calls, for a format that does not say it."""
+    """Values derived from the messages and calls, for formats that lack them."""
     own = [call for call in trial.calls if call.get("role") in (None, "orchestrator")]
     said = [message for message in trial.messages if message.get("role") == "assistant"]
     asked = sum(len(message.get("tool_calls") or ()) for message in said)
@@ -127,7 +127,7 @@ def _derived(trial: ImportedAttempt) -> Row:
 
 
 def total(values: Iterable[Any]) -> Any:
-    """The sum of what is known; None when nothing is."""
+    """The sum of the known values; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -135,8 +135,8 @@ def total(values: Iterable[Any]) -> Any:
 def repair(rows: Rows) -> Iterator[Repair]:
     """Replace values that the store cannot hold by the nearest ones, in place.
 
-    Lone surrogates become U+FFFD (UTF-8
-    has no form for them), NaN and infinities null (one NaN makes every mean over its column NaN).
+    Lone surrogates become U+FFFD (UTF-8 cannot encode them), NaN and infinities null (one NaN makes
+    every mean over its column NaN).
     """
     for table, records in rows.items():
         for name in dict.fromkeys(name for record in records for name in record):
@@ -165,7 +165,7 @@ def _kind(table: str, name: str) -> pa.DataType | None:
 
 
 def _misfit(kind: pa.DataType, values: list[Any]) -> str:
-    """Why a column of `kind` cannot hold `values`; empty when it can."""
+    """Why a column of `kind` cannot hold `values`; empty if it can."""
     try:
         pa.array(values, type=kind)
     except MISFITS as error:
@@ -194,19 +194,19 @@ def _without_surrogates(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # By way of UTF-16 two halves that belong together become the character they mean.
+        # Through UTF-16, two matching halves become their character.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 
 def shown(value: Any) -> str:
-    """A value in a message, cut to a length that can be read."""
+    """A value for a message, shortened to a readable length."""
     text = ascii(value) if isinstance(value, str) else repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
 def json_text(value: Any, *, ascii_only: bool = False) -> str:
-    """`value` as JSON, keys in their order: NaN is null, what JSON has no form for its text."""
+    """`value` as canonical JSON: NaN is null, other unsupported values become text."""
     try:
         return json.dumps(value, default=str, allow_nan=False, ensure_ascii=ascii_only)
     except (ValueError, TypeError):  # a NaN inside, or keys that are no text

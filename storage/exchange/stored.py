@@ -33,9 +33,9 @@ def stored_trials(
     cells: Sequence[str] = (),
     attempts: Sequence[str] = (),
 ) -> Iterator[ImportedAttempt]:
-    """Stored trials by ids and by `where`, a predicate in SQL over the columns of `attempts`.
+    """Stored trials by ids and by `where`, an SQL predicate over the columns of `attempts`.
 
-    With nothing asked for, all of them. Raises duckdb.Error for a predicate that is none.
+    Without either, all of them. Raises duckdb.Error for an invalid predicate.
     """
     conditions, values = [], []
     for column, ids in (("sweep_id", sweeps), ("cell_id", cells), ("attempt_id", attempts)):
@@ -43,7 +43,7 @@ def stored_trials(
             conditions.append(f"{column} in (select unnest(?))")
             values.append(list(ids))
     if where:
-        conditions.append(f"({where}\n)")  # a line of its own: the predicate may end in a comment
+        conditions.append(f"({where}\n)")  # on a separate line: the predicate may end in a comment
     chosen = " and ".join(conditions) or "true"
     found = connection.execute(
         f"select cell_id, attempt_id from attempts where {chosen} "
@@ -119,7 +119,7 @@ def _trial(
 
 
 def _plain(row: Row, attempt_id: str) -> Row:
-    """A row as an importer would give it: no ids of the store, no nulls."""
+    """A row in an importer's form: without ids of the store, without nulls."""
     dropped = ("sweep_id", "cell_id", "attempt_id", "policy", "concurrency")
     kept = {name: value for name, value in row.items() if value is not None}
     for name in dropped:

@@ -30,10 +30,11 @@ from tutti.storage.schemas import TABLES
 from tutti.storage.write.parts import write_part
 from tutti.storage.write.writer import rows_by_sweep, settle
 
-TARGET_BYTES = 64 * 2**20  # of a merged part: a few row groups a core, a second to write
-MERGE_BYTES = 512 * 2**20  # of Arrow memory that one merge may hold
-GRACE_S = 3600.0  # the longest a reader is expected to keep a connection open
-# Entries outlast their files: a writer that lost touch may yet ask whether its parts were entered.
+TARGET_BYTES = 64 * 2**20  # size of a merged part: a few row groups per core, a second to write
+MERGE_BYTES = 512 * 2**20  # Arrow memory of one merge
+GRACE_S = 3600.0  # the longest time that a reader is expected to keep a connection open
+# Entries outlive their files: a writer that lost its connection may still ask whether its parts
+# were entered.
 REMEMBERED = timedelta(days=7)
 NAME = "compact"
 
@@ -60,9 +61,9 @@ def compact(
 ) -> CompactionReport:
     """Merge parts smaller than `target_bytes` and rewrite those of older schemas.
 
-    Files replaced more than `grace_s` seconds ago are removed. `on_progress` gets parts looked at
-    and parts in all. Raises StoreBusy when another compacts, PartDamaged for a part that is not
-    what was entered, LeaseLost; what was merged by then stays merged.
+    Files replaced more than `grace_s` seconds ago are removed. `on_progress` is called with the
+    parts checked and their total. Raises StoreBusy if another process compacts, PartDamaged for a
+    damaged part, LeaseLost; earlier merges remain.
     """
     report = CompactionReport()
     with held(catalog, NAME) as lease:
@@ -79,7 +80,7 @@ def compact(
 
 
 def remove_replaced(catalog: cat.Catalog, grace_s: float) -> int:
-    """Remove the files of parts that were replaced or let go `grace_s` seconds ago or earlier."""
+    """Remove the files of parts that were replaced or expired at least `grace_s` seconds ago."""
     parts = cat.parts
     until = cat.now() - timedelta(seconds=grace_s)
     gone = catalog.rows(
@@ -104,7 +105,7 @@ def remove_replaced(catalog: cat.Catalog, grace_s: float) -> int:
 def replace(
     catalog: cat.Catalog, lease: Lease, name: str, tables: list[pa.Table], sources: list[Part]
 ) -> list[Part]:
-    """Put one sorted part (one a sweep) in the place of `sources`; returns what was entered."""
+    """Replace `sources` by one sorted part (one per sweep); returns the entered parts."""
     merged = pa.concat_tables(tables)
     entries: list[Part] = []
     try:
@@ -118,7 +119,7 @@ def replace(
             _mark_replaced(connection, sources, entries)
             connection.execute(sa.insert(cat.parts), entries)
     except BaseException:
-        with contextlib.suppress(StoreError):  # where nobody can tell, an orphan costs only room
+        with contextlib.suppress(StoreError):  # if this is unknown, an orphan file only costs space
             settle(catalog, entries)
         raise
     return entries
@@ -145,7 +146,7 @@ def _candidates(catalog: cat.Catalog, target_bytes: int) -> list[Part]:
 def _loads(
     home: Home, parts: list[Part], target_bytes: int
 ) -> Iterator[tuple[list[pa.Table], list[Part]]]:
-    """Parts of one table and sweep with their rows, as many at a time as one merge takes."""
+    """Parts of one table and sweep with their rows, in groups of one merge each."""
     for _, group in groupby(parts, key=lambda part: (part["table_name"], part["sweep_id"])):
         yield from _loads_of_group(home, list(group), target_bytes)
 
@@ -153,7 +154,7 @@ def _loads(
 def _loads_of_group(
     home: Home, parts: list[Part], target_bytes: int
 ) -> Iterator[tuple[list[pa.Table], list[Part]]]:
-    """Parts with their rows, as many at a time as make one merged part and fit in memory."""
+    """Parts with their rows, in groups that make one merged part and fit in memory."""
     tables: list[pa.Table] = []
     sources: list[Part] = []
     size = memory = 0
@@ -171,7 +172,7 @@ def _loads_of_group(
 
 
 def read_part(home: Home, part: Part) -> pa.Table:
-    """A part's rows in today's schema, columns it lacks being null. Raises PartDamaged.
+    """A part's rows in the current schema; missing columns are null. Raises PartDamaged.
 
     A message in the `error_type` of older attempts becomes their `error_message`.
     """
@@ -193,7 +194,7 @@ def read_part(home: Home, part: Part) -> pa.Table:
 
 
 def _split_messages(table: pa.Table) -> pa.Table:
-    """As `READ_BEFORE` selects."""
+    """Split kind and message in the way `READ_BEFORE` selects them."""
     texts = table["error_type"].cast(pa.string())
     known = pc.fill_null(pc.match_substring_regex(texts, KIND_PATTERN), True)
     kinds = pc.if_else(known, texts, str(ErrorType.OTHER))

@@ -24,7 +24,7 @@ SPAN = ("started_at", "ended_at")
 
 @dataclass(frozen=True)
 class ExpiredSweep:
-    """A sweep that is removed, or would be."""
+    """A sweep that is removed, or would be in a dry run."""
 
     sweep_id: str
     name: str
@@ -34,7 +34,7 @@ class ExpiredSweep:
     rows: int
     bytes: int
     kept: str = ""
-    """Why it stays after all; empty when it goes."""
+    """Why it is not removed; empty if it is."""
 
 
 def expire(
@@ -44,10 +44,10 @@ def expire(
     sweeps: Sequence[str] = (),
     dry_run: bool = False,
 ) -> list[ExpiredSweep]:
-    """Let go of sweeps last used longer ago than `older_than`, and of those named (id or name).
+    """Remove sweeps last used longer ago than `older_than`, and those named (by id or name).
 
-    With both, of those named that are also so old. Raises StoreError for a name that no sweep has,
-    and when neither is given. A sweep that a process is running stays.
+    With both, only those named that are also that old. Raises StoreError for an unknown name, and
+    if neither is given. A sweep that a process is running is kept.
     """
     if older_than is None and not sweeps:
         raise StoreError("no sweep was selected; select by age, by name or both")
@@ -115,7 +115,8 @@ def _sweeps(catalog: cat.Catalog) -> list[ExpiredSweep]:
 
 
 def _bring_to_partitions(catalog: cat.Catalog) -> None:
-    """Parts of the first release hold rows of several sweeps; rewritten, each has one."""
+    """Rewrite parts of the first release, which hold rows of several sweeps, into one part per
+    sweep."""
     parts = cat.parts
     old = catalog.rows(
         sa.select(parts.c.part_id).where(

@@ -18,7 +18,7 @@ from tutti.storage.files import FileState, files_of
 from tutti.storage.integrity import MISSING, read_whole
 from tutti.storage.views import connect
 
-MIN_AGE_S = 600.0  # a younger file may be a writer's that has not entered it yet
+MIN_AGE_S = 600.0  # a younger file may belong to a writer that has not entered it yet
 Part = dict[str, Any]
 
 
@@ -32,7 +32,7 @@ class StoreFault:
     """The file, relative to the store; the attempt's id for lost and doubled."""
     reason: str
     repaired: str = ""
-    """What was done about it; empty when nothing was."""
+    """The repair that was made; empty if none was."""
 
 
 @dataclass
@@ -53,14 +53,14 @@ def verify(
     min_age_s: float = MIN_AGE_S,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> VerificationReport:
-    """Look at all of it; with `repair`, move damaged and unknown files into ``quarantine/``.
+    """Verify everything; with `repair`, move damaged and unknown files into ``quarantine/``.
 
-    Attempts whose rows are gone are marked lost, so that their samples are run again. Files younger
-    than `min_age_s` seconds that nobody entered are left to their writers. Raises StoreError.
+    Attempts without rows are marked lost, so that their samples are run again. Files that are not
+    entered and younger than `min_age_s` seconds are left to their writers. Raises StoreError.
     """
     report = VerificationReport()
     with cat.store_boundary(catalog.home):
-        # Listed first: what a writer enters meanwhile is then known, not an orphan.
+        # Listed first: what a writer enters meanwhile is then known, and not an orphan.
         found = list(files_of(catalog.home).list("tables"))
     parts = catalog.rows(sa.select(cat.parts))
     live = [part for part in parts if part["removed_at"] is None]
@@ -121,7 +121,7 @@ def _orphans(
         if file.path in known or young:
             continue
         if files_of(catalog.home).state(file.path) is None:
-            continue  # a compactor removed it since it was listed
+            continue  # a compaction removed it since the listing
         reason = "a file that no catalog entry names; no reader sees it"
         if repair:
             _quarantine(catalog, file.path)
@@ -134,9 +134,10 @@ def _quarantine(catalog: cat.Catalog, path: str) -> None:
 
 
 def _attempts(catalog: cat.Catalog, repair: bool) -> tuple[int, list[StoreFault]]:
-    """States that say done against the rows there are.
+    """Compare the states of attempts with their rows.
 
-    The states first: an attempt that a writer ends meanwhile then has rows too many, not too few.
+    The states are read first: an attempt that ends meanwhile then has additional rows and not
+    missing ones.
     """
     states = cat.attempt_states
     done = catalog.rows(sa.select(states.c.attempt_id).where(states.c.state == "done"))

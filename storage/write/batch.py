@@ -14,12 +14,12 @@ from tutti.storage.write.writer import Complete
 FREED_AT_ONCE = 256
 Row = Mapping[str, Any]
 MakeRows = Callable[[], Mapping[str, list[Row]]]
-"""Makes rows by table on the writer's thread, where nobody waits for what is costly in them."""
+"""Makes rows by table on the writer's thread, where expensive work delays nobody."""
 
 
 @dataclass(eq=False)
 class Group:
-    """Rows that become visible together, and what is done in the same transaction."""
+    """Rows that become visible together, and a change made in the same transaction."""
 
     rows: Mapping[str, list[Any]]
     complete: Complete | None
@@ -39,11 +39,11 @@ class Batch:
     makers: list[MakeRows] = field(default_factory=list)
     unanswered: "UnansweredCommit | None" = None
     tables: dict[str, pa.Table] | None = None
-    """All of it as Arrow tables, once that is made."""
+    """The rows as Arrow tables, once they are made."""
     failure: Exception | None = None
-    """What making its rows raised."""
+    """The exception raised while making its rows."""
     charged: int = 0
-    """How much of the writer's room it takes."""
+    """Its share of the writer's buffer limit."""
 
     @property
     def size(self) -> int:
@@ -51,7 +51,7 @@ class Batch:
         return rows + len(self.makers)
 
     def make(self) -> None:
-        """Put the makers' rows in their place, in order."""
+        """Add the makers' rows in their place, in order."""
         makers, self.makers = self.makers, []
         pause = GilYielder()
         for make_rows in makers:
@@ -60,13 +60,14 @@ class Batch:
             pause()
 
     def prepare(self) -> None:
-        """Make the rows that are to be made, and Arrow tables of all.
+        """Make the pending rows and convert all rows to Arrow tables.
 
-        No tables where a row fits none of them: it is found when the batch is committed apart.
+        Leaves no tables if a row does not fit: the row is found when the batch is committed
+        separately.
         """
         try:
             self.make()
-        except Exception as error:  # raised where the batch is committed, to whoever waits
+        except Exception as error:  # raised to the caller when the batch is committed
             self.failure = error
             return
         if self.tables is None:
@@ -75,7 +76,7 @@ class Batch:
                 self.tables = {name: to_arrow(name, rows[name], yield_gil=True) for name in rows}
 
     def without(self, groups: list[Group], loose: Mapping[str, list[Any]]) -> None:
-        """Remove the rows that are committed."""
+        """Remove the rows that were committed."""
         done = set(map(id, groups))
         self.groups = [group for group in self.groups if id(group) not in done]
         if loose:
@@ -83,8 +84,8 @@ class Batch:
         self.tables = None
 
     def _let_go(self) -> None:
-        """Forget the loose rows a few at a time: to free thousands at once takes milliseconds in
-        which no other thread runs."""
+        """Free the loose rows a few at a time: freeing thousands at once blocks other threads for
+        milliseconds."""
         pause = GilYielder()
         for rows in self.loose.values():
             while rows:
@@ -116,7 +117,7 @@ def merged(groups: list[Group], loose: Mapping[str, list[Any]]) -> dict[str, lis
 
 
 def unfit(table: str, row: Mapping[str, Any]) -> str:
-    """Why the table does not take the row; empty when it does."""
+    """Why the table refuses the row; empty if it accepts it."""
     try:
         to_arrow(table, [row])
     except RowRefused as error:

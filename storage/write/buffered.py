@@ -22,16 +22,17 @@ from tutti.storage.write.encode import to_arrow
 from tutti.storage.write.writer import Complete, commit_tables, end_attempts, settle
 
 COMMIT_S = 1.0
-MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway with the disk away
-BATCH_ROWS = 50_000  # one commit holds so many: a part of some MB, a second's work
+MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway while the disk is unavailable
+BATCH_ROWS = 50_000  # rows of one commit: a part of a few MB, a second's work
 TIMEOUT_S = 600.0
 NONE_ENDED: Mapping[str, str] = MappingProxyType({})
 
 
 class BufferedWriter:
-    """Takes rows from any thread; one thread commits them every `commit_s`, or a full batch.
+    """Takes rows from any thread; one thread commits them every `commit_s`, or when a batch is
+    full.
 
-    `before` is called on that thread before each commit; a StoreError it raises fails the commit.
+    `before` is called on that thread before each commit; if it raises StoreError, the commit fails.
     """
 
     def __init__(
@@ -47,14 +48,15 @@ class BufferedWriter:
         self._lease, self._before = lease, before
         self._changed = threading.Condition(threading.Lock())
         self._next = Batch()
-        self._again: Batch | None = None  # what is left of a commit that failed
-        self._ahead: Batch | None = None  # comes after it, and before the next
+        self._again: Batch | None = None  # the rest of a commit that failed
+        self._ahead: Batch | None = None  # committed after it, and before new rows
         self._room = max_rows
         self._asked = self._attempted = 0  # flushes
         self._error: StoreError | None = None  # of the last commit
-        self._refused: Exception | None = None  # what can never be committed; put and flush raise
+        # an error that no retry can fix; put and flush raise it
+        self._refused: Exception | None = None
         self._failing_since: float | None = None
-        self._note = ""  # what was lost of the rows that nobody waits for
+        self._note = ""  # rows added without waiting that were lost
         self._closed = False
         self.committed = 0
         self.dropped = 0
@@ -63,21 +65,22 @@ class BufferedWriter:
 
     @property
     def failing_s(self) -> float:
-        """For how long no commit has succeeded, though there was something to commit; seconds."""
+        """Seconds for which no commit has succeeded although rows were waiting."""
         since = self._failing_since
         return 0.0 if since is None else time.monotonic() - since
 
     @property
     def last_error(self) -> str:
-        """What is wrong with the last commit; empty when nothing is."""
+        """The error of the last commit; empty if it succeeded."""
         return str(self._refused or self._error or self._note)
 
     def add(self, table: str, row: Row) -> bool:
-        """Take a row without waiting; False, and counted, when there is no room for it."""
+        """Add a row without waiting; if the buffer is full, the row is counted and False
+        returned."""
         return self.add_all({table: [row]})
 
     def add_all(self, rows: Mapping[str, list[Any]]) -> bool:
-        """As `add`, for rows of several tables: all of them, or none."""
+        """Like `add`, for rows of several tables: all of them, or none."""
         size = sum(map(len, rows.values()))
         with self._changed:
             if self._room < size or self._closed:
@@ -89,13 +92,13 @@ class BufferedWriter:
             return True
 
     def lost(self, rows: int, reason: str) -> None:
-        """Count rows that could not even be made; `last_error` says why."""
+        """Count rows that could not be made; `last_error` gives the reason."""
         with self._changed:
             self.dropped += rows
             self._note = f"a row was lost: {reason}"
 
     def add_made(self, make: MakeRows) -> bool:
-        """As `add`, for rows that `make` makes on the writer's thread, in the order they came."""
+        """Like `add`, for rows that `make` creates on the writer's thread, in order of arrival."""
         with self._changed:
             if self._room <= 0 or self._closed:
                 self.dropped += 1
@@ -112,12 +115,12 @@ class BufferedWriter:
         *,
         ended: Mapping[str, str] = NONE_ENDED,
     ) -> None:
-        """Take rows that become visible together, with what `complete` changes; wait for room.
+        """Add rows that become visible together, with the changes of `complete`; wait for space.
 
         `ended` are attempts that end with these rows, with their status; those of many groups are
-        ended by one statement. Raises what made an earlier commit fail for good: LeaseLost,
-        RowRefused, AssertionError for an attempt that was not running; and StoreError when there
-        is no room after `timeout_s`.
+        ended by one statement. Raises the error that made an earlier commit fail permanently
+        (LeaseLost, RowRefused, AssertionError for an attempt that was not running), and StoreError
+        if there is no space after `timeout_s`.
         """
         group = Group(rows, complete, ended)
         with self._changed:
@@ -126,9 +129,9 @@ class BufferedWriter:
             self._take_in(group)
 
     def offer(self, rows: Mapping[str, list[Any]], ended: Mapping[str, str] = NONE_ENDED) -> bool:
-        """As `put` where there is room; False, and nothing taken, where `put` would wait.
+        """Like `put`, but returns False without adding anything if `put` would wait.
 
-        For an event loop, which must not wait. Raises as `put`, but for the time-out.
+        For event loops, which must not block. Raises like `put`, except for the time-out.
         """
         group = Group(rows, None, ended)
         with self._changed:
@@ -138,7 +141,7 @@ class BufferedWriter:
             return True
 
     def _takes(self, group: Group) -> bool:
-        """A group larger than the bound is taken when it can be alone."""
+        """Whether there is space; a group larger than the limit is accepted if it is alone."""
         empty = self._room == self._max_rows
         return bool(self._refused) or empty or self._room >= group.size
 
@@ -150,10 +153,10 @@ class BufferedWriter:
             self._changed.notify_all()
 
     def flush(self, timeout_s: float = TIMEOUT_S) -> int:
-        """Commit all that was taken so far; returns how many rows were committed in all.
+        """Commit everything added so far; returns the total number of committed rows.
 
-        Raises the StoreError of the commit. What was not committed stays, and is tried again, but
-        for what can never be committed (LeaseLost, RowRefused).
+        Raises the StoreError of the commit. Rows that were not committed stay and are retried,
+        unless they can never be committed (LeaseLost, RowRefused).
         """
         with self._changed:
             self._asked += 1
@@ -167,7 +170,8 @@ class BufferedWriter:
             return self.committed
 
     def close(self, timeout_s: float = TIMEOUT_S) -> None:
-        """Commit what is left and end the thread. Raises what `flush` raises; ends it anyway."""
+        """Commit the remaining rows and end the thread. Raises like `flush`, and ends the thread
+        anyway."""
         if not self._thread.is_alive():
             return
         try:
@@ -208,18 +212,20 @@ class BufferedWriter:
                 self._changed.notify_all()
 
     def _commit_all(self) -> StoreError | None:
-        """Commit what is there now. What comes meanwhile waits its time: a part a second is few."""
+        """Commit the present rows. Rows added meanwhile wait, so that there are few parts per
+        second."""
         with self._changed:
             left = self._max_rows - self._room
         while left > 0 and (batch := self._take()):
             left -= batch.charged
-            batch.prepare()  # before the next one is: rows are made in the order they came
+            batch.prepare()  # before the next batch: rows are made in order of arrival
             ahead, failed = self._prepare_next(), None
             try:
                 self._commit(batch)
             except StoreError as error:
                 failed = error
-            except Exception as error:  # of `before`, or of what makes rows: nobody must wait on
+            # errors of `before` or of making rows: no caller may wait forever
+            except Exception as error:
                 self._refuse(error, batch.charged)
                 batch = Batch(charged=batch.charged)
             if ahead is not None:
@@ -234,7 +240,8 @@ class BufferedWriter:
         return None
 
     def _take(self) -> Batch:
-        """The next batch, about BATCH_ROWS; the rest stays. What failed is tried as it was."""
+        """The next batch, of about BATCH_ROWS; the rest stays. A failed batch is retried
+        unchanged."""
         with self._changed:
             if self._again:
                 return self._again
@@ -244,7 +251,7 @@ class BufferedWriter:
             return self._cut()
 
     def _prepare_next(self) -> threading.Thread | None:
-        """Under load the next batch becomes tables while the disk is busy with this one."""
+        """Convert the next batch to tables while the disk is busy with this one."""
         with self._changed:
             if self._ahead is not None or self._next.size < BATCH_ROWS // 2:
                 return None
@@ -254,7 +261,7 @@ class BufferedWriter:
         return thread
 
     def _cut(self) -> Batch:
-        """About BATCH_ROWS of what waits."""
+        """Cut about BATCH_ROWS from the waiting rows."""
         size, count = 0, 0
         for group in self._next.groups:
             if count and size + group.size > BATCH_ROWS:
@@ -266,15 +273,15 @@ class BufferedWriter:
         return taken
 
     def _commit(self, batch: Batch) -> None:
-        """Commit a batch and take out of it what is done with. Raises what may pass by itself."""
+        """Commit a batch and remove what is done from it. Raises errors that may be temporary."""
         if batch.failure is not None:
             raise batch.failure
         if self._before is not None:
             self._before()
         self._resolve(batch)
         if not batch:
-            return  # it was in
-        batch.prepare()  # again where part of it was in
+            return  # it took effect
+        batch.prepare()  # again if part of it took effect
         try:
             if batch.tables is None:
                 self._commit_apart(batch)
@@ -285,7 +292,7 @@ class BufferedWriter:
             batch.without(batch.groups, batch.loose)
         except StoreError:
             raise
-        except Exception:  # of a group's `complete`; found and given to whoever waits
+        except Exception:  # raised by a group's `complete`; passed to the waiting caller
             self._commit_apart(batch)
 
     def _resolve(self, batch: Batch) -> None:
@@ -298,7 +305,7 @@ class BufferedWriter:
         batch.unanswered = None
 
     def _commit_apart(self, batch: Batch) -> None:
-        """One row that no table takes, one group that cannot change, must not cost the others."""
+        """Commit rows separately, so that one invalid row or group does not affect the others."""
         for table, rows in batch.loose.items():
             reasons = [unfit(table, row) for row in rows]
             batch.loose[table] = [row for row, why in zip(rows, reasons, strict=True) if not why]

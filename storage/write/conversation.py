@@ -1,9 +1,9 @@
-"""Prompts that grow, stored once: a conversation of n turns costs O(n) messages, not O(n²).
+"""Stores growing prompts once: a conversation of n turns costs O(n) messages, not O(n²).
 
-A gateway sees each call's whole prompt. `Conversation` knows what of it was seen before: only new
-messages become rows, and a call names its prompt by spans of positions. An agent that goes on where
-it was gives one span; one that edits its context (cut, summarised, branched) gives several, and
-what it kept is still not stored again.
+A gateway sees each call's whole prompt. `Conversation` recognises messages that it has seen: only
+new ones become rows, and a call refers to its prompt by spans of positions. An agent that continues
+its context has one span; one that edits its context (cut, summarised, branched) has several, and
+the messages it kept are not stored again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from tutti.storage.write.encode import storable
 Message = Mapping[str, Any]
 
 PLAIN = {"role", "content"}
-"""What a message without tools and reasoning says."""
+"""The keys of a message without tools and reasoning."""
 
 
 class Conversation:
@@ -26,7 +26,7 @@ class Conversation:
     """
 
     def __init__(self, attempt_id: str, first: int = 0) -> None:
-        """`first` is the position of the first message: later than those stored before."""
+        """`first` is the position of the first message: after those stored before."""
         self.attempt_id = attempt_id
         self._positions: dict[int, list[int]] = {}
         # The last prompt with its answer: keys, positions, and the positions' spans.
@@ -38,10 +38,10 @@ class Conversation:
     def observe(
         self, call_id: str, prompt: Sequence[Message], answer: Message | None
     ) -> tuple[list[dict[str, Any]], list[dict[str, int]]]:
-        """A call with its prompt and answer, as OpenAI messages.
+        """Record a call with its prompt and answer, as OpenAI messages.
 
         Returns new rows of `messages` and the call's `prompt_spans`, positions inclusive. The
-        answer is a row of the call that gave it; None where the call gave none.
+        answer is a row of the call that made it; None if the call had none.
         """
         keys = [_key(message) for message in prompt]
         positions, fresh, same = self._place(keys)
@@ -60,11 +60,12 @@ class Conversation:
         return rows, spans
 
     def _place(self, keys: list[int]) -> tuple[list[int], Sequence[int], int]:
-        """Each message's position, the places in the prompt of those that are new, and how many
-        the prompt has in common with the last one's beginning."""
+        """The position of each message, the indices in the prompt of new ones, and the length of
+        the common prefix with the last prompt."""
         last = self._last
         if keys[: len(last)] == last:
-            # It only grew: what follows was said now, even where it repeats earlier words.
+            # The prompt only grew: the following messages are new, even if they repeat earlier
+            # ones.
             same = len(last)
             positions = [*self._last_positions, *map(self._take, keys[same:])]
             return positions, range(same, len(keys)), same
@@ -97,8 +98,8 @@ class Conversation:
 def message_columns(message: Message) -> dict[str, Any]:
     """An OpenAI chat message in the columns of `messages`; parts of content as JSON text.
 
-    What is no message by the rules (an engine may have taken it all the same) is kept as the JSON
-    text of what it says: its row is not lost.
+    An invalid message (an engine may have accepted it) is stored as JSON text, so that its row is
+    not lost.
     """
     calls = message.get("tool_calls")
     given = calls if isinstance(calls, list | tuple) else [calls] if calls else []
@@ -124,7 +125,8 @@ def _tool_call(call: Any) -> dict[str, Any]:
 def spans_of(
     positions: Iterable[int], begun: Sequence[Mapping[str, int]] = ()
 ) -> list[dict[str, int]]:
-    """Runs of consecutive positions, ends inclusive; `begun` are those of the positions before."""
+    """Runs of consecutive positions, ends inclusive; `begun` are the spans of the earlier
+    positions."""
     spans = [dict(span) for span in begun]
     for position in positions:
         if spans and spans[-1]["last"] + 1 == position:
@@ -139,17 +141,18 @@ def _text(value: Any) -> str | None:
 
 
 def _key(message: Message) -> int:
-    """Equal for messages whose columns are equal: an answer comes back as the client stored it.
+    """A key that is equal for messages with equal columns: an answer comes back as the client
+    stored it.
 
-    64 bits of the interpreter's keyed hash: of a conversation with a thousand messages two have
-    the same by chance once in 10^13. The whole prompt is keyed at every call, so a cryptographic
-    digest would be most of what recording a call costs.
+    64 bits of the interpreter's keyed hash: in a conversation of a thousand messages two collide
+    with a probability of 10^-13. The whole prompt is hashed at every call, so a cryptographic
+    digest would dominate the cost of recording a call.
     """
     if len(message) == len(PLAIN):
         role, content = message.get("role"), message.get("content")
         if role and content and isinstance(role, str) and isinstance(content, str):
             return hash((role, content))
-    # No content and empty content are told apart by no API; servers and clients mix them.
+    # No API distinguishes missing and empty content; servers and clients mix them.
     said = {name: value for name, value in message_columns(message).items() if value}
     if said.keys() == PLAIN and isinstance(said["role"], str):
         return hash((said["role"], said["content"]))

@@ -19,18 +19,19 @@ from tutti.storage.schemas import TABLES
 
 Rows = Sequence[Mapping[str, Any]]
 
-CHUNK_ROWS = 1024  # converted in one piece: some tens of microseconds a column
-MAX_GIL_S = 0.0005  # the longest the interpreter's lock is kept from a thread that waits for it
-KEYS = ("attempt_id", "call_id", "task_id", "program_id", "name")  # what names a row in a message
+CHUNK_ROWS = 1024  # values converted at a time: some tens of microseconds per column
+MAX_GIL_S = 0.0005  # the longest that the GIL is kept from a waiting thread
+# the columns that identify a row in a message
+KEYS = ("attempt_id", "call_id", "task_id", "program_id", "name")
 CONVERSION_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def to_arrow(name: str, rows: Rows, *, yield_gil: bool = False) -> pa.Table:
-    """`rows` as an Arrow table of table `name`'s schema; absent columns are null.
+    """`rows` as an Arrow table with the schema of table `name`; missing columns are null.
 
     `yield_gil` lets other threads run every `CHUNK_ROWS` values, for a writer beside an event loop.
-    Raises RowRefused for a column the table does not have, a value of another type, text that is
-    no Unicode (lone surrogates), and for NaN and infinities: unknown is null.
+    Raises RowRefused for an unknown column, a value of another type, text with lone surrogates, NaN
+    and infinities (unknown is null).
     """
     if name not in TABLES:
         raise RowRefused(f"there is no table {name!r}")
@@ -64,7 +65,7 @@ def _columns(
     rows: Rows,
     pause: "GilYielder | None",
 ) -> list[pa.Array | pa.ChunkedArray]:
-    """A chunk of rows as arrays, one a column of the table."""
+    """A chunk of rows as arrays, one per column of the table."""
     names, columns = _transposed(name, known, start, rows)
     values = dict(zip(names, columns, strict=True))
     arrays = []
@@ -79,7 +80,7 @@ def _columns(
 
 
 def _flat(arrays: Iterable[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
-    """Arrow itself cuts an array of more than 2 GB of text."""
+    """Concatenate: Arrow itself splits an array of more than 2 GB of text."""
     return [
         piece
         for array in arrays
@@ -90,16 +91,16 @@ def _flat(arrays: Iterable[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
 def _transposed(
     name: str, known: frozenset[str], start: int, rows: Rows
 ) -> tuple[list[str], Iterable[Sequence[Any]]]:
-    """The columns that rows have, and their values column by column.
+    """The columns of the rows, and their values column by column.
 
-    Rows that all have the names of the first one, as those of one writer do, are quickest.
+    Fastest if all rows have the column names of the first one, as those of one writer do.
     """
     names = list(rows[0])
     if len(names) > 1 and known.issuperset(names) and set(map(len, rows)) == {len(names)}:
         try:
             return names, zip(*map(itemgetter(*names), rows), strict=True)
         except KeyError:
-            pass  # as many names, but others
+            pass  # the same number of columns, but others
     given: set[str] = set()
     for place, row in enumerate(rows, start):
         if not given.issuperset(row):
@@ -112,9 +113,9 @@ def _transposed(
 
 
 def storable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """`row` with lone surrogates, which no UTF-8 holds, written as the escapes ``\\udXXX``.
+    r"""`row` with lone surrogates, which UTF-8 cannot encode, replaced by the escapes ``\udXXX``.
 
-    For text that a model or a tool made: it must not cost the attempt, and nothing is hidden.
+    For text that a model or a tool produced: it must not fail the attempt, and nothing is hidden.
     """
     return {name: _storable(value) for name, value in row.items()}
 
@@ -132,9 +133,9 @@ def _storable(value: Any) -> Any:
 
 
 class GilYielder:
-    """Releases the interpreter's lock (GIL) at least every `MAX_GIL_S`.
+    """Releases the GIL at least every `MAX_GIL_S`.
 
-    A thread that waits for the lock asks for it only after 5 ms; an event loop cannot wait so long.
+    A waiting thread requests the GIL only after 5 ms, which is too long for an event loop.
     """
 
     def __init__(self) -> None:
@@ -182,7 +183,7 @@ def _check_numbers(name: str, field: pa.Field, column: Any, rows: Rows) -> None:
             value = rows[place][field.name]
             where = f"{_where(name, place, rows[place])}, column {field.name}"
             raise RowRefused(f"{where}: {value} is not a finite number; use null for unknown")
-    # Minus infinity is a token's honest log probability; NaN is nobody's.
+    # Minus infinity is a valid log probability; NaN is not.
     elif _of_floats(field.type) and pc.any(pc.is_nan(pc.list_flatten(column))).as_py():
         place = next(i for i, row in enumerate(rows) if _holds_nan(row.get(field.name)))
         where = f"{_where(name, place, rows[place])}, column {field.name}"

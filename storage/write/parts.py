@@ -18,17 +18,19 @@ from tutti.storage.columns import LOOKED_UP, PARTITION, PARTITIONED, SCHEMA_VERS
 from tutti.storage.files import files_of
 from tutti.storage.home import Home
 
-ROW_GROUP_BYTES = 16 * 2**20  # of Arrow memory: what a reader of one row may have to decompress
+# Arrow memory of a row group: what reading one row may have to decompress
+ROW_GROUP_BYTES = 16 * 2**20
 MAX_ROW_GROUP_ROWS = 131_072
-LIVE_LEVEL = 1  # of zstd: the knee of speed, for what is written while a cell runs
-ARCHIVE_LEVEL = 3  # the knee of size, for what compaction writes at leisure
-ARCHIVE_PAGE_BYTES = 4 * 2**20  # a page is compressed by itself: larger ones share more
+LIVE_LEVEL = 1  # zstd level with the best speed for its size, for parts written while a cell runs
+ARCHIVE_LEVEL = 3  # zstd level with the best size for its speed, for compaction
+ARCHIVE_PAGE_BYTES = 4 * 2**20  # a page is compressed separately: larger pages compress better
 BLOOM_RATE = 0.001  # false positives; 15 bits an id
 NO_SWEEP = "__HIVE_DEFAULT_PARTITION__"  # DuckDB and Hive read it as null
 
 
 def part_path(table: str, sweep_id: str | None, part_id: str) -> str:
-    """Where a part lies, relative to the store: hive partitions by sweep, ids fit for paths."""
+    """The path of a part, relative to the store: hive partitions by sweep, ids made safe for
+    paths."""
     folder = f"tables/{table}"
     if table in PARTITIONED:
         folder += f"/{PARTITION}={NO_SWEEP if sweep_id is None else quote(sweep_id, safe='')}"
@@ -38,9 +40,9 @@ def part_path(table: str, sweep_id: str | None, part_id: str) -> str:
 def write_part(
     home: Home, name: str, sweep_id: str | None, table: pa.Table, *, archive: bool = False
 ) -> dict[str, Any]:
-    """Write one part; returns its row for the catalog, where it is not entered yet.
+    """Write one part; returns its catalog row, which is not entered yet.
 
-    Raises OSError as the file system gives it; nothing is left behind then.
+    Raises the file system's OSError; then no file is left behind.
     """
     part_id = uuid.uuid4().hex
     path = part_path(name, sweep_id, part_id)
@@ -63,8 +65,8 @@ def write_part(
 def encode_part(table: pa.Table, *, archive: bool = False) -> memoryview:
     """The bytes of a Parquet file: zstd, page checksums, Bloom filters on random ids.
 
-    For an archive what repeats within a row group (system prompts, tasks, documents found again) is
-    stored once, in a dictionary larger than Parquet's usual megabyte, and pages are larger.
+    In an archive, values that repeat within a row group (system prompts, tasks, documents) are
+    stored once, in a dictionary larger than Parquet's default of a megabyte, and pages are larger.
     """
     sink = io.BytesIO()
     rows = max(1, table.num_rows)
@@ -95,7 +97,7 @@ def encode_part(table: pa.Table, *, archive: bool = False) -> memoryview:
 
 
 def _repeating(table: pa.Table) -> list[str]:
-    """Columns whose values come again often enough for a dictionary to be the smaller form."""
+    """Columns whose values repeat often enough for a dictionary to be smaller."""
     found = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if not pa.types.is_nested(column.type):

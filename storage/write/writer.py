@@ -30,11 +30,11 @@ def commit(
     complete: Complete | None = None,
     lease: Lease | None = None,
 ) -> None:
-    """Commit `rows` (table name to rows) and, in the same transaction, what `complete` changes.
+    """Commit `rows` (table name to rows) and, in the same transaction, the changes of `complete`.
 
-    With a `lease` nothing is committed unless it is still ours. Raises RowRefused for a row that
-    its table cannot hold, LeaseLost, StoreFull when the disk is full; in each case nothing becomes
-    visible.
+    With a `lease`, nothing is committed unless the lease is still held. Raises RowRefused for a row
+    that does not fit its table, LeaseLost, StoreFull if the disk is full; in each case nothing
+    becomes visible.
     """
     tables = {name: to_arrow(name, given) for name, given in rows.items() if given}
     commit_tables(catalog, tables, complete, lease)
@@ -46,13 +46,14 @@ def commit_tables(
     complete: Complete | None = None,
     lease: Lease | None = None,
 ) -> None:
-    """Commit Arrow tables of the schemas' columns; otherwise as `commit`."""
+    """Commit Arrow tables with the schemas' columns; otherwise like `commit`."""
     entries: list[dict[str, Any]] = []
     sent = False
     try:
         with cat.store_boundary(catalog.home):
             for entry in _write_parts(catalog, tables):
-                entries.append(entry)  # one by one: a failure takes away what is written by then
+                # one by one: on failure, the parts written so far are removed
+                entries.append(entry)
         with catalog.transaction() as connection:
             if lease is not None:
                 check_lease(connection, lease)
@@ -60,13 +61,13 @@ def commit_tables(
                 complete(connection)
             if entries:
                 connection.execute(sa.insert(cat.parts), entries)
-            sent = True  # what follows is the commit itself
+            sent = True  # the commit itself follows
     except BaseException as error:
         entered = _settled(catalog, entries) if sent else _take_away(catalog, entries)
         if entered is None and isinstance(error, StoreError):
             raise CommitUncertain(str(error), entries) from error
         if entered and isinstance(error, StoreError):
-            return  # the connection broke after the commit: it is in
+            return  # the connection broke after the commit: it took effect
         raise
 
 
@@ -80,7 +81,7 @@ def _write_parts(catalog: cat.Catalog, tables: Mapping[str, pa.Table]) -> Iterat
 def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:
     """End running attempts, given with their status, inside the caller's transaction.
 
-    Raises AssertionError when one of them is not running: it was committed before.
+    Raises AssertionError if one of them is not running: it was committed before.
     """
     states, ids = cat.attempt_states, list(ended)
     running = 0
@@ -95,10 +96,11 @@ def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:
 
 
 def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
-    """Whether the commit that enters `entries` is in; if it is not, their files are taken away.
+    """Whether the commit of `entries` took effect; if not, their files are removed.
 
-    A server may still be at work on a commit whose client lost touch: entering the same parts waits
-    for it, and cannot be done where it came through. Raises StoreError when nobody can be asked.
+    A server may still be processing a commit whose client lost the connection: entering the same
+    parts waits for it, and fails if it took effect. Raises StoreError if the database cannot be
+    asked.
     """
     if not entries:
         return False
@@ -107,26 +109,26 @@ def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
             connection.execute(sa.insert(cat.parts), entries)
             raise _NotEntered
     except sa.exc.IntegrityError:
-        return True  # one transaction: all of them are
+        return True  # one transaction: either all or none
     except _NotEntered:
         return _take_away(catalog, entries)
 
 
 class _NotEntered(Exception):
-    """The parts could be entered, so they were not; raised to take that back."""
+    """The parts could be entered, so they had not been; raised to roll the entry back."""
 
 
 def _take_away(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
-    """Remove the files of parts that were certainly not entered; False, for they are not in."""
+    """Remove the files of parts that were certainly not entered; returns False."""
     for entry in entries:
         files_of(catalog.home).remove(entry["path"])
     return False
 
 
 def _settled(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool | None:
-    """As `settle`; None when the catalog cannot be asked.
+    """Like `settle`; None if the catalog cannot be asked.
 
-    The files then stay: an orphan costs room, a missing part costs data.
+    Then the files stay: an orphan costs space, a missing part costs data.
     """
     try:
         return settle(catalog, entries)
@@ -137,7 +139,7 @@ def _settled(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool | None
 def rows_by_sweep(
     catalog: cat.Catalog, name: str, table: pa.Table
 ) -> list[tuple[str | None, pa.Table]]:
-    """The table's rows by sweep; a row that names none has its cell's."""
+    """The table's rows by sweep; a row without a sweep gets its cell's."""
     if name not in PARTITIONED:
         return [(None, table)]
     table = _with_sweeps(catalog, table)

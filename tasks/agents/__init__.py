@@ -52,5 +52,5 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.verdicts import read_verdict as read_verdict
     from tutti.tasks.agents.verdicts import verdict_line as verdict_line
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -34,10 +34,10 @@ from tutti.storage import MOST_MESSAGE, ErrorType, now
 from tutti.tasks.agents.loop import Stop, Trajectory
 from tutti.tasks.agents.score import Score
 
-OUTPUT_BYTES = 1 << 20  # of each stream; what comes after it is read and forgotten
+OUTPUT_BYTES = 1 << 20  # of each stream; the rest is read and discarded
 ENDING_S = 5.0
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "SSL_CERT_FILE")
-"""Of our own environment: no key of ours is the command's business."""
+"""Variables of our environment that the command gets; it must not see our keys."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Command:
     """What to run for each sample."""
 
     text: str
-    """Split as a shell would; ``{python}`` is this Python. A word that names a file, seen from
-    where tutti runs, is that file: the command itself runs elsewhere."""
+    """Split as a shell would; ``{python}`` is this Python. A word that names a file relative to
+    where tutti runs is replaced by its absolute path, because the command runs elsewhere."""
     seconds: float = 600.0
 
 
@@ -55,7 +55,7 @@ class CommandTrajectory(Trajectory):
     """The trajectory of a command, without calls and messages, which the gateway records."""
 
     imported: Score | None = None
-    """The score that the harness itself gave the attempt."""
+    """The score that the harness gave the attempt."""
 
 
 async def run_command(
@@ -66,9 +66,9 @@ async def run_command(
     program: str,
     seed: int,
 ) -> CommandTrajectory:
-    """Run the command for one attempt; returns what came of it. `url` is the gateway's.
+    """Run the command for one attempt; returns its trajectory. `url` is the gateway's.
 
-    A score that is none is a `scorer_error`. Raises OSError where the command cannot be started.
+    An invalid score is a `scorer_error`. Raises OSError if the command cannot be started.
     """
     trajectory, started = CommandTrajectory(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tutti-command-") as folder:
@@ -84,7 +84,7 @@ async def run_command(
         trajectory.status, trajectory.stop_reason = "limit", Stop.TIME
     elif code:
         trajectory.stop_reason = f"exit code {code}"
-        said = (err or out).strip()[-MOST_MESSAGE:]  # what matters is printed last
+        said = (err or out).strip()[-MOST_MESSAGE:]  # the important part is printed last
         trajectory.fail("infra_error", ErrorType.COMMAND_FAILED, said)
     else:
         _take_result(trajectory, out)
@@ -98,7 +98,7 @@ def _words(text: str) -> list[str]:
 def _word(word: str) -> str:
     if word == "{python}":
         return sys.executable
-    # Not resolved: a virtual environment's Python is a link, and is that one only by its own name.
+    # Not resolved: a virtual environment's Python is a link, and works only by its own name.
     return os.path.abspath(word) if os.path.isfile(word) else word
 
 
@@ -118,7 +118,7 @@ def _where(url: str, model: str, program: str) -> dict[str, str]:
 async def _run(
     words: Sequence[str], environment: Mapping[str, str], folder: str, seconds: float
 ) -> tuple[int | None, str, str]:
-    """Exit code (None: it took too long) and what it printed. Nothing of it outlives the call."""
+    """Exit code (None: timed out) and output. No process outlives the call."""
     process = await asyncio.create_subprocess_exec(
         *words,
         cwd=folder,
@@ -126,7 +126,7 @@ async def _run(
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # so that all it starts can be ended with it
+        start_new_session=True,  # so that all its child processes can be ended with it
     )
     assert process.stdout is not None and process.stderr is not None
     reading = asyncio.gather(_read(process.stdout), _read(process.stderr))
@@ -137,7 +137,7 @@ async def _run(
     except TimeoutError:
         code = None
     except asyncio.CancelledError:
-        reading.cancel()  # what left its session may hold the pipes for ever
+        reading.cancel()  # a process that left the session may hold the pipes open forever
         raise
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -146,7 +146,7 @@ async def _run(
     try:
         async with asyncio.timeout(ENDING_S):
             out, err = await reading
-    except TimeoutError:  # something that left its session holds the pipe
+    except TimeoutError:  # a process that left the session holds the pipe open
         return code, "", "its output could not be read to the end"
     return code, out, err
 
@@ -159,7 +159,7 @@ async def _read(stream: asyncio.StreamReader) -> str:
 
 
 def _take_result(trajectory: CommandTrajectory, out: str) -> None:
-    """Answer, score and status from what a command that ended well printed."""
+    """Read answer, score and status from the output of a command that succeeded."""
     text = out.strip()
     result: dict[str, Any] = {"answer": text or None}
     with contextlib.suppress(ValueError, RecursionError):
@@ -175,24 +175,24 @@ def _take_result(trajectory: CommandTrajectory, out: str) -> None:
         trajectory.stop_reason = Stop.ANSWERED
         trajectory.fail("scorer_error", ErrorType.INVALID_SCORE, f"the harness's {error}")
         return
-    # What an agent leaves in its environment can be scored without a word of answer.
+    # A final state can be scored even without an answer.
     found = trajectory.answer is not None or trajectory.imported is not None
     trajectory.status = "ok" if found else "model_error"
     trajectory.stop_reason = Stop.ANSWERED if found else Stop.NO_ANSWER
 
 
 def _score(result: Mapping[str, Any]) -> Score | None:
-    """The harness's own score; None where it gives none. Raises ValueError with field and value."""
+    """The harness's own score; None if there is none. Raises ValueError with field and value."""
     value, detail = result.get("score"), result.get("detail", {})
     if value is None:
         return None
-    # Of NaN this is true too, and a JSON number of 400 digits makes no float.
+    # Also true of NaN; a JSON number of 400 digits does not fit a float.
     if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise ValueError(f"score is no number: {value!r}")
+        raise ValueError(f"score is not a number: {value!r}")
     correct = result.get("correct", value >= 1)
     if not isinstance(correct, bool):
-        raise ValueError(f"correct is neither true nor false: {correct!r}")
+        raise ValueError(f"correct is not true or false: {correct!r}")
     if not isinstance(detail, dict):
-        raise ValueError(f"detail is no object: {detail!r}")
+        raise ValueError(f"detail is not an object: {detail!r}")
     scorer, version = str(result.get("scorer", "harness")), str(result.get("version", ""))
     return Score(scorer, version, float(value), correct, detail=detail)

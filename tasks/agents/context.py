@@ -14,26 +14,26 @@ import orjson
 
 Message = dict[str, Any]
 
-FIRST_RATIO = 3.0  # characters a token, before the engine has counted enough: rather too few
-ENOUGH = 1000  # characters; of fewer most tokens may be the tools' and the template's
+FIRST_RATIO = 3.0  # characters per token, before the engine has counted enough: rather too few
+ENOUGH = 1000  # characters; in shorter prompts most tokens may be the tools' and the template's
 TEMPLATE_TOKENS = 8  # around each message
 
 
 class PromptWindow:
-    """Selects prompts that fit `budget` tokens; learns from the engine how long a token is, and
-    how many a prompt has besides its messages (tools)."""
+    """Selects prompts that fit `budget` tokens; learns from the engine's counts the characters per
+    token and the overhead of a prompt (tools)."""
 
     def __init__(self, budget: int | None) -> None:
-        """`budget` is of the prompt; None selects everything."""
+        """`budget` is for the whole prompt; None selects everything."""
         if budget is not None and budget < 1:
             raise ValueError(f"the context budget must be at least 1 token, not {budget}")
         self.budget = budget
         self._ratio = FIRST_RATIO
         self._besides = 0.0
-        self._counted = (0, 0)  # characters and tokens of the last prompt's messages
+        self._counted = (0, 0)  # characters and tokens of the messages of the last prompt
 
     def learn(self, messages: Sequence[Message], prompt_tokens: int) -> None:
-        """The engine has counted a prompt."""
+        """Learn from the engine's count of a prompt."""
         said = sum(map(_characters, messages))
         counted = prompt_tokens - TEMPLATE_TOKENS * len(messages)
         if counted <= 0:
@@ -45,7 +45,7 @@ class PromptWindow:
         self._counted = (said, counted)
 
     def tokens(self, message: Message) -> float:
-        """About how many tokens a message takes."""
+        """Estimated tokens of a message."""
         return TEMPLATE_TOKENS + _characters(message) / self._ratio
 
     def select(self, messages: Sequence[Message]) -> list[int]:
@@ -68,8 +68,8 @@ class PromptWindow:
 
 
 def _turns(messages: Sequence[Message]) -> list[range]:
-    """What stays or goes together: all up to the first answer, then each answer with what follows
-    it (its tools' results, the next thing the user said)."""
+    """Groups that are kept or left out together: everything up to the first answer, then each
+    answer with what follows it (tool results, the user's next message)."""
     starts = [0] + [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     if len(starts) > 1 and starts[1] == 0:
         starts = starts[1:]
@@ -83,7 +83,7 @@ def _characters(message: Message) -> int:
 
 
 def spans(positions: Sequence[int]) -> str:
-    """Positions as the gateway reads them: ``0-1,6-9``."""
+    """Positions in the gateway's format: ``0-1,6-9``."""
     found: list[list[int]] = []
     for position in positions:
         if found and found[-1][1] + 1 == position:

@@ -1,4 +1,4 @@
-"""What an agent acts on: its tools, and who it talks to."""
+"""An agent's environment: its tools and its partner in a dialogue."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,28 +7,29 @@ from tutti.tasks.agents.tools import ToolResult, Tools
 
 
 class Partner(Protocol):
-    """Who the agent talks to: a simulated user, or a world that speaks (`tasks.benchmarks.World`).
+    """The agent's partner in a dialogue: a simulated user, or a world that speaks
+    (`tasks.benchmarks.World`).
 
     `begin` and `reply` raise ModelCallFailed, ToolUnavailable.
     """
 
     async def begin(self) -> str | None:
-        """What is said to the agent after the prompt; None where the prompt says it all."""
+        """The partner's first message after the prompt; None if the prompt contains it."""
         ...
 
     async def reply(self, said: str) -> str | ToolResult | None:
-        """What is said back to a message without calls; None: that message was the last. Where it
-        is what a tool found, that run of it."""
+        """The reply to a message without calls; None ends the dialogue. If the reply is a tool's
+        result, also that tool run."""
         ...
 
     def over(self) -> bool:
-        """Whether it has ended by itself, after the calls of a turn."""
+        """Whether the dialogue has ended by itself, after the calls of a turn."""
         ...
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What an agent acts on: its tools, and who it talks to."""
+    """An agent's tools and its partner in a dialogue."""
 
     tools: Tools
     partner: Partner | None = None

@@ -27,7 +27,7 @@ class Ledger:
             self._failed.append(f"{tool} {_short(arguments)}: {status}")
 
     def text(self, spent: Sequence[tuple[str, float, float | None]]) -> str:
-        """The lines; `spent` are (unit, so much, of so much or None where there is no limit)."""
+        """The summary; `spent` are (unit, amount, limit or None)."""
         parts = []
         if self._tried:
             tried = ", ".join(f"{tool} {count}x" for tool, count in sorted(self._tried.items()))

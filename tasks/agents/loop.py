@@ -33,11 +33,11 @@ from tutti.tasks.agents.score import Score
 from tutti.tasks.agents.tools import MALFORMED, ToolResult, ToolUnavailable, refused
 from tutti.tasks.serving import Dialect
 
-WORLD_TOOL = "environment"  # whose runs are a world's own, which no call asked for
-NO_CALL = "no tool was called"  # said to an agent whose answer is a call
+WORLD_TOOL = "environment"  # the tool name of runs that belong to the world and not to a call
+NO_CALL = "no tool was called"  # sent to an agent whose answer must be a call
 PartnerReply = TypeVar("PartnerReply", bound=str | ToolResult | None)
 Rebuild = Callable[[Callable[[str], float], Sequence[str]], str]
-"""(tokens of a text, what was wrong with the last turn's calls) to the text of the next prompt."""
+"""Makes the text of the next prompt from (token counter, errors of the last turn's calls)."""
 
 
 class Stop(StrEnum):
@@ -46,7 +46,7 @@ class Stop(StrEnum):
     ANSWERED = "answered"
     NO_ANSWER = "no_answer"
     MALFORMED = "malformed"
-    """So many turns in a row without one call that made sense."""
+    """Too many consecutive turns without a valid call."""
     TURNS = "turns"
     TIME = "time"
     TOKENS = "tokens"
@@ -62,59 +62,61 @@ class AttemptLimits:
 
     turns: int = 8
     working_s: float = 120.0
-    """Seconds of work: time held by the gateway's policy, or taken by a partner, is not counted."""
+    """Working seconds: without time held by the gateway's policy or taken by a partner."""
     tokens: int | None = None
     """Prompt and completion tokens of all calls."""
     cost_usd: float | None = None
-    """Of the model's calls and of its tools."""
+    """Cost of the model's calls and of its tools."""
     malformed: int = 4
-    """Turns in a row in which no call made sense."""
+    """Consecutive turns without a valid call."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """How an attempt is made, besides model, tools and limits."""
+    """How an attempt is made, apart from model, tools and limits."""
 
     dialect: Dialect = "openai"
-    """How calls are written, where the endpoint does not parse them."""
+    """The text form of calls, if the endpoint does not parse them."""
     read_answer: Callable[[str], str | None] = last_boxed
-    """The final answer in a message without calls; None where there is none."""
+    """Extracts the final answer from a message without calls; None if it has none."""
     context_tokens: int | None = None
-    """About the most tokens of a prompt; older turns are left out beyond it."""
+    """Approximate token limit of a prompt; older turns beyond it are left out."""
     ledger: bool = False
-    """Tell the model what it has tried and spent after each turn."""
+    """Whether to tell the model after each turn what it has tried and spent."""
     calls_answer: bool = False
-    """To call the tools on offer is the answer; nothing is carried out."""
+    """Whether calling the offered tools is the answer; nothing is carried out."""
     calls_a_turn: int | None = None
-    """More are refused with an error to the model; None carries out all of them at once."""
+    """Further calls of a turn are refused with an error to the model; None carries out all
+    concurrently."""
     rebuild: Rebuild | None = None
-    """Makes each prompt anew, in place of the conversation: it is the instructions and this text.
-    An answer is then what a tool ends the attempt with, and a message without calls is none."""
+    """Makes each prompt from scratch instead of continuing the conversation: the instructions and
+    this text. The answer is then what a tool ends the attempt with, and a message without calls is
+    not an answer."""
 
 
 @dataclass
 class Trajectory:
-    """Everything an attempt said, called and got back, and its score."""
+    """The messages, calls and tool results of an attempt, and its score."""
 
     messages: list[Message] = field(default_factory=list)
     prompt_messages: int = 0
-    """How many of `messages`, from the first, are the prompt."""
+    """How many of the first `messages` form the prompt."""
     call_ids: dict[int, str] = field(default_factory=dict)
-    """Position of an assistant message to the id of the call that made it."""
+    """Maps the position of an assistant message to the id of its call."""
     tool_runs: list[tuple[int, str, str, ToolResult]] = field(default_factory=list)
     """(step, tool, arguments, result)"""
     status: str = "cancelled"
     stop_reason: str = ""
     error_type: str | None = None
-    """What kind of error ended it: an `ErrorType`, or `http_<status>`."""
+    """The kind of error that ended it: an `ErrorType`, or `http_<status>`."""
     error_message: str | None = None
     http_status: int | None = None
-    """Of the call that ended it as an infra_error."""
+    """The HTTP status of the call that ended it as an infra_error."""
     answer: str | None = None
     world_state: Mapping[str, Any] | None = None
-    """The final state of the attempt's world, where it had one."""
+    """The final state of the attempt's world, if it has one."""
     score: Score | None = None
-    """None until it is scored, where the attempt does not count, and where its scorer failed."""
+    """None before scoring, if the attempt does not count, and if its scorer failed."""
     steps: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -134,13 +136,13 @@ class Trajectory:
         return self.cost.usd
 
     def fail(self, status: str, error_type: str, message: str) -> None:
-        """It ends with this status for an error of this kind."""
+        """End it with this status for an error of this kind."""
         self.status, self.error_type = status, error_type
         self.error_message = message[:MOST_MESSAGE]
 
     @property
     def text(self) -> str:
-        """The last thing the model said; empty before it said anything."""
+        """The model's last text; empty before its first message."""
         said = (m["content"] for m in reversed(self.messages) if m["role"] == "assistant")
         return next(said, "") or ""
 
@@ -153,9 +155,10 @@ async def run_attempt(
     agent: Agent = Agent(),
     on_step: Callable[[float], None] = lambda seconds: None,
 ) -> Trajectory:
-    """Run one attempt at `prompt` to its end; returns what happened, whatever happened.
+    """Run one attempt at `prompt` to its end; its failures are part of the returned trajectory.
 
-    `on_step` hears of each step as it ends: seconds from its call to the end of its tools.
+    `on_step` is called at the end of each step with the seconds from its call to the end of its
+    tools.
     """
     attempt = _Attempt(prompt, model, environment, limits, agent)
     attempt.on_step = on_step
@@ -193,11 +196,11 @@ class _Attempt:
         self.started = time.monotonic()
         self._window = PromptWindow(agent.context_tokens)
         self._ledger = Ledger() if agent.ledger else None
-        self._malformed = 0  # turns in a row
+        self._malformed = 0  # consecutive turns
         self.on_step: Callable[[float], None] = lambda seconds: None
 
     async def run(self) -> None:
-        """Turn by turn. Raises ContextExceeded, ModelCallFailed, ToolUnavailable."""
+        """Run turn by turn. Raises ContextExceeded, ModelCallFailed, ToolUnavailable."""
         if self.partner is not None:
             self._hear(await self._partners(self.partner.begin()))
         while not self._stopped():
@@ -225,7 +228,7 @@ class _Attempt:
             self._tell_ledger()
 
     def _read(self, reply: Reply) -> ParsedMessage:
-        """Put calls that the endpoint left in the text in their place."""
+        """Parse calls that the endpoint left in the text."""
         calls = reply.message.get("tool_calls") or []
         read = read_calls(reply.message["content"], self.agent.dialect, reply.call_id)
         if not calls and read.calls:
@@ -233,7 +236,7 @@ class _Attempt:
         return read
 
     async def _answered(self, said: str) -> bool:
-        """Say a message without calls to the partner; whether it goes on."""
+        """Send a message without calls to the partner; returns whether the dialogue continues."""
         if self.partner is None:
             self._finish(said)
             return False
@@ -244,11 +247,11 @@ class _Attempt:
             self.trajectory.tool_runs.append((self.trajectory.steps, WORLD_TOOL, "{}", answer))
             answer = answer.content
         self._hear(answer)
-        self._malformed = 0  # to talk is no malformed turn
+        self._malformed = 0  # a message to the partner is not a malformed turn
         return answer is not None
 
     async def _partners(self, saying: Awaitable[PartnerReply]) -> PartnerReply:
-        """What the partner says; it is not the agent's time, and its model's limits are not its."""
+        """Get the partner's message; its time and its model's limits do not count for the agent."""
         began = time.monotonic()
         try:
             return await saying
@@ -264,7 +267,7 @@ class _Attempt:
             self.trajectory.messages.append({"role": "user", "content": said})
 
     def _stopped(self) -> bool:
-        """Whether a limit is reached; then it is the attempt's end."""
+        """Whether a limit is reached; if so, ends the attempt."""
         done, limits = self.trajectory, self.limits
         tokens = done.prompt_tokens + done.completion_tokens
         working_s = time.monotonic() - self.started - done.held_s - done.partner_s
@@ -307,13 +310,13 @@ class _Attempt:
         done.tool_runs += [(done.steps, *run) for run in reply.runs]
 
     def _end(self) -> None:
-        """The partner has no more to say."""
+        """End the attempt because the partner has ended the dialogue."""
         done = self.trajectory
         done.answer = self.agent.read_answer(done.text)
         done.status, done.stop_reason = "ok", Stop.ANSWERED
 
     def _finish_for(self, final: str) -> None:
-        """A tool has the last word; it is no call's, but said in the model's place."""
+        """End with a tool's final text, stored as a message of the model without a call."""
         self.trajectory.messages.append({"role": "assistant", "content": final})
         self._finish(final)
 
@@ -330,7 +333,7 @@ class _Attempt:
         done.status, done.stop_reason = "ok", Stop.ANSWERED
 
     async def _use_tools(self, calls: Sequence[Any]) -> str | None:
-        """Carry out a turn's calls; what the first that ends the attempt ends it with."""
+        """Carry out a turn's calls; returns the final text of the first that ends the attempt."""
         done, most = self.trajectory, self.agent.calls_a_turn
         functions = [call["function"] for call in calls]
         try:
@@ -340,7 +343,7 @@ class _Attempt:
                 else _one_too_many(most)
                 for place, f in enumerate(functions)
             )
-        except ContextExceeded as error:  # of a model that the tool asked: no limit of the agent's
+        except ContextExceeded as error:  # of a model that the tool called: not the agent's limit
             kind = ErrorType.TOOL_CONTEXT_EXCEEDED
             text = f"the context of a tool's model is full: {error}"
             raise ModelCallFailed(text, error_type=kind) from error
@@ -352,13 +355,13 @@ class _Attempt:
                 self._ledger.note(function["name"], function["arguments"], result.status)
             told = {"role": "tool", "tool_call_id": call["id"], "name": function["name"]}
             done.messages.append(told | {"content": result.content})
-        done.held_s += max(result.held_s for result in results)  # they ran at the same time
+        done.held_s += max(result.held_s for result in results)  # they ran concurrently
         made_sense = any(result.error_type != MALFORMED for result in results)
         self._malformed = 0 if made_sense else self._malformed + 1
         return next((result.final for result in results if result.final is not None), None)
 
     def _tell_errors(self, errors: Sequence[str], alone: bool) -> None:
-        """Calls that could not be read have no id to answer to: the user says so."""
+        """Report unreadable calls as a user message: they have no id to answer to."""
         self._malformed += alone and bool(errors)
         if self.agent.rebuild is not None:
             self._hear(self.agent.rebuild(self._tokens, errors))
@@ -383,7 +386,7 @@ class _Attempt:
 
 
 async def _all_of(uses: Iterable[Coroutine[Any, Any, ToolResult]]) -> list[ToolResult]:
-    """All at once; where one fails the others are ended, for nobody wants their results."""
+    """Run all concurrently; if one fails, cancel the others."""
     tasks = [asyncio.create_task(use) for use in uses]
     try:
         return await asyncio.gather(*tasks)

@@ -28,11 +28,11 @@ class McpServer:
     """An MCP server."""
 
     where: str
-    """Its URL, or its command as a shell line."""
+    """Its URL, or its command as a shell command line."""
     call_s: float = 60.0
-    """Longest that one call may take."""
+    """Time limit of one call."""
     environment: Mapping[str, str] | None = None
-    """Of a command: all that it gets, besides what every program needs."""
+    """Environment of a command, besides the variables that every program needs."""
 
 
 class MCPTools:
@@ -46,7 +46,7 @@ class MCPTools:
         self._names = frozenset(each["function"]["name"] for each in schemas)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """One call of a tool. Raises ToolUnavailable when the server is gone."""
+        """Call a tool. Raises ToolUnavailable if the server is gone."""
         from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED
 
@@ -64,7 +64,7 @@ class MCPTools:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 raise ToolUnavailable(f"{name}: the MCP server is gone") from error
-            # The server's own refusal: arguments that it does not take.
+            # The server's own refusal of the arguments.
             return ToolResult(f"error: {error}", "error", started_at, now(), "tool_error")
         except (OSError, EOFError, RuntimeError) as error:
             raise ToolUnavailable(f"{name}: {type(error).__name__}: {error}") from error
@@ -85,9 +85,9 @@ class MCPTools:
 
 @asynccontextmanager
 async def open_mcp(server: McpServer) -> AsyncIterator[MCPTools]:
-    """A server's tools for the block's duration; a command that was started ends with it.
+    """A server's tools for the block's duration; a command started for it ends with the block.
 
-    Raises ToolUnavailable when it does not start, or lists no tools.
+    Raises ToolUnavailable if it does not start, or lists no tools.
     """
     try:
         from mcp import Client, StdioServerParameters
@@ -135,7 +135,7 @@ def _schema(tool: Any) -> dict[str, Any]:
 
 
 def _text(answer: Any) -> str:
-    """What a result says, as text; what is no text is named by its kind, never dropped silently."""
+    """A result as text; parts that are not text are mentioned by their type."""
     parts = [
         part.text if part.type == "text" else f"[{part.type} left out]" for part in answer.content
     ]

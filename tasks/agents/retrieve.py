@@ -9,12 +9,12 @@ import aiohttp
 
 from tutti.tasks.agents.tools import ToolUnavailable
 
-SEARCH_TIMEOUT_S = 60.0  # a service that falls back to the web takes its time
+SEARCH_TIMEOUT_S = 60.0  # a service that falls back to the web takes longer
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that was found."""
+    """A document found by a search."""
 
     id: str
     text: str
@@ -32,18 +32,19 @@ class SearchResult:
 
 
 Search = Callable[[Sequence[str], int], Awaitable[Sequence[SearchResult]]]
-"""``await search(queries, results)``: one `SearchResult` a query. Raises ToolUnavailable."""
+"""``await search(queries, results)``: one `SearchResult` per query. Raises ToolUnavailable."""
 
 
 def open_http() -> aiohttp.ClientSession:
-    """Connections to tools' services: as many as there are sessions; each use has its timeout."""
+    """HTTP connections to tools' services: as many as there are sessions; each use has its own
+    timeout."""
     connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
     return aiohttp.ClientSession(connector=connector, timeout=timeout)
 
 
 def service_search(session: aiohttp.ClientSession, url: str) -> Search:
-    """The service at `url` (``POST /retrieve``). One that does not answer, or not in its form, is a
-    ToolUnavailable at once: nobody's wrong answer, and nothing to wait for."""
+    """Search with the service at `url` (``POST /retrieve``). If it does not answer, or not in its
+    format, ToolUnavailable is raised immediately: the attempt is void and not wrong."""
 
     async def search(queries: Sequence[str], results: int) -> Sequence[SearchResult]:
         body = {"queries": list(queries), "topk": results}
@@ -64,7 +65,7 @@ def service_search(session: aiohttp.ClientSession, url: str) -> Search:
             ]
         except (LookupError, TypeError, ValueError) as error:
             text = str(answer)[:200]
-            raise ToolUnavailable(f"search: an answer in no known form: {text}") from error
+            raise ToolUnavailable(f"search: an answer in an unknown format: {text}") from error
 
     return search
 

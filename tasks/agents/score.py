@@ -1,6 +1,6 @@
-"""The score of an attempt, as a scorer gives it, or a command that scores its own attempts.
+"""The score of an attempt, from a scorer or from a command that scores its own attempts.
 
-It is defined here because a command's trajectory carries one; scorers are in `tutti.tasks.scoring`.
+It is defined here because a command's trajectory has one; scorers are in `tutti.tasks.scoring`.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Score:
-    """What an answer is worth, by which scorer."""
+    """An attempt's score by one scorer."""
 
     scorer: str
     version: str
     value: float
-    """0 to 1, where the scorer does not say otherwise."""
+    """0 to 1, unless the scorer documents another range."""
     correct: bool
     answer: str | None = None
-    """As the scorer read it, where that differs from the attempt's."""
+    """The answer as the scorer read it, if it differs from the attempt's."""
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-able: why; for a judge its words."""
+    """JSON data on the reason; for a judge its text."""
     judge_call_id: str | None = None

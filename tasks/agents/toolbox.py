@@ -25,7 +25,8 @@ from tutti.tasks.agents.tools import (
 )
 from tutti.tasks.sandbox import CodeRunner, SandboxResult, SandboxSessions, SandboxUnavailable
 
-RESULTS_PER_SEARCH = 2  # what a context of a thousand tokens can hold beside the conversation
+# as much as a context of a thousand tokens can hold besides the conversation
+RESULTS_PER_SEARCH = 2
 
 
 KEPT_SCHEMAS = [
@@ -42,7 +43,7 @@ RunPython = Callable[[str], Awaitable[SandboxResult]]
 
 
 class Toolbox:
-    """The tools of one run, shared by its attempts; `of` gives those of one attempt."""
+    """The tools of one run, shared by its attempts; `of` returns those of one attempt."""
 
     schemas: Sequence[Mapping[str, Any]] = TOOL_SCHEMAS
 
@@ -53,7 +54,8 @@ class Toolbox:
         sandbox: CodeRunner,
         sessions: SandboxSessions | None = None,
     ) -> None:
-        """`sessions`: where attempts keep their variables; None runs each program by itself."""
+        """`sessions`: Python sessions that keep attempts' variables; None runs each program
+        separately."""
         self._search = service_search(session, search_url)
         self._sandbox = sandbox
         self._sessions = sessions
@@ -70,9 +72,9 @@ class Toolbox:
             await self._sessions.close(attempt_id)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Carry out one call; `arguments` is the JSON text the model wrote.
+        """Carry out one call; `arguments` is the model's JSON text.
 
-        A malformed call is answered with what is wrong with it. Raises ToolUnavailable.
+        A malformed call is answered with its error. Raises ToolUnavailable.
         """
         return await self.carry_out(name, arguments, self._alone)
 
@@ -80,7 +82,7 @@ class Toolbox:
         return await self._sandbox.run(code)
 
     async def carry_out(self, name: str, arguments: str, python: RunPython) -> ToolResult:
-        """`use`, with programs run by `python`. Raises ToolUnavailable."""
+        """Like `use`, with programs run by `python`. Raises ToolUnavailable."""
         started_at = now()
         try:
             argument = _checked(name, arguments)
@@ -104,7 +106,7 @@ class Toolbox:
 
 
 class _AttemptTools:
-    """One attempt's tools, whose Python keeps its variables."""
+    """One attempt's tools, with a Python session that keeps variables."""
 
     schemas: Sequence[Mapping[str, Any]] = KEPT_SCHEMAS
 
@@ -112,7 +114,7 @@ class _AttemptTools:
         self._toolbox, self._sessions, self._attempt_id = toolbox, sessions, attempt_id
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """As `Toolbox.use`. Raises ToolUnavailable."""
+        """Like `Toolbox.use`. Raises ToolUnavailable."""
         return await self._toolbox.carry_out(name, arguments, self._python)
 
     async def _python(self, code: str) -> SandboxResult:

@@ -13,7 +13,7 @@ MALFORMED = "malformed_call"
 
 
 class ToolUnavailable(TuttiError, RuntimeError):
-    """A tool's service does not answer: nobody's wrong answer, the attempt is void."""
+    """A tool's service does not answer: the attempt is void and not wrong."""
 
 
 @dataclass(frozen=True)
@@ -28,25 +28,25 @@ class ToolResult:
     ended_at: datetime
     error_type: str | None = None
     cost_usd: float | None = 0.0
-    """Of the models that the tool asked; None where the price of one is unknown."""
+    """Cost of the models that the tool called; None if the price of one is unknown."""
     retrievals: Sequence[Mapping[str, Any]] = ()
-    """Of a search, for each query: index_id, query, doc_ids, scores, latency_s."""
+    """For a search, per query: index_id, query, doc_ids, scores, latency_s."""
     held_s: float = 0.0
-    """How long the gateway held the tool's own calls of models."""
+    """How long the gateway held the tool's own model calls."""
     final: str | None = None
-    """What the attempt ends with: it is said last, in the model's place."""
+    """The attempt's final text, if the tool ends it: stored as the model's last message."""
 
 
 def refused(reason: str) -> ToolResult:
-    """A call that makes no sense, answered with why."""
+    """The result of an invalid call: its error."""
     at = now()
     return ToolResult(f"error: {reason}", "error", at, at, MALFORMED)
 
 
 def arguments_of(text: str) -> dict[str, Any]:
-    """A call's arguments, from the JSON text that the model wrote; no text is no arguments.
+    """Parse a call's arguments from the model's JSON text; an empty text is no arguments.
 
-    Raises ValueError, whose words are for the model.
+    Raises ValueError, whose message is for the model.
     """
     try:
         found = json.loads(text or "{}")
@@ -62,19 +62,19 @@ class Tools(Protocol):
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Any]]:
-        """OpenAI's descriptions of them."""
+        """Their descriptions in OpenAI's format."""
         ...
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Carry out one call; `arguments` is the JSON text that the model wrote.
+        """Carry out one call; `arguments` is the model's JSON text.
 
-        A malformed call is answered with what is wrong with it. Raises ToolUnavailable.
+        A malformed call is answered with its error. Raises ToolUnavailable.
         """
         ...
 
 
 def schema(name: str, description: str, argument: str, meaning: str) -> dict[str, Any]:
-    """The description of a tool that takes one text."""
+    """The description of a tool that takes one text argument."""
     properties = {argument: {"type": "string", "description": meaning}}
     parameters = {"type": "object", "properties": properties, "required": [argument]}
     function = {"name": name, "description": description, "parameters": parameters}
@@ -89,7 +89,7 @@ REQUIRED_ARGUMENT = {"search": "query", "python": "code"}
 
 
 class DescribedTools:
-    """Tools that are only described: none at all, or those whose calls are the answer."""
+    """Tools that are only described: an empty set, or tools whose calls are the answer."""
 
     def __init__(self, schemas: Sequence[Mapping[str, Any]] = ()) -> None:
         self.schemas = schemas

@@ -15,15 +15,16 @@ from collections.abc import Mapping, Sequence
 
 _VERDICT = re.compile(r"verdict:\s*(?P<label>[A-Za-z_]+|-?[0-9]+)\.?", re.IGNORECASE)
 _NAMED = re.compile(r"\bverdict\W{0,9}:", re.IGNORECASE)
-_EMPHASIS = re.compile(r"[*`]+|(?<![^\W_])_+|_+(?![^\W_])")  # but not the one in not_attempted
+# but not the underscore in not_attempted
+_EMPHASIS = re.compile(r"[*`]+|(?<![^\W_])_+|_+(?![^\W_])")
 _QUOTES = re.compile("[\"'\u201c\u201d\u2018\u2019\u00ab\u00bb]+|^>[> ]*")
 _FENCE = re.compile(r"(?:```|~~~)\S*")
 
 
 def read_verdict(text: str, labels: Sequence[str], material: str = "") -> str | None:
-    """The label in the last line, by its spelling in `labels`; None where it is not there.
+    """The label in the last line, as spelled in `labels`; None if there is none.
 
-    `material`: what was judged, whose verdicts are not the judge's.
+    `material`: the judged text, whose verdicts are not the judge's.
     """
     known = {label.lower(): label for label in labels}
     lines = _lines(text)
@@ -36,7 +37,7 @@ def read_verdict(text: str, labels: Sequence[str], material: str = "") -> str | 
 
 
 def _lines(text: str) -> list[tuple[str, bool]]:
-    """The lines of `text` that hold more than marks, without these, and whether each is quoted."""
+    """The lines of `text` with more than marks, without these, and whether each is quoted."""
     found, fenced_in = [], False
     for line in text.splitlines():
         bare = _EMPHASIS.sub("", line.replace("\\_", "_")).strip(" #\t")
@@ -53,9 +54,10 @@ def _label(line: str) -> str | None:
 
 
 def fenced(parts: Mapping[str, str]) -> str:
-    """Texts for a judge's prompt, each between marks that none of them holds.
+    """Texts for a judge's prompt, each between marks that occur in none of them.
 
-    The marks depend on the texts, so that an answer cannot close its own part and go on as us.
+    The marks depend on the texts, so that an answer cannot close its own part and continue as the
+    prompt.
     """
     digest = hashlib.sha256("\0".join(parts.values()).encode("utf-8", "replace")).hexdigest()[:12]
     return "\n".join(

@@ -75,7 +75,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 def benchmark_named(name: str) -> Benchmark:
-    """The benchmark `name`. Raises UnknownBenchmark, which lists those there are."""
+    """The benchmark `name`. Raises UnknownBenchmark, which lists the known ones."""
     if name not in BENCHMARKS:
         raise UnknownBenchmark(f"no benchmark {name!r}; there are {', '.join(sorted(BENCHMARKS))}")
     return BENCHMARKS[name]

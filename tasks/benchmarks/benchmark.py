@@ -15,7 +15,7 @@ from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.world import MakeWorld
-from tutti.tasks.scoring import Attempted
+from tutti.tasks.scoring import Submission
 
 Read = Callable[[Files], Iterator[Item | ExcludedRow]]
 Gold = Callable[[Item], str | None]
@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 
 
 def answer_of(item: Item) -> str:
-    """The gold answer where the target has it as text, which is the usual case."""
+    """The gold answer, if the target has it as text, as most do."""
     answer = item.target["answer"]
     assert isinstance(answer, str), f"{item.id}: the target's answer is {answer!r}, not text"
     return answer
 
 
 def no_gold(item: Item) -> None:
-    """For benchmarks that come without an answer that must score 1.0."""
+    """For benchmarks without an answer that must score 1.0."""
     return None
 
 
@@ -42,42 +42,42 @@ class Benchmark:
     name: str
     """As users write it: ``gsm8k``."""
     read: Read
-    """Makes items of files; yields `ExcludedRow` for a row that it leaves out by rule."""
+    """Makes items of files; yields `ExcludedRow` for a row that it excludes by rule."""
     splits: Mapping[str, Sequence[str]]
-    """For each split the patterns of its files below a folder; the first that matches is read. The
-    first split is the one that is read unless another is asked for."""
+    """Per split the patterns of its files below a folder; the first that matches is read. The first
+    split is the default."""
     scorer: str
     """The scorer's name."""
     prompt: str
     """The prompt's name: a file ``prompts/<prompt>.yaml``."""
     licence: str
-    """The data's licence and whom to cite, a line."""
+    """The data's licence and citation, on one line."""
     also: Sequence[str] = ()
-    """Patterns of further files that `read` opens beside those of the split."""
+    """Patterns of further files that `read` opens."""
     hub: Hub | None = None
-    """None where the publisher does not offer the data there."""
+    """None if the publisher does not offer the data there."""
     interactive: bool = False
-    """An attempt needs more than a model: a simulated user, or tools that carry calls out. Without
-    a `world` it is made by somebody's harness."""
+    """Whether an attempt needs more than a model: a simulated user, or working tools. Without a
+    `world` it needs an external harness."""
     world: MakeWorld | None = None
-    """What surrounds an attempt of an interactive benchmark, for each attempt anew."""
+    """Makes the environment of each attempt of an interactive benchmark."""
     needs_user: bool = False
-    """`world` wants a model that plays the user, or whoever else takes part."""
+    """Whether `world` needs a model for the user or another participant."""
     own: Path | None = None
-    """The folder of its data, where tutti brings them."""
+    """The folder of its data, if tutti includes them."""
     gold: Gold = answer_of
-    """The answer text that must score 1.0; None where the benchmark comes without one."""
+    """The answer that must score 1.0; None if the benchmark has none."""
 
     @property
     def split(self) -> str:
-        """The split that is read unless another is asked for."""
+        """The default split."""
         return next(iter(self.splits))
 
     def load(self, source: Source, left_out: list[ExcludedRow] | None = None) -> Iterator[Item]:
         """Every item of `source`, in the files' order.
 
-        What the benchmark leaves out by rule is added to `left_out`, and its count is logged.
-        Raises SourceMissing, BadRow (also for an id that is a duplicate id).
+        Excluded rows are added to `left_out`, and their number is logged. Raises SourceMissing,
+        BadRow (also for a duplicate id).
         """
         dropped: list[ExcludedRow] = [] if left_out is None else left_out
         before = len(dropped)
@@ -104,18 +104,18 @@ class Benchmark:
             source = replace(source, path=self.own)
         return source.files(self.name, self.hub, self.splits[split], self.also)
 
-    def gold_attempt(self, item: Item) -> Attempted:
-        """The attempt that must score 1.0. Raises BenchmarkError where the benchmark comes without
-        a gold answer."""
+    def gold_attempt(self, item: Item) -> Submission:
+        """The submission that must score 1.0. Raises BenchmarkError if the benchmark has no gold
+        answer."""
         messages, answer = self.gold_messages(item), self.gold(item)
-        return Attempted(answer, answer or "", messages, item.target.get("state"))
+        return Submission(answer, answer or "", messages, item.target.get("state"))
 
     def gold_messages(self, item: Item) -> list[dict[str, Any]]:
-        """What an attempt must add to score 1.0: for a target of tool calls one assistant message
-        that makes them, else one that says the gold answer.
+        """The messages that an attempt must add to score 1.0: for a target of tool calls one
+        assistant message that makes them, else one with the gold answer.
 
-        The messages that the item gives are not among them: their calls are not the attempt's.
-        Raises BenchmarkError where the benchmark comes without a gold answer.
+        The item's own messages are not included: their calls are not the attempt's. Raises
+        BenchmarkError if the benchmark has no gold answer.
         """
         answer = self.gold(item)
         if answer is None:
@@ -129,7 +129,7 @@ class Benchmark:
 
 
 def gold_calls(item: Item) -> list[dict[str, Any]]:
-    """The target's calls as OpenAI writes tool calls; of several accepted values the first."""
+    """The target's calls in OpenAI's format; of several accepted values the first."""
     return [
         tool_call(f"gold-{place}", call["name"], _arguments(call))
         for place, call in enumerate(item.target["calls"])
@@ -143,13 +143,13 @@ def calls_of(item: Item) -> str:
 
 
 def tool_call(call_id: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """One tool call as OpenAI writes it: the arguments are JSON text."""
+    """One tool call in OpenAI's format: the arguments are JSON text."""
     function = {"name": name, "arguments": json.dumps(dict(arguments), ensure_ascii=False)}
     return {"id": call_id, "type": "function", "function": function}
 
 
 def tool(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool as OpenAI describes it; `parameters` is a JSON schema of an object."""
+    """A tool in OpenAI's format; `parameters` is a JSON schema of an object."""
     function = {"name": name, "description": description, "parameters": dict(parameters)}
     return {"type": "function", "function": function}
 

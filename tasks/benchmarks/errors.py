@@ -1,11 +1,11 @@
-"""What can be wrong with a benchmark's data, prompt or selection.
+"""Errors in a benchmark's data, prompt or selection.
 
 BenchmarkError
-├── UnknownBenchmark  no benchmark has that name; the message lists those there are
-├── SourceMissing     the data are not where they were looked for; the message says what to do
-├── BadRow            a row that is not an item; the message names file, line and field
+├── UnknownBenchmark  no benchmark has that name; the message lists the known ones
+├── SourceMissing     the data were not found; the message says what to do
+├── BadRow            an invalid row; the message names file, line and field
 ├── BadPrompt         a prompt file that cannot be used, or a field that an item does not have
-└── BadSelection      a selection that cannot be read, or names what is not there
+└── BadSelection      an invalid selection, or one that names unknown ids
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from tutti.errors import BAD_USAGE, FAILED, TuttiError
 
 
 class BenchmarkError(TuttiError, ValueError):
-    """Something about a benchmark is wrong; the message says what, and where."""
+    """Base class: a benchmark is invalid; the message says what is wrong, and where."""
 
     exit_code = BAD_USAGE
 
@@ -24,13 +24,13 @@ class UnknownBenchmark(BenchmarkError):
 
 
 class SourceMissing(BenchmarkError):
-    """The data are not where they were looked for."""
+    """The data were not found."""
 
     exit_code = FAILED
 
 
 class BadRow(BenchmarkError):
-    """A row that is not an item."""
+    """An invalid row of a benchmark's file."""
 
     exit_code = FAILED
 
@@ -39,9 +39,9 @@ class BadRow(BenchmarkError):
         super().__init__(f"{where}: {field}: {reason}" if field else f"{where}: {reason}")
         self.file = file
         self.line = line
-        """From 1; None where the fault is the whole file's."""
+        """Line number from 1; None if the whole file is invalid."""
         self.field = field
-        """Dotted from the top of the row; empty where the fault is the whole row's."""
+        """Dotted path from the top of the row; empty if the whole row is invalid."""
 
 
 class BadPrompt(BenchmarkError):
@@ -49,4 +49,4 @@ class BadPrompt(BenchmarkError):
 
 
 class BadSelection(BenchmarkError):
-    """A selection that cannot be read, or that names what is not there."""
+    """An invalid selection, or one that names unknown ids."""

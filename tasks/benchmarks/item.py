@@ -7,28 +7,28 @@ from typing import Any
 from tutti.storage import artifact_id
 
 IMAGE = "image"
-"""The field that holds an image's URL (``data:`` or ``https:``), which prompts carry as a part."""
+"""The field with an image's URL (``data:`` or ``https:``), which prompts pass as an image part."""
 
 PLACES = frozenset({"database", "game"})
-"""Keys of a target that hold a path on this machine, which is no part of what the task is."""
+"""Keys of a target that hold a local path, which is not part of the task's identity."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One question or environment, and what its scorer needs to know."""
+    """One question or environment, with its scorer's target."""
 
     id: str
-    """The benchmark's own id; where it has none, the item's place in its file."""
+    """The benchmark's own id; if it has none, the item's position in its file."""
     fields: Mapping[str, str]
-    """What prompts are rendered from: ``question``, ``choices`` …"""
+    """The fields that prompts are rendered from: ``question``, ``choices`` …"""
     target: Mapping[str, Any]
-    """What the scorer gets, JSON-able: ``{"answer": "42"}``."""
+    """The scorer's input, JSON-able: ``{"answer": "42"}``."""
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """What ``--where`` selects by: subject, level …"""
+    """The attributes that ``--where`` can select by: subject, level …"""
     messages: Sequence[Mapping[str, Any]] = ()
-    """A conversation that is given, instead of a rendered prompt."""
+    """A given conversation, instead of a rendered prompt."""
     tools: Sequence[Mapping[str, Any]] = ()
-    """The tools on offer, as OpenAI describes functions; empty where the harness has its own."""
+    """The available tools in OpenAI's format; empty if the harness has its own."""
 
     @property
     def task_id(self) -> str:

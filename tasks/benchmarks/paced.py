@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent / "data" / "paced"
 WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bdfgklmnprstvz"))
-"""Seven hundred syllables: a token each for the random model of `make scheduling`."""
+"""Seven hundred syllables, each one token for the random model of `make scheduling`."""
 
 
 class PacedWorld:
@@ -36,19 +36,19 @@ class PacedWorld:
     schemas: Sequence[Mapping[str, Any]] = ()
 
     def __init__(self, name: str, added_words: int, pauses_s: Sequence[float]) -> None:
-        """`pauses_s`: of the tool after each call but the last, seconds."""
+        """`pauses_s`: tool durations after each call but the last, in seconds."""
         self._name, self._added_words, self._pauses_s = name, added_words, pauses_s
         self._calls = 0
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """It has no tools that a model could call."""
+        """Refuse: it has no tools that a model could call."""
         return refused(f"there is no tool {name!r}")
 
     async def begin(self) -> None:
         """Return None: the prompt is complete."""
 
     async def reply(self, said: str) -> ToolResult | None:
-        """What the program's tool found, after as long as it takes; None after the last call."""
+        """The tool's result, after its duration; None after the last call."""
         self._calls += 1
         if self.over():
             return None
@@ -70,12 +70,12 @@ class PacedWorld:
 
 
 def text(seed: str, words: int) -> str:
-    """So many drawn words."""
+    """That many random words."""
     return " ".join(Random(seed).choices(WORDS, k=words))
 
 
 def read(files: Files) -> Iterator[Item]:
-    """One item a row. Raises BadRow."""
+    """One item per row. Raises BadRow."""
     for row in files.rows():
         name = row.name("id")
         first, added = (_whole(row, each) for each in ("first_words", "added_words"))

@@ -4,8 +4,8 @@ A file has ``system`` and ``user``, texts with ``{field}`` for an item's field (
 are braces), and ``examples``: either ``given``, a list of ``{field: text}``, or ``retrieve`` with
 ``from`` (a JSONL file of such objects, beside the prompt's file), ``by`` (the field to compare) and
 ``count``: those nearest to the item by BM25, nearest last, never the item's own text. An example is
-a turn rendered from ``user`` and one from ``assistant``. Text put in is never looked at again, so a
-question that holds braces stays as it is.
+a turn rendered from ``user`` and one from ``assistant``. Inserted text is not expanded again, so a
+question that contains braces is unchanged.
 """
 
 import re
@@ -31,10 +31,11 @@ Message = dict[str, Any]
 
 
 class Template:
-    """A text with places for fields."""
+    """A text with fields."""
 
     def __init__(self, text: str) -> None:
-        """Raises BadPrompt for a brace that is neither doubled nor around a field's name."""
+        """Parse a text. Raises BadPrompt for a brace that is neither doubled nor around a field's
+        name."""
         for match in _PART.finditer(text):
             if match[0] in ("{", "}"):
                 near = text[max(0, match.start() - 20) : match.end() + 20]
@@ -43,11 +44,11 @@ class Template:
 
     @property
     def fields(self) -> list[str]:
-        """The names of the fields it wants, each once."""
+        """The names of its fields, without duplicates."""
         return list(dict.fromkeys(match[1] for match in _PART.finditer(self.text) if match[1]))
 
     def render(self, fields: Mapping[str, str]) -> str:
-        """The text with every field put in, in one pass. Raises BadPrompt for a field missing."""
+        """Insert every field, in one pass. Raises BadPrompt for a missing field."""
 
         def put(match: re.Match[str]) -> str:
             if match[1] is None:
@@ -65,15 +66,15 @@ class _Strict(BaseModel):
 
 
 class Examples(_Strict):
-    """Worked examples: given, or retrieved."""
+    """Worked examples: given or retrieved."""
 
     assistant: str
-    """Template of the answer's turn."""
+    """Template of the assistant's turn."""
     given: list[dict[str, str]] = []
     source: Annotated[str | None, Field(alias="from")] = None
-    """A JSONL file beside the prompt's."""
+    """A JSONL file beside the prompt's file."""
     by: str = "question"
-    """The field by which the nearest are found."""
+    """The field compared to find the nearest."""
     count: Annotated[int, Field(ge=1, le=64)] = 4
 
     @model_validator(mode="after")
@@ -84,19 +85,19 @@ class Examples(_Strict):
 
 
 class PromptFile(_Strict):
-    """A prompt as its file has it."""
+    """The contents of a prompt file."""
 
     system: str | None = None
     user: str | None = None
-    """None where the item itself brings the conversation."""
+    """None if the item itself has the conversation."""
     examples: Examples | None = None
 
 
 class Prompt:
-    """A prompt that can be rendered."""
+    """A loaded prompt."""
 
     def __init__(self, name: str, file: PromptFile, folder: Path = FOLDER) -> None:
-        """`folder` is where the examples' file lies. Raises BadPrompt."""
+        """`folder` contains the examples' file. Raises BadPrompt."""
         self.name = name
         self.file = file
         self.folder = folder
@@ -110,7 +111,7 @@ class Prompt:
 
     @property
     def prompt_id(self) -> str:
-        """Content hash, examples included: part of what a cell is. Raises BadPrompt, BadRow."""
+        """Content hash, including examples: part of a cell's id. Raises BadPrompt, BadRow."""
         examples = self.file.examples
         pool = self._pool[0] if examples and examples.source else []
         return artifact_id("prompt", [self.file.model_dump(by_alias=True), pool])
@@ -122,10 +123,10 @@ class Prompt:
             raise BadPrompt(f"prompt {self.name}: {part}: {error}") from error
 
     def render(self, item: Item) -> list[Message]:
-        """The messages that an attempt at `item` starts with.
+        """The first messages of an attempt at `item`.
 
-        An item with a conversation of its own keeps it; the system text goes before it, joined to
-        the item's own. Raises BadPrompt for a field that the item does not have.
+        An item's own conversation is kept; the system text is put before it, joined with the item's
+        own. Raises BadPrompt for a field that the item does not have.
         """
         try:
             return self._render(item)
@@ -162,7 +163,7 @@ class Prompt:
         if own is None:
             raise BadPrompt(f"no field {examples.by!r} to find examples by")
         rows, index = self._pool
-        # One more than wanted: the nearest may be the item itself, which would give it away.
+        # One more than needed: the nearest may be the item itself, which would reveal its answer.
         found = [rows[place] for place, _ in index.best(own, len(rows))]
         others = [one for one in found if one[examples.by].split() != own.split()]
         return others[: examples.count][::-1]
@@ -191,9 +192,9 @@ def _with_image(text: str, item: Item) -> str | list[dict[str, Any]]:
 
 
 def load_prompt(name: str | Path) -> Prompt:
-    """The prompt `name` of those that come with tutti, or a YAML file by its path.
+    """Load the shipped prompt `name`, or a YAML file by its path.
 
-    Raises BadPrompt; an unknown name is answered with those there are.
+    Raises BadPrompt; for an unknown name it lists the known ones.
     """
     file = Path(name) if str(name).endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not file.is_file():
@@ -204,9 +205,9 @@ def load_prompt(name: str | Path) -> Prompt:
 
 
 def first_prompt(benchmark: Benchmark, items: Sequence[Item], prompt: Prompt | None = None) -> str:
-    """What ``--dry-run`` prints: the first item's rendered prompt, and the tools on offer.
+    """The output of ``--dry-run``: the first item's rendered prompt, and its tools.
 
-    Raises BadPrompt where there is no item.
+    Raises BadPrompt if there is no item.
     """
     if not items:
         raise BadPrompt(f"{benchmark.name}: no item is selected, so there is no prompt to show")

@@ -18,28 +18,28 @@ import pyarrow.parquet as pq
 
 from tutti.tasks.benchmarks.errors import BadRow
 
-SHOWN_CHARS = 80  # of a value in an error: enough to find it, not a whole question
-BATCH_ROWS = 64  # of Parquet: rows with images weigh megabytes each
-CSV_FIELD_CHARS = 2**24  # Python's own bound of 128 KiB is shorter than some test suites
+SHOWN_CHARS = 80  # characters of a value in an error: enough to find it
+BATCH_ROWS = 64  # of Parquet: rows with images take megabytes each
+CSV_FIELD_CHARS = 2**24  # Python's default limit of 128 KiB is less than some test suites
 FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One object of a file. Accessors take a field's name and the other names that it goes by."""
+    """One object of a file. Accessors take a field's name and its alternative names."""
 
     file: Path
     line: int
     data: Mapping[str, Any]
     path: str = ""
-    """Where in the line's object this one lies, dotted; empty at the top."""
+    """The dotted path of this object in the line's object; empty at the top."""
 
     def bad(self, field: str, reason: str) -> NoReturn:
         """Raise `BadRow` for `field`."""
         raise BadRow(self.file, self.line, ".".join(p for p in (self.path, field) if p), reason)
 
     def name_of(self, *names: str) -> str | None:
-        """The first of `names` that has a value here; None when none has."""
+        """The first of `names` that has a value here; None if none has."""
         return next((name for name in names if self.data.get(name) is not None), None)
 
     def value(self, *names: str) -> Any:
@@ -51,7 +51,7 @@ class Row:
         return self.data[name]
 
     def text(self, *names: str, empty: bool = False) -> str:
-        """Text, as it is written; `empty` lets text through that is only white space."""
+        """Text, unchanged; `empty` accepts text that is only white space."""
         found = self.value(*names)
         if not isinstance(found, str):
             self.wrong(names, found, "text")
@@ -60,11 +60,11 @@ class Row:
         return found
 
     def text_or(self, default: str, *names: str) -> str:
-        """Text, or `default` where none of `names` has a value."""
+        """Text, or `default` if none of `names` has a value."""
         return self.text(*names, empty=True) if self.name_of(*names) else default
 
     def name(self, *names: str) -> str:
-        """Text that is not empty, or a whole number, which becomes text: an id, a short answer."""
+        """Non-empty text, or a whole number, which is converted to text: an id, a short answer."""
         found = self.value(*names)
         if isinstance(found, int) and not isinstance(found, bool):
             return str(found)
@@ -110,7 +110,7 @@ class Row:
         return rows
 
     def inner(self, name: str, data: Mapping[str, Any]) -> "Row":
-        """An object that lies in this one, at `name`."""
+        """The object at `name` inside this one."""
         return Row(self.file, self.line, data, ".".join(p for p in (self.path, name) if p))
 
     def json(self, *names: str) -> Any:
@@ -124,7 +124,7 @@ class Row:
             self.bad(self.name_of(*names) or names[0], f"{shown(found)} is not JSON: {error}")
 
     def literal(self, *names: str) -> Any:
-        """Any value; text is read as a Python literal, as tables hold lists and objects."""
+        """Any value; text is parsed as a Python literal, as tables use for lists and objects."""
         found = self.value(*names)
         if not isinstance(found, str):
             return found
@@ -139,13 +139,13 @@ class Row:
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it: its start."""
+    """A value for an error message: its start."""
     text = repr(value)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
 
 
 def read_rows(file: Path) -> Iterator[Row]:
-    """Every row of `file`, in its order. Raises BadRow, also for an ending that is not known."""
+    """Every row of `file`, in its order. Raises BadRow, also for an unknown file extension."""
     kind = file.suffix.lower()
     if kind == ".jsonl":
         return _of_lines(file)
@@ -169,7 +169,7 @@ def read_json(file: Path) -> Any:
 
 
 def as_row(file: Path, line: int, value: Any) -> Row:
-    """`value` as a row. Raises BadRow where it is no object."""
+    """`value` as a row. Raises BadRow if it is not an object."""
     if not isinstance(value, dict):
         raise BadRow(file, line, "", f"{shown(value)} is not an object")
     return Row(file, line, value)
@@ -191,7 +191,7 @@ def _of_lines(file: Path) -> Iterator[Row]:
 
 
 def _of_json(file: Path) -> Iterator[Row]:
-    """A list of objects; BFCL and others write JSON lines under the ending ``.json``."""
+    """A list of objects; BFCL and others store JSON lines with the extension ``.json``."""
     with file.open("rb") as opened:
         lines = opened.read(1) == b"{"
     if lines:
@@ -216,7 +216,7 @@ def _of_table(file: Path, separator: str) -> Iterator[Row]:
 
 
 def _table_row(file: Path, line: int, values: Mapping[str, Any]) -> Row:
-    """A row with as many fields as the heading. Raises BadRow."""
+    """A row with as many fields as the header. Raises BadRow."""
     row = Row(file, line, values)
     if None in values:
         row.bad("", "has more fields than the heading")

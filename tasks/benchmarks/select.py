@@ -14,8 +14,8 @@ import pyarrow as pa
 from tutti.tasks.benchmarks.errors import BadSelection
 from tutti.tasks.benchmarks.item import Item
 
-MAX_TRIALS = 10_000  # more is a slip of the keyboard
-NAMED_IDS = 5  # in an error
+MAX_TRIALS = 10_000  # more is a typing error
+NAMED_IDS = 5  # ids shown in an error
 _ASKED = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?:@(?P<revision>[\w./-]+))?(?::(?P<trials>[0-9]+))?"
 )
@@ -27,9 +27,9 @@ class BenchmarkChoice:
 
     name: str
     revision: str | None = None
-    """Of the hub; None for the pinned one."""
+    """Revision on the hub; None for the pinned one."""
     trials: int = 1
-    """Samples of each item, each with a seed of its own."""
+    """Samples per item, each with its own seed."""
 
 
 def parse_benchmark(text: str) -> BenchmarkChoice:
@@ -49,12 +49,11 @@ def select(
     ids: Sequence[str] | None = None,
     where: str | None = None,
 ) -> list[Item]:
-    """The items whose id is among `ids` and whose attributes fit `where`, the first `limit`.
+    """The items whose id is among `ids` and whose attributes match `where`, the first `limit`.
 
-    None chooses all. `where` is one SQL expression over the items' attributes and ``id``, all text
-    (``subject = 'physics' and level::int > 3``); an attribute that an item lacks is NULL there.
-    Raises BadSelection for ids that are not there, an expression that cannot be evaluated, a limit
-    below 1.
+    None selects all. `where` is one SQL expression over the items' attributes and ``id``, all text
+    (``subject = 'physics' and level::int > 3``); an attribute that an item lacks is NULL. Raises
+    BadSelection for unknown ids, an invalid expression, a limit below 1.
     """
     if limit is not None and limit < 1:
         raise BadSelection(f"the limit must be at least 1 item, not {limit}")
@@ -76,14 +75,14 @@ def _with_ids(items: list[Item], ids: Sequence[str]) -> list[Item]:
 
 
 def _fitting(items: list[Item], where: str) -> list[Item]:
-    """The items that fit the expression. It is evaluated as an expression, never as a statement,
-    by a database of its own that cannot read files, load extensions or be set otherwise."""
+    """The items that match the expression. It is evaluated as an expression, never as a statement,
+    in a separate database that cannot read files, load extensions or change settings."""
     names = sorted({name for item in items for name in item.attributes} - {"id"})
     columns: dict[str, pa.Array] = {
         "id": pa.array([item.id for item in items], pa.string()),
         **{n: pa.array([item.attributes.get(n) for item in items], pa.string()) for n in names},
     }
-    # A column's name that no expression can hold by accident.
+    # A column name that cannot occur in an expression by accident.
     table = pa.table({**columns, "\x01place": pa.array(range(len(items)), pa.int64())})
     settings = {"enable_external_access": "false", "lock_configuration": "true", "threads": "1"}
     with duckdb.connect(":memory:", config=dict(settings)) as connection:

@@ -13,7 +13,7 @@ from tutti.storage import current_home
 from tutti.tasks.benchmarks.errors import SourceMissing
 from tutti.tasks.benchmarks.rows import Row, read_rows
 
-NAMED_FILES = 8  # of a folder, in an error
+NAMED_FILES = 8  # files of a folder shown in an error
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Hub:
     repository: str
     """``owner/name``."""
     revision: str
-    """The commit that is read unless another is asked for."""
+    """The default commit."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Files:
     """A benchmark's files on this machine."""
 
     root: Path
-    """The folder that they lie in."""
+    """The folder that contains them."""
     paths: tuple[Path, ...]
     """In the order in which they are read."""
 
@@ -42,14 +42,14 @@ class Files:
 
 
 Download = Callable[[Hub, Sequence[str], Path], Path]
-"""Brings the files that match the patterns into a cache folder; gives the folder they lie in."""
+"""Downloads the files that match the patterns into a cache folder; returns that folder."""
 
 
 def from_hub(hub: Hub, patterns: Sequence[str], cache: Path) -> Path:
-    """Download `hub`'s files. Raises SourceMissing where huggingface_hub is not installed, or
-    cannot get them.
+    """Download `hub`'s files. Raises SourceMissing if huggingface_hub is not installed, or the
+    download fails.
 
-    Data sets behind a licence (GPQA, HLE) want a token, which huggingface_hub takes from its own
+    Data sets behind a licence (GPQA, HLE) need a token, which huggingface_hub reads from its own
     environment variable.
     """
     try:
@@ -75,22 +75,22 @@ def from_hub(hub: Hub, patterns: Sequence[str], cache: Path) -> Path:
 
 @dataclass(frozen=True)
 class Source:
-    """Where to read a benchmark: a path, or (without one) its place on the hub."""
+    """Where to read a benchmark from: a path, or (without one) the hub."""
 
     path: Path | None = None
-    """A file, or a folder that holds the benchmark's files as their publisher names them."""
+    """A file, or a folder with the benchmark's files as their publisher names them."""
     split: str | None = None
-    """None for the benchmark's own."""
+    """None for the benchmark's default."""
     revision: str | None = None
-    """Of the hub, instead of the pinned one."""
+    """Revision on the hub, instead of the pinned one."""
     download: Download = from_hub
-    """The transport; tests give another."""
+    """The download function; tests pass another."""
 
     def files(
         self, name: str, hub: Hub | None, patterns: Sequence[str], also: Sequence[str] = ()
     ) -> Files:
         """The files of benchmark `name`: those of the first of `patterns` that matches any. From
-        the hub the files that match `also` come with them. Raises SourceMissing."""
+        the hub, the files that match `also` are downloaded too. Raises SourceMissing."""
         if self.path is not None:
             if self.revision is not None:
                 raise SourceMissing(
@@ -106,8 +106,8 @@ class Source:
 
 
 def find_files(path: Path, patterns: Sequence[str]) -> Files:
-    """The files under `path` that match the first pattern with any match; `path` itself where it
-    is a file. Raises SourceMissing."""
+    """The files under `path` that match the first pattern with any match; `path` itself if it is a
+    file. Raises SourceMissing."""
     if path.is_file():
         return Files(path.parent, (path,))
     if not path.is_dir():

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 DONE = "[DONE]"
 BEGIN = "(The conversation begins. Say the first thing.)"
-MAX_CALLS = 10  # turns of tool calls before it must speak; a user who never does has nothing to say
+MAX_CALLS = 10  # turns of tool calls before it must speak; beyond it the user says nothing
 
 
 async def _nothing(name: str, arguments: dict[str, Any]) -> str:
-    """A user without tools; some models call them all the same."""
+    """Refuse a tool call of a user without tools; some models make one all the same."""
     raise CallRefused(f"there is no tool {name!r}")
 
 
 class SimulatedUser:
-    """The other side of one conversation."""
+    """The simulated user of one conversation."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class SimulatedUser:
         schemas: Sequence[Mapping[str, Any]] = (),
         act: Act = _nothing,
     ) -> None:
-        """`past`: messages that were there before, from the agent's side. `act` answers the calls
-        of `schemas`. Raises BenchmarkError without a model."""
+        """`past`: earlier messages, from the agent's side. `act` answers the calls of `schemas`.
+        Raises BenchmarkError without a model."""
         if model is None:
             raise BenchmarkError("a simulated user needs a model: the suite names none for it")
         self._model = model
@@ -45,13 +45,13 @@ class SimulatedUser:
         self._messages += _turned(past)
         self._step = 0
         self.done = False
-        """It has ended the conversation."""
+        """Whether it has ended the conversation."""
 
     async def say(self, heard: str | None) -> str | None:
-        """Its next words after `heard` (None: nothing yet); None when it is done.
+        """Its next message after the agent's `heard` (None at the start); None when it is done.
 
-        Raises what the model raises, and ToolUnavailable where it does not even begin: a
-        conversation that never was is nobody's wrong answer.
+        Raises the model's errors, and ToolUnavailable if it does not even begin: an attempt without
+        a conversation is void and not wrong.
         """
         if heard is not None:
             self._messages.append({"role": "user", "content": heard})
@@ -79,7 +79,7 @@ class SimulatedUser:
 
 
 def _turned(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What was said, from the other side; calls and their results are left out."""
+    """The conversation from the other side; calls and their results are left out."""
     other = {"assistant": "user", "user": "assistant"}
     return [
         {"role": other[message["role"]], "content": message["content"]}

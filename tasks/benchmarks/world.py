@@ -1,6 +1,6 @@
-"""The environment of an attempt in an interactive benchmark: its tools, and who talks to the agent.
+"""The environment of an attempt in an interactive benchmark: its tools and the agent's partner.
 
-In: an item, and a model where somebody is simulated. Out: a `World`, one per attempt, which holds
+In: an item, and a model if a person is simulated. Out: a `World`, one per attempt, which holds
 all state that the attempt changes and is discarded with it.
 """
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 
 
 class World(Tools, Protocol):
-    """One attempt's surroundings. Its schemas may grow from turn to turn.
+    """One attempt's environment. Its schemas may change from turn to turn.
 
-    `use`, `begin` and `reply` raise ToolUnavailable where the world itself fails, and what the
-    model raises that they ask.
+    `use`, `begin` and `reply` raise ToolUnavailable if the world itself fails, and the errors of
+    models that they call.
     """
 
     async def begin(self) -> str | None:
-        """What is said to the agent after the prompt; None where the prompt says it all."""
+        """The first message to the agent after the prompt; None if the prompt contains it."""
         ...
 
     async def reply(self, said: str) -> str | ToolResult | None:
-        """What is said back to a message without calls; None: that message was the last. Where it
-        is what a tool of the world found, that run of it."""
+        """The reply to a message without calls; None ends the dialogue. If the reply is the result
+        of a tool of the world, also that tool run."""
         ...
 
     def over(self) -> bool:
-        """Whether it has ended by itself, so that there is nothing left to do."""
+        """Whether the world has ended the episode."""
         ...
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """The final state, for the scorer; None where the conversation is all that counts."""
+        """The final state, for the scorer; None if only the conversation is scored."""
         ...
 
     async def close(self) -> None:
-        """Give back what it holds; called once, at the attempt's end."""
+        """Release resources; called once, at the attempt's end."""
         ...
 
 
 MakeWorld = Callable[["Item", "ChatModel | None"], World]
-"""One attempt's world. The model plays the user, where the benchmark needs one."""
+"""Makes one attempt's world. The model plays the user, if the benchmark needs one."""
 
 Act = Callable[[str, dict[str, Any]], Awaitable[str]]
 """Answers a call: (name, arguments) to the text for the caller. Raises CallRefused."""
@@ -63,7 +63,7 @@ class CallRefused(Exception):
 async def carry_out(
     act: Act, schemas: Sequence[Mapping[str, Any]], name: str, arguments: str
 ) -> ToolResult:
-    """One call of a world's tool: `act`'s answer, or what is wrong with the call."""
+    """Carry out one call of a world's tool: returns `act`'s answer, or the error in the call."""
     names = [each["function"]["name"] for each in schemas]
     if name not in names:
         return refused(f"there is no tool {name!r}; there are: {', '.join(names) or 'none'}")

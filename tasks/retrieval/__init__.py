@@ -22,5 +22,5 @@ if TYPE_CHECKING:
     from tutti.tasks.retrieval.spec import STDLIB_TEMPLATE as STDLIB_TEMPLATE
     from tutti.tasks.retrieval.spec import IndexSpec as IndexSpec
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -30,12 +30,12 @@ class Batcher(Generic[Item, Result]):
     """Runs `work` on lists of items in one thread; use as an async context manager."""
 
     work: Callable[[Sequence[Item]], Sequence[Result]]
-    """Called in the thread; gives one result for each item, in order."""
+    """Called in the thread; returns one result per item, in order."""
     wait_s: float = WAIT_S
     limit: int = LIMIT
-    """Items of a batch at the most."""
+    """Largest number of items in a batch."""
     begin: Callable[[], object] = lambda: None
-    """Called in the thread before anything else."""
+    """Called once in the thread before the first batch."""
     batches: int = 0
     items: int = 0
     _queue: "list[_QueuedItem[Item, Result]]" = field(default_factory=list)
@@ -56,7 +56,7 @@ class Batcher(Generic[Item, Result]):
         self._thread.shutdown()
 
     async def submit(self, item: Item) -> Result:
-        """The result of `item`. Raises what `work` raised for its batch."""
+        """Queue `item` and wait for its result. Raises what `work` raised for its batch."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.append(_QueuedItem(item, future))
         self._arrived.set()
@@ -73,12 +73,14 @@ class Batcher(Generic[Item, Result]):
             del self._queue[: self.limit]
             if not self._queue:
                 self._arrived.clear()
-            batch = [waiting for waiting in batch if not waiting.result.done()]  # callers gone
+            # callers that were cancelled
+            batch = [waiting for waiting in batch if not waiting.result.done()]
             if batch:
                 await self._work_on(batch)
 
     async def _wait_for_more(self) -> None:
-        """Until as many are there as last time, but no longer than working on them took."""
+        """Wait until there are as many items as last time, but no longer than the last batch
+        took."""
         self._enough.clear()
         wait_s = min(self.wait_s, self._worked_s)
         bell = asyncio.get_running_loop().call_later(wait_s, self._enough.set)

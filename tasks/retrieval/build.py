@@ -45,10 +45,10 @@ from tutti.tasks.retrieval.spec import STDLIB_TEMPLATE, IndexSpec
 
 MANIFEST, VECTORS, LOCK = "manifest.json", "vectors.npy", "lock"
 NOT_CONTENT = {"shard_documents"}
-"""Fields of a spec that do not change what is built."""
+"""Fields of a spec that do not affect the content."""
 
 Progress = Callable[[str, int, int], None]
-"""Told the stage (embed, add), how many documents of how many it has done."""
+"""Called with the stage (embed, add), the documents done and their total."""
 Source = Callable[[], Iterator[Passage]]
 
 
@@ -57,9 +57,9 @@ class EmbedWorkers:
     """The processes that embed shards."""
 
     count: int = 1
-    """More than one run under Dask."""
+    """More than one: Dask is used."""
     cluster: str | None = None
-    """Address of a Dask scheduler that runs already."""
+    """Address of a running Dask scheduler."""
 
 
 ONE_WORKER = EmbedWorkers()
@@ -75,8 +75,8 @@ def build_index(
 ) -> Path:
     """Build an index of `documents` (or of a JSONL file of them) in the store; returns its folder.
 
-    An index that is there already is reused. `embedder`: None fits the local one.
-    Raises CorpusRefused, EmbedderFailed, StoreFull.
+    An existing index is reused. `embedder`: None fits the local one. Raises CorpusRefused,
+    EmbedderFailed, StoreFull.
     """
     corpus, read = _open_corpus(documents)
     spec = spec or IndexSpec(template=STDLIB_TEMPLATE)
@@ -98,7 +98,7 @@ def build_index(
 def _open_corpus(
     documents: Sequence[Document] | Sequence[Passage] | Path,
 ) -> tuple[str, Source]:
-    """Its artifact id, and what reads it from the start."""
+    """The corpus's artifact id, and a function that reads it from the start."""
     if isinstance(documents, Path):
         path = documents
         return _passages_id(read_jsonl(path)), lambda: read_jsonl(path)
@@ -115,7 +115,8 @@ def _passages_id(passages: Iterator[Passage]) -> str:
 
 @contextlib.contextmanager
 def _only_builder(building: Path, folder: Path) -> Iterator[None]:
-    """Wait until no other process builds this index. The lock ends with its process, however."""
+    """Wait until no other process builds this index. The lock is released when its process ends in
+    any way."""
     building.parent.mkdir(parents=True, exist_ok=True)
     path = building.with_name(f"{building.name}.{LOCK}")
     with path.open("w") as file:
@@ -124,11 +125,11 @@ def _only_builder(building: Path, folder: Path) -> Iterator[None]:
             yield
         finally:
             if (folder / MANIFEST).is_file():
-                path.unlink(missing_ok=True)  # whoever waits for it finds the index
+                path.unlink(missing_ok=True)  # a process that waited finds the index
 
 
 class _Job:
-    """The work in one building folder; every step leaves a file by which it is known as done."""
+    """The steps of a build in its folder; each completed step leaves a file."""
 
     def __init__(
         self,
@@ -143,7 +144,7 @@ class _Job:
         self._workers, self._cluster = workers.count, workers.cluster
 
     def run(self, read: Source) -> dict[str, Any]:
-        """Do what is missing; returns what the manifest says of the content."""
+        """Run the missing steps; returns the manifest's entries on the content."""
         self.folder.mkdir(exist_ok=True)
         if not (self.folder / DOCUMENTS).exists():
             write_passages(read(), self.folder)
@@ -189,13 +190,13 @@ def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 def _publish(building: Path, folder: Path) -> None:
     shutil.rmtree(building / shards.FOLDER, ignore_errors=True)
-    if folder.exists():  # without a manifest: not one of ours, or damaged
+    if folder.exists():  # without a manifest: made by something else, or damaged
         shutil.rmtree(folder)
     os.replace(building, folder)
 
 
 def _enter(catalog: Catalog, folder: Path) -> None:
-    """Enter corpus and index in the catalog, where they are not: a crash may have come before."""
+    """Add corpus and index to the catalog unless present: a crash may have come before."""
     manifest = json.loads((folder / MANIFEST).read_text())
     corpus, index_id = manifest["corpus_id"], manifest["index_id"]
     known = catalog.artifact(index_id)
@@ -216,7 +217,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=["flat", "ivf", "hnsw"], default="flat")
     parser.add_argument("--words", action="store_true", help="BM25 too, both rankings fused")
     parser.add_argument("--workers", type=int, default=1, help="more than one: under Dask")
-    parser.add_argument("--cluster", help="address of a Dask scheduler that runs already")
+    parser.add_argument("--cluster", help="address of a running Dask scheduler")
     parser.add_argument("--embed-url", help="an OpenAI-compatible endpoint, ending in /v1")
     parser.add_argument("--embed-model", default="", help="its model")
     parser.add_argument("--embed-dimensions", type=int, default=0, help="its vectors' width")

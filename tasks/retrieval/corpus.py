@@ -53,7 +53,7 @@ class Document:
     kind: str
     """``function``, ``class`` or ``method``."""
     parameters: tuple[Parameter, ...] | None
-    """None when Python cannot tell the signature."""
+    """None if Python cannot determine the signature."""
     summary: str
 
     @property
@@ -63,7 +63,8 @@ class Document:
 
     @property
     def text(self) -> str:
-        """What is embedded, and what an agent's search returns: a few short labelled lines."""
+        """The text that is embedded, and that an agent's search returns: a few short labelled
+        lines."""
         lines = [self.name, f"module {self.module}", f"kind {self.kind}"]
         if self.parameters is not None:
             lines.append(f"takes {len(self.parameters)}")
@@ -76,7 +77,8 @@ class Document:
 
     @property
     def split(self) -> str:
-        """``train`` or ``test``. Aliases (same object, another module) always share a side."""
+        """``train`` or ``test``. Aliases (the same object in another module) are in the same
+        split."""
         body = "|".join([self.short_name, self.kind, repr(self.parameters), self.summary])
         bucket = int(hashlib.sha256(body.encode()).hexdigest()[:8], 16) % 100
         return "test" if bucket < TEST_SHARE_PERCENT else "train"
@@ -131,7 +133,7 @@ def load_stdlib_corpus() -> tuple[Document, ...]:
 
 
 def inspect_stdlib() -> list[Document]:
-    """The same, read in this process.
+    """Like `load_stdlib_corpus`, but in this process.
 
     Modules that cannot be imported on this platform are left out: they are not part of *this*
     library.

@@ -23,7 +23,8 @@ FIT_TEXTS = 4_096  # texts counted at a time while learning weights
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors. It is pickled to workers, and known by what it describes."""
+    """Turns texts into unit vectors. It is pickled for workers and identified by its
+    description."""
 
     @property
     def dimensions(self) -> int:
@@ -39,7 +40,7 @@ class Embedder(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write what the index's folder must hold for queries to be embedded the same way."""
+        """Write the files that an index needs to embed queries in the same way."""
         ...
 
 
@@ -64,7 +65,7 @@ class HashedNgrams:
     dimensions = DIMENSIONS
 
     def __init__(self, idf: NDArray[np.float32]) -> None:
-        # Two thirds of a service's start would be this import, also where it embeds nothing.
+        # This import would take two thirds of the service's start, even if nothing is embedded.
         from sklearn.feature_extraction.text import HashingVectorizer
 
         self.idf = idf
@@ -101,5 +102,5 @@ class HashedNgrams:
 
     @classmethod
     def load(cls, folder: Path) -> "HashedNgrams":
-        """The embedder an index was built with. Raises FileNotFoundError."""
+        """Load the embedder that an index was built with. Raises FileNotFoundError."""
         return cls(np.load(folder / "idf.npy"))

@@ -28,7 +28,7 @@ BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
 class _EndpointBusy(Exception):
-    """The endpoint may answer another time."""
+    """A temporary failure of the endpoint."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,21 @@ class EndpointEmbedder:
     model: str
     dimensions: int
     key_env: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key; unset or empty: none is sent."""
+    """The environment variable of the key; if it is unset or empty, no key is sent."""
     texts_per_request: int = 64
     requests_at_once: int = 8
 
     def describe(self) -> dict[str, Any]:
-        """The model and its width: the same model elsewhere makes the same index."""
+        """The model and its width: the same model at another URL makes the same index."""
         return {"kind": "endpoint", "model": self.model, "dimensions": self.dimensions}
 
     def save(self, folder: Path) -> None:
-        """Write where queries are embedded; never the key."""
+        """Write the settings needed to embed queries, without the key."""
         (folder / FILE).write_text(json.dumps(asdict(self), indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> "EndpointEmbedder":
-        """The embedder an index was built with. Raises FileNotFoundError."""
+        """Load the embedder that an index was built with. Raises FileNotFoundError."""
         return cls(**json.loads((folder / FILE).read_text()))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -71,7 +71,7 @@ class EndpointEmbedder:
             try:
                 found = await asyncio.gather(*tasks)
             finally:
-                for task in tasks:  # the first failure is the answer: nothing more is sent
+                for task in tasks:  # the first failure is raised; no more requests are sent
                     task.cancel()
         return np.concatenate([np.empty((0, self.dimensions), dtype=np.float32), *found])
 

@@ -3,21 +3,21 @@
 RetrievalError
 ├── CorpusRefused      a document without id or text, an id twice, or no document at all
 ├── IndexDamaged       an index's folder lacks a file or holds one that does not fit the others
-├── EmbedderFailed     the embedding endpoint refused, answered nonsense, or did not answer
+├── EmbedderFailed     the embedding endpoint refused, answered invalid data, or did not answer
 ├── FilterUnknown      a filter names a document or a pool that the index does not have
-├── RerankerFailed     the reranking endpoint refused, answered nonsense, or did not answer
-└── WebSearchFailed    the web search refused, answered nonsense, or did not answer in its time
+├── RerankerFailed     the reranking endpoint refused, answered invalid data, or did not answer
+└── WebSearchFailed    the web search refused, answered invalid data, or timed out
 """
 
 from tutti.errors import TuttiError
 
 
 class RetrievalError(TuttiError, RuntimeError):
-    """Retrieval could not do what was asked; the message says what to do."""
+    """Base class: a retrieval operation failed; the message says what to do."""
 
 
 class CorpusRefused(RetrievalError):
-    """A document that no index can hold; the message names its line or id."""
+    """A document is invalid; the message names its line or id."""
 
 
 class IndexDamaged(RetrievalError):
@@ -25,7 +25,7 @@ class IndexDamaged(RetrievalError):
 
 
 class EmbedderFailed(RetrievalError):
-    """The embedding endpoint refused, answered nonsense, or did not answer."""
+    """The embedding endpoint refused, answered invalid data, or did not answer."""
 
 
 class FilterUnknown(RetrievalError):
@@ -33,8 +33,8 @@ class FilterUnknown(RetrievalError):
 
 
 class RerankerFailed(RetrievalError):
-    """The reranking endpoint refused, answered nonsense, or did not answer."""
+    """The reranking endpoint refused, answered invalid data, or did not answer."""
 
 
 class WebSearchFailed(RetrievalError):
-    """The web search refused, answered nonsense, or did not answer in its time."""
+    """The web search refused, answered invalid data, or timed out."""

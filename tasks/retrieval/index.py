@@ -32,7 +32,7 @@ __all__ = ["Hit", "Index", "Mode", "build_index", "read_manifest"]
 Mode = Literal["dense", "words", "fused"]
 """By vectors, by BM25, or by both rankings fused."""
 
-FUSED_DEPTH = 50  # ranks of each ranking that are fused, at the least
+FUSED_DEPTH = 50  # least number of ranks of each ranking that are fused
 FUSED_PER_HIT = 4
 
 
@@ -44,15 +44,15 @@ class Hit:
     score: float
     """Inner product (dense), BM25 (words) or the sum of reciprocal ranks (fused)."""
     row: int = -1
-    """Its place in the index; -1: it is not from the index."""
+    """Its row in the index; -1 if it is not from the index."""
     ranks: Mapping[str, int] = field(default_factory=dict)
-    """Its place, from 1, in each ranking that had it."""
+    """Its rank, from 1, in each ranking that contains it."""
 
 
 class Index:
-    """A loaded index; `search` may be called from several threads (from one where FAISS has a GPU).
+    """A loaded index; `search` is thread-safe unless FAISS uses a GPU.
 
-    `embedder` replaces the one it was built with: for tests and benches that bring vectors.
+    `embedder` replaces the one it was built with, for tests and benchmarks that provide vectors.
     """
 
     def __init__(self, folder: Path, embedder: Embedder | None = None) -> None:
@@ -80,8 +80,8 @@ class Index:
     ) -> list[list[Hit]]:
         """The `k` best documents of each query, best first, equal scores by row.
 
-        `rows` (ascending) are the only ones searched; exactly, unless `approximate` leaves the walk
-        to FAISS. Raises ValueError for a mode that the index does not have, EmbedderFailed.
+        `rows` (ascending) limits the search to them; exactly, unless `approximate` leaves the
+        search to FAISS. Raises ValueError for a mode that the index does not have, EmbedderFailed.
         """
         mode = mode or self.modes[0]
         if mode not in self.modes:
@@ -92,7 +92,7 @@ class Index:
             texts = [self.spec.query_template.format(query=query) for query in queries]
             found["dense"] = self.nearest(self.embedder.embed(texts), depth, rows, approximate)
         if mode != "dense":
-            assert self._words is not None, "modes says that there are words"
+            assert self._words is not None, "this mode needs a word index"
             found["words"] = self._words.search(queries, depth, rows)
         return [self._hits(nth, found, k) for nth in range(len(queries))]
 
@@ -106,7 +106,7 @@ class Index:
         return self._ann.search(vectors, k, rows)
 
     def _hits(self, nth: int, found: Mapping[str, Neighbours], k: int) -> list[Hit]:
-        """The hits of query `nth`: of its only ranking, or of all fused."""
+        """The hits of query `nth`, from its only ranking or all fused."""
         rankings = {name: _ranking(part, nth) for name, part in found.items()}
         if len(rankings) == 1:
             best = next(iter(rankings.values()))[:k]
@@ -128,7 +128,7 @@ class Index:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What is in an index's folder: ids, parameters, recall. Raises FileNotFoundError."""
+    """The manifest in an index's folder: ids, parameters, recall. Raises FileNotFoundError."""
     file = folder / MANIFEST
     if not file.is_file():
         raise FileNotFoundError(f"{folder} holds no index ({MANIFEST} is missing)")

@@ -28,7 +28,7 @@ ID_NAMES, TEXT_NAMES = ("id", "_id"), ("text", "contents", "content")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One piece of text that can be found."""
+    """One retrievable piece of text."""
 
     id: str
     """Unique in its corpus."""
@@ -36,9 +36,9 @@ class Passage:
     """What a search returns."""
     title: str = ""
     source: str = ""
-    """Where it comes from: a file, a page, a module. Chunks of one source lie side by side."""
+    """Its origin: a file, a page, a module. Chunks of one source are adjacent."""
     position: int = 0
-    """Which chunk of its source it is, from 0."""
+    """The index of the chunk in its source, from 0."""
 
     def as_row(self) -> dict[str, Any]:
         """Plain JSON-able form; `from_row` reads it back."""
@@ -46,7 +46,7 @@ class Passage:
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> "Passage":
-        """Read a row; ``_id`` does for ``id``, ``contents`` or ``content`` for ``text``.
+        """Read a row; ``_id`` is accepted for ``id``, ``contents`` or ``content`` for ``text``.
 
         Raises CorpusRefused for a row without id or text.
         """
@@ -89,7 +89,8 @@ def _passage_of(line: bytes) -> Passage:
 
 
 def hash_passages(passages: Iterable[Passage]) -> str:
-    """SHA-256 over the passages in order: what a corpus is known by. Holds one at a time."""
+    """SHA-256 over the passages in order, which identifies a corpus. Holds one passage at a
+    time."""
     digest = hashlib.sha256()
     for passage in passages:
         digest.update(orjson.dumps(passage.as_row()) + b"\n")
@@ -97,10 +98,10 @@ def hash_passages(passages: Iterable[Passage]) -> str:
 
 
 def write_passages(passages: Iterable[Passage], folder: Path) -> int:
-    """Write the three files whole or not at all; returns how many passages there are.
+    """Write the three files whole or not at all; returns the number of passages.
 
-    ``documents.jsonl`` comes last, so a folder that has it has all. Raises CorpusRefused for an id
-    that comes twice, and for no passage at all.
+    ``documents.jsonl`` comes last, so a folder that has it is complete. Raises CorpusRefused for a
+    duplicate id and for an empty corpus.
     """
     offsets, hashes = [0], []
     staging = folder / f"{DOCUMENTS}.tmp"
@@ -140,7 +141,7 @@ def _refuse_twins(entries: NDArray[Any], lines: Path, offsets: Path) -> None:
 
 
 class PassageStore(Sequence[Passage]):
-    """The passages of a folder, read when asked for. Threads may share it."""
+    """The passages of a folder, read on demand; thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         # As plain arrays over the maps: asking a memmap for one value costs five times as much.
@@ -167,7 +168,8 @@ class PassageStore(Sequence[Passage]):
         return Passage(**orjson.loads(line))
 
     def rows_of(self, ids: Iterable[str]) -> Rows:
-        """Rows of documents, ascending and each once. Raises FilterUnknown naming an id."""
+        """Rows of documents, ascending and without duplicates. Raises FilterUnknown with the
+        unknown id."""
         wanted = list(dict.fromkeys(ids))
         hashes = np.array([_hash(name) for name in wanted], dtype=np.uint64)
         starts = np.searchsorted(self._ids["hash"], hashes)
@@ -187,7 +189,7 @@ class PassageStore(Sequence[Passage]):
         raise FilterUnknown(f"the index has no document {name!r}")
 
     def neighbours(self, row: int, reach: int) -> list[Passage]:
-        """Up to `reach` passages before and after `row` that have its source, in order."""
+        """Up to `reach` passages before and after `row` from the same source, in order."""
         source, found = self[row].source, []
         for step in (-1, 1):
             for nth in range(1, reach + 1):

@@ -12,7 +12,7 @@ from tutti.tasks.retrieval.errors import FilterUnknown
 from tutti.tasks.retrieval.passage import PassageStore
 from tutti.tasks.retrieval.search.exact import Rows
 
-KEPT = 1_024  # filters whose rows are remembered
+KEPT = 1_024  # filters whose rows are cached
 
 
 class RowFilters:

@@ -16,13 +16,13 @@ from tutti.tasks.retrieval.search.exact import Neighbours, search_exact
 
 QUERIES = 500
 DEPTHS = (1, 2, 5, 10)
-WORDS = 12  # of a text, where titles do not tell documents apart
+WORDS = 12  # characters of a text, if titles are not unique
 
 
 def probe_names(store: PassageStore) -> tuple[list[int], list[str]]:
-    """(rows, queries): up to 500 documents drawn by a fixed seed, and what names each.
+    """(rows, queries): up to 500 documents drawn with a fixed seed, and a name for each.
 
-    The title, or the text's first words where a title is missing or names several of them.
+    The name is the title, or the text's first words if the title is missing or not unique.
     """
     rows = Random(0).sample(range(len(store)), min(QUERIES, len(store)))
     passages = store_at(store, rows)
@@ -40,7 +40,7 @@ def store_at(store: PassageStore, rows: Sequence[int]) -> list[Any]:
 def probe_recall(
     queries: Vectors, rows: Sequence[int], vectors: Vectors, ann: Ann | None
 ) -> dict[str, Any]:
-    """The manifest's ``recall`` and ``probe``; `queries` [q, d] look for `rows`."""
+    """The manifest's ``recall`` and ``probe``; `queries` [q, d] search for `rows`."""
     depth = min(max(DEPTHS), len(vectors))
     exact = search_exact(queries, vectors, depth)
     found = exact if ann is None else ann.search(queries, depth)

@@ -36,11 +36,11 @@ class SearchRequest:
     web: bool = True
     scores: bool = True
     as_list: bool = False
-    """Answer as the reference does."""
+    """Whether to answer in the reference's format."""
 
 
 def read_ask(body: object, has_pools: bool) -> SearchRequest:
-    """Check a body. Raises ValueError saying what is wrong with it."""
+    """Parse a body. Raises ValueError that says what is invalid."""
     if not isinstance(body, dict):
         raise ValueError("the body must be an object with `queries`")
     unknown = sorted(set(body) - FIELDS)
@@ -76,7 +76,7 @@ def _queries(given: object) -> tuple[str, ...]:
 
 
 def _only(body: Mapping[str, Any], has_pools: bool) -> str | tuple[str, ...] | None:
-    """The filter: `ids`, or the pool `eid` names where the service has pools."""
+    """The filter: `ids`, or the pool that `eid` names if the service has pools."""
     ids, pool = body.get("ids"), body.get("eid")
     if ids is not None:
         if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):

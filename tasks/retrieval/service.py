@@ -38,28 +38,28 @@ from tutti.tasks.retrieval.search.ann import limit_threads
 from tutti.tasks.retrieval.search.rerank import EndpointReranker, Reranker
 from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch, WebSearch
 
-WEB_BELOW = 3  # local hits under which the web is asked, as in the reference
+WEB_BELOW = 3  # the web is searched if there are fewer local hits than this, as in the reference
 RERANKED_PER_HIT = 4
-# The event loop and the searching thread share one interpreter. With Python's 5 ms a turn, either
-# may wait that long for the other, ten times what a search takes.
+# The event loop and the searching thread share one interpreter. With Python's switch interval of 5
+# ms, either may wait that long for the other, ten times the duration of a search.
 SWITCH_S = 0.0005
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the service beside its index."""
+    """Options of the service besides its index."""
 
     threads: int = 1
-    """Threads of one search. One: beside an engine, whose cores these are."""
+    """Threads of one search. One, because the service shares the cores with an engine."""
     wait_s: float = WAIT_S
-    """How long a request may wait for others to be searched with it."""
+    """How long a request may wait to be batched with others."""
     pools: Path | None = None
-    """JSON file of names to document ids, which ``eid`` chooses from."""
+    """JSON file that maps names to document ids, selected by ``eid``."""
     web: WebSearch | None = None
     web_below: int = WEB_BELOW
-    """A query with fewer local hits than this (or than it asked for) goes to the web too."""
+    """A query with fewer local hits than this (or than requested) is also sent to the web."""
     cache: Path | None = None
-    """Where web answers are kept; None: under TUTTI_HOME."""
+    """Folder of cached web answers; None: under TUTTI_HOME."""
     reranker: Reranker | None = None
 
 
@@ -77,7 +77,7 @@ class SearchService:
         self.web = None if options.web is None else CachedWeb(options.web, cache)
 
     def check(self, body: object) -> SearchRequest:
-        """The request, checked. Raises ValueError."""
+        """Validate a request. Raises ValueError."""
         ask = read_ask(body, self.filters.has_pools)
         if ask.mode is not None and ask.mode not in self.index.modes:
             raise ValueError(f"this index has no {ask.mode!r} ranking, only {self.index.modes}")
@@ -86,7 +86,7 @@ class SearchService:
         return ask
 
     async def answer(self, ask: SearchRequest) -> tuple[list[list[Hit]], list[str]]:
-        """Hits of each query, and what went wrong beside the index.
+        """Hits of each query, and errors of the optional steps.
 
         Raises FilterUnknown, EmbedderFailed, RerankerFailed.
         """
@@ -106,7 +106,7 @@ class SearchService:
         return [hits for hits, _ in answers], [fault for _, fault in answers if fault]
 
     def _search(self, asks: Sequence[SearchRequest]) -> list[list[list[Hit]] | FilterUnknown]:
-        """Search a batch, in the batcher's thread: what can be is searched in one go."""
+        """Search a batch in the batcher's thread, combining compatible requests."""
         results: list[list[list[Hit]] | FilterUnknown] = [[] for _ in asks]
         groups: dict[tuple[Any, ...], list[int]] = {}
         for nth, ask in enumerate(asks):
@@ -133,7 +133,7 @@ class SearchService:
         return sorted(scored, key=lambda hit: (-hit.score, hit.row))[:k]
 
     async def _from_web(self, query: str, hits: list[Hit], k: int) -> tuple[list[Hit], str | None]:
-        """Local hits, then the web's with scores -1, -2, … where there are too few."""
+        """Local hits, followed by the web's with scores -1, -2, … if there are too few."""
         if self.web is None or len(hits) >= min(self.options.web_below, k):
             return hits, None
         try:
@@ -234,7 +234,8 @@ def main() -> None:
 
 
 def serve(app: Starlette, port: int) -> None:
-    """Serve on loopback until SIGTERM, in a process of its own: it sets how threads take turns."""
+    """Serve on loopback until SIGTERM, in a separate process, because it sets the thread switch
+    interval."""
     import uvicorn
 
     sys.setswitchinterval(SWITCH_S)
@@ -250,7 +251,7 @@ def web_of(given: str) -> WebSearch:
         if not at:
             raise ValueError(f"an MCP search is mcp:TOOL@URL, not {given!r}")
         return McpSearch(url, tool)
-    # An own search has an own key: Tavily's is not sent to it.
+    # A custom search has its own key: Tavily's is not sent to it.
     return HttpSearch(given, "WEB_SEARCH_API_KEY")
 
 

@@ -22,7 +22,7 @@ from tutti.tasks.retrieval.spec import IndexSpec
 FOLDER = "shards"
 
 Advance = Callable[[int, int], None]
-"""Told how many documents of how many are embedded."""
+"""Called with the number of documents embedded and their total."""
 
 
 def shard_path(folder: Path, shard: int) -> Path:
@@ -31,7 +31,7 @@ def shard_path(folder: Path, shard: int) -> Path:
 
 
 def embed_shard(folder: Path, shard: int, spec: IndexSpec, embedder: Embedder) -> int:
-    """Embed one shard of `folder`'s documents; returns how many they are. Raises EmbedderFailed."""
+    """Embed one shard of `folder`'s documents; returns their number. Raises EmbedderFailed."""
     store, size = PassageStore(folder), spec.shard_documents
     passages = store[shard * size : (shard + 1) * size]
     texts = [spec.template.format(title=p.title, text=p.text, source=p.source) for p in passages]
@@ -54,7 +54,7 @@ def embed_all(
     workers: int = 1,
     cluster: str | None = None,
 ) -> int:
-    """Embed the shards that are missing; returns how many shards there are in all.
+    """Embed the missing shards; returns the total number of shards.
 
     `cluster`: address of a Dask scheduler whose workers see `folder`. Raises EmbedderFailed.
     """
@@ -97,12 +97,12 @@ def _on_dask(
 
     local = None
     if cluster is None:
-        # Without a dashboard: its packages are not among ours.
+        # Without a dashboard: its packages are not installed.
         local = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
     try:
         with dask.Client(local or cluster) as client:
             shared = client.scatter(embedder, broadcast=True)
-            # Not pure: a shard's work is its file, not its value.
+            # Not pure: the result of a shard is its file, not its return value.
             jobs = [
                 client.submit(embed_shard, folder, shard, spec, shared, pure=False)
                 for shard in missing

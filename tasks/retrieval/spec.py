@@ -5,7 +5,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 PLAIN_TEMPLATE = "{title}\n{text}"
-# The title twice: a standard-library document's is its full name, what most queries are made of.
+# The title counts twice: for a standard-library document it is the full name, the basis of most
+# queries.
 STDLIB_TEMPLATE = "{title}\n{title}\n{text}"
 
 
@@ -29,8 +30,8 @@ class IndexSpec(BaseModel):
     words: bool = False
     """Also build BM25 posting lists, and fuse both rankings by default."""
     template: str = PLAIN_TEMPLATE
-    """What of a document is embedded: ``{title}``, ``{text}``, ``{source}``."""
+    """The embedded text of a document: ``{title}``, ``{text}``, ``{source}``."""
     query_template: str = "{query}"
-    """What is embedded for a query: some models want an instruction before it."""
+    """The embedded text of a query: some models need an instruction before it."""
     shard_documents: int = Field(default=4_096, ge=1)
-    """Documents embedded at a time: what a crash can lose of a worker's work."""
+    """Documents embedded at a time: a crash loses at most this much of a worker's work."""

@@ -28,7 +28,7 @@ MCP_VERSION = "2025-06-18"
 
 
 class WebSearch(Protocol):
-    """Finds pages for a query."""
+    """The interface of a web search."""
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class WebSearch(Protocol):
         ...
 
     async def search(self, query: str) -> list[Passage]:
-        """Pages, best first. Raises WebSearchFailed."""
+        """Search for pages, best first. Raises WebSearchFailed."""
         ...
 
 
@@ -44,7 +44,7 @@ class WebSearch(Protocol):
 class HttpSearch:
     """An HTTP search: POST ``{"query", "max_results"}``, answer ``{"results": [{"url", …}]}``.
 
-    That is Tavily's form; with its address this is Tavily.
+    This is Tavily's format; with its URL it searches with Tavily.
     """
 
     url: str = TAVILY
@@ -52,7 +52,7 @@ class HttpSearch:
     name: str = "http"
 
     async def search(self, query: str) -> list[Passage]:
-        """See `WebSearch`."""
+        """See `WebSearch.search`."""
         key = os.environ.get(self.key_env)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         body = {"query": query, "max_results": RESULTS}
@@ -71,7 +71,7 @@ class McpSearch:
     name: str = "mcp"
 
     async def search(self, query: str) -> list[Passage]:
-        """One session a search: initialize, then tools/call. See `WebSearch`."""
+        """One session per search: initialize, then tools/call. See `WebSearch.search`."""
         key = os.environ.get(self.key_env)
         headers = {"Accept": "application/json, text/event-stream"}
         headers |= {"Authorization": f"Bearer {key}"} if key else {}
@@ -104,7 +104,7 @@ def _order(number: int, method: str, parameters: Mapping[str, Any]) -> dict[str,
 async def _post(
     url: str, body: Mapping[str, Any], headers: Mapping[str, str]
 ) -> tuple[Any, Mapping[str, str]]:
-    """(decoded answer, its headers); None for an empty one. Raises WebSearchFailed."""
+    """(decoded answer, its headers); None for an empty answer. Raises WebSearchFailed."""
     try:
         async with aiohttp.ClientSession() as session:
             async with session.post(url, json=body, headers=headers) as response:
@@ -136,7 +136,7 @@ def _pages(answer: Any, url: str) -> list[Passage]:
 
 @dataclass
 class CachedWeb:
-    """A web search with its answers kept in `folder`, a bound on its time and on how many run."""
+    """A web search with a cache in `folder`, a timeout and a concurrency limit."""
 
     search_with: WebSearch
     folder: Path
@@ -146,7 +146,8 @@ class CachedWeb:
     _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def search(self, query: str) -> Sequence[Passage]:
-        """Pages for `query`, asked for once however many want them. Raises WebSearchFailed."""
+        """Pages for `query`; concurrent requests for the same query share one search. Raises
+        WebSearchFailed."""
         key = hashlib.sha256(f"{self.search_with!r}\n{query}".encode()).hexdigest()[:32]
         path = self.folder / f"{key}.json"
         if path.is_file():
@@ -155,13 +156,13 @@ class CachedWeb:
             task = asyncio.create_task(self._ask(query, path))
             self._running[key] = task
             task.add_done_callback(lambda done: self._end(key, done))
-        # Shielded: a caller that goes away does not take the answer from the others.
+        # Shielded: cancelling one caller does not cancel the search for the others.
         return await asyncio.shield(self._running[key])
 
     def _end(self, key: str, done: "asyncio.Task[list[Passage]]") -> None:
         self._running.pop(key, None)
         if not done.cancelled():
-            done.exception()  # looked at: its callers may all have gone away
+            done.exception()  # retrieve the exception: all callers may have been cancelled
 
     async def _ask(self, query: str, path: Path) -> list[Passage]:
         try:

@@ -1,4 +1,4 @@
-"""Limits of time and memory for programs in a sandbox: to start, to run and to end."""
+"""Time limits of programs in a sandbox: for starting, running and ending."""
 
 import asyncio
 from typing import Any
@@ -7,13 +7,13 @@ from tutti.tasks.sandbox.values import SandboxLimits, Status
 from tutti.tasks.sandbox.watch import WATCH
 
 START_S = 10.0
-"""A launcher that needs longer has failed; a start takes a twentieth of a second."""
+"""A launcher that takes longer has failed; normally a start takes a twentieth of a second."""
 
 
 async def overrun(
     reading: "asyncio.Future[Any]", pid: int, limits: SandboxLimits, level: str
 ) -> tuple[Status, str] | None:
-    """Wait for `reading`; None if it is done in time, else how the run ends and why, in words."""
+    """Wait for `reading`; None if it finishes in time, else the run's status and the reason."""
     watching = asyncio.ensure_future(WATCH.trouble(pid, limits))
     waiting = {reading} if level == "limits" else {reading, watching}
     try:

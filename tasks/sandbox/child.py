@@ -2,14 +2,14 @@
 
 `walls` sends these functions as text to a bare interpreter. Each function therefore imports what it
 needs and uses no other name of this module. The program can forge anything that this code reports,
-so the parent treats it as the program's own word.
+so the parent does not trust it more than the program's own output.
 """
 
 from typing import Any
 
 
 def run_program(ready: bytes, settings: dict[str, Any]) -> None:
-    """Lower the limits for good, say `ready` on stderr, and run the program given on stdin."""
+    """Lower the limits permanently, write `ready` to stderr, and run the program given on stdin."""
     import os
     import sys
 
@@ -30,14 +30,14 @@ def run_program(ready: bytes, settings: dict[str, Any]) -> None:
 def serve_cells(ready: bytes, settings: dict[str, Any]) -> None:
     """Run cells from stdin in one module, each after a line with its mark and its length.
 
-    Each stream's share of a cell ends with the mark; on stderr "o" (ok) or "e" (error) follows. A
-    process that a cell forked and let go on ends here: the next cell is not its own to read.
+    Each stream's output of a cell ends with the mark; on stderr "o" (ok) or "e" (error) follows. A
+    forked process that returns from a cell exits here, so that it does not read the next cell.
     """
     import fcntl
     import os
     import sys
 
-    # Out of the way of what a program takes for its own: 0 to 2, and the next free ones.
+    # Clear of the descriptors that a program expects: 0 to 2, and the next free ones.
     cells, out, err = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 60) for number in (0, 1, 2))
     kernel = os.getpid()
     module = lower(**settings)
@@ -56,24 +56,23 @@ def serve_cells(ready: bytes, settings: dict[str, Any]) -> None:
 
 
 def converse(ready: bytes, settings: dict[str, Any]) -> None:
-    """Run the program that comes as the first message. It has `send` and `receive`, for messages of
-    bytes: a line with their length, then so many. What it prints goes nowhere.
-    """
+    """Run the program that comes as the first message. It can use `send` and `receive` for messages
+    of bytes: a line with their length, then the bytes. Its printed output is discarded."""
     import fcntl
     import os
     import sys
 
-    # Out of the way of what a program takes for its own: 0 to 2, and the next free ones.
+    # Clear of the descriptors that a program expects: 0 to 2, and the next free ones.
     given, out = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 60) for number in (0, 1))
     module = lower(**settings)
-    os.dup2(0, 1)  # what nothing is read from is written to nowhere
+    os.dup2(0, 1)  # messages written when nobody reads are discarded
     incoming = os.fdopen(given, "rb")
     os.write(2, ready)
 
     def receive() -> bytes:
         header = incoming.readline()
         if not header:
-            os._exit(0)  # the other side is over
+            os._exit(0)  # the other side has ended
         return incoming.read(int(header))
 
     def send(data: bytes) -> None:
@@ -93,7 +92,7 @@ def converse(ready: bytes, settings: dict[str, Any]) -> None:
 
 
 def run_cell(source: bytes, name: str, variables: dict[str, Any]) -> bytes:
-    """Run one cell and show its last expression's value; b"o", or b"e" if it raised."""
+    """Run one cell and show its last expression's value; returns b"o", or b"e" if it raised."""
     import ast
     import sys
 
@@ -127,7 +126,8 @@ def lower(
     walled: bool,
     files: int,
 ) -> Any:
-    """Take away all that the program shall not have, for good; the module it will run in."""
+    """Permanently drop everything that the program must not have; returns the module it will run
+    in."""
     import os
     import resource
     import sys
@@ -135,7 +135,7 @@ def lower(
     nothing = os.open("/dev/null", os.O_RDWR)
     os.dup2(nothing, 0)
     os.close(nothing)
-    os.environ.clear()  # of what launchers add
+    os.environ.clear()  # variables that launchers add
     os.environ.update(environment)
     for name, value in resources.items():
         kind = getattr(resource, name)
@@ -153,7 +153,8 @@ def lower(
 
 
 def filter_calls(call_filter: bytes, required: bool) -> None:
-    """Have the kernel refuse calls by this BPF program, to this process and all it starts."""
+    """Install a BPF program by which the kernel refuses system calls of this process and its
+    children."""
     import ctypes
 
     class Program(ctypes.Structure):
@@ -182,11 +183,12 @@ def show_error(error: BaseException, source: bytes, name: str) -> None:
         first = error.__traceback__ and error.__traceback__.tb_next
         traceback.print_exception(type(error), error, first, file=sys.__stderr__)
     except MemoryError:
-        print(type(error).__name__, file=sys.__stderr__)  # what holds the memory is still alive
+        # the objects that hold the memory are still alive
+        print(type(error).__name__, file=sys.__stderr__)
 
 
 def fence(scratch: str, files: int) -> None:
-    """Refuse, by audit hook, what reaches out of the scratch folder and the standard library."""
+    """Refuse, by audit hook, access outside the scratch folder and the standard library."""
     import _posixsubprocess
     import os
     import sys
@@ -202,16 +204,16 @@ def fence(scratch: str, files: int) -> None:
     harmless = {"os.putenv", "os.unsetenv", "os.lockf"}
     families = ("os.", "socket.", "subprocess.", "ctypes.", "pty.", "syslog.", "gc.get_")
     others = {"cpython.PyInterpreterState_New", "resource.prlimit"}
-    written: set[str] = set()  # a folder with a million files could not be removed in good time
+    written: set[str] = set()  # a folder with a million files could not be removed quickly
 
     def inside(path: object, folders: tuple[str, ...]) -> bool:
         if path is None or isinstance(path, int):
-            return True  # the working folder, or what is open already
+            return True  # the working folder, or a file that is already open
         text = as_text(path)  # type: ignore[arg-type]
         if text.startswith("file:"):
-            return False  # SQLite reads it as an address, not as a name in the working folder
+            return False  # SQLite reads it as a URI, not as a name in the working folder
         full = resolve(text)
-        short = len(full) < 1000  # a deeper tree could not be removed again
+        short = len(full) < 1000  # a deeper tree could not be removed
         below = any(full == folder or full.startswith(folder + "/") for folder in folders)
         if not (short and below and (text.startswith("/") or ".." not in text)):
             return False
@@ -230,7 +232,7 @@ def fence(scratch: str, files: int) -> None:
             paths = args[:2] if event in pairs else args[:1]
             return paths == (":memory:",) or all(inside(path, writable) for path in paths)
         if event == "socket.__new__":
-            return args[1] == 1  # AF_UNIX, which asyncio talks to itself by; connecting it is not
+            return args[1] == 1  # AF_UNIX, which asyncio uses internally; connecting it is refused
         return event in harmless or not (event.startswith(families) or event in others)
 
     def hook(event: str, args: tuple[object, ...]) -> None:
@@ -245,4 +247,4 @@ def fence(scratch: str, files: int) -> None:
 
 
 SENT = (run_program, serve_cells, converse, run_cell, lower, filter_calls, show_error, fence)
-"""What goes to the other side."""
+"""Functions sent to the other side."""

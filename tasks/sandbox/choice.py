@@ -34,10 +34,11 @@ _PR_SET_DUMPABLE = 4
 
 
 def level_for_models(unsafe: bool = False) -> str:
-    """The level for programs that models write; `unsafe`: the operator allows one without walls.
+    """The level for programs that models write; `unsafe`: the operator allows running without
+    isolation.
 
-    Raises SandboxUnavailable where there is none that may be used, or `TUTTI_SANDBOX` names one
-    that does not work here.
+    Raises SandboxUnavailable if no permitted level works, or if `TUTTI_SANDBOX` names one that does
+    not work here.
     """
     asked = os.environ.get(VARIABLE, "")
     if asked and asked not in LEVELS:
@@ -60,17 +61,17 @@ def _hide_environment() -> None:
 
 
 class CodeRunner(Protocol):
-    """What runs programs: a `Sandbox`, or what stands where none may be."""
+    """The interface for running programs: a `Sandbox`, or a substitute if none is permitted."""
 
     async def run(self, code: str) -> SandboxResult:
         """Run a program."""
 
     async def talk(self, asker: str, answerer: str) -> TalkResult:
-        """Let two programs speak with each other."""
+        """Connect two programs in a dialogue."""
 
 
 class NoSandbox:
-    """Stands in for a sandbox where no program may run; every use raises."""
+    """A substitute for a sandbox where no program may run; every use raises."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

@@ -13,7 +13,7 @@ import struct
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_* of the kernel
 
-# name: (x86_64, aarch64); None where it has no such call
+# name: (x86_64, aarch64); None if the architecture has no such call
 _DENIED: dict[str, tuple[int | None, int | None]] = {
     # other processes
     "ptrace": (101, 117),
@@ -38,11 +38,11 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "setns": (308, 268),
     "open_by_handle_at": (304, 265),
     "name_to_handle_at": (303, 264),
-    # keyrings: no namespace holds the session's, and it is inherited by whoever we start
+    # keyrings: no namespace isolates the session's, and child processes inherit it
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
-    # memory that no process is charged with
+    # memory that is charged to no process
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
@@ -51,7 +51,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "semget": (64, 190),
     "mq_open": (240, 180),
     "vmsplice": (278, 75),
-    # where flaws of the kernel have been
+    # calls with a history of kernel vulnerabilities
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
@@ -65,7 +65,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "migrate_pages": (256, 238),
     "mbind": (237, 235),
     "remap_file_pages": (216, 234),
-    # the machine itself: all of them want rights that the program lacks; twice holds better
+    # the machine itself: all need rights that the program lacks; this is a second barrier
     "init_module": (175, 105),
     "finit_module": (313, 273),
     "delete_module": (176, 106),
@@ -104,7 +104,7 @@ _DENIED_WITHOUT_WALLS: dict[str, tuple[int | None, int | None]] = {
     "sched_setattr": (314, 274),
     "mknod": (133, None),
     "mknodat": (259, 33),
-    # of no use but to root, who should not be here
+    # useful only to root, which no program should be
     "setuid": (105, 146),
     "setgid": (106, 144),
     "setreuid": (113, 145),
@@ -128,14 +128,14 @@ _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _REFUSE = _ERRNO | errno.EPERM
 
 _Step = tuple[int, int, int, int]
-"""An instruction: code, how many to skip when true, when false, operand."""
+"""An instruction: code, how many to skip if true, if false, operand."""
 
 
 def system_call_filter(walled: bool) -> bytes:
-    """The filter for this machine, b"" where its calls' numbers are not known.
+    """The filter for this machine; b"" if its call numbers are unknown.
 
-    `walled`: sockets of this host only and no namespaces. Else, besides: no socket that connects,
-    no new process, no other program, nothing done to others.
+    `walled`: sockets within the host only, and no namespaces. Otherwise also: no connecting
+    sockets, no new processes or programs, no access to other processes.
     """
     machine = os.uname().machine
     if machine not in _ARCHITECTURES:
@@ -152,7 +152,7 @@ def system_call_filter(walled: bool) -> bytes:
     ]
     for numbers in denied.values():
         steps += _when(numbers[column], [(_RETURN, 0, 0, _REFUSE)])
-    # The C library then takes clone, whose flags a filter can read.
+    # Then the C library uses clone, whose flags a filter can read.
     steps += _when(_CLONE3[column], [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)])
     for sockets in _SOCKETS:
         steps += _when(sockets[column], _if_argument(_EQUAL, _AF_UNIX, _ALLOW, _REFUSE))
@@ -178,7 +178,7 @@ def _when(number: int | None, steps: list[_Step]) -> list[_Step]:
 
 
 def _if_argument(test: int, operand: int, then: int, otherwise: int) -> list[_Step]:
-    """The end of a call's judgement: by its first argument."""
+    """The end of a call's check: decide by its first argument."""
     return [
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         (test, 0, 1, operand),

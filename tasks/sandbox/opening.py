@@ -1,4 +1,5 @@
-"""Starts an interactive program: returns its process when ready, and what to close afterwards."""
+"""Starts an interactive program: returns its process when ready, and the resources to close
+afterwards."""
 
 import asyncio
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ from tutti.tasks.sandbox.walls import READY, Enter, prepared
 async def open_ready(
     level: str, identity: str, limits: SandboxLimits, enter: Enter
 ) -> tuple[RunningProcess, ExitStack]:
-    """A process that waits for its first message. Raises SandboxUnavailable."""
+    """Start a process that waits for its first message. Raises SandboxUnavailable."""
     with ExitStack() as held:
         command, options = held.enter_context(prepared(level, identity, limits, None, enter))
         running = await start(command, options)

@@ -1,4 +1,5 @@
-"""The parent's side of a sandboxed process: start it, read it within limits, end all it started."""
+"""The parent's side of a sandboxed process: start it, read it within limits, end its whole
+group."""
 
 import asyncio
 import os
@@ -9,20 +10,21 @@ from typing import Any
 
 from tutti.tasks.sandbox.values import SandboxUnavailable, Status
 
-_FLOOD_BYTES = 16 * 2**20  # who prints this much prints for ever; reading it all costs our loop
-_REAP_S = 5.0  # a killed process is gone in milliseconds; a host in trouble gets longer
+# a program that prints this much never stops; reading on would block our event loop
+_FLOOD_BYTES = 16 * 2**20
+_REAP_S = 5.0  # a killed process is gone in milliseconds; an overloaded host gets longer
 _MAX_SIGNAL = 64  # a launcher reports a program killed by signal n as 128 + n
 
 
 class Pipe:
-    """One stream of a program, read in pieces that markers end."""
+    """One output stream of a program, read in pieces that end with markers."""
 
     def __init__(self, stream: asyncio.StreamReader, on_flood: Callable[[], None]) -> None:
         self._stream, self._on_flood = stream, on_flood
-        self._ahead = b""  # read, but beyond the last marker
+        self._ahead = b""  # read, but after the last marker
 
     async def until(self, marker: bytes | None, kept: "StreamCapture") -> bool:
-        """Read into `kept` until the marker (true) or the end of the stream (false)."""
+        """Read into `kept` until the marker (True) or the end of the stream (False)."""
         held, seen = self._ahead, 0
         self._ahead = b""
         while True:
@@ -43,7 +45,7 @@ class Pipe:
                 self._on_flood()
 
     async def exactly(self, count: int) -> bytes:
-        """The next few bytes; fewer at the end of the stream."""
+        """Read the given number of bytes; fewer at the end of the stream."""
         pieces, size = [self._ahead], len(self._ahead)
         while size < count and (chunk := await self._stream.read(2**16)):
             pieces.append(chunk)
@@ -67,7 +69,7 @@ class StreamCapture:
         del self._data[slice(excess) if self._keep_end else slice(self._most, None)]
 
     def text(self) -> str:
-        """As text; what is not UTF-8 is shown as such."""
+        """The captured bytes as text; bytes that are not UTF-8 are escaped."""
         return self._data.decode("utf-8", "replace")
 
 
@@ -88,20 +90,21 @@ class RunningProcess:
 
     @property
     def stdin(self) -> asyncio.StreamWriter:
-        """Where a session's cells go."""
+        """The stream that a session's cells are written to."""
         assert self._process.stdin is not None, "only sessions have one"
         return self._process.stdin
 
     def kill(self) -> None:
-        """End the launcher's group. Its death takes its whole process namespace along."""
-        if not self._gone:  # else the number may be another's by now
+        """Kill the launcher's group, and with it its whole process namespace."""
+        if not self._gone:  # otherwise the number may belong to another process by now
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def ended(self, reading: "asyncio.Future[Any]") -> None:
-        """Kill what is left, also after a good end: the program may have left others in its group.
+        """Kill what is left, also after a normal end: the program may have left processes in its
+        group.
 
-        `reading` takes the rest of both streams. Raises SandboxUnavailable when it does not end.
+        `reading` reads the rest of both streams. Raises SandboxUnavailable if it does not end.
         """
         self.kill()
         waiting = asyncio.gather(reading, self._process.wait(), return_exceptions=True)
@@ -112,18 +115,18 @@ class RunningProcess:
             raise SandboxUnavailable(f"process {self.pid} did not end within {_REAP_S} s")
 
     async def discard(self) -> None:
-        """End it; what it still had to say is lost."""
+        """Kill it; pending output is lost."""
         nothing = StreamCapture(0)
         both = asyncio.gather(self.stdout.until(None, nothing), self.stderr.until(None, nothing))
         await self.ended(both)
 
     async def exit_status(self, level: str) -> Status:
-        """How it ended; waits until it has."""
+        """Wait until it has ended; returns its exit status."""
         return _status(await self._process.wait(), level)
 
 
 async def start(command: list[str], options: dict[str, Any]) -> RunningProcess:
-    """Start a launcher in a group of its own. Raises SandboxUnavailable when it cannot be."""
+    """Start a launcher in its own process group. Raises SandboxUnavailable if it fails."""
     pipe = asyncio.subprocess.PIPE
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
@@ -133,8 +136,8 @@ async def start(command: list[str], options: dict[str, Any]) -> RunningProcess:
     try:
         return RunningProcess(await asyncio.shield(starting))
     except asyncio.CancelledError:
-        # Cancelled itself, asyncio would kill the launcher alone: this early, that orphans the
-        # child which waits for it, and asyncio then waits for that child's pipes.
+        # If cancelled here, asyncio would kill only the launcher: this early, that orphans the
+        # child that waits for it, and asyncio then waits for that child's pipes.
         with suppress(OSError):
             await RunningProcess(await starting).discard()
         raise

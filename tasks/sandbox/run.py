@@ -19,18 +19,19 @@ from tutti.tasks.sandbox.walls import READY, checked_identity, prepared
 
 
 class Sandbox:
-    """Runs programs at one level; any number at once."""
+    """Runs programs at one level; any number concurrently."""
 
     def __init__(self, level: str, limits: SandboxLimits = DEFAULT_LIMITS) -> None:
-        """Probe the level (once a process). Raises SandboxUnavailable where it does not work."""
+        """Probe the level (once a process). Raises SandboxUnavailable if it does not work."""
         self._identity = checked_identity(level)
         self.level = level
         self.limits = limits
 
     async def run(self, code: str) -> SandboxResult:
-        """Run `code` to its end or its limits; nothing of it outlives the call, cancelled or not.
+        """Run `code` to its end or its limits; no process outlives the call, even if it is
+        cancelled.
 
-        Raises SandboxUnavailable when the program could not be started or not be stopped.
+        Raises SandboxUnavailable if the program could not be started or stopped.
         """
         limits, began = self.limits, time.perf_counter()
         with prepared(self.level, self._identity, limits, code) as (command, options):
@@ -55,26 +56,26 @@ class Sandbox:
         )
 
     async def talk(self, asker: str, answerer: str) -> TalkResult:
-        """Let two programs speak with each other, each in a sandbox of its own (`talk`).
+        """Connect two programs in a dialogue, each in its own sandbox (`talk`).
 
-        Raises SandboxUnavailable as `run` does.
+        Raises SandboxUnavailable like `run`.
         """
         return await talk(self.level, self._identity, self.limits, asker, answerer)
 
 
 class _Reader:
-    """Takes both streams of a program to their ends."""
+    """Reads both streams of a program to their ends."""
 
     def __init__(self, running: RunningProcess, most_chars: int) -> None:
         self.running = running
-        most_bytes = 4 * most_chars + 4  # at most 4 bytes a character
+        most_bytes = 4 * most_chars + 4  # at most 4 bytes per character
         self.out, self.errors = StreamCapture(most_bytes), StreamCapture(most_bytes, keep_end=True)
         self.before = StreamCapture(most_bytes)
         self.ready_at: float | None = None
         self._ready = asyncio.Event()
 
     async def read(self) -> None:
-        """Until both have ended and the process with them."""
+        """Read until both streams and the process have ended."""
         await asyncio.gather(
             self.running.stdout.until(None, self.out),
             self._errors(),
@@ -82,9 +83,10 @@ class _Reader:
         )
 
     async def started(self) -> bool:
-        """Wait for the program's first statement; false if the launcher fails or takes too long."""
+        """Wait for the program's first statement; False if the launcher fails or takes too long."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(START_S):  # `wait_for` loses a cancel that comes with it
+            # `wait_for` loses a cancellation that arrives at the same time
+            async with asyncio.timeout(START_S):
                 await self._ready.wait()
         return self.ready_at is not None
 

@@ -37,10 +37,10 @@ _LOST = "new session: {why}; variables and files of earlier calls are gone"
 
 
 class SandboxSession:
-    """One program's interpreter: started by its first cell, and again after it was lost."""
+    """One program's interpreter: started by its first cell, and restarted after it was lost."""
 
     def __init__(self, level: str, limits: SandboxLimits = DEFAULT_LIMITS) -> None:
-        """Probe the level (once a process). Raises SandboxUnavailable where it does not work."""
+        """Probe the level (once a process). Raises SandboxUnavailable if it does not work."""
         self._identity = checked_identity(level)
         self.level = level
         self.limits = limits
@@ -52,13 +52,13 @@ class SandboxSession:
 
     @property
     def alive(self) -> bool:
-        """Whether there is an interpreter, with what earlier cells left in it."""
+        """Whether there is an interpreter with the state of earlier cells."""
         return self._running is not None
 
     async def run(self, code: str) -> SandboxResult:
-        """Run one cell to its end or its limits; cells asked for at once wait for each other.
+        """Run one cell to its end or its limits; concurrent cells are run one after the other.
 
-        Raises SandboxUnavailable when no interpreter could be started or one not be stopped.
+        Raises SandboxUnavailable if an interpreter could not be started or stopped.
         """
         async with self._lock:
             began = time.perf_counter()
@@ -79,7 +79,8 @@ class SandboxSession:
             return make_result(printed, seconds, most, start_s=start_s, restarted=restarted)
 
     async def close(self, why: str = "") -> None:
-        """End the interpreter; with a reason, the next call's result says it. Waits for a cell."""
+        """End the interpreter; a given reason appears in the next call's result. Waits for a
+        running cell."""
         async with self._lock:
             self._stop_guard()
             await self._lose(why)
@@ -102,7 +103,7 @@ class SandboxSession:
         self._running, self._held = opened
 
     async def _run_cell(self, code: str) -> ProgramOutput:
-        """How the cell ended, and both its streams; a session that it took along is lost."""
+        """How the cell ended, and both its streams; discards a session that the cell ended."""
         running = self._running
         assert running is not None, "opened by the caller"
         cell = _Cell(running, self.limits.output_chars)
@@ -120,7 +121,8 @@ class SandboxSession:
         return ProgramOutput(cell.out.text(), cell.errors.text() + words, status)
 
     async def _watch_idle(self, pid: int) -> None:
-        """What a cell left running may not take more than a cell; ends the session if it does."""
+        """Apply a cell's limits to what a cell left running; end the session if they are
+        exceeded."""
         why = await WATCH.trouble(pid, self.limits, _IDLE_LOOK_S)
         async with self._lock:
             await self._lose(why)
@@ -151,16 +153,17 @@ _REASONS: dict[Status, str] = {
 
 
 class _Cell:
-    """One cell's way there and back."""
+    """The exchange of one cell with the interpreter."""
 
     def __init__(self, running: RunningProcess, most_chars: int) -> None:
         self._running = running
-        most_bytes = 4 * most_chars + 4  # at most 4 bytes a character
+        most_bytes = 4 * most_chars + 4  # at most 4 bytes per character
         self.out, self.errors = StreamCapture(most_bytes), StreamCapture(most_bytes, keep_end=True)
 
     async def exchange(self, code: str) -> Status | None:
-        """Send it and read to its end; None if the interpreter ended first."""
-        # Nobody knows the mark before the cell runs; one who then finds it ends his own cell early.
+        """Send the cell and read its output to the end; None if the interpreter ended first."""
+        # The mark is unknown before the cell runs; a program that then finds it only ends its own
+        # cell early.
         mark = b"\0" + secrets.token_hex(16).encode() + b"\0"
         source = code.encode("utf-8", "replace")
         _, printed, outcome = await asyncio.gather(
@@ -175,7 +178,7 @@ class _Cell:
             self._running.stdin.write(data)
             await self._running.stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
-            return  # it has ended; so have its streams, which says it
+            return  # it has ended, as the end of its streams shows
 
     async def _outcome(self, mark: bytes) -> Status | None:
         if not await self._running.stderr.until(mark, self.errors):

@@ -13,8 +13,8 @@ from tutti.tasks.sandbox.values import DEFAULT_LIMITS, SandboxLimits, SandboxRes
 
 
 class SandboxSessions:
-    """Sessions by program id. One that is idle too long, or longest when room is short, is closed;
-    its program's next call opens another, whose result says why."""
+    """Sessions by program id. A session that is idle too long, or the longest idle when the limit
+    is reached, is closed; its program's next call opens another, whose result gives the reason."""
 
     def __init__(
         self,
@@ -26,28 +26,28 @@ class SandboxSessions:
     ) -> None:
         """At most `most` interpreters at once, each closed after `idle_s` seconds without a cell.
 
-        Raises SandboxUnavailable where the level does not work.
+        Raises SandboxUnavailable if the level does not work.
         """
         assert most > 0, f"{most} sessions are none"
         self._level, self._limits = level, limits
         self._most, self._idle_s = most, idle_s
         self._sessions: dict[str, SandboxSession] = {}  # longest idle first
         self._calls: dict[str, int] = {}
-        self._holding: set[str] = set()  # programs with an interpreter, or about to have one
+        self._holding: set[str] = set()  # programs with an interpreter, or about to get one
         self._room = asyncio.Condition()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        SandboxSession(level, limits)  # says at once where it does not work
+        SandboxSession(level, limits)  # fail early if the level does not work
 
     @property
     def held(self) -> int:
-        """How many interpreters there are, or are about to be."""
+        """Number of interpreters that exist or are about to."""
         return len(self._holding)
 
     async def run(self, program: str, code: str) -> SandboxResult:
-        """Run a cell in the program's session; waits while all that may be are at work.
+        """Run a cell in the program's session; waits if all permitted sessions are busy.
 
-        Raises SandboxUnavailable as `SandboxSession.run` does.
+        Raises SandboxUnavailable like `SandboxSession.run`.
         """
         session = self._sessions.pop(program, None) or SandboxSession(self._level, self._limits)
         self._sessions[program] = session  # now the last to be closed
@@ -60,7 +60,7 @@ class SandboxSessions:
             await asyncio.shield(self._done(program, session))
 
     async def close(self, program: str) -> None:
-        """End a program's session and forget it; nothing where there is none."""
+        """End a program's session, if it has one."""
         self._stop_timer(program)
         session = self._sessions.pop(program, None)
         if session is not None:
@@ -112,7 +112,7 @@ class SandboxSessions:
             self._timers[program] = loop.call_later(self._idle_s, self._time_out, program)
 
     async def _end(self, program: str, session: SandboxSession, why: str) -> None:
-        """Close one; the caller holds the room."""
+        """Close one session; the caller holds the semaphore."""
         try:
             await session.close(why)
         finally:

@@ -25,7 +25,7 @@ from tutti.tasks.sandbox.values import SandboxLimits, Status
 MAX_MESSAGE_BYTES = 4 * 2**20
 QUESTION, LAST_WORD = b"?", b"!"
 HEADER_BYTES = 24
-END_S = 1.0  # for a process whose streams have ended to be gone
+END_S = 1.0  # time for a process whose streams have ended to exit
 Side = Literal["asker", "answerer"]
 
 
@@ -34,18 +34,18 @@ class TalkResult:
     """The outcome of a dialogue."""
 
     word: bytes | None
-    """The asker's last; None where it had none."""
+    """The asker's final message; None if there was none."""
     status: Status
-    """"ok" with a last word; else how whoever ended it first did."""
+    """"ok" with a final message; else the status of the side that ended first."""
     ended_by: Side | None
-    """Who ended without a last word; None where nobody did, or time was over."""
+    """The side that ended without a final message; None if none did, or on a timeout."""
     errors: str
     """The end of that side's standard error."""
     seconds: float
 
 
 class _SideEnded(Exception):
-    """A side ended, or said what is no message."""
+    """A side ended, or sent an invalid message."""
 
     def __init__(self, side: Side) -> None:
         super().__init__(side)
@@ -104,10 +104,10 @@ class _Speaker:
 async def talk(
     level: str, identity: str, limits: SandboxLimits, asker: str, answerer: str
 ) -> TalkResult:
-    """Let two programs speak until the asker's last word, an end, or the limits; nothing of them
-    outlives the call. `limits` are each side's; their time is counted from when both have started.
+    """Connect two programs until the asker's final message, an end, or the limits; no process
+    outlives the call. `limits` apply to each side; their time starts when both are running.
 
-    Raises SandboxUnavailable when one could not be started or stopped.
+    Raises SandboxUnavailable if one could not be started or stopped.
     """
     async with AsyncExitStack() as stack:
         opening = [_open(side, level, identity, limits) for side in ("asker", "answerer")]
@@ -142,7 +142,7 @@ async def _open(side: Side, level: str, identity: str, limits: SandboxLimits) ->
 
 
 async def _status_of(speaker: _Speaker, level: str) -> Status:
-    """How a side ended; one that has not, but says what is no message, is ended."""
+    """The status of a side that ended, or that is ended for an invalid message."""
     try:
         async with asyncio.timeout(END_S):
             status = await speaker.running.exit_status(level)
@@ -153,7 +153,7 @@ async def _status_of(speaker: _Speaker, level: str) -> Status:
 
 
 async def _relay(asks: _Speaker, answers: _Speaker, asker: str, answerer: str) -> bytes | Side:
-    """The asker's last word, or who ended before it."""
+    """The asker's final message, or the side that ended before it."""
     try:
         await asks.send(asker.encode("utf-8", "replace"))
         await answers.send(answerer.encode("utf-8", "replace"))

@@ -11,28 +11,29 @@ _CUT = "\n[... output cut here ...]\n"
 
 
 class SandboxUnavailable(TuttiError, RuntimeError):
-    """This machine cannot hold the asked level, or a launcher failed: never the program's fault."""
+    """This machine cannot provide the requested level, or a launcher failed; never the program's
+    fault."""
 
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """What one run may take, or one cell of a session."""
+    """Limits of one run, or of one cell of a session."""
 
     seconds: float = 5.0
-    """Wall-clock seconds from the first statement on; CPU seconds a process are held to the next
-    whole one above."""
+    """Wall-clock seconds from the first statement on; CPU seconds per process are limited to the
+    next whole number above."""
     memory_mb: int = 256
     """Address space of each process, MiB."""
     total_mb: int = 512
-    """Memory of all processes together, MiB; looked at a few times a second, at walled levels."""
+    """Memory of all processes together, MiB; checked a few times a second, at walled levels."""
     output_chars: int = 4000
-    """Longest output handed back, characters, the mark of the cut included."""
+    """Longest output returned, in characters, including the truncation mark."""
     processes: int = 16
     """Processes and threads at once (at level "limits": only where each run has its own user)."""
     file_mb: int = 8
-    """Largest file, and at the walled levels all files together, MiB."""
+    """Size of the largest file and, at walled levels, of all files together, MiB."""
     files: int = 2000
-    """Files and folders together, at the walled levels."""
+    """Number of files and folders, at walled levels."""
 
 
 DEFAULT_LIMITS = SandboxLimits()
@@ -43,9 +44,9 @@ class SandboxResult:
     """How one run ended, or one cell of a session."""
 
     output: str
-    """Standard output; unless "ok", then the end of standard error (the traceback)."""
+    """Standard output; unless "ok", followed by the end of standard error (the traceback)."""
     status: Status
-    """"error": it raised or exited non-zero; "killed": by a signal, as past a limit."""
+    """"error": it raised or exited non-zero; "killed": by a signal, such as at a limit."""
     seconds: float
     """Wall-clock seconds from the call to the result."""
     stdout: str = ""
@@ -53,13 +54,14 @@ class SandboxResult:
     stderr: str = ""
     """Standard error alone, its end, cut at `output_chars`."""
     start_s: float = 0.0
-    """Of `seconds`, those before the program's first statement; 0 in a session that was there."""
+    """The part of `seconds` before the program's first statement; 0 in an existing session."""
     restarted: str = ""
-    """Why this cell began in a fresh session, without the variables of those before; else ""."""
+    """Why this cell began in a new session, without earlier variables; else ""."""
 
     @property
     def exception(self) -> str:
-        """The line that names what the program raised, as "ValueError: no"; "" if it did not."""
+        """The line that names the program's exception, like "ValueError: no"; "" if there is
+        none."""
         _, found, last = self.stderr.rpartition("Traceback (most recent call last):\n")
         if self.status != "error" or not (found or last.startswith('  File "')):
             return ""  # it exited by itself
@@ -68,7 +70,7 @@ class SandboxResult:
 
 
 def compose(stdout: str, errors: str, limit_chars: int) -> str:
-    """The start of what was printed and the end of the errors, cut in between."""
+    """The start of the output and the end of the errors, shortened in between."""
     if len(stdout) + len(errors) <= limit_chars:
         return stdout + errors
     room = max(0, limit_chars - len(_CUT))
@@ -78,7 +80,7 @@ def compose(stdout: str, errors: str, limit_chars: int) -> str:
 
 @dataclass(frozen=True)
 class ProgramOutput:
-    """What a program printed, and how it ended."""
+    """A program's output and how it ended."""
 
     stdout: str
     stderr: str
@@ -93,7 +95,7 @@ def make_result(
     start_s: float = 0.0,
     restarted: str = "",
 ) -> SandboxResult:
-    """A result whose `output` is what the model reads: a restart is said first."""
+    """A result whose `output` is the model's text: a restart is reported first."""
     stdout, stderr, status = printed.stdout, printed.stderr, printed.status
     said = f"[{restarted}]\n" if restarted else ""
     output = compose(said + stdout, "" if status == "ok" else stderr, limit_chars)

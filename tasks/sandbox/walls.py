@@ -1,9 +1,8 @@
-"""The isolation of a program: a level and limits in, the command that starts it there out.
+"""Builds the command that starts a program at an isolation level with limits.
 
 A launcher (bwrap, or unshare and a few mounts) builds the isolation. Then `child` lowers the limits
-permanently from inside and runs the program. When root starts it, each run gets its own user id:
-the kernel never applies limits on processes to root, and separate ids keep one run's count out of
-another's.
+permanently from inside and runs the program. When started by root, each run gets its own user id:
+the kernel does not apply process limits to root, and separate ids keep the counts of runs apart.
 """
 
 import inspect
@@ -42,25 +41,27 @@ LEVELS: dict[str, str] = {
 }
 
 Enter = Callable[[bytes, dict[str, Any]], None]
-"""What runs first on the other side (`child`)."""
+"""The first function called on the other side (`child`)."""
 
-READY = b"\0tutti: the program starts here\0"  # all before it on stderr is the launcher's own
+READY = b"\0tutti: the program starts here\0"  # stderr before it comes from the launcher
 
 _ENVIRONMENT = {"LANG": "C.UTF-8"}
 _PROBE_S = 5.0  # a start takes a twentieth of a second; a busy host gets longer
-_SESSION_CPU = 100  # a session's CPU seconds, in its cells' limits: the kernel counts no cells
+# a session's CPU limit, in multiples of a cell's: the kernel does not count per cell
+_SESSION_CPU = 100
 _DROP_ALL = ["--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs"]
 
 _runs = itertools.count()
 
 
 def strongest_level() -> str:
-    """The first of LEVELS that really works here; probed once a process, by running a program."""
+    """The first of LEVELS that works here; probed once per process by running a program."""
     return next((level for level in ("bubblewrap", "namespaces") if identity_at(level)), "limits")
 
 
 def checked_identity(level: str) -> str:
-    """As whom programs run at `level`. Raises SandboxUnavailable where the level does not work."""
+    """The identity that programs have at `level`. Raises SandboxUnavailable if the level does not
+    work."""
     if sys.platform != "linux":
         raise SandboxUnavailable(f"sandboxes need Linux; this is {sys.platform}")
     if level not in LEVELS:
@@ -73,10 +74,10 @@ def checked_identity(level: str) -> str:
 
 @cache
 def identity_at(level: str) -> str | None:
-    """As whom programs run at `level`: the first that works here, None if none does.
+    """The identity that programs have at `level`: the first that works here, None if none does.
 
-    "uid": a user id of its own (root only); "userns": the caller, alone in a user namespace, where
-    the limit on processes counts from nought; "same": the caller.
+    "uid": a separate user id (root only); "userns": the caller, alone in a user namespace, where
+    the process limit counts from zero; "same": the caller.
     """
     candidates = ["same" if level == "limits" else "userns"]
     if os.geteuid() == 0:
@@ -92,11 +93,12 @@ def prepared(
     code: str | None,
     enter: Enter | None = None,
 ) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """The command of one run and how to start it; its folder and its program's file go after.
+    """The command of one run and its start options; its folder and its program's file are removed
+    afterwards.
 
-    Without `code` it reads from a pipe what `enter` makes of it: by default a session's cells.
+    Without `code` it reads from a pipe as `enter` defines: by default a session's cells.
     """
-    # Nobody's user id, nor another run's: by process (at most 2**22), then by run.
+    # A user id that nobody else has, not even another run: by process (at most 2**22), then by run.
     uid = 2**30 + os.getpid() % 2**22 * 2**8 + next(_runs) % 2**8
     with tempfile.TemporaryDirectory(prefix="tutti-sandbox-") as scratch, _input(code) as stdin:
         if identity == "uid" and level == "limits":
@@ -112,7 +114,7 @@ def _input(code: str | None) -> Iterator[int]:
     if code is None:
         yield subprocess.PIPE
         return
-    program = os.memfd_create("program")  # a file of no folder: no limit on length, no trace
+    program = os.memfd_create("program")  # an anonymous file: no length limit, no trace
     try:
         os.write(program, code.encode("utf-8", "replace"))
         os.lseek(program, 0, os.SEEK_SET)
@@ -124,18 +126,18 @@ def _input(code: str | None) -> Iterator[int]:
 def _works(level: str, identity: str) -> bool:
     if level != "limits" and not system_call_filter(walled=True):
         return False
-    # An interpreter that may not read its own library can quietly take another's.
+    # An interpreter that cannot read its own library can silently use another one.
     program = "import os; print(os.__file__, end='')"
     try:
         with prepared(level, identity, SandboxLimits(), program) as (command, options):
             ran = subprocess.run(command, capture_output=True, timeout=_PROBE_S, **options)
     except (SandboxUnavailable, FileNotFoundError, PermissionError, subprocess.TimeoutExpired):
-        return False  # no launcher or interpreter, one not for us, or one that hangs
+        return False  # no launcher or interpreter, no permission, or one that hangs
     return ran.returncode == 0 and ran.stdout.decode() == os.__file__ and ran.stderr == READY
 
 
 def _tool(name: str) -> str:
-    """The path of a launcher's tool, which the empty environment could not find by name."""
+    """The path of a launcher's tool, which cannot be found by name in the empty environment."""
     path = shutil.which(name)
     if path is None:
         raise SandboxUnavailable(f"{name} is not on PATH")
@@ -143,7 +145,7 @@ def _tool(name: str) -> str:
 
 
 def _user(level: str, identity: str, uid: int) -> list[str]:
-    """The command in front of the interpreter that gives up the caller's rights, for good."""
+    """The command in front of the interpreter that permanently drops the caller's rights."""
     if identity == "uid":
         ids = ["--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
         return [_tool("setpriv"), *ids, *_DROP_ALL]
@@ -151,7 +153,7 @@ def _user(level: str, identity: str, uid: int) -> list[str]:
 
 
 def _visible() -> list[str]:
-    """The host's folders that a walled program sees, read-only."""
+    """The host's folders visible to a walled program, read-only."""
     libraries = sorted(str(path) for path in Path("/").glob("lib*"))
     prefix = [] if Path(sys.base_prefix).is_relative_to("/usr") else [sys.base_prefix]
     return ["/usr", *libraries, *prefix]
@@ -160,13 +162,14 @@ def _visible() -> list[str]:
 def _bubblewrap(user: list[str], identity: str, scratch: str, limits: SandboxLimits) -> list[str]:
     size = str(limits.file_mb * 2**20)
     rights = ["--cap-drop", "ALL"]
-    if identity == "uid":  # setpriv, which comes next, needs these to give up the rest
+    if identity == "uid":  # setpriv, which comes next, needs these to drop the others
         for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
             rights += ["--cap-add", capability]
     else:
         rights += ["--unshare-user", "--disable-userns"]
     return [
-        # No --new-session: we start one, and a launcher half-way has no other tie than its group.
+        # No --new-session: we start one, and a launcher that is still starting is tied to us only
+        # by its group.
         *(_tool("bwrap"), "--die-with-parent", *rights),
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
         *(word for path in _visible() for word in _bind(path)),
@@ -193,12 +196,12 @@ def _namespaces(user: list[str], identity: str, scratch: str, limits: SandboxLim
 
 
 def _pivot_script(limits: SandboxLimits) -> str:
-    """Shell: make $1 a root folder that holds only what is visible, enter it, run the rest.
+    """Shell script: make $1 a root folder that holds only what is visible, enter it, run the rest.
 
     The shell stays as the namespace's first process, out of the program's reach: the program could
     undo the death signal that ties its own process to ours, but not the shell's.
     """
-    # A user namespace may not lift nosuid and nodev where the host has set them; we want both.
+    # A user namespace may not clear nosuid and nodev where the host has set them; we want both.
     bind = "mount --rbind -o ro,nosuid,nodev"
     quoted = [(shlex.quote(path), shlex.quote(path.lstrip("/"))) for path in _visible()]
     room = f"size={limits.file_mb}m,nr_inodes={limits.files}"
@@ -230,9 +233,9 @@ _LAUNCHERS: dict[str, Callable[[list[str], str, str, SandboxLimits], list[str]]]
 
 
 def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Enter) -> list[str]:
-    """The interpreter and, as text, the functions of `child`, whose file is out of its sight."""
+    """The interpreter and, as text, the functions of `child`, whose file is not visible there."""
     mebibytes = 2**20
-    cpu_s = math.floor(limits.seconds) + 1  # so that the wall clock strikes first
+    cpu_s = math.floor(limits.seconds) + 1  # so that the wall-clock limit is reached first
     resources = {
         "RLIMIT_CPU": cpu_s * _SESSION_CPU if enter is child.serve_cells else cpu_s,
         "RLIMIT_AS": limits.memory_mb * mebibytes,
@@ -242,9 +245,9 @@ def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Ente
         "RLIMIT_MEMLOCK": 0,
         "RLIMIT_MSGQUEUE": 0,
     }
-    if identity != "same":  # elsewhere they would count all that the caller runs
+    if identity != "same":  # otherwise they would count all processes of the caller
         resources["RLIMIT_NPROC"] = limits.processes
-        resources["RLIMIT_SIGPENDING"] = 256  # timers too are counted here
+        resources["RLIMIT_SIGPENDING"] = 256  # timers are counted here too
     walled = level != "limits"
     settings = {
         "resources": resources,
@@ -262,4 +265,4 @@ def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Ente
 @cache
 def _child_source() -> str:
     functions = "".join(inspect.getsource(function) for function in child.SENT)
-    return f"from __future__ import annotations\n{functions}"  # the types are out of sight there
+    return f"from __future__ import annotations\n{functions}"  # the types cannot be imported there

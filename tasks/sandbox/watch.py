@@ -14,9 +14,9 @@ from pathlib import Path
 from tutti.tasks.sandbox.values import SandboxLimits
 
 LOOK_S = 0.1
-"""Between looks; what a program takes in that time is what it can take too much."""
+"""Interval of the checks; a program can exceed a limit for at most this long."""
 
-_SHARE = 0.05  # of one core, for looking
+_SHARE = 0.05  # of one core, for the checks
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MEBIBYTE = 2**20
 
@@ -31,7 +31,7 @@ class ProcessWatch:
         self._cost_s = 0.0
 
     async def trouble(self, launcher: int, limits: SandboxLimits, every_s: float = LOOK_S) -> str:
-        """Look every now and then; returns what the run below `launcher` has too much of."""
+        """Check regularly; returns the limit that the run below `launcher` violates."""
         found = ""
         while not found:
             await asyncio.sleep(max(every_s, self._cost_s / _SHARE))
@@ -39,7 +39,8 @@ class ProcessWatch:
         return found
 
     def look(self, launcher: int, limits: SandboxLimits) -> str:
-        """What the run below `launcher` has too much of, in words; "" when it is gone or fine."""
+        """Describe the limit that the run below `launcher` violates; "" if none, or if it has
+        ended."""
         below = self._below(launcher)
         if not below:
             return ""
@@ -47,7 +48,7 @@ class ProcessWatch:
         if made > limits.files:
             return f"{made} files, at most {limits.files}"
         resident = sum(map(_resident_bytes, below))
-        if resident > limits.total_mb * _MEBIBYTE:  # pages that processes share count once only
+        if resident > limits.total_mb * _MEBIBYTE:  # pages shared by processes count once
             resident = sum(map(_proportional_bytes, below))
         if resident > limits.total_mb * _MEBIBYTE:
             return f"{resident // _MEBIBYTE} MiB in all, at most {limits.total_mb}"
@@ -56,7 +57,7 @@ class ProcessWatch:
     def _below(self, launcher: int) -> list[int]:
         """The processes that descend from `launcher`, parents first.
 
-        Orphans too: within a process namespace they fall to its first process.
+        Includes orphans: within a process namespace they are adopted by its first process.
         """
         with self._lock:
             if time.monotonic() - self._taken_at > LOOK_S / 2:
@@ -82,7 +83,7 @@ WATCH = ProcessWatch()
 
 
 def _parent(pid: str) -> int:
-    """The parent of a process, 0 when it ended while we looked."""
+    """The parent of a process; 0 if it has ended meanwhile."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             return int(stat.read().rpartition(b")")[2].split()[1])
@@ -91,12 +92,13 @@ def _parent(pid: str) -> int:
 
 
 def _files(pid: int, size_bytes: int) -> int:
-    """How many files and folders the run has made, as one of its processes sees it."""
+    """How many files and folders the run has made, as one of its processes sees them."""
     try:
         found = os.statvfs(f"/proc/{pid}/root/tmp")
     except OSError:  # it has just ended
         return 0
-    walled = found.f_blocks * found.f_frsize == size_bytes  # else it has not entered its walls yet
+    # otherwise it has not entered its isolation yet
+    walled = found.f_blocks * found.f_frsize == size_bytes
     return found.f_files - found.f_ffree if walled else 0
 
 
@@ -108,11 +110,11 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _proportional_bytes(pid: int) -> int:
-    """Resident and swapped memory, a page shared by n processes counted as a nth of it."""
+    """Resident and swapped memory, with a page shared by n processes counted as 1/n."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except PermissionError:
-        return _resident_bytes(pid)  # rather too much than nothing
+        return _resident_bytes(pid)  # an overestimate is better than nothing
     except OSError:
         return 0
     sizes = (line.split() for line in text.splitlines()[1:])

@@ -7,7 +7,7 @@ from tutti.tasks.scoring.choice import Choice
 from tutti.tasks.scoring.code import Code
 from tutti.tasks.scoring.exact import EXACT, Exact, score_exact
 from tutti.tasks.scoring.ifeval import IFEval
-from tutti.tasks.scoring.imported import Imported
+from tutti.tasks.scoring.imported import ImportedScore
 from tutti.tasks.scoring.json_values import same
 from tutti.tasks.scoring.judged.judge import Judge
 from tutti.tasks.scoring.judged.pairwise import Pairwise
@@ -15,7 +15,14 @@ from tutti.tasks.scoring.judged.rubric import Rubric
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric
 from tutti.tasks.scoring.reward import Reward
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, Scorer, ScorerFailed
+from tutti.tasks.scoring.score import (
+    Needs,
+    Score,
+    Scorer,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+)
 from tutti.tasks.scoring.sql import Sql
 from tutti.tasks.scoring.state import State
 from tutti.tasks.scoring.tool_calls import ToolCalls
@@ -34,18 +41,18 @@ SCORERS: dict[str, Scorer] = {
     "judge": Judge(),
     "rubric": Rubric(),
     "pairwise": Pairwise(),
-    "imported": Imported(),
+    "imported": ImportedScore(),
 }
 
 __all__ = [
     "EXACT",
     "SCORERS",
-    "Attempted",
-    "Means",
     "Needs",
     "Score",
     "Scorer",
     "ScorerFailed",
+    "ScoringResources",
+    "Submission",
     "same",
     "score_exact",
 ]
@@ -56,7 +63,7 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.metrics import majority_at_k as majority_at_k
     from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k
-    from tutti.tasks.scoring.score import Asks as Asks
+    from tutti.tasks.scoring.score import JudgeClient as JudgeClient
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

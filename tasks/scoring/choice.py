@@ -1,14 +1,14 @@
 r"""Multiple choice by letter. Target: ``{"answer": "C", "choices": 4 or the choices' texts}``.
 
-Where the letter is looked for, the first of these that is there: the attempt's answer; the last
+The letter is read from the first of these that exists: the attempt's answer; the last
 line with a ``\boxed{}``; the last ``<answer>C</answer>`` or ``{"answer": "C"}``, in a fence or not;
-the last line that says "Answer: C" or "the answer is (C)", or that is no more than the heading
-"Answer", whose answer is the next line; a last message that is nothing but a letter. There it must
-be one letter: "C", "(c)", "C. Paris", "Option C", ``\text{C}``, or the whole text of one choice;
-after "answer:" a reason may follow ("C, because B is not"). Two letters ("C or D", two boxes, tags
-or objects side by side that differ, two lines under one heading, another answer after the tag), a
-letter beyond the choices, or "A cat" (an article?) are no answer: what is ambiguous is wrong.
-An attempt's answer is read by the same forms.
+the last line that says "Answer: C" or "the answer is (C)", or that is only the heading "Answer",
+followed by the answer on the next line; a last message that is only a letter. It must be one
+letter: "C", "(c)", "C. Paris", "Option C", ``\text{C}``, or the whole text of one choice; after
+"answer:" a reason may follow ("C, because B is not"). Two letters ("C or D", two boxes, tags or
+objects side by side that differ, two lines under one heading, another answer after the tag), a
+letter beyond the choices, or "A cat" (an article?) are no answer: what is ambiguous is wrong. An
+attempt's answer is read by the same forms.
 """
 
 import re
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tutti.tasks.agents import BOXED_START, last_boxed
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed
 
 LETTERS = "ABCDEFGHIJ"  # MMLU-Pro has ten options
@@ -46,7 +46,8 @@ _LETTER = re.compile(r"(?<![A-Za-z'\u2019])\(?([A-J])\)?(?![A-Za-z'\u2019])")
 
 
 def read_letter(text: str, letters: str = LETTERS, choices: Sequence[str] = ()) -> str | None:
-    """The one letter of `letters` that a short answer names, or whose choice it repeats."""
+    """The letter of `letters` that a short answer names, or whose choice it repeats; None if not
+    exactly one."""
     plain = _MARKS.sub("", _WRAPPED.sub(r"\1", text)).strip()
     match = _ALONE.match(plain.strip("'\u2018\u2019"))
     if match:
@@ -73,12 +74,12 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).rstrip(".").casefold()
 
 
-def read_choice(attempted: Attempted, letters: str, choices: Sequence[str] = ()) -> str | None:
-    """The letter that the attempt gives, by the rules above; None where it gives none or two."""
-    if attempted.answer is None:
-        return _read_message(attempted.text, letters, choices)
-    letter = read_letter(attempted.answer, letters, choices)
-    return letter or _read_message(attempted.answer, letters, choices)
+def read_choice(submission: Submission, letters: str, choices: Sequence[str] = ()) -> str | None:
+    """The attempt's letter, by the rules above; None if there is none or more than one."""
+    if submission.answer is None:
+        return _read_message(submission.text, letters, choices)
+    letter = read_letter(submission.answer, letters, choices)
+    return letter or _read_message(submission.answer, letters, choices)
 
 
 def _read_message(text: str, letters: str, choices: Sequence[str]) -> str | None:
@@ -97,7 +98,8 @@ def _read_message(text: str, letters: str, choices: Sequence[str]) -> str | None
 
 
 def _side_by_side(text: str, tagged: Sequence[re.Match[str]]) -> list[str]:
-    """What the last of these says, and those before it on its line or without a word between."""
+    """The content of the last match and of those before it on its line or without a word
+    between."""
     says = [tagged[-1]]
     for match in reversed(tagged[:-1]):
         between = text[match.end() : says[-1].start()]
@@ -108,7 +110,7 @@ def _side_by_side(text: str, tagged: Sequence[re.Match[str]]) -> list[str]:
 
 
 def _last_statement(text: str) -> list[str]:
-    """What the last line that states something states, or the lines under a heading that does."""
+    """What the last statement states: the rest of its line, or the lines under its heading."""
     below: list[str] = []
     for line in reversed(text.splitlines()):
         plain = _MARKS.sub("", line).strip()
@@ -122,7 +124,7 @@ def _last_statement(text: str) -> list[str]:
 
 
 def _stated_letter(text: str, letters: str, choices: Sequence[str]) -> str | None:
-    """The letter that is stated last; none where a line under its heading is another one."""
+    """The letter stated last; None if a line under its heading states another one."""
     stated = _last_statement(text)
     if not stated:
         return None
@@ -132,7 +134,7 @@ def _stated_letter(text: str, letters: str, choices: Sequence[str]) -> str | Non
 
 
 def _before_reasons(stated: str, letters: str) -> str | None:
-    """The letter that an answer begins with, where more is said after it: "C, because ..."."""
+    """The letter that an answer begins with if reasons follow: "C, because ..."."""
     plain = _WRAPPED.sub(r"\1", stated).strip()
     match = _REASONED.match(plain)
     if match is None:
@@ -143,21 +145,24 @@ def _before_reasons(stated: str, letters: str) -> str | None:
 
 
 def _boxes(line: str) -> list[str]:
-    # A box in a box is read as its inside; a box left open gives no letter.
+    # A nested box is read as its inside; an unclosed box gives no letter.
     starts = line.split(BOXED_START)[1:]
     boxes = [last_boxed(BOXED_START + rest) for rest in starts]
     return [box or "" for box in boxes]
 
 
 class Choice:
-    """The answer is the letter of the right choice."""
+    """Checks the letter of a multiple-choice answer."""
 
     name: str = "choice"
     version: str = "2"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
-        """Right if the letter is the target's. Raises ScorerFailed where that is no letter."""
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Right if the letter is the target's. Raises ScorerFailed if the target's answer is not a
+        letter."""
         choices = target.get("choices", len(LETTERS))
         count = choices if isinstance(choices, int) else len(choices)
         if not 2 <= count <= len(LETTERS):
@@ -166,6 +171,6 @@ class Choice:
         if len(expected) != 1 or expected not in LETTERS[:count]:
             raise ScorerFailed(f"the target's answer {expected!r} is none of {LETTERS[:count]}")
         wordings = () if isinstance(choices, int) else [str(choice) for choice in choices]
-        letter = read_choice(attempted, LETTERS[:count], wordings)
+        letter = read_choice(submission, LETTERS[:count], wordings)
         correct = letter == expected
         return Score(self.name, self.version, float(correct), correct, letter)

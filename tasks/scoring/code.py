@@ -5,18 +5,18 @@
   entry point, as HumanEval does; test cases of `unittest` are run.
 - LiveCodeBench: ``{"cases": [{"input": text, "output": text}], "entry_point": name or nothing}``.
   Without an entry point the code is a program that reads standard input; with one it is a function
-  (or a method of ``Solution``) that takes a JSON value a line. One run of the sandbox a case,
-  stopped at the first that fails.
+  (or a method of ``Solution``) that takes one JSON value per line. Each case is one run of the
+  sandbox; scoring stops at the first failure.
 
 The code is the last fenced Python block that defines the entry point, else the last one, else (no
 fence at all) the whole message. Code that lacks the entry point's definition continues the prompt;
 code that has it gets what stands before that definition in the prompt: imports and other functions.
 
-Right is code that passes all tests within the sandbox's limits. What is expected, the comparison
-and the verdict are never in the process that runs the code: tests run in a sandbox of their own and
-get plain data back (`code_talk`), cases are compared here. Tests that cannot be run so (they pass
-objects of their own classes to the code) are a ScorerFailed. The limit of time is the sandbox's,
-for each run.
+Code is right if it passes all tests within the sandbox's limits. The expected values, the
+comparison and the verdict are never in the process that runs the code: tests run in a separate
+sandbox and get plain data back (`code_talk`), cases are compared here. Tests that cannot be run
+this way (they pass objects of their own classes to the code) raise ScorerFailed. The time limit is
+the sandbox's, for each run.
 """
 
 import inspect
@@ -30,7 +30,14 @@ from typing import Any
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring.children import code_child, code_talk
 from tutti.tasks.scoring.children.code_child import digest_of_output, digest_of_value
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Runs, Score, ScorerFailed
+from tutti.tasks.scoring.score import (
+    CodeSandbox,
+    Needs,
+    Score,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+)
 from tutti.tasks.scoring.target import needed, said
 
 _FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.S | re.M)
@@ -39,7 +46,7 @@ _SHOWN_CHARS = 500
 
 
 def last_code(text: str, entry_point: str | None = None) -> str | None:
-    """The code in a message, by the rule above; None where all blocks are another language's."""
+    """The code in a message, by the rule above; None if all blocks are in other languages."""
     if "```" not in text:
         return text
     blocks: list[str] = [
@@ -58,7 +65,7 @@ def _definition(code: str, name: str) -> re.Match[str] | None:
 
 
 def completed(code: str, prompt: str, entry_point: str | None) -> str:
-    """The whole program: `code`, with what it needs of the prompt."""
+    """The whole program: `code`, with the parts of the prompt that it needs."""
     if not prompt or entry_point is None:
         return code
     if not _definition(code, entry_point):
@@ -67,27 +74,29 @@ def completed(code: str, prompt: str, entry_point: str | None) -> str:
 
 
 def before_definition(prompt: str, entry_point: str | None) -> str:
-    """What a prompt has before the function that is asked for: imports, other functions."""
+    """The part of a prompt before the requested function: imports, other functions."""
     start = _definition(prompt, entry_point) if entry_point else None
     return prompt[: start.start()] if start and not start[0][0].isspace() else ""  # not a method
 
 
 class Code:
-    """The code passes its tests."""
+    """Runs the code against its tests."""
 
     name: str = "code"
     version: str = "2"
     needs: Needs = "sandbox"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
-        """Right if all tests pass; the detail has the run that failed and its output's end.
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Right if all tests pass; the detail has the run that failed and the end of its output.
 
-        Raises ScorerFailed: no sandbox, or one that could not run.
+        Raises ScorerFailed without a sandbox, or if the sandbox could not run.
         """
-        if means.sandbox is None:
+        if resources.sandbox is None:
             raise ScorerFailed("code: needs a sandbox")
         entry_point = target.get("entry_point")
-        code = last_code(said(attempted), entry_point)
+        code = last_code(said(submission), entry_point)
         if code is None or not code.strip():
             return Score(self.name, self.version, 0.0, False, detail={"status": "no code"})
         prompt = target.get("prompt", "")
@@ -95,11 +104,13 @@ class Code:
         try:
             if "cases" in target:
                 cases = needed(target, "cases", list)
-                detail = await _run_cases(means.sandbox, source, entry_point, cases)
+                detail = await _run_cases(resources.sandbox, source, entry_point, cases)
             else:
                 tests = needed(target, "tests", str)
                 before = before_definition(prompt, entry_point)
-                detail = await _run_tests(means.sandbox, source, Tests(tests, before, entry_point))
+                detail = await _run_tests(
+                    resources.sandbox, source, Tests(tests, before, entry_point)
+                )
         except SandboxUnavailable as error:
             raise ScorerFailed(f"code: {error}") from error
         correct = detail["status"] == "ok"
@@ -108,15 +119,15 @@ class Code:
 
 @dataclass(frozen=True)
 class Tests:
-    """What a solution is tested by."""
+    """The tests of a solution."""
 
     text: str
     prelude: str
-    """What of the prompt the tests may use."""
+    """The part of the prompt that the tests may use."""
     entry_point: str | None
 
     def program(self) -> str:
-        """What goes into the tests' sandbox."""
+        """The program for the tests' sandbox."""
         call = ""
         if self.entry_point and re.search(r"^def check\(", self.text, re.M):
             call = f"\ncheck({self.entry_point})"
@@ -125,8 +136,8 @@ class Tests:
         return f"{inspect.getsource(code_talk)}\nrun_tests({arguments}, send, receive)\n"
 
 
-async def _run_tests(sandbox: Runs, source: str, tests: Tests) -> dict[str, Any]:
-    """Raises ScorerFailed where the tests themselves cannot be run."""
+async def _run_tests(sandbox: CodeSandbox, source: str, tests: Tests) -> dict[str, Any]:
+    """Run the tests. Raises ScorerFailed if the tests themselves cannot be run."""
     answerer = f"{inspect.getsource(code_talk)}\nanswer({source!r}, send, receive)\n"
     talk = await sandbox.talk(tests.program(), answerer)
     if talk.word is None:
@@ -143,7 +154,7 @@ async def _run_tests(sandbox: Runs, source: str, tests: Tests) -> dict[str, Any]
 
 
 async def _run_cases(
-    sandbox: Runs, source: str, entry_point: str | None, cases: Sequence[Mapping[str, str]]
+    sandbox: CodeSandbox, source: str, entry_point: str | None, cases: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
     if not cases:
         raise ScorerFailed("code: the target has no cases")
@@ -178,5 +189,5 @@ def _case_program(source: str, entry_point: str | None, given: str, mark: str) -
 
 
 def _program(call: str, mark: str) -> str:
-    """What goes into the sandbox: prints the mark of this run and what the call gives."""
+    """The program for the sandbox: prints the mark of this run and the result of the call."""
     return f"{inspect.getsource(code_child)}\nprint({mark!r}, {call})\n"

@@ -1,25 +1,27 @@
-"""What a harness says of its own attempt, taken as it is: for tasks that only it can score.
+"""Uses the harness's own score of an attempt, for tasks that only the harness can score.
 
-The harness's score is a row of `scores` under its own name whatever the benchmark's scorer is; with
-this one it is the attempt's score too. It can be given once: to score a stored sweep again there is
-nothing left to read it from.
+The harness's score is always a row of `scores` under its own name; with this scorer it is the
+attempt's score too. A stored sweep cannot be scored again with it, because the score comes only
+with the attempt.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 
 
-class Imported:
-    """The harness's own score."""
+class ImportedScore:
+    """Takes the score that the harness reported."""
 
     name: str = "imported"
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
-        """The score that came with the attempt. Raises ScorerFailed where none did."""
-        if attempted.imported is None:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """The score that came with the attempt. Raises ScorerFailed if there is none."""
+        if submission.imported is None:
             raise ScorerFailed("the harness that made the attempt gave no score with it")
-        return attempted.imported
+        return submission.imported

@@ -1,16 +1,16 @@
-"""Values of JSON, compared as values: order of keys never counts, 1 is 1.0, true is not 1."""
+"""Comparison of JSON values: the order of keys is ignored, 1 equals 1.0, true does not equal 1."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether both are the same JSON value."""
+    """Whether two values are the same JSON value."""
     return first_difference(one, other) is None
 
 
 def first_difference(expected: Any, actual: Any, path: str = "") -> dict[str, Any] | None:
-    """Where two JSON values first differ, keys in sorted order; None where they do not.
+    """Where two JSON values first differ, keys in sorted order; None if they are equal.
 
     ``{"path": JSON pointer, "expected": …, "actual": …, "kind": "value", "missing" or "extra"}``.
     """

@@ -2,23 +2,25 @@ r"""Mathematics: formulas that are equal, by math-verify and sympy in a process 
 
 Target: ``{"answer": LaTeX or list of alternatives}``. The attempt's formula is its answer, or the
 last ``\boxed{}`` of its last message; without either it is wrong. Of a sentence that states it
-("The final answer is 16.") it is what is stated; a full stop after it ("5.") is left out. "016" is
-16, "1/2" equals 0.5, ``50\%`` equals both 0.5 and 50 (the library's rule: gold sets do not agree on
-it).
+("The final answer is 16.") only the stated part is read; a full stop after it ("5.") is removed.
+"016" is 16, "1/2" equals 0.5, ``50\%`` equals both 0.5 and 50 (the library's rule: gold sets do not
+agree on it).
 
-A gold answer in words (``\text{east}``, "no solution") is compared as words, without case: read as
-a formula, a word would be the product of its letters, and so equal to every anagram. That depends
-on the gold answer alone. There is no other way out: a gold answer that cannot be read or evaluated,
-an error inside the library, or a time-out is a ScorerFailed, never a wrong answer and never a
-comparison of texts. An attempt's formula that cannot be read is wrong, and so is one that cannot be
-evaluated (`9^{9^{9^9}}`; see `math_limits`): where a comparison comes to no end, each side is
-evaluated alone, and it is the attempt's fault only if the gold answer can be and its own cannot.
-The same formula as the gold answer's is right, however large.
+A gold answer in words (``\text{east}``, "no solution") is compared as words, ignoring case: read as
+a formula, a word would be the product of its letters and so equal every anagram. Only the gold
+answer decides this.
 
-What the library makes of an answer besides: several values ("16 or 17") are a set, which equals no
-single one; of an equation it takes the right side where the gold answer is none ("x = 16", but also
-"17 = 16"); two numbers side by side are added, as in a mixed number; decimals agree at six places.
-It does not tell apart subscripts of number bases, nor (1, 2) as a point, an interval and a list.
+A gold answer that cannot be read or evaluated, an error inside the library, or a time-out raises
+ScorerFailed; it is never a wrong answer and never falls back to comparing texts. An attempt's
+formula that cannot be read is wrong, and so is one that cannot be evaluated (`9^{9^{9^9}}`; see
+`math_limits`). If a comparison does not terminate, each side is evaluated alone; the attempt is
+wrong only if the gold answer can be evaluated and its own cannot. A formula identical to the gold
+answer is right, however large.
+
+The library's other rules: several values ("16 or 17") are a set, which equals no single value; of
+an equation it takes the right side if the gold answer is not an equation ("x = 16", but also "17 =
+16"); two adjacent numbers are added, as in a mixed number; decimals are compared at six places. It
+does not distinguish subscripts of number bases, nor (1, 2) as a point, an interval and a list.
 """
 
 import os
@@ -30,12 +32,12 @@ from typing import Any
 
 from tutti.tasks.agents import last_boxed
 from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import texts
 
 TIMEOUT_S = 10.0
-MAX_WORKERS = 4  # each holds about 100 MB; a formula takes milliseconds
-LONGEST_CHARS = 2000  # no answer of a benchmark is a tenth of it
+MAX_WORKERS = 4  # each takes about 100 MB; comparing a formula takes milliseconds
+LONGEST_CHARS = 2000  # ten times the longest answer of any benchmark
 _ALONE: dict[str, Any] = {"evaluated": True}
 _STATED = re.compile(
     r"(?:(?:so|thus|hence|therefore)\b,?\s*)?(?:(?:the|my|our)\s+)?(?:(?:final|correct|exact)\s+)*"
@@ -53,7 +55,7 @@ _FUNCTIONS = frozenset(
 
 
 def pool() -> WorkerPool:
-    """The workers of this process; a fork of it has its own."""
+    """The worker pool of this process; a forked process has its own."""
     return _pool_of(os.getpid())
 
 
@@ -64,7 +66,7 @@ def _pool_of(_process: int) -> WorkerPool:
 
 
 def words_of(latex: str) -> str | None:
-    """A gold answer in words, folded; None where it is a formula."""
+    """A gold answer in words, case-folded; None if it is a formula."""
     plain = _TEXT_WRAPPER.sub(r"\1", latex).strip().strip("$").strip()
     wrapped = _TEXT_WRAPPER.fullmatch(latex.strip()) is not None and not re.search(r"\d", plain)
     if wrapped or (_WORDS.fullmatch(plain) and _FUNCTIONS.isdisjoint(plain.split())):
@@ -73,7 +75,7 @@ def words_of(latex: str) -> str | None:
 
 
 def stated(text: str) -> str:
-    """The formula that a short text states: "**The answer is 16.**" states 16."""
+    """The formula stated by a short text: "**The answer is 16.**" states 16."""
     bold = _BOLD.fullmatch(text)
     plain = bold[2] if bold else text
     match = _STATED.fullmatch(plain.strip())
@@ -84,24 +86,26 @@ def stated(text: str) -> str:
 
 
 class Math:
-    """The answer is a formula equal to the expected one."""
+    """Checks that the answer is a formula equal to the expected one."""
 
     name: str = "math"
     version: str = "2"
     needs: Needs = "pure"
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
-        """`timeout_s`: seconds for one comparison, after which its process is killed."""
+        """`timeout_s`: time limit of one comparison, after which its process is killed."""
         self.timeout_s = timeout_s
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
-        """Right if equal to one of the alternatives; the detail has how each side was read.
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Right if equal to one of the alternatives; the detail shows how each side was read.
 
-        Raises ScorerFailed: a gold answer that cannot be read or evaluated, an error, a time-out
-        that is not the attempt's doing.
+        Raises ScorerFailed for a gold answer that cannot be read or evaluated, an error, or a
+        time-out that the attempt did not cause.
         """
         expected = texts(target, "answer")
-        given = attempted.answer if attempted.answer is not None else last_boxed(attempted.text)
+        given = submission.answer if submission.answer is not None else last_boxed(submission.text)
         if given is None or not given.strip() or len(given) > LONGEST_CHARS:
             detail = {"given": "too long" if given else None}
             return Score(self.name, self.version, 0.0, False, detail=detail)
@@ -128,7 +132,7 @@ class Math:
         return answer
 
     async def _blame(self, gold: str, given: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """The given answer is wrong where it alone cannot be evaluated; else ScorerFailed."""
+        """Wrong if only the given answer cannot be evaluated; otherwise raises ScorerFailed."""
         why = answer["unfinished"]
         if await self._ask({"alone": gold}) != _ALONE:
             raise ScorerFailed(f"math: {why}: the gold answer {gold!r} is too large to evaluate")
@@ -137,8 +141,8 @@ class Math:
         return {"equal": False, "gold": gold, "given": None, "too_large": f"given: {why}"}
 
     async def _ask(self, request: dict[str, str]) -> dict[str, Any]:
-        """The worker's answer; ``unfinished`` says why there is none, ``certain`` whether it was
-        for a number's size, which asking again would not change."""
+        """The worker's answer. ``unfinished`` says why there is none; ``certain`` whether a size
+        limit was the cause, so that a retry would not help."""
         try:
             answer = await pool().ask(request, self.timeout_s)
         except (WorkerLate, WorkerDied) as error:

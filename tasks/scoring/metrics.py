@@ -1,7 +1,7 @@
-"""Metrics over tasks with several trials, one estimator each; each docstring names its source.
+"""Metrics over tasks with several trials; each docstring names its source.
 
 In: scores grouped by task, ``[[score of trial 1, …] of task 1, …]``. Out: an `Estimate`. Trials of
-a task must be interchangeable: drawn in the same way, with seeds of their own. A group holds the
+a task must be exchangeable: sampled in the same way with different seeds. A group holds the
 attempts that count in accuracy. All raise ValueError for no tasks, for a task with fewer than k
 trials, and for scores that the metric is not defined for. The SQL macros of the same names
 (`storage/sql`) give the same values.
@@ -35,7 +35,8 @@ class Estimate(NamedTuple):
 
 
 def pass_at_k(groups: Groups, k: int) -> Estimate:
-    """Chance that at least one of `k` trials is right: 1 - C(n-c, k) / C(n, k), a mean over tasks.
+    """Probability that at least one of `k` trials is right: 1 - C(n-c, k) / C(n, k), averaged over
+    tasks.
 
     Unbiased; for scores of 0 and 1 only. k = 1 gives avg@n, the mean over tasks of the share of
     right trials. Source: Chen et al., "Evaluating large language models trained on code", 2021,
@@ -46,7 +47,8 @@ def pass_at_k(groups: Groups, k: int) -> Estimate:
 
 
 def pass_hat_k(groups: Groups, k: int) -> Estimate:
-    """Chance that all of `k` trials are right (pass^k): C(c, k) / C(n, k), a mean over tasks.
+    """Probability that all of `k` trials are right (pass^k): C(c, k) / C(n, k), averaged over
+    tasks.
 
     Unbiased; for scores of 0 and 1 only. Source: Yao et al., "τ-bench", 2024.
     """
@@ -55,13 +57,13 @@ def pass_hat_k(groups: Groups, k: int) -> Estimate:
 
 
 def majority_at_k(groups: Sequence[Sequence[tuple[str | None, float]]], k: int) -> Estimate:
-    """Expected score of the answer that most of `k` trials give; groups of (answer, score).
+    """Expected score of the majority answer of `k` trials; groups of (answer, score).
 
-    The expectation is over all subsets of k of the n trials, by counting. Equal answers are one
-    answer, whose score is the mean of their scores: votes depend on the answer alone, not on how it
-    was judged. A tie gives the mean of the tied answers' scores. None is no answer and never wins;
-    k trials without an answer give 0.
-    Source: Wang et al., "Self-consistency", 2022; the subsets as in Chen et al., 2021.
+    The expectation is over all subsets of k of the n trials, by counting. The score of an answer is
+    the mean of the scores of its trials: votes depend on the answer alone, not on how it was
+    judged. A tie gives the mean of the tied answers' scores. None is a missing answer and never
+    wins; k trials without an answer give 0. Source: Wang et al., "Self-consistency", 2022; the
+    subsets as in Chen et al., 2021.
     """
     return _over_tasks([_majority_of(group, k) for group in groups])
 
@@ -96,7 +98,7 @@ def _majority_of(group: Sequence[tuple[str | None, float]], k: int) -> float:
 
 @lru_cache(PROFILES)
 def _expected(votes: tuple[Vote, ...], n: int, k: int) -> float:
-    """The expected score of the majority of `k` of `n` trials, some of which may have no answer."""
+    """Expected score of the majority of `k` of `n` trials, some of which may have no answer."""
     silent = n - sum(size for size, _ in votes)
     total = math.fsum(_won_with(votes, silent, k, most) for most in range(1, k + 1))
     return total / math.comb(n, k)
@@ -105,9 +107,9 @@ def _expected(votes: tuple[Vote, ...], n: int, k: int) -> float:
 def _won_with(votes: Sequence[Vote], silent: int, k: int, most: int) -> float:
     """Sum of the tied answers' mean score over subsets of `k` whose largest vote is `most`.
 
-    `silent`: trials without an answer.
+    `silent`: number of trials without an answer.
     """
-    # (trials chosen, answers tied at the top) to (subsets, sum over them of the tied scores)
+    # maps (trials chosen, answers tied at the top) to (subsets, summed scores of the tied answers)
     ways: dict[tuple[int, int], tuple[int, float]] = {
         (chosen, 0): (math.comb(silent, chosen), 0.0) for chosen in range(min(k, silent) + 1)
     }

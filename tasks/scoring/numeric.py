@@ -1,9 +1,10 @@
 r"""Numbers, as GSM8K asks for them. Target: ``{"answer": "1,000", "tolerance": 0}``.
 
-Which number an attempt gives: that of its answer; without one, of what follows its last ``####``;
-without that, of its last ``\boxed{}``; else of its last message. Of several the last one counts.
+An attempt's number is read from its answer; without one, from the text after its last ``####``;
+without that, from its last ``\\boxed{}``; else from its last message. Of several numbers the last
+one counts.
 
-What a number is: digits in any quantity of leading zeros ("016" is 16), with thousands separators
+A number has digits with any leading zeros ("016" is 16), with thousands separators
 (``1,000``, ``1{,}000``, ``1 000`` with a no-break space), decimals, an exponent, a sign where no
 digit stands before it (in "16-3" it is no sign), a currency sign on either side of the sign, as a
 fraction ("1/2" and ``\frac{1}{2}`` are 0.5, "3 1/2" is 3.5). A per cent sign is a unit, as dollars
@@ -18,14 +19,15 @@ from fractions import Fraction
 from typing import Any
 
 from tutti.tasks.agents import last_boxed
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import texts
 
-LONGEST = 400  # digits, and the greatest exponent: beyond it arithmetic is an attack, not an answer
+# digits, and the largest exponent: beyond it arithmetic would be an attack on the scorer
+LONGEST = 400
 _PLAIN = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|(?<!\.)\.[0-9]+"
 _CURRENCY = r"[$€£¥₹]?"
 _NUMBER = re.compile(
-    # Not inside a word (x2) nor after a point that ended another number (1.2.3).
+    # Not inside a word (x2) nor after the point of another number (1.2.3).
     rf"(?<![A-Za-z_0-9])(?<![0-9]\.)(?P<sign>(?<![0-9)\]%])[-+])?{_CURRENCY}(?P<sign2>(?<=[$€£¥₹])[-+])?"
     rf"(?:(?P<whole>[0-9]+) (?=[0-9]+/[0-9]))?(?P<top>{_PLAIN})"
     rf"(?:[eE](?P<exponent>[-+]?[0-9]+)(?![A-Za-z]))?"
@@ -42,7 +44,8 @@ _SPELLINGS = (
 
 
 def numbers(text: str) -> list[Fraction]:
-    """All numbers in `text`, in order; those past `LONGEST` and fractions over nought left out."""
+    """All numbers in `text`, in order; without those longer than `LONGEST` and fractions with
+    denominator 0."""
     for pattern, plain in _SPELLINGS:
         text = pattern.sub(plain, text)
     return [value for match in _NUMBER.finditer(text) if (value := _value(match)) is not None]
@@ -64,31 +67,33 @@ def _value(match: re.Match[str]) -> Fraction | None:
     return -value if "-" in (parts["sign"], parts["sign2"]) else value
 
 
-def read_number(attempted: Attempted) -> Fraction | None:
-    """The number that the attempt gives, by the rules above; None where it gives none."""
-    text = attempted.answer
+def read_number(submission: Submission) -> Fraction | None:
+    """The attempt's number, by the rules above; None if there is none."""
+    text = submission.answer
     if text is None:
-        after = attempted.text.rsplit("####", 1)
-        text = after[1] if len(after) == 2 else last_boxed(attempted.text)
-    found = numbers(attempted.text if text is None else text)
+        after = submission.text.rsplit("####", 1)
+        text = after[1] if len(after) == 2 else last_boxed(submission.text)
+    found = numbers(submission.text if text is None else text)
     return found[-1] if found else None
 
 
 class Numeric:
-    """The answer is the expected number."""
+    """Checks that the answer is the expected number."""
 
     name: str = "numeric"
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
-        """Right if the number is one of the target's; `answer` is it as a fraction.
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Right if the number is one of the target's; `answer` is the number as a fraction.
 
-        Raises ScorerFailed where the target's answer holds no number, or more than one.
+        Raises ScorerFailed if the target's answer holds no number, or more than one.
         """
         expected = [_only_number(text) for text in texts(target, "answer")]
         tolerance = Fraction(str(target.get("tolerance", 0)))
-        given = read_number(attempted)
+        given = read_number(submission)
         correct = given is not None and any(abs(given - gold) <= tolerance for gold in expected)
         answer = None if given is None else str(given)
         return Score(self.name, self.version, float(correct), correct, answer)

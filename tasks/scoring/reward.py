@@ -1,29 +1,31 @@
-"""What an environment pays: a game's points, a shop's fit.
+"""Takes an environment's own reward, such as the points of a game.
 
-Target: ``{"pass": 1.0}``. The attempt's final state has ``reward``, 0 to 1; that is the value, and
-correct from ``pass`` on. To have come to an end is worth nothing by itself.
+Target: ``{"pass": 1.0}``. The attempt's final state has ``reward``, 0 to 1; this is the value, and
+the attempt is correct if it is at least ``pass``. Finishing alone earns nothing.
 """
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 
 
 class Reward:
-    """The environment's own reward."""
+    """Takes the environment's reward."""
 
     name: str = "reward"
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """The reward; the detail has the rest of the final state.
 
-        Raises ScorerFailed where the attempt carries no reward, or one that is not 0 to 1.
+        Raises ScorerFailed if the attempt has no reward, or one outside 0 to 1.
         """
-        state = dict(attempted.state or {})
+        state = dict(submission.state or {})
         value = state.pop("reward", None)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ScorerFailed("reward: the attempt's final state has no reward")

@@ -1,7 +1,7 @@
-"""What a scorer is: a target and what an attempt came to in, a `Score` out.
+"""The interface of scorers: a target and an attempt's submission in, a `Score` out.
 
-A scorer declares its version, which changes whenever any answer could score otherwise, and what it
-needs: nothing (`pure`), the sandbox, or a judge. A scorer that cannot do its work raises
+A scorer declares its version, which changes whenever any answer could get another score, and what
+it needs: nothing (`pure`), the sandbox, or a judge. A scorer that cannot score raises
 `ScorerFailed`: that is a `scorer_error`, never a wrong answer.
 """
 
@@ -16,63 +16,65 @@ Needs = Literal["pure", "sandbox", "judge"]
 
 
 class ScorerFailed(TuttiError, RuntimeError):
-    """The scorer itself failed: a time-out, a judge without a verdict, a target that makes no
-    sense."""
+    """The scorer itself failed: a time-out, a judge without a verdict, an invalid target."""
 
 
 @dataclass(frozen=True)
-class Attempted:
-    """What an attempt came to."""
+class Submission:
+    """The parts of an attempt that scorers read."""
 
     answer: str | None
-    """The final answer that the agent gave; None where it gave none."""
+    """The agent's final answer; None if it gave none."""
     text: str = ""
-    """Its last message, whole."""
+    """Its complete last message."""
     messages: Sequence[Mapping[str, Any]] | None = ()
-    """The conversation as OpenAI messages, for scorers of tool calls; None: not known yet."""
+    """The conversation as OpenAI messages, for scorers of tool calls; None if not known yet."""
     state: Mapping[str, Any] | None = None
-    """The environment's final state, where there is one."""
+    """The environment's final state, if it has one."""
     imported: Score | None = None
-    """The score that the harness which made the attempt gave it."""
+    """The score reported by the harness that made the attempt."""
 
 
-class Runs(Protocol):
-    """What scorers use of a sandbox (`tutti.tasks.sandbox.Sandbox`)."""
+class CodeSandbox(Protocol):
+    """The sandbox as scorers use it (`tutti.tasks.sandbox.Sandbox`)."""
 
     async def run(self, code: str) -> Any:
         """Run a program; `.status` is ``ok``, ``timeout`` or ``error``, `.output` its output."""
         ...
 
     async def talk(self, asker: str, answerer: str) -> Any:
-        """Have two programs speak; `.word` is the asker's last, None where one ended before it."""
+        """Connect two programs; `.word` is the asker's final message, None if a program ended
+        before it."""
         ...
 
 
-class Asks(Protocol):
-    """What scorers use of a judge."""
+class JudgeClient(Protocol):
+    """The judge model as scorers use it."""
 
     async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
-        """The judge's text, and the id of the call that gave it."""
+        """Ask the judge; returns its text and the id of the call."""
         ...
 
 
 @dataclass(frozen=True)
-class Means:
-    """What a run can give its scorers."""
+class ScoringResources:
+    """The resources that a run provides to its scorers."""
 
-    sandbox: Runs | None = None
-    judge: Asks | None = None
+    sandbox: CodeSandbox | None = None
+    judge: JudgeClient | None = None
 
 
 class Scorer(Protocol):
-    """One way to score."""
+    """A method of scoring."""
 
     name: str
     version: str
     needs: Needs
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
-        """Score one attempt. `target` is the task's, as the benchmark's loader wrote it.
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Score one attempt. `target` is the task's target, as the benchmark's loader wrote it.
 
         Raises ScorerFailed.
         """

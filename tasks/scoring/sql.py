@@ -1,17 +1,17 @@
 """SQL by execution, as BIRD does: the predicted query's rows against the gold query's.
 
 Target: ``{"sql": gold query, "database": path of a SQLite file, "rows": "set"}``. Rows are tuples
-of values in the order of the columns; names of columns do not count. How they are compared:
+of values in the order of the columns; names of columns are ignored. How rows are compared:
 
-- ``set``: the same rows, duplicates and order aside; BIRD's own rule, and the default;
+- ``set``: the same rows, ignoring duplicates and order; BIRD's own rule, and the default;
 - ``order``: the same rows in the same order, duplicates counted; the default where the gold query's
-  outermost part has ORDER BY. Rows that tie in it have no order of their own, so a right query may
-  then come out wrong; ``"rows": "set"`` gives BIRD's published figure;
-- ``bag``: the same rows as often, order aside.
+  outermost part has ORDER BY. Rows that tie in it have no defined order, so a right query may be
+  scored wrong; ``"rows": "set"`` gives BIRD's published figure;
+- ``bag``: the same rows equally often, ignoring order.
 
-The file is opened read-only, and an authorizer lets a query read and nothing
-else. A query that is late, too large, refused or wrong SQL is wrong; if that is the gold query, or
-the file is not there, it is a ScorerFailed.
+The file is opened read-only, and an authorizer permits reading only. A query that times out,
+returns too much, is refused or is invalid SQL is wrong; if the gold query fails or the file is
+missing, ScorerFailed is raised.
 
 The predicted query is the last fenced ``sql`` block of the answer (or message), else all of it.
 """
@@ -26,15 +26,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed, said
 
 TIMEOUT_S = 30.0  # BIRD's own
 MAX_ROWS = 1_000_000
 MAX_VALUE_BYTES = 16 * 2**20
-MAX_BYTES = 256 * 2**20  # of all texts and blobs of one result: it lies in our own memory
-MAX_PATTERN = 1000  # characters of LIKE and GLOB, whose time is quadratic and cannot be interrupted
-_CHECK_EVERY = 10_000  # SQLite's instructions between two looks at the clock: about a millisecond
+MAX_BYTES = 256 * 2**20  # of all texts and blobs of one result, which is held in memory
+# limit of LIKE and GLOB patterns, whose time is quadratic and cannot be interrupted
+MAX_PATTERN = 1000
+_CHECK_EVERY = 10_000  # SQLite instructions between two checks of the clock: about a millisecond
 _ALLOWED = {
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
@@ -50,11 +51,11 @@ Row = tuple[Any, ...]
 
 
 class QueryFailed(RuntimeError):
-    """The query gave no rows to compare: refused, late, too large, or no SQL."""
+    """The query gave no rows to compare: refused, timed out, too large, or invalid SQL."""
 
 
 def run_query(database: Path, query: str, timeout_s: float) -> list[Row]:
-    """All rows of one statement that only reads. Raises QueryFailed."""
+    """All rows of one read-only statement. Raises QueryFailed."""
     address = f"{database.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as connection:
@@ -93,27 +94,29 @@ def is_ordered(query: str) -> bool:
 
 
 def same_rows(gold: list[Row], given: list[Row], how: str) -> bool:
-    """Whether both are the same rows, by "set", "bag" or "order"."""
+    """Whether two results are the same rows, by "set", "bag" or "order"."""
     if how == "order":
         return gold == given
     return Counter(gold) == Counter(given) if how == "bag" else set(gold) == set(given)
 
 
 class Sql:
-    """The query gives the rows of the gold query."""
+    """Compares the query's rows with those of the gold query."""
 
     name: str = "sql"
     version: str = "1"
     needs: Needs = "pure"
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
-        """`timeout_s`: seconds for each of the two queries."""
+        """`timeout_s`: time limit of each of the two queries."""
         self.timeout_s = timeout_s
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if the rows agree; runs both queries in a thread.
 
-        Raises ScorerFailed: no such database, or a gold query that fails.
+        Raises ScorerFailed if the database is missing or the gold query fails.
         """
         gold_query, database = needed(target, "sql", str), Path(needed(target, "database", str))
         how = target.get("rows") or ("order" if is_ordered(gold_query) else "set")
@@ -121,7 +124,7 @@ class Sql:
             raise ScorerFailed(f"sql: rows is {how!r}, not 'set', 'bag' or 'order'")
         if not database.is_file():
             raise ScorerFailed(f"sql: no database {database}")
-        query = attempted.answer or said(attempted)
+        query = submission.answer or said(submission)
         fenced = _FENCE.findall(query)
         query = (fenced[-1] if fenced else query).strip()
         try:

@@ -1,7 +1,8 @@
 """The environment's final state. Target: ``{"state": {...}, "ignore": ["/last_login"]}``.
 
-Equal means: the same JSON value (`json_values`). `ignore` names JSON pointers that do not count, as
-clocks and drawn ids. With ``"only": true`` just the keys of the target's state count.
+Equal means the same JSON value (`json_values`). `ignore` lists JSON pointers that are not compared,
+such as clocks and random ids. With ``"only": true``, only the keys of the target's state are
+compared.
 """
 
 import copy
@@ -9,26 +10,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from tutti.tasks.scoring.json_values import first_difference
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed
 
 
 class State:
-    """The attempt left the environment as it should."""
+    """Compares the environment's final state with the expected one."""
 
     name: str = "state"
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
-        """Right if the states are equal; the detail has the first difference, by path.
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Right if the states are equal; the detail has the path of the first difference.
 
-        Raises ScorerFailed where the attempt carries no state.
+        Raises ScorerFailed if the attempt has no state.
         """
         expected: Any = needed(target, "state", dict)
-        if attempted.state is None:
+        if submission.state is None:
             raise ScorerFailed("state: the attempt carries no final state")
-        actual: Any = dict(attempted.state)
+        actual: Any = dict(submission.state)
         if target.get("only"):
             actual = {key: value for key, value in actual.items() if key in expected}
         for pointer in target.get("ignore", ()):
@@ -40,10 +43,10 @@ class State:
 
 
 def without(value: Any, pointer: str) -> Any:
-    """`value` less what the JSON pointer names; the same value where that is not there."""
+    """`value` without the part that the JSON pointer names; unchanged if there is no such part."""
     keys = [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
     if not keys:
-        raise ScorerFailed(f"state: {pointer!r} is no JSON pointer to a part")
+        raise ScorerFailed(f"state: {pointer!r} is not a JSON pointer to a part of the state")
     changed = copy.deepcopy(value)
     inner = changed
     for key in keys[:-1]:

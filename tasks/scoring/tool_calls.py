@@ -1,4 +1,4 @@
-"""Tool calls by structure: which of the expected calls the attempt made.
+"""Compares the attempt's tool calls with the expected ones, by structure.
 
 Target::
 
@@ -6,10 +6,10 @@ Target::
      "ordered": false,    # true: in this order
      "extra": "wrong"}    # "allowed": calls beyond the expected ones do not matter
 
-Arguments are compared as JSON values (`json_values`), so order of keys and 2 against 2.0 never
-count. For sets that list several right values (BFCL), a call has ``"accepted": {argument: [values
-…]}`` in the place of ``arguments``, and ``"optional": [argument, …]`` names those that may be left
-out. One call made answers one call expected, by the largest matching there is. A call whose
+Arguments are compared as JSON values (`json_values`), so the order of keys is ignored and 2 equals
+2.0. For data with several right values (BFCL), a call has ``"accepted": {argument: [values …]}``
+instead of ``arguments``, and ``"optional": [argument, …]`` names those that may be omitted. Calls
+made are matched to expected calls one to one, by a maximum matching. A call whose
 arguments are not a JSON object matches nothing, and is kept in the detail.
 
 Value: matched / max(expected, made), or matched / expected where extra calls are allowed; 1.0 where
@@ -21,12 +21,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tutti.tasks.scoring.json_values import same
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import conversation, needed
 
 
 class Call(NamedTuple):
-    """One call; `arguments` is None where they could not be read."""
+    """One call; `arguments` is None if they could not be parsed."""
 
     name: str
     arguments: dict[str, Any] | None
@@ -48,14 +48,14 @@ def _call(call: Mapping[str, Any]) -> Call:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
-        except (ValueError, RecursionError):  # also numbers and nesting beyond measure
+        except (ValueError, RecursionError):  # also numbers and nesting beyond Python's limits
             arguments = None
     read = arguments if isinstance(arguments, dict) else None
     return Call(str(function.get("name")), read, str(function.get("arguments"))[:500])
 
 
 def fits(made: Call, expected: Mapping[str, Any]) -> bool:
-    """Whether the call made is the one expected."""
+    """Whether the call made matches the expected one."""
     if made.arguments is None or made.name != expected["name"]:
         return False
     if "accepted" not in expected:
@@ -73,7 +73,7 @@ def fits(made: Call, expected: Mapping[str, Any]) -> bool:
 def match(
     made: Sequence[Call], expected: Sequence[Mapping[str, Any]], ordered: bool
 ) -> list[tuple[int, int]]:
-    """The largest set of pairs (place made, place expected), each place at most once."""
+    """A maximum set of pairs (index made, index expected), each index used at most once."""
     table = [[fits(call, wanted) for wanted in expected] for call in made]
     return _in_order(table, len(expected)) if ordered else _in_any_order(table, len(expected))
 
@@ -98,7 +98,7 @@ def _in_order(table: Sequence[Sequence[bool]], width: int) -> list[tuple[int, in
 
 
 def _in_any_order(table: Sequence[Sequence[bool]], width: int) -> list[tuple[int, int]]:
-    # Augmenting paths (Kuhn): a call takes an expected one, and its holder finds another.
+    # Augmenting paths (Kuhn): a call takes an expected one, and the previous holder finds another.
     holder: dict[int, int] = {}
 
     def place(i: int, tried: set[int]) -> bool:
@@ -116,16 +116,18 @@ def _in_any_order(table: Sequence[Sequence[bool]], width: int) -> list[tuple[int
 
 
 class ToolCalls:
-    """The attempt made the expected calls."""
+    """Checks that the attempt made the expected calls."""
 
     name: str = "tool_calls"
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
-        """Share of calls that match; the detail has precision, recall, and what did not match.
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Share of calls that match; the detail has precision, recall, and unmatched calls.
 
-        Raises ScorerFailed where the target's calls have no names, or the attempt's are not known.
+        Raises ScorerFailed if the target's calls have no names, or the attempt's calls are unknown.
         """
         expected = needed(target, "calls", list)
         if not all(
@@ -135,7 +137,7 @@ class ToolCalls:
         extra = target.get("extra", "wrong")
         if extra not in ("wrong", "allowed"):
             raise ScorerFailed(f"tool_calls: extra is {extra!r}, not 'wrong' or 'allowed'")
-        made = calls_made(conversation(attempted))
+        made = calls_made(conversation(submission))
         pairs = match(made, expected, bool(target.get("ordered", False)))
         of = max(len(expected), len(made)) if extra == "wrong" else len(expected)
         value = len(pairs) / of if of else 1.0

@@ -42,5 +42,5 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.wire.client import Origin as Origin
     from tutti.tasks.serving.wire.messages import Headers as Headers
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -1,4 +1,4 @@
-"""A page that says where models are served and how they are called: a flow run's artifact."""
+"""Markdown page that lists the served models and how to call them: an artifact of a flow run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from tutti.tasks.serving.first_call import QUESTION, FirstAnswer
 def served_page(
     url: str, names: Mapping[str, str], answers: Sequence[FirstAnswer], search: str | None
 ) -> str:
-    """Markdown that says how models are called; `names`: of the registry to those in requests.
+    """Markdown on how to call the models; `names`: registry names to served names.
 
     `url` is the gateway's, with ``/v1``.
     """

@@ -1,4 +1,4 @@
-"""How long models are served: for a number of minutes, until a signal, or until an engine dies."""
+"""How long to serve models: for a number of minutes, until a signal, or until an engine dies."""
 
 import asyncio
 import contextlib
@@ -19,10 +19,9 @@ async def serve_for(
     stopped: asyncio.Event,
     show: Callable[[float, float], None],
 ) -> None:
-    """Wait until `minutes` are over (0: without end) or `stopped` is set.
+    """Wait until `minutes` have passed (0: no limit) or `stopped` is set.
 
-    `show` is given the minutes served, of how many. Raises EngineFailed when an engine
-    dies.
+    `show` is called with the minutes served and the limit. Raises EngineFailed when an engine dies.
     """
     waiting = [asyncio.create_task(engine.watch()) for engine in engines]
     waiting.append(asyncio.create_task(_wait(minutes, stopped, show)))
@@ -52,7 +51,7 @@ async def _wait(
 
 @contextlib.contextmanager
 def stop_on_signals(listen: bool = True) -> Iterator[asyncio.Event]:
-    """An event that SIGINT and SIGTERM set during the block; without `listen`, and outside the main
+    """An event that SIGINT and SIGTERM set during the block; without `listen`, or outside the main
     thread, nothing sets it."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Start a real vLLM for a registry entry, wait until it answers, and end it whatever happens.
+"""Start vLLM for a registry entry, wait until it answers, and guarantee that it is stopped.
 
 The engine runs in the models environment (TUTTI_MODELS_PYTHON, else ``.venv-models``); the
 platform talks to it over HTTP only.
@@ -24,14 +24,14 @@ ENGINE_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
     "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_SERVER_DEV_MODE": "1",  # for the cache's reset; the engine is on loopback
+    "VLLM_SERVER_DEV_MODE": "1",  # for resetting the cache; the engine listens on loopback only
     "VLLM_LOGGING_LEVEL": "INFO",
     "OMP_WAIT_POLICY": "PASSIVE",  # idle threads leave the cores to tools and training
     # A core is left for the API server, the gateway and the agents.
     "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) - 1))),
-    # With it, the executor below runs in the engine's own process. vLLM's choice on a CPU, a
-    # worker process, has both of them spin on shared memory: two cores are taken by that alone,
-    # and whoever else answers a call waits for half a second at a time (docs/log.md).
+    # With it, the executor below runs in the engine's own process. By default vLLM uses a worker
+    # process on a CPU, and both spin on shared memory: that alone takes two cores, and other
+    # processes on the call's path are delayed by half a second at a time (docs/log.md).
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "PYTHONUNBUFFERED": "1",
 }
@@ -39,7 +39,7 @@ EXECUTOR = "uni"
 
 
 def models_python() -> Path:
-    """The models environment's Python. Raises ModelsEnvironmentMissing with what to do."""
+    """The Python of the models environment. Raises ModelsEnvironmentMissing with what to do."""
     default = PROJECT / ".venv-models" / "bin" / "python"
     python = Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)
     if not python.is_file():
@@ -52,7 +52,7 @@ def models_python() -> Path:
 
 @dataclass(frozen=True)
 class EngineAddress:
-    """Where an engine answers, and which one it is."""
+    """The URL of an engine and its id."""
 
     engine_id: str
     url: str
@@ -80,11 +80,11 @@ class Engine:
 
     @property
     def address(self) -> EngineAddress:
-        """Where it answers."""
+        """The engine's address."""
         return EngineAddress(self.engine_id, f"http://127.0.0.1:{self.port}", self.name)
 
     def start(self) -> EngineAddress:
-        """Start vLLM and wait for its health. Raises EngineFailed with the log's tail."""
+        """Start vLLM and wait until it is healthy. Raises EngineFailed with the end of its log."""
         child = Child("vllm", self._command(), ENGINE_ENVIRONMENT, self.catalog)
         self._child = child
         try:
@@ -100,13 +100,13 @@ class Engine:
         return self.address
 
     def stop(self) -> None:
-        """End the engine if it runs."""
+        """Stop the engine if it runs."""
         if self._child is not None:
             self._child.stop()
             self._child = None
 
     async def watch(self) -> None:
-        """Return never while the engine lives. Raises EngineFailed when it dies."""
+        """Block while the engine runs. Raises EngineFailed when it dies."""
         child = self._child
         if child is None:
             raise EngineFailed("the engine was not started")
@@ -114,11 +114,11 @@ class Engine:
             await asyncio.sleep(WATCH_S)
         raise EngineFailed(
             f"the engine died while serving (exit code {code}); {child.last_words()}\n"
-            "What was measured is kept; run the same command again."
+            "Finished samples are kept; run the same command again to resume."
         )
 
     def reset(self) -> None:
-        """Forget every prefix, once nothing runs. Raises EngineFailed."""
+        """Empty the prefix cache once no request runs. Raises EngineFailed."""
         reset_prefix_cache(self.address.url)
 
     def __enter__(self) -> EngineAddress:

@@ -1,39 +1,39 @@
 """Serving's errors.
 
 ServingError
-├── RegistryError      models.yaml names no such model, or a field of it is wrong
-├── PriceError         the price book is wrong, or has no price of a model
-├── PortTaken          the port asked for belongs to another process
-├── ModelsEnvironmentMissing   the Python that holds vLLM is not there
+├── RegistryError      models.yaml has no such model, or is invalid
+├── PriceError         the price book is invalid, or has no price for a model
+├── PortTaken          the port is in use by another process
+├── ModelsEnvironmentMissing   the Python environment with vLLM is missing
 ├── EngineFailed       an engine did not start, or died while serving
-└── GatewayFailed      the gateway did not start, died, or refused an order
+└── GatewayFailed      the gateway did not start, died, or refused a request
 """
 
 from tutti.errors import BAD_USAGE, TuttiError
 
 
 class ServingError(TuttiError, RuntimeError):
-    """Serving could not do what was asked; the message says what to do."""
+    """Base class: a serving operation failed; the message says what to do."""
 
 
 class RegistryError(ServingError):
-    """models.yaml is wrong or names no such model."""
+    """models.yaml is invalid or has no such model."""
 
     exit_code = BAD_USAGE
 
 
 class PriceError(ServingError):
-    """The price book is wrong, or has no price of a model."""
+    """The price book is invalid, or has no price for a model."""
 
     exit_code = BAD_USAGE
 
 
 class PortTaken(ServingError):
-    """The port asked for belongs to another process."""
+    """The requested port is in use by another process."""
 
 
 class ModelsEnvironmentMissing(ServingError):
-    """The Python that holds vLLM is not there."""
+    """The Python environment with vLLM is missing."""
 
 
 class EngineFailed(ServingError):
@@ -41,4 +41,4 @@ class EngineFailed(ServingError):
 
 
 class GatewayFailed(ServingError):
-    """The gateway did not start, died, or refused an order."""
+    """The gateway did not start, died, or refused a request."""

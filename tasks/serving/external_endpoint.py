@@ -11,30 +11,30 @@ from tutti.tasks.serving.registry import Model, checkpoint_id
 
 
 class ExternalEndpoint:
-    """An endpoint of `models.yaml`: nothing is started or stopped."""
+    """An endpoint of `models.yaml` that others run: tutti does not start or stop it."""
 
     def __init__(self, name: str, model: Model, catalog: Catalog) -> None:
         if model.endpoint is None:
             raise EngineFailed(f"model {name!r} has no endpoint")
         self.name, self.model = name, model
-        # What it serves is known by its address and name: nobody sees its weights.
+        # Its identity is its address and name: its weights cannot be read.
         self.engine_id = checkpoint_id(model)
         detail = {"endpoint": model.endpoint, "served_name": self.served_name}
         catalog.enter_artifact(self.engine_id, detail, [])
 
     @property
     def served_name(self) -> str:
-        """What the endpoint calls the model."""
+        """The model's name at the endpoint."""
         return self.model.served_name or self.name
 
     @property
     def address(self) -> EngineAddress:
-        """Where it answers."""
+        """The endpoint's address."""
         assert self.model.endpoint is not None, "checked when it was made"
         return EngineAddress(self.engine_id, self.model.endpoint, self.served_name)
 
     def start(self) -> EngineAddress:
-        """See that its key is there, and that it answers, where it says so of itself.
+        """Check that its key is set and, if it has /health, that it answers.
 
         Raises EngineFailed.
         """
@@ -50,15 +50,16 @@ class ExternalEndpoint:
         """Do nothing: tutti did not start it."""
 
     def reset(self) -> None:
-        """Do nothing: its cache cannot be reset, so a cell may find prefixes of the cell before."""
+        """Do nothing: its cache cannot be reset, so a cell may find prefixes of the previous
+        cell."""
 
     async def watch(self) -> None:
-        """Wait for ever: the gateway checks whether it answers."""
+        """Wait forever: the gateway checks whether it answers."""
         await asyncio.Event().wait()
 
 
 def engine_of(name: str, model: Model, catalog: Catalog) -> Engine | ExternalEndpoint:
-    """What serves a registry's model. Raises RegistryError, EngineFailed."""
+    """The server of a registry's model. Raises RegistryError, EngineFailed."""
     return (
         Engine(name, model, catalog)
         if model.endpoint is None

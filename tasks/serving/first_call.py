@@ -1,4 +1,4 @@
-"""One call to a model through its gateway: whether what was started answers."""
+"""One call to a model through its gateway, to check that it answers."""
 
 import time
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import aiohttp
 from tutti.tasks.serving.errors import ServingError
 
 TIMEOUT_S = 120.0
-"""The first call of an engine on a CPU compiles what later calls reuse."""
+"""Time limit: the first call of an engine on a CPU compiles kernels."""
 QUESTION = {"role": "user", "content": "Say hello."}
 
 
 @dataclass(frozen=True)
 class FirstAnswer:
-    """What a model answered to one call."""
+    """A model's answer to one call."""
 
     model: str
     text: str
@@ -22,8 +22,8 @@ class FirstAnswer:
 
 
 async def call_once(gateway_url: str, model: str) -> FirstAnswer:
-    """Ask `model` for a few tokens through the gateway. Raises ServingError when it refuses, does
-    not answer, or answers without a choice."""
+    """Ask `model` for a few tokens through the gateway. Raises ServingError if it refuses, does not
+    answer, or answers without a choice."""
     body = {"model": model, "messages": [QUESTION], "max_tokens": 16}
     url = f"{gateway_url}/v1/chat/completions"
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)

@@ -1,7 +1,7 @@
-"""Make an engine of ours forget every prefix, so that no cell finds another's in the cache.
+"""Empty the prefix cache of an engine that tutti started, so that cells do not share prefixes.
 
-In: a vLLM that runs with ``VLLM_SERVER_DEV_MODE``, on loopback. Out: an empty prefix cache, once
-nothing runs there any more: vLLM keeps what a running request holds.
+In: a vLLM that runs with ``VLLM_SERVER_DEV_MODE``, on loopback. Out: an empty prefix cache, once no
+request runs: vLLM keeps the blocks of running requests.
 """
 
 import re
@@ -20,7 +20,7 @@ BUSY = re.compile(
 def reset_prefix_cache(url: str) -> None:
     """Wait until the engine at `url` (without /v1) is idle, then empty its cache.
 
-    Raises EngineFailed where it does not answer, or is busy for longer than a minute.
+    Raises EngineFailed if it does not answer, or is busy for more than a minute.
     """
     deadline = time.monotonic() + IDLE_TIMEOUT_S
     while any(float(count) for count in BUSY.findall(_ask(f"{url}/metrics", "GET"))):

@@ -1,8 +1,8 @@
 """Child processes that are ended by id and never outlive their owner.
 
-Each child runs under `supervise.py`, which ends it when the owner's pipe closes. Each carries a
-token in its environment, entered in the catalog before it starts, so that even what a killed
-supervisor left behind is found and ended by the next run (`reap_stale`).
+Each child runs under `supervise.py`, which ends it when the owner's pipe closes. Each has a token
+in its environment that is recorded in the catalog before it starts, so that the next run finds and
+ends even the children of a killed supervisor (`reap_stale`).
 """
 
 import contextlib
@@ -37,12 +37,12 @@ PROBE_TIMEOUT_S = 2.0
 
 
 class Child:
-    """One supervised process. Use as a context manager, or call `stop`."""
+    """One supervised process. Use it as a context manager, or call `stop`."""
 
     def __init__(
         self, role: str, command: Sequence[str], environment: Mapping[str, str], catalog: Catalog
     ) -> None:
-        """Start `command`. `environment` is added to this process's. Raises StoreError."""
+        """Start `command` with `environment` added to this process's. Raises StoreError."""
         self.role = role
         self.catalog = catalog
         logs = catalog.home.logs
@@ -55,7 +55,7 @@ class Child:
             [*supervisor, *command],
             stdin=subprocess.PIPE,
             env={**os.environ, **environment, TOKEN: token},
-            start_new_session=True,  # a Ctrl-C in the terminal is the owner's to handle
+            start_new_session=True,  # Ctrl-C in the terminal is handled by the owner
         )
         self.pid = self._process.pid
         ticks = start_ticks(self.pid) or 0
@@ -73,28 +73,28 @@ class Child:
         return self._process.poll()
 
     def last_words(self) -> str:
-        """Why it failed, as far as its log tells: the first lines that name an error, then the
-        log's tail, then where the whole log is."""
+        """Why it failed, from its log: the first lines that name an error, the last lines, and the
+        log's path."""
         whole = self.log_tail(lines=sys.maxsize).splitlines()
         errors = [line for line in whole[:-LOG_TAIL_LINES] if ERROR_LINE.search(line)]
         told = [*list(dict.fromkeys(errors))[:ERROR_LINES], self.log_tail()]
         return "its log says:\n" + "\n".join(told) + f"\n(whole log: {self.log})"
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
-        """The last lines of what it printed."""
+        """The last lines of its output."""
         if not self.log.is_file():
             return ""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def check(self) -> None:
-        """Return while it runs. Raises ServingError with its last words when it has ended."""
+        """Return if it is running. Raises ServingError with its last words if it has ended."""
         code = self.poll()
         if code is not None:
             raise ServingError(f"{self.role} exited with code {code}; {self.last_words()}")
 
     def wait_ready(self, probe: Callable[[], bool], timeout_s: float) -> None:
-        """Block until `probe` is true. Raises ServingError with the log's tail when it exits first
-        or takes longer than `timeout_s`."""
+        """Block until `probe` is true. Raises ServingError with the end of the log if it exits
+        first or takes longer than `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not probe():
             self.check()
@@ -105,7 +105,7 @@ class Child:
             time.sleep(READY_POLL_S)
 
     def stop(self) -> None:
-        """End the process and all below it; returns when they are gone."""
+        """Stop the process and all its descendants; returns when they have ended."""
         self._end()
         table = cat.processes
         with self.catalog.transaction() as connection:
@@ -126,7 +126,7 @@ class Child:
 
 
 def end_supervised(process: "subprocess.Popen[bytes]") -> None:
-    """Close a supervisor's pipe, so that it ends its child and itself; wait until it has."""
+    """Close a supervisor's pipe, so that it ends its child and itself, and wait for it."""
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
@@ -138,12 +138,12 @@ def end_supervised(process: "subprocess.Popen[bytes]") -> None:
 
 
 def reap_stale(catalog: Catalog) -> list[str]:
-    """End what earlier runs left behind: children whose supervisor is gone. Returns their roles."""
+    """End children of earlier runs whose supervisor is gone. Returns their roles."""
     ended = []
     here = cat.processes.c.host.is_(None) | (cat.processes.c.host == this_host())
     for row in catalog.rows(sa.select(cat.processes).where(here)):
         if start_ticks(row["pid"]) == row["start_ticks"]:
-            continue  # its supervisor lives, so does its owner
+            continue  # its supervisor is alive, so its owner is too
         token = json.loads(row["detail"])["token"]
         for pid in _holders(token):
             with contextlib.suppress(ProcessLookupError):
@@ -163,7 +163,7 @@ def _holders(token: str) -> list[int]:
 
 
 def _environment(pid: int) -> list[bytes]:
-    """The variables a process was started with; none where it ended or belongs to another user."""
+    """The environment of a process; empty if it ended or belongs to another user."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -171,7 +171,7 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def answers(url: str) -> bool:
-    """Whether a GET of `url` gives 200 within two seconds."""
+    """Whether a GET of `url` returns 200 within two seconds."""
     try:
         with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:
             return bool(response.status == 200)
@@ -180,7 +180,7 @@ def answers(url: str) -> bool:
 
 
 def claim_port(asked: int | None) -> int:
-    """A free loopback port: the one asked for, or any. Raises PortTaken."""
+    """A free loopback port: the requested one, or any. Raises PortTaken."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

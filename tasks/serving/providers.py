@@ -1,8 +1,8 @@
-"""What is known of each provider: its address, where its key is, and how a request is put to it.
+"""Defaults of each provider: its address, the variable of its key, and the form of its requests.
 
-In: the `provider` of a registry entry. Out: what the entry need not say. A provider that has an
-OpenAI-compatible API is one line of `PROVIDERS`; one that has none is reached through LiteLLM's
-proxy, which the user starts, and which is an endpoint like any.
+In: the `provider` of a registry entry. Out: defaults for the entry. A provider with an
+OpenAI-compatible API is one line of `PROVIDERS`; others are reached through LiteLLM's proxy, which
+the user starts and configures as an ordinary endpoint.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ThinkingSwitch:
-    """The fields of a request that turn thinking on and off."""
+    """The request fields that turn thinking on and off."""
 
     on: Mapping[str, Any]
     off: Mapping[str, Any]
 
 
-# Qwen's switch, and that of most chat templates: the engine hands it to the template.
+# Qwen's switch, used by most chat templates: the engine passes it to the template.
 TEMPLATE = ThinkingSwitch(
     {"chat_template_kwargs": {"enable_thinking": True}},
     {"chat_template_kwargs": {"enable_thinking": False}},
@@ -30,24 +30,24 @@ REASONING = ThinkingSwitch({"reasoning": {"enabled": True}}, {"reasoning": {"ena
 
 @dataclass(frozen=True)
 class Provider:
-    """What entries of one provider have in common."""
+    """The defaults of one provider's entries."""
 
     thinking: ThinkingSwitch
     endpoint: str | None = None
-    """Its base URL; None where each entry has its own."""
+    """Its base URL; None if each entry has its own."""
     api_key_env: str | None = None
-    """The environment variable that its own documentation names."""
+    """The environment variable named in its documentation."""
     key_header: str = "Authorization"
-    """The header that carries the key; empty for the gateway's rule by path."""
+    """The header that carries the key; empty: chosen by path."""
     api_path: str = "/v1"
-    """What its paths begin with."""
+    """The path prefix of its API."""
     metrics: bool = False
-    """An engine: it has /metrics and /health."""
+    """Whether it is an engine with /metrics and /health."""
     max_tokens_field: str = "max_tokens"
-    """What it calls the limit of an answer."""
+    """The name of its field for the most output tokens."""
 
 
-NEWER = "max_completion_tokens"  # the reasoning models of both refuse the older name
+NEWER = "max_completion_tokens"  # the reasoning models of both reject the older name
 
 PROVIDERS: dict[str, Provider] = {
     "vllm": Provider(TEMPLATE, metrics=True),
@@ -60,7 +60,7 @@ PROVIDERS: dict[str, Provider] = {
         api_path="/openai/v1",
         max_tokens_field=NEWER,
     ),
-    # A bearer token for its OpenAI-compatible chat, x-api-key for its own messages.
+    # Its OpenAI-compatible chat takes a bearer token, its own messages take x-api-key.
     "anthropic": Provider(
         CLAUDE, "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", key_header=""
     ),

@@ -1,6 +1,7 @@
-"""The model registry: `models.yaml`, validated. Unknown names are an error that lists the known.
+"""The model registry: `models.yaml`, validated. An unknown name is an error that lists the known
+ones.
 
-In: the file. Out: a `Model` for each entry, with what its provider has in common filled in.
+In: the file. Out: a `Model` for each entry, completed with the defaults of its provider.
 """
 
 import re
@@ -27,7 +28,7 @@ from tutti.tasks.serving.providers import NEWER, PROVIDERS
 
 ADDRESS = re.compile(r"https?://[^/\s]+")
 RESERVED = frozenset(("model", "messages", "tools", "stream"))
-"""Fields of a request that are not an entry's to set."""
+"""Request fields that an entry may not set."""
 
 
 class _Strict(BaseModel):
@@ -42,7 +43,7 @@ class Prices(_Strict):
     completion: float = Field(0.0, ge=0)
 
     def cost_usd(self, prompt: int, cached: int, completion: int) -> float:
-        """Cost of one call; cached prompt tokens are charged at their own price."""
+        """Cost of one call; cached prompt tokens have their own price."""
         fresh = (prompt - cached) * self.prompt
         return (fresh + cached * self.cached + completion * self.completion) / 1e6
 
@@ -64,15 +65,15 @@ def _known_provider(name: str) -> str:
 
 
 def _as_written(value: Any) -> Any:
-    """YAML reads Azure's versions as dates, and numbers as numbers; in a URL they are text."""
+    """Convert to text: YAML reads Azure's versions as dates, and numbers as numbers."""
     return str(value) if isinstance(value, date | int | float) else value
 
 
 class Model(_Strict):
-    """One registry entry. What is left out is the provider's."""
+    """One registry entry, completed with the provider's defaults."""
 
     provider: Annotated[str, AfterValidator(_known_provider)]
-    endpoint: str | None = Field(None, description="base URL, for an endpoint someone else serves")
+    endpoint: str | None = Field(None, description="base URL of an endpoint that others serve")
     api_key_env: str | None = Field(
         None, pattern="^[A-Z][A-Z0-9_]*$", description="environment variable that holds the key"
     )
@@ -107,7 +108,7 @@ class Model(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _with_defaults(cls, given: Any) -> Any:
-        """What the provider has in common, where the entry says nothing."""
+        """Fill in the provider's defaults."""
         name = given.get("provider") if isinstance(given, Mapping) else None
         if not isinstance(name, str) or name not in PROVIDERS:
             return given
@@ -122,7 +123,9 @@ class Model(_Strict):
         if own_address and given.get("checkpoint") is None:
             given = {**given, "endpoint": provider.endpoint}
             if name == "openai":
-                filled["max_tokens_field"] = NEWER  # others with its API may not know it yet
+                # other servers with its API may not support it yet; its key is sent to no other
+                # endpoint unless named
+                filled["max_tokens_field"] = NEWER
         if own_address or provider.endpoint is None:  # a key goes to nobody else by itself
             filled["api_key_env"] = provider.api_key_env
         return {**given, **{name: each for name, each in filled.items() if name not in given}}
@@ -145,7 +148,7 @@ class Model(_Strict):
     @classmethod
     def _own_fields(cls, request: dict[str, Any]) -> dict[str, Any]:
         if taken := sorted(RESERVED & request.keys()):
-            raise ValueError(f"{', '.join(taken)}: set by what is asked, not by the model")
+            raise ValueError(f"{', '.join(taken)}: set per request and not allowed here; remove it")
         return request
 
     @model_validator(mode="after")
@@ -169,13 +172,13 @@ class Model(_Strict):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What each request has besides what is asked; a field that is None is to be left out."""
+        """The fields added to each request; a field that is None is to be removed."""
         return {**self._switch, **self.request}
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What decides its answers besides weights and prompt, for ids. Its address, key, prices
-        and limits decide nothing."""
+        """The settings that determine its answers besides weights and prompt, for ids. Its address,
+        key, prices and limits are not among them."""
         return {
             "dialect": self.dialect,
             "context_tokens": self.context_tokens,
@@ -190,7 +193,7 @@ class _Registry(_Strict):
 
 
 def read_registry(path: Path) -> dict[str, Model]:
-    """All entries of `path`; relative checkpoints are taken from its project folder.
+    """All entries of `path`; relative checkpoints are resolved against its project folder.
 
     Raises RegistryError with file, line, field and value.
     """
@@ -203,7 +206,7 @@ def read_registry(path: Path) -> dict[str, Model]:
 
 
 def pick_models(path: Path, names: Iterable[str]) -> dict[str, Model]:
-    """The entries named. Raises RegistryError that lists the unknown and the known names."""
+    """The named entries. Raises RegistryError that lists the unknown and the known names."""
     models, wanted = read_registry(path), list(names)
     if unknown := [name for name in wanted if name not in models]:
         missing = " or ".join(map(repr, unknown))
@@ -217,9 +220,9 @@ def pick_model(path: Path, name: str) -> Model:
 
 
 def checkpoint_id(model: Model) -> str:
-    """Content id of a served checkpoint: its weights, configuration and tokenizer.
+    """The content id of a served checkpoint: its weights, configuration and tokenizer.
 
-    Raises RegistryError when the folder or its weights are missing.
+    Raises RegistryError if the folder or its weights are missing.
     """
     folder = model.checkpoint
     if folder is None:
@@ -236,7 +239,8 @@ def checkpoint_id(model: Model) -> str:
 
 
 def _resolved(name: str, model: Model, root: Path) -> Model:
-    """Its name at an endpoint is its own if no other is said; weights lie under `root`."""
+    """Fill in the entry's own name as its name at the endpoint, and resolve its weights under
+    `root`."""
     if model.checkpoint is None:
         return model.model_copy(update={"served_name": model.served_name or name})
     return model.model_copy(update={"checkpoint": root / model.checkpoint})

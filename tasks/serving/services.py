@@ -26,16 +26,17 @@ class GatewayClient:
     """Admin requests to a running gateway (blocking; call from a thread when in an event loop)."""
 
     def __init__(self, url: str, token: str) -> None:
-        """`token` is its admin's."""
+        """`token` is the gateway's admin token."""
         self.url, self._token = url, token
 
     def begin_cell(
         self, cell_id: str, policy: str, options: Mapping[str, Any], concurrency: int
     ) -> None:
-        """Reset the policy and start sampling for `cell_id`; its calls carry its concurrency."""
+        """Reset the policy and start sampling for `cell_id`; its calls are recorded with its
+        concurrency."""
         order: dict[str, Any] = {"cell_id": cell_id, "policy": policy, "options": dict(options)}
         order["concurrency"] = concurrency
-        order["pool"] = ""  # the measured model's; a judge's calls are nobody's to hold
+        order["pool"] = ""  # only the measured model's pool; calls of a judge are not scheduled
         self._order("PUT", "/cell", order)
 
     def end_cell(self) -> None:
@@ -77,18 +78,18 @@ def open_gateway(
     others: Sequence[Engine | ExternalEndpoint] = (),
     replicas: Sequence[str] = (),
 ) -> Iterator[GatewayClient]:
-    """A gateway in front of `engine`, of `replicas` (URLs) that serve the same, and of `others`
-    that serve other models, for the block's duration. Raises GatewayFailed, PortTaken.
+    """Run a gateway in front of `engine`, of `replicas` (URLs) that serve the same model, and of
+    `others` that serve other models, for the block's duration. Raises GatewayFailed, PortTaken.
 
-    Of the others nothing is sampled: what a cell says of its engine is the measured one's.
+    The others are not sampled: a cell's engine metrics are those of the measured model.
     """
-    # They build on this package.
+    # imported here because they import this package
     from tutti.tasks.serving.gateway.admin.access import ADMIN_VARIABLE, TOKENS_VARIABLE
     from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 
     port = claim_port(port)
     endpoint = EndpointConfig.of_model(model, engine.url, engine.engine_id, engine.served_name)
-    if model.endpoint is None:  # an engine of ours, which is given adapters as well
+    if model.endpoint is None:  # an engine that tutti started can load adapters
         endpoint = endpoint.model_copy(update={"models": ()})
     endpoints = [endpoint]
     for number, url in enumerate(replicas, 2):
@@ -100,13 +101,13 @@ def open_gateway(
             other.model, at.url, at.engine_id, at.served_name, other.name
         )
         endpoints.append(more.model_copy(update={"metrics": False}))
-    # A sweep's own programs release; one that was killed is not waited for.
+    # A sweep's programs are released explicitly; those of a killed sweep are not waited for.
     arguments = ["--policy", "passthrough", "--no-journal"]
     for each in endpoints:
         arguments += ["--engine", each.model_dump_json(exclude_defaults=True)]
     arguments += ["--record-tokens"] * model.record_tokens
     token = secrets.token_urlsafe()
-    # Tokens in our environment are for a gateway that stands open to others; this one is ours.
+    # Tokens in our environment are for a public gateway; this one is private.
     tokens = {ADMIN_VARIABLE: token, TOKENS_VARIABLE: ""}
     with _service(
         "gateway", "tutti.tasks.serving.gateway", arguments, port, catalog, tokens
@@ -116,7 +117,7 @@ def open_gateway(
 
 @contextmanager
 def retrieval_service(folder: Path, catalog: Catalog, port: int | None = None) -> Iterator[str]:
-    """The retrieval service over the index in `folder`; yields its base URL."""
+    """Run the retrieval service over the index in `folder`; yields its base URL."""
     arguments = ["--index", str(folder)]
     with _service(
         "retrieval", "tutti.tasks.retrieval.service", arguments, claim_port(port), catalog

@@ -1,8 +1,8 @@
-"""Hold one child process and never let it outlive its owner. Standard library only.
+"""Supervise one child process so that it never outlives its owner. Standard library only.
 
 Run: ``python -I supervise.py LOG COMMAND...`` with a pipe as standard input. The owner keeps the
-pipe's other end; when the owner ends for whatever reason, kill -9 included, the pipe closes and
-the child's whole tree is ended. SIGTERM does the same. Exit code: the child's.
+pipe's other end; when the owner ends for any reason, including kill -9, the pipe closes and
+the child's whole process tree is ended. SIGTERM does the same. Exit code: the child's.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import time
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-GRACE_S = 8.0  # vLLM needs a few seconds to shut its engine process down in order
+GRACE_S = 8.0  # vLLM needs a few seconds to shut down its engine process in order
 POLL_S = 0.2
 COULD_NOT_START = 127
 
@@ -28,7 +28,7 @@ def _die_with_supervisor() -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """Pids of all processes below `root`, which is not included."""
+    """Pids of all descendants of `root`, without `root`."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdecimal():
@@ -55,7 +55,7 @@ def _end_tree(child: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + GRACE_S
     while child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    # As subreaper this process inherits every orphan of the tree, so none can hide.
+    # As subreaper, this process adopts every orphan of the tree, so none can escape.
     for _ in range(50):
         alive = descendants(os.getpid())
         if not alive:
@@ -68,7 +68,7 @@ def _end_tree(child: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> int:
-    """Start the child, wait for its end or the owner's."""
+    """Start the child; wait for its end or the owner's."""
     log, *command = sys.argv[1:]
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     stopping = False
@@ -97,7 +97,7 @@ def main() -> int:
         stopping = stopping or bool(readable and not os.read(0, 1))
     _end_tree(child)
     code = child.wait(timeout=GRACE_S)
-    return code if code >= 0 else 128 - code  # as shells say it: 137 for SIGKILL
+    return code if code >= 0 else 128 - code  # as shells do: 137 for SIGKILL
 
 
 if __name__ == "__main__":

@@ -16,5 +16,5 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.generate import synthesize as synthesize
     from tutti.tasks.synthesis.task import Task as Task
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

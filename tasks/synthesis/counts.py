@@ -9,7 +9,7 @@ from typing import Any
 from tutti.storage import Home, query
 
 REASONS_SHOWN = 50
-"""Rows of an artifact: the oracle's own errors can differ from task to task."""
+"""Rows of an artifact: the oracle's error texts can differ from task to task."""
 
 
 def count_tasks(home: Home, task_set_id: str) -> list[dict[str, Any]]:

@@ -39,9 +39,9 @@ class GateResult:
 async def gate(
     candidates: Sequence[Task], toolbox: Toolbox, on_done: Callable[[], None] = lambda: None
 ) -> list[GateResult]:
-    """Judge every candidate; order is kept. `on_done` is called after each.
+    """Judge every candidate, in order. `on_done` is called after each.
 
-    Raises ToolUnavailable when a tool's service fails: no verdict is better than a false one.
+    Raises ToolUnavailable if a tool's service fails: no verdict is better than a wrong one.
     """
     slots = asyncio.Semaphore(CONCURRENCY)
 

@@ -43,14 +43,15 @@ class TaskRequest(BaseModel):
     seed: int = Field(0, description="decides which documents are asked about, and how")
 
     def model_post_init(self, _: Any) -> None:
-        """Refuse unknown families, naming the known ones."""
+        """Reject unknown families with an error that lists the known ones."""
         for name in self.families:
             if name not in FAMILIES:
                 raise ValueError(f"no family {name!r}; known: {', '.join(FAMILIES)}")
 
 
 def propose(documents: Sequence[Document], request: TaskRequest) -> list[Task]:
-    """Candidates of every family and split, at most the asked number of each, in a fixed order."""
+    """Candidates of every family and split, at most the requested number of each, in a fixed
+    order."""
     candidates: list[Task] = []
     for name in request.families:
         proposed = list(FAMILIES[name].propose(documents, Random(f"{request.seed}/{name}")))
@@ -71,9 +72,9 @@ async def synthesize(
     catalog: Catalog,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> str:
-    """Make the task set for `request`, or find it if it was made before; returns its id.
+    """Make the task set for `request`, or find an existing one; returns its id.
 
-    Raises ToolUnavailable when a gate's tool fails, StoreError when the store does.
+    Raises ToolUnavailable if a gate's tool fails, StoreError if the store does.
     """
     request_hash = _request_hash(request, index_id)
     known = find_task_set(catalog, request_hash)
@@ -95,7 +96,7 @@ async def synthesize(
     rows += [_gated_row(task_set_id, verdict) for verdict in gated]
     detail = {"request": request_hash, "asked": request.model_dump(), "accepted": len(accepted)}
     detail |= {"candidates": len(candidates), "corpus_id": corpus_id(documents)}
-    if catalog.artifact(task_set_id) is None:  # another request may have led to the same tasks
+    if catalog.artifact(task_set_id) is None:  # another request may have produced the same tasks
         commit(catalog, {"tasks": rows})
     catalog.enter_artifact(task_set_id, detail, [index_id])
     return task_set_id
@@ -117,7 +118,7 @@ async def _gate_all(
 
 
 def find_task_set(catalog: Catalog, request_hash: str) -> str | None:
-    """The id of the task set a request made before, or None."""
+    """The id of the existing task set of a request, or None."""
     rows = catalog.rows(sa.select(cat.artifacts).where(cat.artifacts.c.kind == "task_set"))
     for row in rows:
         if json.loads(row["detail"])["request"] == request_hash:
@@ -126,7 +127,7 @@ def find_task_set(catalog: Catalog, request_hash: str) -> str | None:
 
 
 def find_made(catalog: Catalog, request: TaskRequest) -> tuple[str, str] | None:
-    """The newest task set that was made for `request`, and the index it was made with."""
+    """The newest task set for `request`, and the index it was made with."""
     sets = sa.select(cat.artifacts, cat.artifact_parents.c.parent_id).join(
         cat.artifact_parents, cat.artifacts.c.artifact_id == cat.artifact_parents.c.artifact_id
     )

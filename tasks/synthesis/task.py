@@ -1,4 +1,4 @@
-"""A task: a question, the answer that code verified, and what it was made from."""
+"""A task: a question, its verified answer, and the documents it is based on."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,8 @@ class Task:
     answer: str
     """What a correct agent puts in the box, character for character."""
     slots: Slots
-    """What the question asks about; the oracle agent solves from these, never from `answer`."""
+    """The subject of the question; the oracle agent solves the task from these, never from
+    `answer`."""
     sources: tuple[str, ...]
     """Names of the documents the answer depends on."""
     split: str
@@ -57,11 +58,12 @@ class Family(Protocol):
     name: str
 
     def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
-        """Yield candidates over `documents`; every draw comes from `rng`."""
+        """Yield candidates over `documents`; all random draws use `rng`."""
         ...
 
     def solve(self, slots: Slots) -> Oracle:
-        """Solve by the tools alone. Raises LookupError when the results do not hold the answer."""
+        """Solve with the tools alone. Raises LookupError if the results do not contain the
+        answer."""
         ...
 
 
@@ -78,7 +80,7 @@ def run_python(code: str) -> ToolUse:
 def entry_lines(result: str, name: str) -> list[str]:
     """The lines of the document called `name` (full or last part) in a search result.
 
-    Raises LookupError when it is not among the hits.
+    Raises LookupError if it is not among the hits.
     """
     for entry in result.split("\n\n"):
         lines = entry.splitlines()

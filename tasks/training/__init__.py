@@ -10,5 +10,5 @@ if TYPE_CHECKING:
     from tutti.tasks.training.stage import finetune as finetune
     from tutti.tasks.training.stage import write_training_set as write_training_set
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

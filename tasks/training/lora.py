@@ -68,7 +68,8 @@ def _fit(model: Any, samples: list[Any], pad: int, given: argparse.Namespace) ->
     model.train()
     while step < given.max_steps and (elapsed := time.monotonic() - started) < given.seconds:
         drawn = next(stream)
-        # The schedule follows the clock: a slower machine makes fewer steps, not a worse end.
+        # The schedule depends on time: a slower machine makes fewer steps but still finishes the
+        # schedule.
         share = max(elapsed / given.seconds, step / given.max_steps)
         optimizer.param_groups[0]["lr"] = given.learning_rate * min(
             (share + 0.01) / WARMUP_SHARE, 1.0 - 0.95 * share

@@ -10,7 +10,7 @@ LOAD_TIMEOUT_S = 60.0
 
 
 async def load_adapter(engine_url: str, name: str, folder: Path) -> None:
-    """Make the adapter in `folder` answer under `name`; an older one of that name is replaced.
+    """Serve the adapter in `folder` as model `name`, replacing an older one of that name.
 
     Raises EngineFailed with the engine's answer.
     """

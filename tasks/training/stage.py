@@ -32,7 +32,8 @@ class TrainingFailed(TuttiError, RuntimeError):
 def write_training_set(
     conversations: Iterable[dict[str, Any]], task_set_ids: list[str], catalog: Catalog
 ) -> tuple[str, Path]:
-    """Store conversations as JSONL, an artifact made from its task sets; returns (id, file)."""
+    """Store conversations as JSONL, an artifact whose parents are its task sets; returns (id,
+    file)."""
     rows = list(conversations)
     if not rows:
         raise TrainingFailed("no conversations to train on, because no task passed the gates")
@@ -49,7 +50,7 @@ def write_training_set(
 
 
 def write_jsonl(rows: Iterable[Any], file: Path) -> None:
-    """Write one JSON value a line, whole or not at all."""
+    """Write one JSON value per line, whole or not at all."""
     temporary = file.with_suffix(".tmp")
     with temporary.open("w") as out:
         for row in rows:
@@ -65,7 +66,7 @@ def finetune(
     run: Run,
     on_report: Report = lambda row: None,
 ) -> tuple[str, Path]:
-    """Train a LoRA adapter on `base`; returns (adapter id, folder). Made before: reused.
+    """Train a LoRA adapter on `base`; returns (adapter id, folder). An existing one is reused.
 
     `settings` are flags of `tutti.tasks.training.lora`. Raises TrainingFailed, StoreError.
     """
@@ -91,8 +92,8 @@ def run_job(
 ) -> list[dict[str, Any]]:
     """Run ``python -m module ... --out FOLDER`` in the models environment to its end.
 
-    The folder appears only when the job succeeded. Returns the JSON lines it printed.
-    Raises TrainingFailed with the end of its log.
+    The folder appears only if the job succeeds. Returns the JSON lines it printed. Raises
+    TrainingFailed with the end of its log.
     """
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
     command = [str(models_python()), "-m", module, *arguments, "--out", str(staging)]
@@ -127,7 +128,7 @@ def _new_reports(log: Path, reports: list[dict[str, Any]], on_report: Report) ->
         try:
             row = json.loads(line)
         except json.JSONDecodeError:
-            return  # half a line: the next look finds it whole
+            return  # an incomplete line: the next read finds it complete
         reports.append(row)
         on_report(row)
 

@@ -1,4 +1,4 @@
-"""A command as the agent: what it is told, what its output means, and that it ends."""
+"""A command as the agent: its environment, the meaning of its output, and its termination."""
 
 import asyncio
 import json

@@ -7,7 +7,7 @@ import pytest
 from tests.sweeps.conftest import plan_of
 from tutti.tasks.agents.command import CommandTrajectory
 from tutti.tasks.benchmarks import Source, benchmark_named
-from tutti.tasks.scoring import SCORERS, Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.sweeps.run.entry import Entered
 from tutti.tasks.sweeps.run.records import attempt_rows
 
@@ -37,9 +37,9 @@ def test_both_scores_are_rows(ours: Score | None, theirs: Score | None, rows: li
 async def test_imported_takes_the_harnesss_score() -> None:
     """As it is; where there is none, the scorer failed, and the answer is not wrong."""
     scorer = SCORERS["imported"]
-    assert await scorer.score({}, Attempted("42", imported=THEIRS), Means()) is THEIRS
+    assert await scorer.score({}, Submission("42", imported=THEIRS), ScoringResources()) is THEIRS
     with pytest.raises(ScorerFailed, match="gave no score"):
-        await scorer.score({}, Attempted("42"), Means())
+        await scorer.score({}, Submission("42"), ScoringResources())
 
 
 def test_tasks_that_only_a_harness_knows(tmp_path: Path) -> None:

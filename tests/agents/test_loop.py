@@ -172,7 +172,8 @@ def test_calls_beyond_the_turns_are_answered_and_not_carried_out() -> None:
 
 
 def test_calls_in_text_are_carried_out() -> None:
-    """For endpoints without a parser; what cannot be read is told, and is no answer."""
+    """For endpoints without a parser; unreadable calls are reported to the model and are not
+    answers."""
     written = [
         say('I look. <tool_call>{"name": "quick", "arguments": {"a": 1}}</tool_call>'),
         say("<tool_call>{quick}</tool_call>"),
@@ -311,7 +312,8 @@ def test_a_tool_may_have_the_last_word() -> None:
 
 
 def test_prompts_can_be_made_anew_each_turn() -> None:
-    """Each is the instructions and the newest text; a message without a call is told, not taken."""
+    """Each is the instructions and the newest text; a message without a call is reported as an
+    error."""
     told: list[list[str]] = []
 
     def rebuild(tokens: Callable[[str], float], errors: Sequence[str]) -> str:

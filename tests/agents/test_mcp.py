@@ -78,7 +78,7 @@ def test_a_server_that_does_not_start_is_said(where: str) -> None:
 
 
 def test_a_server_that_dies_voids_the_attempt() -> None:
-    """It is nobody's wrong answer, and it is not waited for."""
+    """The attempt is void and not wrong, and there is no wait."""
 
     async def work(tools: MCPTools) -> None:
         with pytest.raises(ToolUnavailable, match="leave"):

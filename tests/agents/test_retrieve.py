@@ -33,13 +33,13 @@ async def test_each_query_has_its_documents_and_its_row() -> None:
         assert one.hits[0].text == "About K2." and two.hits[0].id == "K3-1"
         assert one.row["index_id"] == "index:7" and one.row["query"] == "K2"
         assert two.row["doc_ids"] == ["K3-1"] and two.row["scores"] == [0.0]
-        for query, said in (("broken", "HTTP 503"), ("text", "JSON"), ("half", "no known form")):
+        for query, said in (("broken", "HTTP 503"), ("text", "JSON"), ("half", "unknown format")):
             with pytest.raises(ToolUnavailable, match=said):
                 await search([query], 7)
 
 
 async def test_a_service_that_is_down_is_not_waited_for() -> None:
-    """The reference asked again every three seconds for ever."""
+    """The reference retried every three seconds forever."""
     async with aiohttp.ClientSession() as http:
         with pytest.raises(ToolUnavailable, match="search: ClientConnector"):
             await service_search(http, "http://127.0.0.1:9")(["K2"], 3)

@@ -15,8 +15,8 @@ import pytest
 from bench.gateway import run as gateway
 from bench.gateway.client import Job, run_job
 from bench.gateway.cost import cpu_s, pinned, rss_mb
-from bench.gateway.engine import Engines, Served
-from bench.gateway.held import Found
+from bench.gateway.engine import EngineConnection, Engines
+from bench.gateway.held import HeldResult
 from bench.gateway.process import CannotStart, Server, free_port
 from bench.gateway.routers import KEPT, Bench, running_engines, running_peer
 from bench.gateway.wire import (
@@ -28,7 +28,7 @@ from bench.gateway.wire import (
     STEPS,
     STREAM_HEAD,
     Programs,
-    Speech,
+    RouterProtocol,
     bodies,
     body_of,
     length_of,
@@ -61,12 +61,12 @@ def test_streams_ask_for_so_many_tokens_and_usage() -> None:
 @pytest.mark.parametrize(
     ("speech", "where"),
     [
-        (Speech(), b"\r\nX-Program-Id: p00000000\r\n"),
+        (RouterProtocol(), b"\r\nX-Program-Id: p00000000\r\n"),
         (KEPT, b"\r\nX-Program-Id: p00000000\r\nX-Tutti-Messages: kept\r\n"),
-        (Speech(header=""), b'\r\n\r\n{"program_id":"p00000000","model"'),
+        (RouterProtocol(header=""), b'\r\n\r\n{"program_id":"p00000000","model"'),
     ],
 )
-def test_the_program_is_named_where_the_router_looks(speech: Speech, where: bytes) -> None:
+def test_the_program_is_named_where_the_router_looks(speech: RouterProtocol, where: bytes) -> None:
     _, request = Programs(speech).take()
     assert where in request
     assert length_of(request) == len(request)
@@ -74,7 +74,7 @@ def test_the_program_is_named_where_the_router_looks(speech: Speech, where: byte
 
 
 def test_a_program_is_released_after_its_last_call_and_another_takes_its_turn() -> None:
-    programs = Programs(Speech(), count=1)
+    programs = Programs(RouterProtocol(), count=1)
     for _ in range(STEPS - 1):
         program, _ = programs.take()
         assert programs.put_back(program) is None
@@ -85,7 +85,7 @@ def test_a_program_is_released_after_its_last_call_and_another_takes_its_turn() 
 
 
 def test_without_a_release_the_same_programs_call_for_ever() -> None:
-    programs = Programs(Speech(releases=False), count=2)
+    programs = Programs(RouterProtocol(releases=False), count=2)
     names = []
     for _ in range(3 * STEPS):
         program, _ = programs.take()
@@ -95,7 +95,7 @@ def test_without_a_release_the_same_programs_call_for_ever() -> None:
 
 
 def test_a_program_that_waits_is_out_of_the_turn() -> None:
-    programs = Programs(Speech(), count=2)
+    programs = Programs(RouterProtocol(), count=2)
     first, _ = programs.take()
     second, _ = programs.take()
     assert first is not second and not programs.idle
@@ -127,7 +127,7 @@ def test_engines_take_orders_and_refuse_words_they_do_not_know() -> None:
 def test_metrics_are_in_vllms_names() -> None:
     engines = Engines()
     counts = {"prompt": 10, "answered": 2}
-    served = Served(engines, counts)
+    served = EngineConnection(engines, counts)
     engines.held.append((served, 16 * engines.behaviour.blocks // 4))
     told = served.metrics()
     assert 'vllm:cache_config_info{block_size="16",num_gpu_blocks="1048576"' in told
@@ -186,11 +186,11 @@ def test_every_call_and_event_comes_through_the_relay(tmp_path: Path) -> None:
 
 def test_a_router_that_does_not_answer_is_no_figure() -> None:
     with pytest.raises(RuntimeError, match="load client failed"):
-        run_job(Job(free_port(), os.getpid(), 1, Speech(), calls=1))
+        run_job(Job(free_port(), os.getpid(), 1, RouterProtocol(), calls=1))
 
 
 def test_what_the_gateway_tells_of_itself_is_taken() -> None:
-    found = Found(4900, 200.0, 100.0, 300.0, 2.0, 1.0, 4.0, 9.0, health={})
+    found = HeldResult(4900, 200.0, 100.0, 300.0, 2.0, 1.0, 4.0, 9.0, health={})
     figures = gateway.held_figures(found, "")
     assert figures["held_5000_decision_ms"] == 2.0 and figures["max_stall_ms"] == 4.0
     found.health = {"decision_p99_ms": 0.2, "loop_stall_max_ms": 3.0}

@@ -40,7 +40,7 @@ def load(
 
 
 class Scripted:
-    """A model that says what it is told to, in order; a dict is a call of a tool."""
+    """A model with scripted messages, in order; a dict is a tool call."""
 
     def __init__(self, *words: str | dict[str, Any]) -> None:
         self.words = list(words)

@@ -60,7 +60,8 @@ GPQA_COLUMNS = (
 
 
 def test_gpqa_shuffles_by_the_item_s_id(tmp_path: Path) -> None:
-    """The gold letter points at the right option, its place is told, and the order repeats."""
+    """The gold letter refers to the right option, its position is an attribute, and the order
+    repeats."""
     lines = [f"rec{n},q{n},right,w1,w2,w3,Physics,Optics" for n in range(40)]
     (tmp_path / "gpqa_diamond.csv").write_text("\n".join([GPQA_COLUMNS, *lines]) + "\n")
     items = load("gpqa", tmp_path)

@@ -43,7 +43,7 @@ async def test_a_dialogue_that_was_there_before() -> None:
 
 async def test_its_tools_are_its_own() -> None:
     """Its calls are carried out and answered to it, never told to the agent; one that only calls
-    and never speaks is done after so many turns, and not for ever."""
+    and never speaks is done after a number of turns."""
     done: list[tuple[str, dict[str, Any]]] = []
 
     async def act(name: str, arguments: dict[str, Any]) -> str:
@@ -68,7 +68,7 @@ async def test_a_user_that_does_not_begin(words: str) -> None:
 
 
 async def test_a_call_of_a_tool_that_it_was_not_given() -> None:
-    """It is told that there is none, and goes on."""
+    """It gets an error that there is no such tool, and continues."""
     model = Scripted({"name": "battery", "arguments": {}}, "hello")
     assert await SimulatedUser(model, "i").say(None) == "hello"
     assert "there is no tool" in model.prompts[-1][-1]["content"]

@@ -30,7 +30,7 @@ def commands() -> list[tuple[str, str]]:
 
 @cache
 def help_of(*verb: str) -> str:
-    """What a verb says of itself; it is the same for every example."""
+    """The help text of a command; cached, as it is the same for every example."""
     shown = CliRunner().invoke(app, [*verb, "--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.output
     return shown.output

@@ -1,4 +1,4 @@
-"""Requests that nobody means, by the thousand: bodies, paths, headers, bytes, and engines' answers.
+"""Thousands of fuzzed requests: bodies, paths, headers, bytes, and engines' answers.
 
 In: a seed. Out: bytes for a gateway's port, and for an engine's answers. What is drawn depends on
 the seed alone, so what has failed can be sent again.

@@ -1,4 +1,4 @@
-"""A real gateway under requests that nobody means: it lives, never stalls, and does not grow.
+"""A real gateway under fuzzed requests: it survives, never stalls, and does not grow.
 
 ``TUTTI_FUZZ_REQUESTS=200000 pytest tests/e2e/test_gateway_fuzz.py -s -m e2e`` for the long run; by
 default some thousands. The engine behind it answers as badly.

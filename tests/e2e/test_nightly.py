@@ -88,7 +88,7 @@ def _free_ports() -> int:
 
 @pytest.fixture
 def told() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A webhook's address, and what it heard."""
+    """A webhook's address, and the messages it received."""
     heard: list[dict[str, Any]] = []
 
     class Hook(BaseHTTPRequestHandler):

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from bench.harness.run import endpoint
-from bench.sweeps import Workshop
+from bench.sweeps import SweepBench
 from tests.e2e.conftest import Store
 from tutti.cli.setup import ui
 from tutti.tasks.project import PROJECT
@@ -33,7 +33,7 @@ class Desk:
     """A store, a suite of two sessions, and what is typed."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        self.shop = Workshop(folder, url, ITEMS)
+        self.shop = SweepBench(folder, url, ITEMS)
         self.store = Store(self.shop.home.root)
         self.output = folder / "output.log"
 

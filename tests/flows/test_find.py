@@ -116,7 +116,7 @@ async def test_the_highest_level_is_found_and_found_again(
 async def test_a_spent_budget_breaks_it_off_and_the_next_run_goes_on(
     place: tuple[Engine, Suite, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is measured is kept, and nobody is told an answer that is none."""
+    """Measurements are kept, and no result is claimed."""
     engine, suite, models = place
     poor = Suite.model_validate(suite.model_dump() | {"budget": {"minutes": 0.0001}})
     (policy,) = (await find_concurrency.fn(poor, ASKED, models))["policies"]

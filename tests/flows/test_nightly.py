@@ -152,7 +152,7 @@ async def test_an_engine_that_does_not_start_is_told_and_kept(
 
 
 async def test_a_wrong_registry_is_an_error(desk: Desk) -> None:
-    """It is for somebody to mend; no verdict is made up."""
+    """It is reported as an error to fix, without a verdict."""
     with pytest.raises(RegistryError):
         await desk.night(1, stages={"full": {"suite": SUITE | {"model": "nobody"}}})
 

@@ -35,7 +35,7 @@ def opened(root: Path) -> Catalog:
 
 
 def whole(root: Path) -> dict[str, bytes]:
-    """What a build that nobody disturbs makes."""
+    """The result of an undisturbed build."""
     with opened(root) as catalog:
         return contents(build_index(passages(PASSAGES), catalog, SPEC, LetterCounts()))
 
@@ -122,7 +122,7 @@ def test_a_corpus_that_no_index_can_hold(tmp_path: Path) -> None:
 
 
 def test_a_shard_appears_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that dies while writing leaves a temporary file, which nobody takes for a shard."""
+    """A worker that dies while writing leaves a temporary file, which is not used as a shard."""
     write_passages(passages(4), tmp_path)
 
     def dies(*_: object) -> None:

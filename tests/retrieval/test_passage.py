@@ -46,7 +46,7 @@ def test_neighbours_stay_in_their_source(tmp_path: Path) -> None:
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    """An id twice, no document, a line without text; an id nobody has; a file cut short."""
+    """A duplicate id, no document, a line without text; an unknown id; a truncated file."""
     with pytest.raises(CorpusRefused, match="'p1'"):
         write_passages([*passages(3), *passages(2)[1:]], tmp_path)
     with pytest.raises(CorpusRefused, match="at least one document"):

@@ -96,7 +96,7 @@ def test_the_judge_sees_who_gets_out(name: str, check: Check) -> None:
 
 @pytest.mark.skipif(LEVEL == "limits", reason="no walls work on this machine, only the fence")
 def test_the_filter_of_calls_closes_what_walls_leave_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regressions: memory nobody counts, and keys of ours, were within a walled program's reach."""
+    """Regressions: walled programs could reach uncounted memory and kernel keys of the caller."""
     allow_all = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
     monkeypatch.setattr(walls, "system_call_filter", lambda walled: allow_all)
     names = ["memory_file", "system_v_memory", "spliced_pages"]

@@ -1,4 +1,4 @@
-"""What the tests of scorers share: public data where they are, a sandbox, a judge that is told."""
+"""Fixtures of scorers' tests: public data if available, a sandbox, a scripted judge."""
 
 import os
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ import pytest
 
 from tests.scoring.cheats import CHEATS, TARGETS, Target, cheating
 from tutti.tasks.sandbox import Sandbox, SandboxLimits
-from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.code import Code
 
 AT_ONCE = 4
@@ -20,7 +20,9 @@ LIMITS = SandboxLimits(seconds=3.0)
 async def scored(sandbox: Sandbox, target: Target, code: str) -> Score:
     """The score of a message that holds the code."""
     message = f"```python\n{code}\n```"
-    return await Code().score(target.target, Attempted(None, message), Means(sandbox=sandbox))
+    return await Code().score(
+        target.target, Submission(None, message), ScoringResources(sandbox=sandbox)
+    )
 
 
 async def passing(sandbox: Sandbox, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

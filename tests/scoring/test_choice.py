@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring import Attempted, Means, ScorerFailed
+from tutti.tasks.scoring import ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.choice import LETTERS, Choice, read_choice, read_letter
 
 CITIES = ["Lyon", "Rome", "Paris", "Bern"]
@@ -72,7 +72,7 @@ def test_short_answers(text: str, letter: str | None) -> None:
     ],
 )
 def test_messages(text: str, letter: str | None) -> None:
-    assert read_choice(Attempted(None, text), "ABCD", CITIES) == letter
+    assert read_choice(Submission(None, text), "ABCD", CITIES) == letter
 
 
 FORMS = [
@@ -116,15 +116,15 @@ FORMS = [
 @pytest.mark.parametrize(("text", "letter"), FORMS)
 def test_forms_of_messages_and_of_answers(text: str, letter: str | None) -> None:
     """Headings, tags, objects and quotation marks, in a message or as the answer itself."""
-    assert read_choice(Attempted(None, text), "ABCD", CITIES) == letter
-    assert read_choice(Attempted(text, text), "ABCD", CITIES) == letter
+    assert read_choice(Submission(None, text), "ABCD", CITIES) == letter
+    assert read_choice(Submission(text, text), "ABCD", CITIES) == letter
 
 
 def test_choices_with_marks_of_their_own() -> None:
     """They can be repeated with and without these; "$5" and "5" are not the same."""
     assert read_letter('"Hamlet"', "AB", ['"Hamlet"', "Lear"]) == "A"
     assert read_letter("Hamlet", "AB", ['"Hamlet"', "Lear"]) == "A"
-    assert read_choice(Attempted(None, 'Answer: "Hamlet"'), "AB", ['"Hamlet"', "Lear"]) == "A"
+    assert read_choice(Submission(None, 'Answer: "Hamlet"'), "AB", ['"Hamlet"', "Lear"]) == "A"
     assert [read_letter(text, "AB", ["$5", "5"]) for text in ("$5", "5")] == ["A", "B"]
 
 
@@ -151,7 +151,7 @@ def test_never_a_letter_that_is_not_there(text: str) -> None:
 
 async def test_scores_up_to_ten_choices() -> None:
     target = {"answer": "J", "choices": 10}
-    score = await Choice().score(target, Attempted("(J)"), Means())
+    score = await Choice().score(target, Submission("(J)"), ScoringResources())
     assert score.correct and score.answer == "J"
 
 
@@ -160,4 +160,4 @@ async def test_scores_up_to_ten_choices() -> None:
 )
 async def test_a_target_without_a_letter_is_an_error(target: dict[str, object]) -> None:
     with pytest.raises(ScorerFailed):
-        await Choice().score(target, Attempted("A"), Means())
+        await Choice().score(target, Submission("A"), ScoringResources())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tutti.tasks.sandbox import Sandbox, SandboxResult, SandboxUnavailable, TalkResult
-from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.children.code_child import digest_of_output
 from tutti.tasks.scoring.code import Code, completed, last_code
 
@@ -19,7 +19,7 @@ def block(code: str, language: str = "python") -> str:
 
 
 async def scored(sandbox: Sandbox, target: dict[str, Any], text: str) -> Score:
-    return await Code().score(target, Attempted(None, text), Means(sandbox=sandbox))
+    return await Code().score(target, Submission(None, text), ScoringResources(sandbox=sandbox))
 
 
 def test_which_block() -> None:
@@ -93,11 +93,13 @@ async def test_what_is_expected_stays_outside() -> None:
             return TalkResult(None, "ok", None, "", 0.0)
 
     target = {"cases": [{"input": "in-4711", "output": "out-4711"}]}
-    await Code().score(target, Attempted(None, "print(1)"), Means(sandbox=Keeping()))
+    await Code().score(target, Submission(None, "print(1)"), ScoringResources(sandbox=Keeping()))
     assert "in-4711" in seen[0] and "out-4711" not in seen[0]
     assert digest_of_output("out-4711") not in seen[0]
     tests = {"tests": "assert f(1) == 'out-4711'", "entry_point": "f"}
-    await Code().score(tests, Attempted(None, "def f(x): return 1"), Means(sandbox=Keeping()))
+    await Code().score(
+        tests, Submission(None, "def f(x): return 1"), ScoringResources(sandbox=Keeping())
+    )
     assert "def f" in seen[1] and "out-4711" not in seen[1]
 
 
@@ -141,9 +143,9 @@ async def test_without_a_sandbox_it_is_an_error() -> None:
         async def talk(self, asker: str, answerer: str) -> Any:
             raise SandboxUnavailable("no level")
 
-    for means in (Means(), Means(sandbox=Broken())):
+    for means in (ScoringResources(), ScoringResources(sandbox=Broken())):
         with pytest.raises(ScorerFailed):
-            await Code().score(HUMANEVAL, Attempted(None, "x = 1"), means)
+            await Code().score(HUMANEVAL, Submission(None, "x = 1"), means)
     with pytest.raises(ScorerFailed):
         target: dict[str, Any] = {"cases": []}
-        await Code().score(target, Attempted(None, "x = 1"), Means(sandbox=Broken()))
+        await Code().score(target, Submission(None, "x = 1"), ScoringResources(sandbox=Broken()))

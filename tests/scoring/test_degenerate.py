@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.scoring.test_ifeval import CASES
-from tutti.tasks.scoring import SCORERS, Attempted, Means
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 from tutti.tasks.scoring.ifeval import follows
 
 N = 40_000
@@ -57,9 +57,9 @@ TARGETS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", TARGETS)
 async def test_scorers(name: str) -> None:
     for kind, text in TEXTS.items():
-        for attempted in (Attempted(None, text), Attempted(text, text)):
+        for attempted in (Submission(None, text), Submission(text, text)):
             started = time.monotonic()
-            score = await SCORERS[name].score(TARGETS[name], attempted, Means())
+            score = await SCORERS[name].score(TARGETS[name], attempted, ScoringResources())
             assert not score.correct, kind
             assert time.monotonic() - started < LIMIT_S, kind
 
@@ -75,7 +75,7 @@ def test_instructions(case: tuple[str, dict[str, object], list[str], list[str]])
 async def test_tool_calls_and_code() -> None:
     for text in TEXTS.values():
         call = {"function": {"name": "f", "arguments": text}}
-        attempted = Attempted(None, messages=[{"role": "assistant", "tool_calls": [call]}])
+        attempted = Submission(None, messages=[{"role": "assistant", "tool_calls": [call]}])
         target = {"calls": [{"name": "f", "arguments": {}}]}
-        score = await SCORERS["tool_calls"].score(target, attempted, Means())
+        score = await SCORERS["tool_calls"].score(target, attempted, ScoringResources())
         assert score.detail["unreadable"] == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.ifeval import INSTRUCTIONS, IFEval, follows, versions
 from tutti.tasks.scoring.ifeval.words import language_of, sentences
 
@@ -204,7 +204,7 @@ def test_every_type_has_a_case() -> None:
 async def score(text: str, *instructions: tuple[str, dict[str, Any]]) -> Score:
     ids, options = zip(*instructions, strict=True)
     target = {"instruction_id_list": list(ids), "kwargs": list(options)}
-    return await IFEval().score(target, Attempted(None, text), Means())
+    return await IFEval().score(target, Submission(None, text), ScoringResources())
 
 
 async def test_strict_and_loose() -> None:
@@ -239,7 +239,7 @@ async def test_nothing_at_all_follows_nothing() -> None:
 async def test_targets_that_make_no_sense(ids: list[str], options: list[dict[str, Any]]) -> None:
     target = {"instruction_id_list": ids, "kwargs": options}
     with pytest.raises(ScorerFailed):
-        await IFEval().score(target, Attempted(None, "text"), Means())
+        await IFEval().score(target, Submission(None, "text"), ScoringResources())
 
 
 async def test_all_prompts(data: Path) -> None:

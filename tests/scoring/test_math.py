@@ -1,16 +1,18 @@
-"""Mathematics: what is equal, what is an error, and that nothing runs for ever."""
+"""Mathematics: equality, errors, and termination."""
 
 import time
 
 import pytest
 
-from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.children.workers import WorkerLate
 from tutti.tasks.scoring.math import Math, words_of
 
 
 async def score(answer: str | None, gold: str | list[str], text: str = "") -> Score:
-    return await Math(timeout_s=30).score({"answer": gold}, Attempted(answer, text), Means())
+    return await Math(timeout_s=30).score(
+        {"answer": gold}, Submission(answer, text), ScoringResources()
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,13 +119,14 @@ SLOW = r"\sum_{n=1}^{10^9} n^{n}"
 
 
 async def test_late_is_killed_and_whose_fault_it_is() -> None:
-    """A given answer that takes for ever alone is wrong; a gold answer that does is an error."""
+    """An answer whose own evaluation does not terminate is wrong; such a gold answer is an
+    error."""
     await score("1", "1")
     scorer = Math(timeout_s=3)
-    found = await scorer.score({"answer": "3"}, Attempted(SLOW), Means())
+    found = await scorer.score({"answer": "3"}, Submission(SLOW), ScoringResources())
     assert not found.correct and found.detail["too_large"] == "given: no answer within 3 s"
     with pytest.raises(ScorerFailed, match=r"gold answer .* too large"):
-        await scorer.score({"answer": SLOW}, Attempted("3"), Means())
+        await scorer.score({"answer": SLOW}, Submission("3"), ScoringResources())
     assert (await score("1", "1")).correct
 
 

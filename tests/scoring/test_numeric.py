@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring import Attempted, Means, ScorerFailed
+from tutti.tasks.scoring import ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.numeric import Numeric, numbers
 
 
@@ -45,13 +45,13 @@ def test_reads_the_last_number(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "none", "x2", "1e999999999", "9" * 5000, "1/0"])
 def test_what_is_no_number(text: str) -> None:
-    """Among them numbers that would take for ever to compute with."""
+    """Including numbers whose arithmetic would not terminate."""
     assert numbers(text) == []
 
 
 async def score(answer: str | None, expected: str, text: str = "", **more: object) -> bool:
     target = {"answer": expected, **more}
-    return (await Numeric().score(target, Attempted(answer, text), Means())).correct
+    return (await Numeric().score(target, Submission(answer, text), ScoringResources())).correct
 
 
 async def test_where_the_number_is_looked_for() -> None:

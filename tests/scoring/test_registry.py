@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.tasks.scoring import SCORERS, Attempted, Means, ScorerFailed
+from tutti.tasks.scoring import SCORERS, ScorerFailed, ScoringResources, Submission
 
 
 @pytest.mark.parametrize("name", SCORERS)
@@ -11,4 +11,4 @@ async def test_each_scorer(name: str) -> None:
     assert scorer.name == name and scorer.version
     assert scorer.needs in ("pure", "sandbox", "judge")
     with pytest.raises(ScorerFailed):
-        await scorer.score({}, Attempted("an answer", "an answer"), Means())
+        await scorer.score({}, Submission("an answer", "an answer"), ScoringResources())

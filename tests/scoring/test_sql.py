@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring import sql as module
 from tutti.tasks.scoring.sql import Sql, is_ordered
 
@@ -28,7 +28,7 @@ def database(tmp_path: Path) -> Path:
 
 async def scored(database: Path, gold: str, query: str, **more: Any) -> Score:
     target = {"sql": gold, "database": str(database), **more}
-    return await Sql(timeout_s=1.0).score(target, Attempted(query), Means())
+    return await Sql(timeout_s=1.0).score(target, Submission(query), ScoringResources())
 
 
 @pytest.mark.parametrize(

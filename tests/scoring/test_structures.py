@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.json_values import first_difference, same
 from tutti.tasks.scoring.state import State
 from tutti.tasks.scoring.tool_calls import ToolCalls, calls_made, match
@@ -45,16 +45,18 @@ def test_a_value_is_itself_after_json(value: Any) -> None:
     assert same(value, json.loads(json.dumps(value)))
 
 
-def calling(*calls: tuple[str, Any]) -> Attempted:
+def calling(*calls: tuple[str, Any]) -> Submission:
     listed = [
         {"id": str(i), "type": "function", "function": {"name": name, "arguments": arguments}}
         for i, (name, arguments) in enumerate(calls)
     ]
-    return Attempted(None, messages=[{"role": "assistant", "content": None, "tool_calls": listed}])
+    return Submission(None, messages=[{"role": "assistant", "content": None, "tool_calls": listed}])
 
 
-async def scored(attempted: Attempted, *expected: dict[str, Any], **options: Any) -> Score:
-    return await ToolCalls().score({"calls": list(expected), **options}, attempted, Means())
+async def scored(attempted: Submission, *expected: dict[str, Any], **options: Any) -> Score:
+    return await ToolCalls().score(
+        {"calls": list(expected), **options}, attempted, ScoringResources()
+    )
 
 
 BOOK = {"name": "book", "arguments": {"city": "Bern", "seats": 2}}
@@ -85,7 +87,7 @@ async def test_no_calls_at_all() -> None:
 
 async def test_calls_that_are_not_known_are_not_wrong() -> None:
     """A harness's are with the gateway when its attempt is scored: that is the scorer's error."""
-    unknown = Attempted("done", messages=None)
+    unknown = Submission("done", messages=None)
     for expected in ([], [{"name": "a", "arguments": {}}]):
         with pytest.raises(ScorerFailed, match="tutti score"):
             await scored(unknown, *expected)
@@ -123,7 +125,7 @@ async def test_the_largest_matching_is_found() -> None:
 @pytest.mark.parametrize("target", [{}, {"calls": [{}]}, {"calls": [], "extra": "maybe"}])
 async def test_targets_that_make_no_sense(target: dict[str, Any]) -> None:
     with pytest.raises(ScorerFailed):
-        await ToolCalls().score(target, calling(), Means())
+        await ToolCalls().score(target, calling(), ScoringResources())
 
 
 @settings(deadline=None)
@@ -154,7 +156,7 @@ async def test_state() -> None:
     target = {"state": {"orders": [{"id": 7, "at": 1}]}, "ignore": ["/orders/0/at", "/clock"]}
 
     async def left(state: dict[str, Any] | None, **more: Any) -> Score:
-        return await State().score(target | more, Attempted(None, state=state), Means())
+        return await State().score(target | more, Submission(None, state=state), ScoringResources())
 
     assert (await left({"orders": [{"id": 7, "at": 2}], "clock": 3})).correct
     score = await left({"orders": [{"id": 8}]})

@@ -144,7 +144,7 @@ async def test_cap_admits_in_order_of_arrival(bench: Bench) -> None:
 
 
 async def test_a_new_cell_frees_what_the_last_one_held(bench: Bench) -> None:
-    """A held call of an abandoned cell is told to come again instead of waiting for ever."""
+    """A held call of an abandoned cell is told to retry instead of waiting forever."""
     await bench.begin("cap", 1)
     await bench.chat("first")
     waiting = asyncio.create_task(bench.chat("second"))
@@ -157,7 +157,7 @@ async def test_a_new_cell_frees_what_the_last_one_held(bench: Bench) -> None:
 
 
 async def test_a_hold_has_an_end(make_bench: MakeBench, quick: None) -> None:
-    """Past the bound: 503 with Retry-After, recorded as nobody's wrong answer."""
+    """Beyond the limit: 503 with Retry-After, recorded as an infrastructure error."""
     bench = await make_bench(hold_s=0.1)
     await bench.begin("cap", 1)
     await bench.chat("first")

@@ -168,7 +168,7 @@ async def test_state_has_what_the_page_shows(front: Front) -> None:
 async def test_state_is_bounded_and_shows_the_waiting_first(
     front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever watches ten thousand programs reads none of the idle ones."""
+    """With ten thousand programs, the page leaves out the idle ones."""
     monkeypatch.setattr(views, "SHOWN", 2)
     for name in "abc":
         assert await front.chat(name) == 200
@@ -298,7 +298,7 @@ async def test_counters_have_all_their_digits(front: Front) -> None:
 async def test_prices_are_the_endpoints_own_or_the_books(
     catalog: storage.Catalog, change: dict[str, Any], model: str, prompt: float | None
 ) -> None:
-    """By the name of the call, or the registry's; nobody's price is no price, not zero."""
+    """By the call's name or the registry's; an unknown price is null, not zero."""
     gateway = Gateway(catalog, Settings(prices=BOOK))
     endpoint: Endpoint = gateway.pools.add(EndpointConfig(url="http://127.0.0.1:9", **change))
     found = endpoint.prices_of(model)

@@ -1,4 +1,4 @@
-"""Children never outlive their owner, whoever is killed and however."""
+"""Children never outlive their owner, whichever process is killed and however."""
 
 import json
 import os
@@ -118,7 +118,7 @@ def test_what_a_killed_supervisor_left_is_ended_by_the_next_run(
     catalog: storage.Catalog, family: Family, waited_for: bool
 ) -> None:
     """The child dies with it, the grandchild is found by its token; the supervisor may still be a
-    zombie, as it stays for ever in a container whose first process waits for nobody."""
+    zombie, which stays forever in a container whose first process does not reap."""
     child = Child("family", family.command, {}, catalog)
     try:
         parent, grandchild = family.pids()
@@ -181,7 +181,7 @@ def test_an_early_exit_is_an_error_with_the_end_of_the_log(catalog: storage.Cata
 
 
 def test_a_command_that_is_not_there_is_named(catalog: storage.Catalog) -> None:
-    """The reason is in the error, not on the terminal of whoever started it."""
+    """The reason is in the error, not printed to the terminal."""
     with Child("engine", ["/no/such/program"], {}, catalog) as child:
         with pytest.raises(ServingError, match="/no/such/program"):
             child.wait_ready(lambda: False, 10)

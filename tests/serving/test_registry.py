@@ -102,7 +102,11 @@ def test_a_file_of_another_shape_is_refused(registry: Path, text: str, said: str
         ({"provider": ["vllm"]}, "models.m.provider", "string"),
         ({"dialect": "klingon"}, "models.m.dialect", "'klingon'"),
         ({"api_path": "v1"}, "models.m.api_path", "'v1'"),
-        ({"request": {"tools": [], "model": "x"}}, "models.m.request", "model, tools: set by"),
+        (
+            {"request": {"tools": [], "model": "x"}},
+            "models.m.request",
+            "model, tools: set per request",
+        ),
         (
             {"thinking": True, "request": {"reasoning_effort": "low"}},
             "models.m",
@@ -170,7 +174,8 @@ def test_a_key_that_somebody_wrote_into_the_file_is_not_shown(
 def test_a_providers_key_goes_to_its_own_address_only(
     registry: Path, said: dict[str, Any], endpoint: str, key: str | None
 ) -> None:
-    """Who names another endpoint names its key too; OpenAI's goes to nobody else by itself."""
+    """An entry with another endpoint must name its key too; OpenAI's key is sent to no other by
+    default."""
     (model,) = read_registry(write(registry, m=said | {"context_tokens": 4096})).values()
     assert (model.endpoint, model.api_key_env) == (endpoint, key)
 

@@ -62,7 +62,7 @@ class Child:
 
     @property
     def dead(self) -> bool:
-        """Whether the process is gone. Everything it said is heard by then."""
+        """Whether the process has ended. All its output has been read by then."""
         return self._over
 
     @property
@@ -135,7 +135,8 @@ class Nursery:
 
 @dataclass
 class Hand:
-    """Where kills are drawn from: every card once, then anew. So each step is hit in its turn."""
+    """A deck of kill points: every card is drawn once before any is repeated, so that each step
+    is hit."""
 
     rng: Random
     cards: list[dict[str, Any]]

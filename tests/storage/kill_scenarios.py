@@ -179,7 +179,7 @@ def _all_work(children: list[Child]) -> bool:
 
 
 def _noticed(trouble: Trouble, writers: list[Child], before: list[int]) -> bool:
-    """Whether each writer, where it must, told of more troubles than before."""
+    """Whether each writer that must has reported more errors than before."""
     return not trouble.is_noticed or all(
         len(each.has("trouble")) > n for each, n in zip(writers, before, strict=False)
     )
@@ -260,7 +260,7 @@ def read_only(history: History, kills: int) -> None:
 
 
 def no_answer(history: History, kills: int) -> None:
-    """Commits are in, but whoever committed does not hear of it; connections are cut."""
+    """Commits take effect, but their answers are lost: connections are cut."""
     flag = history.moods / "unanswered"
     troubles = [Trouble("no answer", flag.touch, flag.unlink, is_noticed=False)]
     if url := os.environ.get("TUTTI_CATALOG_URL"):

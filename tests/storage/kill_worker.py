@@ -364,7 +364,7 @@ def obey(order: Order, say: Say) -> None:
 
 
 def main() -> None:
-    """Fork a child for each socket that comes; end when nobody can send one any more."""
+    """Fork a child for each socket received; end when the sending side is closed."""
     assert all(PRELOADED)
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of each refused transaction
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits: a dead child is gone at once

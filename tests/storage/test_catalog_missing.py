@@ -26,7 +26,7 @@ def parts(home: storage.Home) -> list[Path]:
 
 
 def orphan(home: storage.Home) -> None:
-    """A part that nobody entered."""
+    """A part without a catalog entry."""
     write_part(home, "attempts", None, TABLES["attempts"].empty_table())
 
 

@@ -34,7 +34,7 @@ def of_host(catalog: storage.Catalog, name: str, holder: str, left_s: float) -> 
 
 
 def test_a_lease_is_held_by_one(catalog: storage.Catalog) -> None:
-    """The second is told who holds it; other names are free, and so is this one afterwards."""
+    """The error names the holder; other names are free, and so is this one after release."""
     with storage.held(catalog, "sweep:1"):
         with pytest.raises(storage.StoreBusy, match=f"sweep:1 is held by process {os.getpid()} on"):
             leases.acquire(catalog, "sweep:1")
@@ -71,7 +71,7 @@ def test_a_worker_thought_dead_cannot_commit_late(catalog: storage.Catalog) -> N
 
 
 def test_a_lease_that_ran_out_and_nobody_took_is_still_good(catalog: storage.Catalog) -> None:
-    """A slow worker whom nobody missed loses nothing."""
+    """A slow worker whose expired lease was not taken loses nothing."""
     lease = leases.acquire(catalog, "sweep:1", seconds=0)
     storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]}, lease=lease)
     assert entered(catalog) == ["a"]
@@ -94,7 +94,7 @@ def test_another_hosts_lease_runs_out_by_time_only(
 def test_the_lease_of_a_killed_process_of_this_host_is_free_at_once(
     catalog: storage.Catalog, worker_environment: dict[str, Any]
 ) -> None:
-    """kill -9, then the same command again: nobody waits for a minute."""
+    """kill -9, then the same command again: it does not wait for the lease to expire."""
     code = (
         "import sys, time; from tutti import storage; from tutti.storage import leases\n"
         "from pathlib import Path\n"
@@ -115,7 +115,8 @@ def test_the_lease_of_a_killed_process_of_this_host_is_free_at_once(
 def test_a_lease_whose_answer_was_lost_does_not_keep_its_own_process_out(
     catalog: storage.Catalog,
 ) -> None:
-    """It was taken, the process never heard of it; nobody else can hold it in its name."""
+    """The lease was taken without an answer to the process; no other process can hold it under
+    its name."""
     lease = leases.acquire(catalog, "sweep:1")
     leases._OURS.discard((catalog.home, lease))
     assert leases.acquire(catalog, "sweep:1").token == 2

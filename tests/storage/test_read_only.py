@@ -1,4 +1,4 @@
-"""A disk that cannot be written, for ever or for a moment: what is there is read, none lost."""
+"""A read-only disk, permanently or for a moment: existing data can be read, and none is lost."""
 
 import os
 import subprocess

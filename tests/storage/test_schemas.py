@@ -27,7 +27,7 @@ def opened(version: int, tmp_path: Path) -> storage.Home:
 
 
 def test_a_store_of_every_earlier_version_is_kept() -> None:
-    """Whoever raises the version adds a store of the one before."""
+    """A change of the version needs a stored example of the previous one."""
     assert list(range(1, SCHEMA_VERSION)) == RELEASED
 
 

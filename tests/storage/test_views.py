@@ -273,7 +273,7 @@ def test_void_attempts_do_not_fill_slots(catalog: storage.Catalog) -> None:
 
 
 def test_a_resumed_cell_has_its_window_in_its_longest_run(catalog: storage.Catalog) -> None:
-    """A crash at 3 s and a new run at 100 s: the gap between them is in nobody's rates."""
+    """A crash at 3 s and a new run at 100 s: no rate includes the gap."""
     first = [attempt(f"a{s}", "ok", s, s + 1, True) | {"run_id": "r1"} for s in range(3)]
     second = [attempt(f"b{s}", "ok", 100 + s, 101 + s, True) | {"run_id": "r2"} for s in range(5)]
     rows = [*first, *second]

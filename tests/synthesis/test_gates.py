@@ -1,4 +1,4 @@
-"""The gates: only what the oracle solves with the tools, and nobody solves without, is a task."""
+"""The gates: a task must be solved by the oracle with the tools, and not by the no-op agent."""
 
 from collections.abc import Iterator
 

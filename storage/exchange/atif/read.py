@@ -37,12 +37,12 @@ MEASURED = (
 )
 STATUS_OF = dict.fromkeys(LIMITS, "limit") | dict.fromkeys(REFUSALS, "model_error")
 STATUS_OF |= dict.fromkeys(VERIFIER_FAULTS, "scorer_error") | {"CancelledError": "cancelled"}
-"""Harbor's own table of causes (models/trial/error_policy.py); any other exception is of the
-infrastructure."""
+"""Harbor's own table of causes (models/trial/error_policy.py); any other exception is an
+infrastructure error."""
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The trials under `path`; `run` names the run of trajectories that belong to no job."""
+    """The trials under `path`; `run` names the run of trajectories without a job."""
     if path.is_file() and path.name != "result.json":
         yield from _standalone(path, run, path.stem)
         return
@@ -66,7 +66,7 @@ def _taken(fields: Fields, make: Any) -> Iterator[ImportedItem]:
     except RecordRefused:
         trial = None
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        # What tutti wrote under extra is taken as it is, and somebody may have changed it.
+        # Values that tutti wrote under extra are used, but may have been edited.
         fields.problem("extra.tutti", f"is not as tutti wrote it ({error})")
         trial = None
     yield from fields.problems
@@ -138,7 +138,7 @@ def _harbor_trial(result: Fields, folder: Path) -> ImportedAttempt:
 
 
 def _trajectory(folder: Path, result: Fields) -> Fields | None:
-    """The trial's trajectory; of a trial in several steps, that of its last one."""
+    """The trial's trajectory; for a trial in several steps, that of its last step."""
     files = sorted(
         [*folder.glob("agent/trajectory.json"), *folder.glob("steps/*/agent/traj*.json")]
     )
@@ -199,7 +199,7 @@ def _reward(result: Fields, trial: ImportedAttempt) -> None:
             trial.scores.append({"scorer": name, "value": value, "correct": correct})
     main = [row for row in trial.scores if row["scorer"] == "reward"] or trial.scores
     if trial.outcome["status"] not in ("ok", "limit", "model_error"):
-        trial.scores = []  # a failure of the machinery is no wrong answer
+        trial.scores = []  # an infrastructure failure is not a wrong answer
     elif main:
         trial.outcome |= {"score": main[0]["value"], "correct": main[0]["correct"]}
 
@@ -214,11 +214,11 @@ class _StepRows:
     at: list[Any] = field(default_factory=list)
 
     def times(self) -> Row:
-        """When it began and ended."""
+        """Its start and end times."""
         return {"started_at": min(self.at), "ended_at": max(self.at)} if self.at else {}
 
     def fill(self, trial: ImportedAttempt) -> ImportedAttempt:
-        """Put the rows into an attempt."""
+        """Add the rows to an attempt."""
         trial.messages, trial.calls, trial.tool_runs = self.messages, self.calls, self.tool_runs
         if not trial.origin:
             trial.outcome = compact(answer=last_said(self.messages)) | trial.outcome
@@ -270,7 +270,7 @@ def _tool_call(call: Fields) -> Row:
 
 
 def _call(step: Fields, taken: _StepRows, at: Any, model: str | None) -> Row | None:
-    """The model's call of an agent's step; None for a step that no model made."""
+    """The model's call of an agent's step; None for a step without a model."""
     ours = step.inner("extra").inner("tutti").data
     inferences = step.count("llm_call_count")
     if inferences == 0 or ours.get("no_call"):
@@ -293,7 +293,7 @@ def _call(step: Fields, taken: _StepRows, at: Any, model: str | None) -> Row | N
         ),
     )
     if own := dict(ours.get("call") or {}):
-        # Of a call of ours the metrics are all that its step says better.
+        # For a call that tutti made, only the metrics are better in its step.
         row = {name: row[name] for name in MEASURED if name in row} | _read_times(own)
     taken.calls.append(row)
     return taken.calls[-1]

@@ -23,7 +23,7 @@ TOTALS = {name: f"total_{name}" for name in METRICS[:-1]}
 
 
 def write(trials: Iterator[ImportedAttempt], folder: Path) -> list[Path]:
-    """Write one trajectory an attempt into `folder`."""
+    """Write one trajectory per attempt into `folder`."""
     agent = {"name": "tutti", "version": version("tutti")}
     paths = []
     for trial in trials:
@@ -63,7 +63,7 @@ def trajectory(trial: ImportedAttempt, agent: Row) -> Row:
             attempt_id=trial.origin or None,
             outcome=kept,
             scores=trial.scores or None,
-            # What no message tells of: a judge's calls, tools whose result nobody read.
+            # Without a message: a judge's calls, tools whose result was not read.
             calls=[c for c in trial.calls if c.get("call_id") not in linked] or None,
             tool_runs=[run for some in runs.values() for run in some] or None,
         ),
@@ -79,14 +79,14 @@ def _text(value: Any) -> str:
 
 
 def _steps(trial: ImportedAttempt, runs: dict[Any, list[Row]]) -> Iterator[Row]:
-    """Steps of the messages; takes those of `runs` that have a message out of it."""
+    """Steps of the messages; removes from `runs` those that have a message."""
     calls = {call["call_id"]: call for call in trial.calls if "call_id" in call}
     step: Row | None = None
     number = 0
     for message in trial.messages:
         role = message.get("role")
         if role == "tool":
-            if step is None:  # a result that nobody asked for still needs a step to stand in
+            if step is None:  # a result without a request still needs a step
                 step = {"source": "system", "message": "", "extra": _ours(no_message=True)}
             results = step.setdefault("observation", {"results": []})["results"]
             results.append(_result(message, step, runs.get(number, [])))

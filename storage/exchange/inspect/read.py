@@ -29,13 +29,13 @@ from tutti.storage.exchange.rows import json_text
 
 Key = tuple[int | str, int]
 """Id and epoch of a sample."""
-SAMPLES_AT_ONCE = 512  # every read begins with the zip's whole directory
-BYTES_AT_ONCE = 32_000_000  # of JSON; as objects it is several times that
+SAMPLES_AT_ONCE = 512  # every read begins with the directory of the whole zip
+BYTES_AT_ONCE = 32_000_000  # of JSON; as objects it takes several times that
 READ_ERRORS = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError),
     *(OSError, EOFError, BadZipFile, zlib.error),
 )
-"""What inspect_ai and the libraries under it raise for a file that is not what it should be."""
+"""Exceptions of inspect_ai and its libraries for an invalid file."""
 ROLES = ("orchestrator", "expert", "judge", "user", "teacher", "embedder")
 ROLE_OF = {"grader": "judge", "critic": "judge", "monitor": "judge"}
 
@@ -61,7 +61,7 @@ def require_inspect() -> None:
 
 
 def _may_be_log(path: Path) -> bool:
-    # Beside its logs Inspect keeps logs.json (a manifest), which is none.
+    # Inspect keeps logs.json (a manifest) beside its logs; it is not a log.
     return path.suffix == ".eval" or (path.suffix == ".json" and path.name != "logs.json")
 
 
@@ -94,7 +94,7 @@ def _said(error: Exception) -> str:
 
 
 def _samples(path: Path) -> Iterator[Any]:
-    """Samples with their attachments in place, and a Problem for each that cannot be read."""
+    """Samples with their attachments inserted, and an ImportIssue for each that cannot be read."""
     if path.suffix == ".json":
         yield from _json_samples(path)
         return
@@ -110,7 +110,7 @@ def _samples(path: Path) -> Iterator[Any]:
 
 
 def _in_portions(path: Path, keys: list[Key]) -> Iterator[list[Key]]:
-    """Keys of samples that together fit in memory."""
+    """Keys of samples in groups that fit in memory."""
     with ZipFile(path) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
     some: list[Key] = []
@@ -136,7 +136,7 @@ def _read_some(path: Path, keys: list[Key]) -> Iterator[Any]:
             (sample_id, epoch) = keys[0]
             yield ImportIssue(path, None, f"samples.{sample_id}.{epoch}", _said(error))
             return
-        half = len(keys) // 2  # one of them is bad: the others are taken
+        half = len(keys) // 2  # one of them is invalid: read them one by one
         yield from _read_some(path, keys[:half])
         yield from _read_some(path, keys[half:])
 
@@ -165,7 +165,7 @@ def _json_sample(path: Path, place: int, raw: Any) -> Any:
 
 
 def _cell(header: Any, run: str) -> Cell:
-    """An Inspect log is a cell of its own; one that tutti wrote says which."""
+    """Each Inspect log is a cell; a log written by tutti names its cell."""
     spec = header.eval
     ours = (spec.metadata or {}).get("tutti") or {}
     title = f"{spec.task} {spec.model} {spec.created}"
@@ -203,7 +203,7 @@ class _LoggedSample:
     problems: list[ImportIssue] = field(default_factory=list)
 
     def trials(self) -> Iterator[ImportedItem]:
-        """The attempts of the sample in order, then what of them could not be taken."""
+        """The attempts of the sample in order, then the issues found in them."""
         retries = self.sample.error_retries or []
         ours = (self.sample.metadata or {}).get("tutti") or {}
         origins = ours.get("attempt_ids") or []
@@ -235,7 +235,7 @@ class _LoggedSample:
         _add_events(trial, events, self.model)
         asked = [event for event in events if event.event == "model"]
         if asked and not messages:
-            # Of an attempt that broke off, the last call holds what was said so far.
+            # The last call of an aborted attempt has the conversation so far.
             said = [choice.message for choice in asked[-1].output.choices[:1]]
             messages = [*asked[-1].input, *said]
         trial.messages = self._messages(messages or [])
@@ -248,7 +248,7 @@ class _LoggedSample:
         self.problems += [
             ImportIssue(self.path, None, f"{which}.{place}.content", f"{kind} has no column")
             for place, kind in lost
-            if len(self.problems) < 20  # a conversation repeats its images at every call
+            if len(self.problems) < 20  # a conversation repeats its images in every call
         ]
         return rows
 
@@ -276,7 +276,7 @@ class _LoggedSample:
 
 
 def _primary(trial: ImportedAttempt) -> Row:
-    """Score, correctness and answer by the first scorer that gave a number."""
+    """Score, correctness and answer from the first scorer with a number."""
     valued = [row for row in trial.scores if row["value"] is not None]
     if not valued:
         return {}
@@ -289,7 +289,7 @@ def _target(target: str | list[str]) -> str | None:
 
 
 def _name_calls(messages: list[Row], calls: list[Row]) -> None:
-    """Give each message the call that made it; the id of the message is only of use here."""
+    """Set in each message the call that made it; the message's own id is used only here."""
     made_by = {call.pop("_message", None): call["call_id"] for call in calls}
     for message in messages:
         made = made_by.get(message.pop("_id", None))
@@ -298,7 +298,8 @@ def _name_calls(messages: list[Row], calls: list[Row]) -> None:
 
 
 def _add_events(trial: ImportedAttempt, events: list[Any], model: str) -> None:
-    """Model events as calls, tool events as tool runs; a step is a call and the tools after it."""
+    """Add model events as calls and tool events as tool runs; a step is a call and the tools after
+    it."""
     scoring: set[str] = set()
     step = 0
     for place, event in enumerate(events):
@@ -307,7 +308,7 @@ def _add_events(trial: ImportedAttempt, events: list[Any], model: str) -> None:
         ):
             scoring.add(event.id)
         elif (event.metadata or {}).get("tutti", {}).get("made_up"):
-            continue  # drawn by our export from the messages, for the viewer
+            continue  # synthetic: made by our export from the messages, for the viewer
         elif event.event == "model":
             role = _role(event, event.span_id in scoring)
             step += role == "orchestrator"

@@ -75,7 +75,7 @@ def eval_sample(attempts: list[ImportedAttempt]) -> Any:
 
 
 def usage_from(row: Row) -> Any:
-    """Tokens of a call or an attempt as `ModelUsage`; None where they are not known."""
+    """Tokens of a call or an attempt as `ModelUsage`; None if unknown."""
     from inspect_ai.model import ModelUsage
 
     prompt, cached = row.get("prompt_tokens"), row.get("cached_tokens")
@@ -92,7 +92,7 @@ def usage_from(row: Row) -> Any:
 
 
 def _input(messages: list[Any]) -> Any:
-    """What the sample began with: text where it was one question."""
+    """The sample's input: text if it was a single question."""
     begun = []
     for message in messages:
         if message.role in ("assistant", "tool"):
@@ -135,7 +135,7 @@ def _limit(trial: ImportedAttempt) -> Any:
     reason = str(trial.outcome.get("stop_reason"))
     known = get_args(EvalSampleLimit.model_fields["type"].annotation)
     kind = LIMITS.get(reason, reason)
-    # How high the limit was is not a column of ours; Inspect wants a number.
+    # The limit is not a column of ours; Inspect requires a number.
     return EvalSampleLimit(type=kind if kind in known else "custom", limit=0, reason=reason)
 
 
@@ -163,12 +163,12 @@ def _message(row: Row, place: int) -> Any:
         return ChatMessageTool(**common, **names)
     if role == "system":
         return ChatMessageSystem(**common)
-    # Roles that Inspect does not have (developer, function) are shown as the user's.
+    # Roles that Inspect lacks (developer, function) are shown as the user's.
     return ChatMessageUser(**common, metadata=None if role == "user" else {"tutti": {"role": role}})
 
 
 def _tool_calls(rows: list[Row]) -> tuple[list[Any], list[str]]:
-    """Tool calls, and the texts of their arguments where they are not what JSON would give."""
+    """Tool calls, and the texts of arguments that are not in JSON's canonical form."""
     from inspect_ai.tool import ToolCall
 
     calls, texts = [], [row.get("arguments") or "" for row in rows]
@@ -198,7 +198,7 @@ def _scores(trial: ImportedAttempt) -> dict[str, Any] | None:
         detail = _arguments(row.get("detail")) or {}
         name = row.get("scorer") or "score"
         if name.split("/")[0] in scores and "/" in name:
-            continue  # one value of several: the scorer's own row has them all
+            continue  # one value of several: the scorer's own row has all of them
         extra = ("correct", "scorer_version")
         ours = {key: row[key] for key in extra if row.get(key) is not None}
         ours |= {"scored_at": _iso(row["scored_at"])} if row.get("scored_at") else {}
@@ -217,7 +217,7 @@ def _scores(trial: ImportedAttempt) -> dict[str, Any] | None:
 
 
 def _score_value(value: Any) -> Any:
-    """A value that Inspect takes: a scalar, or a list or dict of scalars."""
+    """A value of a type that Inspect allows: a scalar, or a list or dict of scalars."""
     if isinstance(value, list):
         return [_scalar(member) for member in value]
     if isinstance(value, dict):
@@ -254,7 +254,7 @@ class _Events:
             self.runs.setdefault(run.get("step"), []).append(run)
 
     def recorded(self) -> Iterator[Any]:
-        """Events of the calls and tool runs that the store has."""
+        """Events of the calls and tool runs in the store."""
         for call in self.trial.calls:
             place = self.place_of.get(call.get("call_id"))
             yield self._model_event(call, place, made_up=False)
@@ -264,7 +264,8 @@ class _Events:
             yield from self._tool_events(runs, None)
 
     def made_up(self) -> Iterator[Any]:
-        """Events drawn from the messages; tool runs are the store's own where it has them."""
+        """Synthetic events made from the messages; tool runs are taken from the store if it has
+        them."""
         step = 0
         for place, message in enumerate(self.messages):
             if message.role == "assistant":

@@ -14,7 +14,7 @@ WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 def content_of(content: Any) -> tuple[str, str | None, list[str]]:
-    """Text, reasoning, and the kinds of parts that are neither."""
+    """Text, reasoning, and the kinds of other parts."""
     if isinstance(content, str):
         return content, None, []
     texts = [part.text for part in content if part.type == "text"]
@@ -25,7 +25,7 @@ def content_of(content: Any) -> tuple[str, str | None, list[str]]:
 
 
 def message_rows(messages: list[Any]) -> tuple[list[Row], list[tuple[int, str]]]:
-    """Messages as rows (`_id` is Inspect's id), and place and kind of parts that have no column."""
+    """Messages as rows (`_id` is Inspect's id), and position and kind of parts without a column."""
     rows, lost = [], []
     for place, message in enumerate(messages):
         text, reasoning, others = content_of(message.content)
@@ -49,9 +49,9 @@ def message_rows(messages: list[Any]) -> tuple[list[Row], list[tuple[int, str]]]
 
 
 def score_rows(sample: Any) -> list[Row]:
-    """One row a scorer; a scorer that gives several values has one row more for each, `name/key`.
+    """One row per scorer; for a scorer with several values one more row each, `name/key`.
 
-    `detail` keeps the value as it was given where a number does not say it all.
+    `detail` keeps the original value if the number does not represent it completely.
     """
     rows = []
     for name, score in (sample.scores or {}).items():
@@ -77,7 +77,7 @@ def score_rows(sample: Any) -> list[Row]:
 
 
 def own_columns(ours: Mapping[str, Any]) -> Row:
-    """Columns that an export of ours kept under `metadata.tutti`; JSON has no form for times."""
+    """Columns that our export stored under `metadata.tutti`, with times parsed."""
     return {name: time_of(value) if name.endswith("_at") else value for name, value in ours.items()}
 
 
@@ -93,7 +93,7 @@ def _judged(value: Any) -> Row:
 
 
 def number_of(value: Any) -> float | None:
-    """A score's value as a number; None where it is none (NaN is Inspect's "not scored")."""
+    """A score's value as a number; None if it is not one (NaN is Inspect's "not scored")."""
     if isinstance(value, str):
         if value in GRADES:
             return GRADES[value]
@@ -113,7 +113,8 @@ def _is_whole(value: Any) -> bool:
 
 
 def usage_of(usage: Any) -> Row:
-    """Tokens and cost. Inspect's input tokens leave out those of the cache; our prompts do not."""
+    """Tokens and cost. Inspect's input tokens exclude cached ones; our prompt tokens include
+    them."""
     cached = usage.input_tokens_cache_read
     prompt = usage.input_tokens + (cached or 0) + (usage.input_tokens_cache_write or 0)
     row: Row = {"prompt_tokens": prompt, "cached_tokens": cached}
@@ -128,7 +129,7 @@ def logprobs_of(choice: Any) -> list[float] | None:
 
 
 def tool_result(result: Any) -> str:
-    """What a tool gave back, as text."""
+    """A tool's result as text."""
     if isinstance(result, str):
         return result
     if isinstance(result, list):

@@ -19,11 +19,11 @@ from tutti.storage.exchange.imported import Cell, ImportedAttempt, Row
 from tutti.storage.exchange.inspect.read import require_inspect
 from tutti.storage.exchange.inspect.sample import eval_sample, usage_from
 
-NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # Inspect wants a time where we know none
+NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # Inspect requires a time even if it is unknown
 
 
 def write(trials: Iterator[ImportedAttempt], folder: Path) -> list[Path]:
-    """Write one log a cell into `folder`. Raises StoreError without inspect_ai."""
+    """Write one log per cell into `folder`. Raises StoreError without inspect_ai."""
     require_inspect()
     cells = groupby(trials, key=lambda trial: (trial.cell, trial.cell.detail.get("cell_id")))
     return [_write_log(cell, of_cell, folder) for (cell, _), of_cell in cells]
@@ -53,7 +53,7 @@ def _json(model: Any) -> str:
 
 @dataclass
 class _Totals:
-    """What the head of a log says of its samples."""
+    """Totals over the samples, for a log's header."""
 
     cell: Cell
     summaries: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class _Totals:
     ended: datetime | None = None
     usage: Any = None
     sums: dict[str, list[float]] = field(default_factory=dict)
-    """Scorer to its scores."""
+    """Maps each scorer to its scores."""
     failed: int = 0
 
     def add(self, sample: Any, last: ImportedAttempt) -> None:
@@ -83,7 +83,7 @@ class _Totals:
                 self.sums.setdefault(row["scorer"], []).append(row["value"])
 
     def file_name(self) -> str:
-        """Inspect's form: time, task and id with underscores between them."""
+        """A file name in Inspect's form: time, task and id with underscores between them."""
         words = (self.cell.benchmark, self.cell.model, self.cell.policy)
         task = "-".join([*words, f"c{self.cell.concurrency}", f"r{self.cell.repeat}"])
         began = (self.started or NO_TIME).strftime("%Y-%m-%dT%H-%M-%S-00-00")

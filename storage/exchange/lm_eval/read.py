@@ -44,11 +44,11 @@ KNOWN = frozenset(
     "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash "
     "target_hash".split()
 )
-"""Fields of a line that are no metric; the harness did not always list its metrics."""
+"""Fields of a line that are not metrics; older versions did not list their metrics."""
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The trials in `path`, and what could not be taken. `run` names a file that has no time."""
+    """The trials in `path`, and the issues. `run` names a file without a time."""
     files = [path] if path.is_file() else sorted(path.rglob("samples_*.jsonl*"))
     if not files:
         yield ImportIssue(path, None, "", "has no samples_*.jsonl")
@@ -74,7 +74,7 @@ class _DocumentScores:
     """The scores in the lines of one document."""
 
     line: int | None
-    """The first of them, from which the rest of the trial is taken."""
+    """Its first line, which the rest of the trial is read from."""
     filters: set[str]
     scores: list[Row]
 
@@ -90,7 +90,7 @@ class _SampleFile:
     documents: dict[str, _DocumentScores] = field(default_factory=dict)
 
     def imported(self) -> Iterator[ImportedItem]:
-        """Problems of all lines, then a trial for each document with the problems in it."""
+        """Issues of all lines, then a trial for each document with its issues."""
         yield from take(records(self.file), self._note)
         homes = {document.line: name for name, document in self.documents.items()}
         cell = self._cell()
@@ -101,7 +101,7 @@ class _SampleFile:
 
     def _note(self, fields: Fields) -> Iterable[ImportedItem]:
         doc_id = fields.needed("doc_id", fields.identity("doc_id"))
-        _requests(fields)  # refuses a line that has no prompt, so that another one is taken
+        _requests(fields)  # refuses a line without a prompt, so that another one is used
         name = fields.text("filter") or "none"
         found = self.documents.setdefault(doc_id, _DocumentScores(fields.line, set(), []))
         if name in found.filters:
@@ -183,7 +183,7 @@ def _metrics(fields: Fields) -> list[str]:
 
 
 def _metric(fields: Fields, name: str) -> tuple[float | None, str | None]:
-    """Its value, or what takes its place: parts of a metric that is made over all documents."""
+    """A metric's value, or the reference to its parts if it is computed over all documents."""
     value = fields.data[name]
     if isinstance(value, bool):
         return float(value), None
@@ -193,7 +193,7 @@ def _metric(fields: Fields, name: str) -> tuple[float | None, str | None]:
 
 
 def _answer(fields: Fields) -> str | None:
-    """What the filter left of the only response, where the request was to write one."""
+    """The filter's output for the only response of a generation request."""
     requests, found = _requests(fields), fields.array("filtered_resps")
     only = found[0] if len(found) == 1 else None
     only = only[0] if isinstance(only, list) and len(only) == 1 else only
@@ -202,7 +202,7 @@ def _answer(fields: Fields) -> str | None:
 
 
 def _settings(arguments: list[Any]) -> dict[str, Any] | None:
-    """Settings of a request to write; None for one that asks for a likelihood."""
+    """Settings of a generation request; None for a likelihood request."""
     given = arguments[1] if len(arguments) > 1 else None
     return given if isinstance(given, dict) else None
 
@@ -228,7 +228,7 @@ def _prompt_text(fields: Fields, place: int, prompt: Any) -> str:
 
 
 def _take_responses(fields: Fields, requests: list[list[Any]], trial: ImportedAttempt) -> list[Row]:
-    """Messages and calls of every request; what the likelihoods were."""
+    """Add messages and calls of every request; returns the likelihoods."""
     responses = fields.array("resps")
     if len(responses) != len(requests):
         fields.problem("resps", f"{len(responses)} for {len(requests)} requests")
@@ -257,7 +257,7 @@ def _prompt(fields: Fields, place: int, text: str) -> list[Row]:
     turns = parsed(text) if text.startswith("[{") else None
     if isinstance(turns, list):
         where = f"arguments.gen_args_{place}.arg_0"
-        with suppress(RecordRefused):  # it only looked like a conversation
+        with suppress(RecordRefused):  # plain text that looked like a conversation
             return message_rows(Fields(fields.file, fields.line, {where: turns}), where)
     return [{"role": "user", "content": text}]
 
@@ -282,7 +282,7 @@ def _call(trial: ImportedAttempt, asked: Mapping[str, Any]) -> Row:
 
 
 def _likelihood(fields: Fields, where: str, arguments: list[Any], response: Any) -> Row:
-    """The harness writes likelihoods as text: number, and whether greedy decoding says the same."""
+    """Parse a likelihood's text: the number, and whether greedy decoding gives the same."""
     parts = response if isinstance(response, list) else [response]
     value = _float(parts[0]) if parts else None
     if value is None:
@@ -304,7 +304,7 @@ def _float(value: Any) -> float | None:
 
 
 def _likeliest(likelihoods: list[Row]) -> str | None:
-    """The likeliest of several continuations; those of other contexts are there to normalise."""
+    """The likeliest of several continuations; those of other contexts are for normalisation."""
     choices = [row for row in likelihoods if "context" not in row and "continuation" in row]
     known = [row for row in choices if "loglikelihood" in row]
     if len(choices) < 2 or len(known) < len(choices):

@@ -45,7 +45,7 @@ TOLD = (
     "num_reasoning_tokens",
     "num_answer_tokens",
 )
-"""Fields of a row that have no column here, kept beside its main score."""
+"""Fields of a row without a column here, kept in the detail of its main score."""
 VERDICTS = (
     re.compile(r"Judgement:\s*(yes|no)", re.IGNORECASE),
     re.compile(r"\A\s*(correct|incorrect|not_attempted)", re.IGNORECASE),
@@ -59,7 +59,7 @@ Files = list[tuple[Path, int | None, int | None]]
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The trials in `path`, and what could not be taken. `run` names the run."""
+    """The trials in `path`, and the issues. `run` names the run."""
     folders = [path.parent] if path.is_file() else _folders(path)
     if not folders:
         yield ImportIssue(path, None, "", "has no output.jsonl or output-rs*.jsonl")
@@ -117,13 +117,13 @@ def _order(file: tuple[Path, int | None, int | None]) -> tuple[int, int]:
 
 @dataclass
 class _Reader:
-    """What holds for all rows of one seed."""
+    """Context of all rows of one seed."""
 
     benchmark: str
     run: str
     seed: int | None
     seen: Counter[str] = field(default_factory=Counter)
-    """How often a task's id came: the second time it is another task."""
+    """Occurrences of each task id: a second occurrence is another task."""
 
     def trials_of(self, fields: Fields) -> list[ImportedItem]:
         task_id = _task_id(fields)
@@ -152,7 +152,7 @@ def _task_id(fields: Fields) -> str:
 
 
 def _conversation(fields: Fields) -> tuple[list[Row], list[Row]]:
-    """Messages and calls. With tools the row has them all; else the problem and the answer."""
+    """Messages and calls. With tools the row has all of them; otherwise only problem and answer."""
     reasons = _each_step(fields, "finish_reason")
     if "conversation" in fields:
         messages = message_rows(fields, "conversation")
@@ -169,7 +169,7 @@ def _conversation(fields: Fields) -> tuple[list[Row], list[Row]]:
 
 
 def _each_step(fields: Fields, name: str) -> list[str]:
-    """With tools a field is a list of its values in every step."""
+    """With tools, a field is a list with its value in every step."""
     value = fields.data.get(name)
     if not isinstance(value, list):
         found = fields.text(name)
@@ -188,7 +188,7 @@ def _generation(fields: Fields) -> str:
 
 
 def _reasoning(fields: Fields) -> str | None:
-    """What was thought: given apart, or cut off the front of the answer."""
+    """The reasoning: given separately, or split from the start of the answer."""
     given = _each_step(fields, "reasoning_content")
     if given:
         return "\n".join(given)
@@ -204,7 +204,7 @@ def _call(fields: Fields, place: int, reason: object) -> Row:
 
 
 def _timing(fields: Fields) -> Row:
-    """The only call's own figures; with tools they are sums over all calls."""
+    """The figures of a single call; with tools they are sums over all calls."""
     sent = fields.epoch("generation_start_time")
     return compact(
         sent_at=sent,
@@ -268,7 +268,7 @@ def _mark(fields: Fields, name: str) -> float | None:
 
 
 def _judged(fields: Fields, name: str) -> float | None:
-    """What a judge said: yes or no, correct or incorrect, or SimpleQA's letters."""
+    """A judge's verdict: yes or no, correct or incorrect, or SimpleQA's letters."""
     text = fields.text(name)
     if text is None:
         return None
@@ -280,13 +280,13 @@ def _judged(fields: Fields, name: str) -> float | None:
 
 
 def _agrees(fields: Fields, name: str) -> float | None:
-    """Whether a judge under test says what a person said."""
+    """Whether a judge under test agrees with the human label."""
     wanted, given = _judged(fields, name), _judged(fields, "judgement")
     return None if wanted is None else float(wanted == given)
 
 
 def _unnumbered(fields: Fields, name: str) -> None:
-    """A verdict between two answers: which is better is in the detail, no number is."""
+    """A verdict between two answers: the preferred one is in the detail, and there is no number."""
     fields.text(name)
 
 
@@ -331,4 +331,4 @@ METRICS: tuple[tuple[str, str, Callable[[Fields, str], float | None]], ...] = (
     ("swe-bench-metrics", "issues_resolved", _within("resolved")),
     ("reward_model_score", "reward_model_score", _mark),
 )
-"""Fields that graders write, as scores; the first that is there decides score and correct."""
+"""Fields that graders write, as scores; the first present one sets score and correct."""

@@ -40,11 +40,11 @@ STATUS = {
     "infrastructure_error": "infra_error",
     "unexpected_error": "infra_error",
 }
-"""Why a simulation ended, in our words. A failing user simulator is no fault of the model."""
+"""Maps why a simulation ended to our status. A failing user simulator is not the model's fault."""
 SETTINGS = ("git_commit", "num_trials", "max_steps", "max_errors", "seed", "retrieval_config")
 CALLERS = {"assistant": "orchestrator", "user": "user"}
-LONGEST_S = 1e9  # of a call; what is longer is no duration, and dates end
-WON = 1.0 - 1e-6  # tau2's own bound of a success
+LONGEST_S = 1e9  # of a call; longer is not a duration, and dates end
+WON = 1.0 - 1e-6  # tau2's own threshold of success
 CHECKS = (
     ("action_checks", "action_check", "action_reward", "action_match"),
     ("env_assertions", "env_assertion", "reward", "met"),
@@ -55,7 +55,7 @@ CHECKS = (
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The trials in `path`, and what could not be taken. `run` names results without a time."""
+    """The trials in `path`, and the issues. `run` names results without a time."""
     file = path / RESULTS if path.is_dir() else path
     found = document(file)
     if isinstance(found, ImportIssue):
@@ -88,7 +88,7 @@ def _simulations(found: Fields) -> Iterator[Fields | ImportIssue]:
 
 
 def _missing(found: Fields, names: set[str]) -> Iterator[ImportIssue]:
-    """Simulations that the index has and the folder has not."""
+    """Simulations that are in the index but not in the folder."""
     for entry in found.each("simulation_index"):
         if (name := entry.identity("id")) and name not in names:
             entry.problem("id", f"there is no {SIMULATIONS}/{name}.json")
@@ -96,7 +96,7 @@ def _missing(found: Fields, names: set[str]) -> Iterator[ImportIssue]:
 
 
 class _RunSettings:
-    """What holds for all simulations of one run."""
+    """Context of all simulations of one run."""
 
     def __init__(self, found: Fields, run: str) -> None:
         info = found.inner("info")
@@ -158,7 +158,8 @@ class _RunSettings:
             run["status"] = "error" if failed else "ok"
 
     def _call(self, message: Fields, role: str, calls: list[Row]) -> Row:
-        """The call that made a message; the user's belong to the agent's step before them."""
+        """The call that made a message; the user's calls belong to the preceding step of the
+        agent."""
         step = calls[-1]["step"] if calls else 0
         row: Row = {"call_id": f"call-{len(calls) + 1}", "role": CALLERS[role], "status": "ok"}
         row["step"] = step + 1 if role == "assistant" else step
@@ -194,7 +195,7 @@ def _params(participant: Fields) -> str | None:
 
 
 def _messages(fields: Fields) -> Iterator[Fields]:
-    """The messages in order; one that holds several tools' results is as many."""
+    """The messages in order; one with several tools' results is split."""
     for place, member in enumerate(fields.array("messages")):
         if not isinstance(member, dict):
             fields.refuse(f"messages.{place}", f"{shown(member)} is not a message")
@@ -246,7 +247,7 @@ def _score(fields: Fields, trial: ImportedAttempt) -> None:
 
 
 def _check(check: Fields, scorer: str, value: str, found: str) -> Row:
-    """One part of the reward; one that has no number of its own is 1 when it was met."""
+    """One part of the reward; one without a number is 1 if it was met."""
     met = check.flag(found)
     number = check.number(value) if value else None
     number = float(met) if number is None and met is not None else number

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
     from tutti.storage.exchange.thunderagent.summary import steps_summary as steps_summary
     from tutti.storage.exchange.thunderagent.summary import window_summary as window_summary
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -41,13 +41,13 @@ SERIES = "*_timeseries.csv"
 EVAL_LOGS = ("eval.log", "eval_driver.log")
 TRIAL_LOGS = (*EVAL_LOGS, "hle_profile.log", "eval_global.log", "hle_global.log", "tau2_global.log")
 STEP_LOGS = (*EVAL_LOGS, "tau2_global.log", "eval_global.log")
-"""In the order in which their summaries look: the first with a line that counts is used."""
+"""In the order in which their summaries search: the first with a matching line is used."""
 NAMED = re.compile(
     r"(?P<method>baseline|continuum|thunderagent|trnew|tr)_c(?P<c>\d+)(_rep(?P<rep>\d+))?"
 )
 POLICIES = {"baseline": "passthrough", "continuum": "continuum"}  # the others are thunderagent
 TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
-MAX_TOKENS = 2**53  # beyond it a float in JSON is no count any more
+MAX_TOKENS = 2**53  # a larger float in JSON is not an exact count
 QUARTER_S = 15 * 60  # time zones differ by quarters of an hour
 TRIAL_MARK, STEP_MARK = "HLE_TRIAL_COMPLETE", "type=step_complete"
 TRIAL = {"event": "release", "reason_code": "trial_complete", "reason": "trial_complete"}
@@ -60,16 +60,16 @@ STEP_STAMP = re.compile(r"\[PROFILE\]\s+(\d{4}-\d{2}-\d{2}\s+\d{2}:\d{2}:\d{2})"
 
 @dataclass
 class SourceRun:
-    """The files of one run of theirs that are to be read, and what they say about it."""
+    """The files of one run, and what they say about it."""
 
     path: Path
     run: str
     marks: list[TrialEnd] = field(default_factory=list)
-    """The trials' lines, as far as they are read."""
+    """The trials' lines read so far."""
 
     @cached_property
     def folders(self) -> list[Path]:
-        """The given folder (or the given file's) and its twin with the logs or the outputs."""
+        """The given folder (or the given file's) and the matching folder of logs or outputs."""
         here = self.path if self.path.is_dir() else self.path.parent
         place = here.resolve()
         other = {"outputs": "logs", "logs": "outputs"}.get(place.parent.name)
@@ -82,12 +82,12 @@ class SourceRun:
         return self.folders[0].resolve().name
 
     def files(self, pattern: str) -> list[Path]:
-        """Those to be read; just the given file when one was given."""
+        """The files to be read; only the given file if one was given."""
         found = self.beside(pattern)
         return found if self.path.is_dir() else [file for file in found if file == self.path]
 
     def beside(self, pattern: str) -> list[Path]:
-        """Those of the run, to be read or not."""
+        """All files of the run."""
         return [path for folder in self.folders for path in sorted(folder.glob(pattern))]
 
     @cached_property
@@ -102,7 +102,7 @@ class SourceRun:
 
     @cached_property
     def cell(self) -> Cell:
-        """Their setting: from the folder's name, else from the log's line `type=run_start`."""
+        """The run's settings: from the folder's name, else from the log's line `type=run_start`."""
         started = self._run_start()
         model = str(self.first_usage.get("model") or started.get("model_name") or "unknown")
         named = NAMED.search(self.name)
@@ -129,7 +129,7 @@ class SourceRun:
 
     @cached_property
     def utc_offset_s(self) -> int | None:
-        """Of the clock that stamped the logs without a zone; None when the files do not say."""
+        """UTC offset of the clock of logs without a zone; None if unknown."""
         unix, iso = self.first_usage.get("ts_unix"), self.first_usage.get("ts_iso")
         try:
             local = datetime.fromisoformat(str(iso)).replace(tzinfo=UTC).timestamp()
@@ -138,7 +138,7 @@ class SourceRun:
             return None
 
     def from_local(self, text: str) -> datetime:
-        """A local time without a zone, in UTC; this machine's zone where the run's is not known."""
+        """A local time without a zone, in UTC; this machine's zone if the run's is unknown."""
         local = datetime.fromisoformat(text)
         if self.utc_offset_s is None:
             return local.astimezone(UTC)
@@ -146,7 +146,7 @@ class SourceRun:
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """Everything in the folder or file at `path`; `run` names the run for good."""
+    """Read everything in the folder or file at `path`; `run` is the run's permanent name."""
     source = SourceRun(path, run)
     known = any(source.files(name) for name in (USAGE, SERIES, *TRIAL_LOGS))
     for item in _read(source):
@@ -183,7 +183,7 @@ def _record(text: str) -> Any:
 
 
 def moment(unix: Any) -> datetime:
-    """A Unix time in UTC, to the microsecond. Raises ValueError for what is none."""
+    """A Unix time in UTC, to the microsecond. Raises ValueError if it is invalid."""
     try:
         return datetime.fromtimestamp(float(unix), UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
@@ -237,12 +237,12 @@ def _count(value: Any) -> int | None:
         if number.is_integer() and abs(number) <= MAX_TOKENS:
             return int(number)
     except (TypeError, ValueError):
-        pass  # said below
+        pass  # reported below
     raise ValueError(f"{shown(value)} is not a token count")
 
 
 def _read_marks(source: SourceRun, mark: str, names: tuple[str, ...]) -> Iterator[ImportedItem]:
-    """Records of the first log that has lines with `mark`; the others say the same again."""
+    """Records of the first log with `mark` lines; the other logs repeat them."""
     is_trial = mark == TRIAL_MARK
     place = 0
     for file in (file for name in names for file in source.files(name)):

@@ -19,13 +19,13 @@ from tutti.storage.exchange.rows import json_text, shown
 
 RESULT_FIELDS = {"id", "all_tool_responses", "all_message_responses", "correct", "status"}
 REQUEST_FIELDS = {"vllm_model_configs", "cur_output_dir", "context_str", "problem", "answer", "eid"}
-"""What a tool's response repeats of its request; the rest is what the tool gave back."""
+"""Fields of the request that a tool's response repeats; the rest is the tool's result."""
 SCORER = "thunderagent-hle"
 
 
 @dataclass(frozen=True)
 class TrialEnd:
-    """A log's line that says that a trial is complete."""
+    """A log line that marks a completed trial."""
 
     file: Path
     line: int
@@ -37,7 +37,7 @@ class TrialEnd:
 def read_results(
     files: Sequence[Path], cell: Cell, marks: Sequence[TrialEnd]
 ) -> Iterator[ImportedAttempt | ImportIssue]:
-    """A trial for each result, ended when its mark says; else one for each mark."""
+    """One trial per result, ended at its mark; without results, one per mark."""
     ends = {mark.said.get("task_id"): mark.at for mark in marks}
     found = False
     for file in files:
@@ -67,7 +67,7 @@ def _of_marks(cell: Cell, marks: Sequence[TrialEnd]) -> Iterator[ImportedAttempt
 
 
 def _outcome(status: Any, correct: bool, answered: bool) -> Row:
-    """A tool that failed ended the trial ("error"): that is no wrong answer."""
+    """The attempt's outcome. A tool failure ends the trial ("error") and is not a wrong answer."""
     if status == "error":
         return {"status": "infra_error", "stop_reason": "tool_error"}
     row: Row = {"status": "ok" if answered else "limit", "correct": correct}
@@ -104,7 +104,7 @@ def _of_result(
 
 
 def _turns(result: Row, field: str) -> tuple[dict[int, Any], tuple[str, str]]:
-    """The turns by number (`turn_3_response`), and what could not be taken."""
+    """The turns by number (`turn_3_response`), and the issues."""
     value = result[field]
     if not isinstance(value, dict):
         return {}, (field, f"{shown(value)} is no object")
@@ -131,7 +131,7 @@ def _add_turn(trial: ImportedAttempt, turn: int, message: Row, replies: list[Row
     trial.messages.append(said | {"tool_calls": calls})
     for reply in replies:
         name = str(reply.get("tool"))
-        # Of several calls the first valid one is executed; a reply names its tool only.
+        # Of several calls only the first valid one is executed; a reply names only its tool.
         call = next((c for c in calls if c["name"] == name), None)
         kept = {key: value for key, value in reply.items() if key not in REQUEST_FIELDS}
         text = json_text(kept)

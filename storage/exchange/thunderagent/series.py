@@ -39,7 +39,7 @@ NAMES = {
     "mem_used_mib": "gpu_memory_used_mib",
     "mem_total_mib": "gpu_memory_total_mib",
 }
-"""Columns and the names of their series; other columns of numbers keep their own."""
+"""Series names of columns; other numeric columns keep their own names."""
 NAMES |= {f"{base}_{end}": f"vllm:{base}_{end}" for base in HISTOGRAMS for end in ("sum", "count")}
 NAMES |= {
     f"delta_{base}_{end}": f"vllm:{base}_{end}:delta"
@@ -49,32 +49,32 @@ NAMES |= {
 DERIVED = {"delta_miss_tokens", "hit_ratio", *(f"{base}_mean" for base in HISTOGRAMS)}
 """Columns that follow from others of the same row."""
 PLACES = {"ts_iso", "ts_unix", "gpu_index", "port", "metric"}
-"""Columns that say of what and when a sample is."""
+"""Columns that identify a sample's time and object."""
 NO_NUMBER = {"", "nan", "-nan", "+nan", "none"}
 MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of a log that may still be written."""
+    """A line of a log that may still be growing."""
 
     number: int
     """From 1."""
     text: str
     """Without its end."""
     ended: bool
-    """Whether it has an end: a line without one may yet grow."""
+    """Whether it has a line end: a line without one may still grow."""
 
     def unended(self, file: Path) -> ImportIssue:
-        """The issue that the line has no end yet."""
+        """The issue of a line without an end."""
         return ImportIssue(file, self.number, "", "the line has no end yet: it is not taken")
 
 
 def read_series(file: Path, cell: Cell, lines: Iterable[LogLine]) -> Iterator[ImportedItem]:
-    """One Recording a sample.
+    """One recording per sample.
 
-    Samples of one engine with the same stamp (its resolution is a second) are told apart by the
-    microseconds, so that what was sampled together stays together.
+    Samples of one engine with the same time stamp (its resolution is a second) are distinguished by
+    microseconds, so that values sampled together stay together.
     """
     names: list[str] = []
     seen: Counter[Any] = Counter()
@@ -88,7 +88,7 @@ def read_series(file: Path, cell: Cell, lines: Iterable[LogLine]) -> Iterator[Im
             yield ImportIssue(file, line.number, "ts_unix", f"no such column in {shown(line.text)}")
             return
         names = names or cells
-        if not line.text or cells == names:  # a sampler started again writes its header again
+        if not line.text or cells == names:  # a restarted sampler writes its header again
             continue
         place += 1
         row = dict(zip(names, cells, strict=False))
@@ -110,7 +110,8 @@ def read_series(file: Path, cell: Cell, lines: Iterable[LogLine]) -> Iterator[Im
 
 
 def _about(row: dict[str, str], seen: "Counter[Any]") -> dict[str, Any]:
-    """The sample's engine and time, later by a microsecond for each one `seen` with its stamp."""
+    """The sample's engine and time, plus one microsecond for each one `seen` with the same
+    stamp."""
     at, engine = datetime.fromtimestamp(float(row.get("ts_unix", "")), UTC), _engine(row)
     key = (at, engine, row.get("metric"))
     seen[key] += 1
@@ -120,7 +121,7 @@ def _about(row: dict[str, str], seen: "Counter[Any]") -> dict[str, Any]:
 def _cells(text: str) -> list[str]:
     try:
         return next(csv.reader([text]), [])
-    except csv.Error:  # a cell beyond the module's limit: nothing a sampler writes
+    except csv.Error:  # a cell beyond the csv module's limit: no sampler writes one
         return []
 
 
@@ -131,9 +132,9 @@ def _engine(row: dict[str, str]) -> str:
 
 
 def _samples(row: dict[str, str]) -> tuple[list[tuple[str, float | None]], list[tuple[str, str]]]:
-    """The numbers by the names of their series, and the columns and values that are none.
+    """The numbers by series name, and invalid columns with their values.
 
-    A change that the sampler could not tell is a null: that it could not is what it notes.
+    A change that the sampler could not determine is null, as it was recorded.
     """
     samples: list[tuple[str, float | None]] = []
     problems = []

@@ -38,14 +38,14 @@ LIMITS = {
     "timeout_reached",
     "max_total_completion_tokens_reached",
 }
-"""Stop conditions of its environments that mean that turns, tokens or time ran out."""
+"""Stop conditions of its environments for exhausted turns, tokens or time."""
 CONTEXT_ERROR = "OverlongPromptError"
 SETTINGS = ("env_args", "sampling_args", "base_url", "version_info", "date", "num_examples")
 FILES = ("results.jsonl", "traces.jsonl", "*rollouts*.jsonl")
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The trials in `path`, and what could not be taken. `run` names what has no name itself."""
+    """The trials in `path`, and the issues. `run` names data without a name."""
     files = [path] if path.is_file() else _files(path)
     if not files:
         yield ImportIssue(path, None, "", "has no results.jsonl, traces.jsonl or rollouts")
@@ -61,7 +61,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _run_name(path: Path, file: Path, run: str) -> str:
-    """A folder's files are runs of their own, but for one that holds a single run."""
+    """The files of a folder are separate runs, unless the folder is a single run."""
     if path == file or file.parent == path:
         return run
     return f"{run}/{file.parent.relative_to(path).as_posix()}"
@@ -76,7 +76,7 @@ def _read_file(path: Path, run: str, counted: RolloutCounts) -> Iterator[Importe
 
 @dataclass
 class _Reader:
-    """What holds for all lines of one file."""
+    """Context of all lines of one file."""
 
     run: str
     stem: str
@@ -187,7 +187,7 @@ def _status(fields: Fields, stop: str | None) -> tuple[str, str | None]:
 
 
 def _error_text(fields: Fields, error: Any) -> str:
-    """Verifiers wrote its errors as text first, then as objects."""
+    """The text of an error: verifiers first wrote errors as text, later as objects."""
     if isinstance(error, str):
         return error
     told = fields.inner("error")
@@ -196,7 +196,8 @@ def _error_text(fields: Fields, error: Any) -> str:
 
 
 def _calls(fields: Fields, said: list[Row]) -> list[Row]:
-    """A call for each step of the trajectory; without one, for each message of the assistant."""
+    """One call per step of the trajectory; without a trajectory, one per message of the
+    assistant."""
     steps = list(fields.each("trajectory"))
     made = [row for row in said if row["role"] == "assistant"]
     calls = [_call(step) for step in steps] if steps else [{} for _ in made]

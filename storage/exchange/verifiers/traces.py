@@ -22,7 +22,7 @@ from tutti.storage.exchange.fields import Fields, RecordRefused, compact, detail
 from tutti.storage.exchange.imported import Cell, ImportedAttempt, Row
 from tutti.storage.write.conversation import spans_of
 
-ONLY_AGENT = "agent"  # the name verifiers gives the agent of an environment that has just one
+ONLY_AGENT = "agent"  # verifiers' name of the agent of a single-agent environment
 LIMITS = {
     "max_turns",
     "max_input_tokens",
@@ -32,21 +32,22 @@ LIMITS = {
     "rollout_timeout",
     "context_length",
 }
-"""Stop conditions that mean that turns, tokens or time ran out."""
+"""Stop conditions for exhausted turns, tokens or time."""
 SCORING = ("scoring_timeout", "scoring_error")
 SETTINGS = ("sampling", "max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
-"""What is kept of an agent's config; a harness's environment may hold keys and is not."""
+"""The parts of an agent's config that are kept; a harness's environment may hold keys and is
+not."""
 PASS_THRESHOLD = 0.5  # verifiers' own default for pass@k
 
 
 @dataclass
 class RolloutCounts:
-    """Counts over the lines read so far, which number later rollouts."""
+    """Counts over the lines read so far, used to number later rollouts."""
 
     trials: Counter[tuple[Cell, str]] = field(default_factory=Counter)
-    """How many rollouts of a task came so far."""
+    """Rollouts of each task so far."""
     models: dict[tuple[str, str], str] = field(default_factory=dict)
-    """The last model of each run and benchmark: an episode without a trace names none."""
+    """The last model of each run and benchmark: an episode without a trace has none."""
 
     def trial(self, cell: Cell, task_id: str) -> int:
         """The number of the task's next rollout."""
@@ -56,7 +57,7 @@ class RolloutCounts:
 
 @dataclass(frozen=True)
 class _Episode:
-    """What an episode says of all its traces."""
+    """Properties of an episode that apply to all its traces."""
 
     run: str
     benchmark: str
@@ -64,7 +65,8 @@ class _Episode:
 
 
 def episode_trials(fields: Fields, run: str, counted: RolloutCounts) -> Iterator[ImportedAttempt]:
-    """The trials of one line. A trace that is refused does not cost the episode's others."""
+    """The trials of one line. If one trace is refused, the episode's other traces are still
+    read."""
     episode = _Episode(_run(fields, run), _environment(fields, run), counted)
     if "nodes" in fields:
         yield _trial(fields, fields, episode)
@@ -73,7 +75,7 @@ def episode_trials(fields: Fields, run: str, counted: RolloutCounts) -> Iterator
     if not traces:
         yield _without_trace(fields, episode)
     for trace in traces:
-        with suppress(RecordRefused):  # why is among the line's problems
+        with suppress(RecordRefused):  # the reason is among the line's issues
             yield _trial(trace, fields, episode)
 
 
@@ -151,7 +153,7 @@ def _cell(trace: Fields, episode: _Episode) -> Cell:
 
 
 def _parents(nodes: list[Fields]) -> list[int | None]:
-    """The node before each node; a parent comes before its children."""
+    """The parent of each node; a parent precedes its children."""
     parents = [node.count("parent") for node in nodes]
     for place, (node, parent) in enumerate(zip(nodes, parents, strict=True)):
         if parent is not None and parent >= place:
@@ -161,7 +163,7 @@ def _parents(nodes: list[Fields]) -> list[int | None]:
 
 
 def _say_prompts(trial: ImportedAttempt, parents: list[int | None]) -> None:
-    """Note in each call which messages led to the one it made."""
+    """Set in each call the messages that formed its prompt."""
     calls = {call["call_id"]: call for call in trial.calls}
     for row, parent in zip(trial.messages, parents, strict=True):
         path: list[int] = []
@@ -233,14 +235,14 @@ def _usage(fields: Fields) -> Row:
 
 
 def _judge_call(place: int, usage: Fields) -> Row:
-    """Tokens that judges used; verifiers keeps no more of their calls."""
+    """Tokens used by judges; verifiers keeps nothing else of their calls."""
     holder = Fields(usage.file, usage.line, {"usage": usage.data}, usage.problems)
     row = {"call_id": f"judge-{place + 1}", "step": 0, "role": "judge", "status": "ok"}
     return row | _usage(holder)
 
 
 def _tokens(node: Fields) -> Row:
-    """What the model sampled: a node's tokens begin with the chat template's."""
+    """The model's sampled tokens: a node's tokens begin with those of the chat template."""
     mask, tokens = node.array("mask"), node.array("token_ids")
     if len(mask) != len(tokens):
         node.problem("mask", f"{len(mask)} values for {len(tokens)} tokens")
@@ -312,7 +314,7 @@ def _score(trace: Fields, trial: ImportedAttempt) -> None:
 
 
 def _reward(rewards: Fields, name: str) -> tuple[float | None, float]:
-    """A reward and its weight; the first traces wrote the weighted number alone."""
+    """A reward and its weight; the first traces stored only the weighted number."""
     if not isinstance(rewards.data[name], dict):
         return rewards.number(name), 1.0
     reward = rewards.inner(name)

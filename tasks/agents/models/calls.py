@@ -30,7 +30,7 @@ class ParsedMessage:
     content: str
     calls: tuple[dict[str, Any], ...] = ()
     errors: tuple[str, ...] = ()
-    """Of calls that cannot be read, in their order."""
+    """Errors of calls that cannot be read, in order."""
 
 
 def read_calls(text: str, dialect: Dialect, prefix: str) -> ParsedMessage:
@@ -42,7 +42,7 @@ def read_calls(text: str, dialect: Dialect, prefix: str) -> ParsedMessage:
     errors: list[str] = []
     for piece in pieces:
         try:
-            for each in list(_objects(piece, dialect)):  # a piece is readable, or it is not
+            for each in list(_objects(piece, dialect)):  # a piece is either readable or not
                 calls.append(_call(each, f"{prefix}-{len(calls)}"))
         except ValueError as error:
             errors.append(f"{error}: {piece.strip()[:80]}")
@@ -50,7 +50,7 @@ def read_calls(text: str, dialect: Dialect, prefix: str) -> ParsedMessage:
 
 
 def _pieces(text: str, dialect: Dialect) -> tuple[str, list[str]]:
-    """What is said, and what is meant as calls."""
+    """Split into text and pieces meant as calls."""
     if dialect == "hermes":
         return HERMES.sub("", text), [found[1] for found in HERMES.finditer(text)]
     if dialect == "llama":
@@ -66,7 +66,7 @@ def _pieces(text: str, dialect: Dialect) -> tuple[str, list[str]]:
 
 
 def _names_a_tool(text: str) -> bool:
-    """Whether it is meant as a call: an object with a name and arguments, readable or not."""
+    """Whether it is meant as a call: an object with a name and arguments, valid or not."""
     start = text.strip()
     named = '"name"' in start and any(f'"{name}"' in start for name in ARGUMENT_NAMES)
     return start.startswith(("{", "[")) and named
@@ -96,7 +96,7 @@ def _call(found: Any, call_id: str) -> dict[str, Any]:
     if not isinstance(name, str) or not name:
         raise ValueError("a tool call without a name")
     given: Any = next((found[key] for key in ARGUMENT_NAMES if key in found), {})
-    if isinstance(given, str):  # JSON within JSON, as OpenAI's own form has it
+    if isinstance(given, str):  # JSON within JSON, as in OpenAI's own form
         arguments = given
     elif isinstance(given, dict):
         arguments = json.dumps(given, ensure_ascii=False)

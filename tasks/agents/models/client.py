@@ -19,21 +19,21 @@ from tutti.tasks.serving import Answer, AnswerReceiver, Headers, Origin, ask
 SWEEP_S = 1.0
 COMPLETIONS = b"/v1/chat/completions"
 TOKENS = ("content", "reasoning_content", "reasoning", "tool_calls")
-"""What a delta has when it carries a token; the one that names the role alone is none."""
+"""Keys of a delta that carries a token; a delta with only the role carries none."""
 
 
 @dataclass(frozen=True)
 class StreamedAnswer:
-    """The whole answer of a stream, with the time of its first token."""
+    """A complete streamed answer, with the time of its first token."""
 
     answer: Answer
     first_token_at: float | None
-    """Seconds on the monotonic clock, when the piece with the first token was read; None where no
-    token came."""
+    """When the piece with the first token was read, on the monotonic clock; None if there was
+    none."""
 
     def ttft_s(self, start: float | None = None) -> float | None:
-        """Seconds from `start` to the first token: from when the call was meant to start, or
-        (None) from when it was sent."""
+        """Seconds to first token: from `start`, the intended time of the call, or (None) from
+        sending."""
         if self.first_token_at is None:
             return None
         return self.first_token_at - (self.answer.sent_at if start is None else start)
@@ -53,7 +53,7 @@ class Client:
         return self._origin.url
 
     async def post(self, path: bytes, headers: Headers, body: bytes) -> Answer:
-        """Send JSON; the answer of whatever status. Raises NoAnswer."""
+        """Send JSON; returns the answer whatever its status. Raises NoAnswer."""
         return await self._ask(path, headers, body, None)
 
     async def stream(self, headers: Headers, body: bytes) -> StreamedAnswer:
@@ -77,7 +77,7 @@ class Client:
         self, path: bytes, headers: Headers, body: bytes, receiver: AnswerReceiver | None
     ) -> Answer:
         now = time.monotonic()
-        if now - self._swept > SWEEP_S:  # connections that the other side is about to close
+        if now - self._swept > SWEEP_S:  # connections that the server is about to close
             self._swept = now
             self._origin.sweep()
         all_headers = [(b"Content-Type", b"application/json"), *headers]
@@ -90,10 +90,10 @@ class _Events(AnswerReceiver):
     def __init__(self) -> None:
         super().__init__()
         self.first_token_at: float | None = None
-        self._line: list[bytes] = []  # the one that is not whole yet
+        self._line: list[bytes] = []  # the incomplete event
 
     def on_data(self, data: bytes) -> None:
-        """A piece has come: a part of an event, or several."""
+        """A piece arrived: part of an event, or several events."""
         self.keep(data)
         if self.first_token_at is not None:
             return
@@ -115,4 +115,4 @@ def _has_token(line: bytes) -> bool:
         delta = event["choices"][0]["delta"]
         return any(delta.get(name) for name in TOKENS)
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
-        return False  # the end's mark, the usage, a comment
+        return False  # [DONE], usage, or a comment

@@ -25,7 +25,7 @@ HOW = {
 def as_text(
     messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], dialect: Dialect
 ) -> list[Message]:
-    """`messages` for an endpoint that knows no tools."""
+    """`messages` for an endpoint without tool support."""
     result: list[Message] = []
     for message in messages:
         if message["role"] == "tool":
@@ -48,7 +48,7 @@ def _described(tools: Sequence[Mapping[str, Any]], dialect: Dialect) -> str:
 
 
 def _with_calls(message: Message, dialect: Dialect) -> str:
-    """An answer as the model wrote it: what it said, then its calls."""
+    """An answer in the model's own form: its text, then its calls."""
     wanted = "parameters" if dialect == "llama" else "arguments"
     calls = [
         json.dumps(
@@ -67,7 +67,7 @@ def _with_calls(message: Message, dialect: Dialect) -> str:
 
 
 def _arguments(text: str) -> Any:
-    """The object that the arguments are; text that is none stays text."""
+    """The arguments as an object; text that is not an object is kept as text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -75,7 +75,8 @@ def _arguments(text: str) -> Any:
 
 
 def _add_result(result: list[Message], message: Message) -> None:
-    """Results of one turn are one message: templates want user and assistant by turns."""
+    """Merge the results of one turn into one message: templates require user and assistant to
+    alternate."""
     text = f"<tool_response>\n{message['content']}\n</tool_response>"
     if (
         result

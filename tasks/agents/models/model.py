@@ -30,11 +30,11 @@ TOO_LONG_STATUS = frozenset((400, 413, 422))
 TOO_LONG = re.compile("context|prompt is too long|max_new_tokens")
 ORCHESTRATOR = "orchestrator"
 RELEASE = b"/programs/release"
-ELSEWHERE = b"999999-999999"  # a prompt that is no part of the attempt's own conversation
+ELSEWHERE = b"999999-999999"  # a prompt outside the attempt's own conversation
 
 
 class ModelCallFailed(TuttiError, RuntimeError):
-    """The call got no usable answer for a reason that is not the model's: server, network, disk."""
+    """The call got no usable answer for a reason outside the model: server, network, disk."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ModelCallFailed(TuttiError, RuntimeError):
         pause_s: float | None = None,
         error_type: str | None = None,
     ) -> None:
-        """`error_type`: the kind, where the status does not say it."""
+        """`error_type`: the kind of error, if the status does not determine it."""
         super().__init__(message)
         self.status, self.pause_s = status, pause_s
         self.error_type = error_type or _kind_of(status)
@@ -61,7 +61,7 @@ class ContextExceeded(TuttiError, RuntimeError):
 
 @dataclass(frozen=True)
 class Reply:
-    """One assistant message and what it cost."""
+    """One assistant message and its cost."""
 
     message: Message
     call_id: str
@@ -72,11 +72,11 @@ class Reply:
     cost_usd: float | None = 0.0
     """None where the model's price is unknown."""
     runs: Sequence[tuple[str, str, ToolResult]] = ()
-    """Tools used on the way to the message: (tool, arguments, result). What they cost is in it."""
+    """Tool runs that led to the message: (tool, arguments, result). Their cost is included."""
 
 
 class ChatModel(Protocol):
-    """What the loop asks of a model."""
+    """The interface of models for the agent loop."""
 
     async def complete(
         self,
@@ -85,40 +85,40 @@ class ChatModel(Protocol):
         step: int,
         positions: Sequence[int] | None = None,
     ) -> Reply:
-        """The next assistant message.
+        """Generate the next assistant message.
 
-        `positions` are those of `messages` in the conversation, where it is not all of it. Raises
-        ModelCallFailed or ContextExceeded.
+        `positions` are the positions of `messages` in the conversation, if they are not all of it.
+        Raises ModelCallFailed or ContextExceeded.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling parameters of replies."""
+    """Sampling parameters."""
 
     temperature: float = 0.0
     max_tokens: int = 96
     seed: int = 0
     more: Mapping[str, Any] = field(default_factory=dict)
-    """Other fields of the request: top_p, stop, a template's thinking switch. They count before
-    the ones above; None leaves a field out."""
+    """Further fields of the request: top_p, stop, a template's thinking switch. They override the
+    fields above; None removes a field."""
     max_tokens_field: str = "max_tokens"
     described: Dialect | None = None
     """The dialect that describes tools as text, for endpoints that accept none."""
     reasoning_field: str | None = None
-    """Earlier reasoning is sent back in this field of a message; None sends none."""
+    """The message field in which earlier reasoning is sent back; None sends none."""
 
 
 @dataclass(frozen=True)
 class CallOrigin:
-    """For whom calls are made."""
+    """What calls are made for."""
 
     program: str
     """The gateway's program: an attempt's id."""
     cell_id: str
     role: str = ORCHESTRATOR
-    """What the calls are made as, of the table `calls`."""
+    """The role recorded in the table `calls`."""
 
 
 class GatewayModel:
@@ -152,8 +152,7 @@ class GatewayModel:
         step: int,
         positions: Sequence[int] | None = None,
     ) -> Reply:
-        """One chat completion, tried again where that helps. Raises ModelCallFailed or
-        ContextExceeded."""
+        """One chat completion, retried if useful. Raises ModelCallFailed or ContextExceeded."""
         data = orjson.dumps(self._body(messages, tools))
         started, draw = time.monotonic(), Random(f"{self._program}/{step}")
         failed: dict[int, int] = {}
@@ -213,8 +212,8 @@ class GatewayModel:
             raise ModelCallFailed(f"HTTP 200 without a message: {text}") from error
 
     async def release(self) -> dict[str, float]:
-        """Tell the gateway that the program is over; what its calls took, by unit, as far as the
-        gateway knows it. Raises ModelCallFailed."""
+        """Release the program at the gateway; returns its usage by unit, as far as the gateway
+        knows it. Raises ModelCallFailed."""
         body = orjson.dumps({"program_id": self._program})
         try:
             answer = orjson.loads((await self._client.post(RELEASE, [], body)).body)
@@ -235,7 +234,7 @@ def _refusal(answer: Answer) -> ModelCallFailed | ContextExceeded:
 
 
 def _sent(message: Message, reasoning_field: str | None) -> Message:
-    """A message as it goes to the model: what it thought, only where its model wants it back."""
+    """A message as sent to the model: with its reasoning only if the model needs it back."""
     if "reasoning" not in message:
         return message
     sent = {name: value for name, value in message.items() if name != "reasoning"}
@@ -245,7 +244,7 @@ def _sent(message: Message, reasoning_field: str | None) -> Message:
 def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: float | None) -> Reply:
     message = answer["choices"][0]["message"]
     kept: Message = {"role": "assistant", "content": message.get("content") or ""}
-    # One idea, two names: vLLM's newer releases and Together say `reasoning`.
+    # Two names for the same field: newer vLLM releases and Together use `reasoning`.
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(reasoning, str) and reasoning:
         kept["reasoning"] = reasoning

@@ -1,6 +1,6 @@
-"""An oracle: the known solution of a task, as tool uses and the answer that they lead to.
+"""An oracle: the known solution of a task, as tool uses and the resulting answer.
 
-It imports nothing of the platform: training jobs in the models environment use it too.
+It imports nothing of the platform, because training jobs in the models environment use it too.
 """
 
 from collections.abc import Generator
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ToolUse:
-    """What an oracle does next: one tool and its arguments."""
+    """The oracle's next step: a tool and its arguments."""
 
     name: str
     arguments: dict[str, str]
 
 
 Oracle = Generator[ToolUse, str, str]
-"""Yields tool uses, is sent each result's text, returns the answer it read from them."""
+"""Yields tool uses, is sent each result's text, and returns the answer read from them."""

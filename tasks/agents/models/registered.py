@@ -11,8 +11,8 @@ from tutti.tasks.serving import Model
 
 
 def agent_of(model: Model, agent: Agent, max_tokens: int) -> Agent:
-    """`agent` as `model` needs it: its dialect, and a prompt that leaves room for an answer of
-    `max_tokens` tokens in the model's context."""
+    """`agent` adapted to `model`: its dialect, and a prompt limit that leaves room in the model's
+    context for `max_tokens` of answer."""
     room = max(model.context_tokens - max_tokens, 1)
     wanted = agent.context_tokens
     return replace(
@@ -21,7 +21,7 @@ def agent_of(model: Model, agent: Agent, max_tokens: int) -> Agent:
 
 
 def sampling_of(model: Model, temperature: float, max_tokens: int, seed: int) -> Sampling:
-    """How replies are drawn from `model`: with its own fields and their names."""
+    """The sampling parameters of `model`, with its own fields and their names."""
     return Sampling(
         temperature,
         max_tokens,

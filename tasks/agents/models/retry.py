@@ -11,26 +11,26 @@ from dataclasses import dataclass
 from random import Random
 
 CONNECTION = 0
-"""Status of a call that got no answer."""
+"""Pseudo-status of a call that got no answer."""
 
 
 @dataclass(frozen=True)
 class Retry:
-    """How often, and how long in between."""
+    """The number of tries and the pauses between them."""
 
     tries: Mapping[int, int]
-    """By status: how many calls in all."""
+    """The most calls in all, by status."""
     first_s: float = 0.5
     most_s: float = 8.0
     deadline_s: float = 900.0
-    """No try begins later than this after the first."""
+    """No try starts later than this after the first."""
 
     def pause_s(
         self, status: int, failed: int, asked_s: float | None, spent_s: float, draw: Random
     ) -> float | None:
-        """Seconds until the next try after `failed` ones; None where it is given up.
+        """Seconds until the next try after `failed` ones; None to give up.
 
-        A server's wish is kept where it is the longer; jitter spreads those that fail together.
+        The server's requested pause is a minimum; jitter spreads calls that failed together.
         """
         if failed >= self.tries.get(status, 1):
             return None
@@ -40,12 +40,12 @@ class Retry:
 
 
 OVERLOADED = 529
-"""Anthropic's own."""
+"""Anthropic's status."""
 RETRY = Retry({CONNECTION: 3, 408: 2, 429: 6, 500: 2, 502: 3, 503: 4, 504: 2, OVERLOADED: 4})
 
 
 def asked_pause_s(header: str | None) -> float | None:
-    """Seconds of a Retry-After header; None where there is none, or a date."""
+    """Seconds of a Retry-After header; None if it is missing or a date."""
     try:
         return max(0.0, float(header)) if header is not None else None
     except ValueError:

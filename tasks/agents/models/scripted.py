@@ -14,7 +14,7 @@ from tutti.tasks.agents.models.oracle import Oracle, ToolUse
 
 
 class OracleModel:
-    """Plays a family's oracle policy as if it were a model: tool calls, then the boxed answer."""
+    """Plays a family's oracle policy as a model: tool calls, then the boxed answer."""
 
     def __init__(self, oracle: Oracle, boxed_form: str) -> None:
         self._oracle = oracle
@@ -27,7 +27,8 @@ class OracleModel:
         step: int,
         positions: Sequence[int] | None = None,
     ) -> Reply:
-        """The oracle's next move; a LookupError of the oracle becomes a message without answer."""
+        """The oracle's next message; a LookupError of the oracle becomes a message without
+        answer."""
         try:
             if messages[-1]["role"] == "tool":
                 use = self._oracle.send(messages[-1]["content"])
@@ -42,7 +43,7 @@ class OracleModel:
 
 
 class NoOpModel:
-    """Answers at once with nothing: a task it solves needs no tools and is no task."""
+    """Answers immediately with nothing: a task that it solves needs no tools and is rejected."""
 
     async def complete(
         self,

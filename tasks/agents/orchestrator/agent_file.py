@@ -27,12 +27,12 @@ from tutti.tasks.sandbox import SandboxLimits
 from tutti.tasks.serving.metering import Usd
 
 AGENTS = DEPLOYMENTS / "agents"
-MOST_PARENTS = 8  # files that extend one another; more is a circle
+MOST_PARENTS = 8  # a longer chain of files is considered a cycle
 CALL_EXPERT = "call_expert"
 
 
 class AgentFileError(TuttiError, ValueError):
-    """An agent file is wrong; the message names file, field and value."""
+    """An agent file is invalid; the message names file, field and value."""
 
     exit_code = BAD_USAGE
 
@@ -42,8 +42,8 @@ class _Strict(BaseModel):
 
 
 class Caps(_Strict):
-    """How much of what was found goes into a prompt; null is all. Beyond them the oldest and the
-    least relevant are left out, whole; tokens are counted by the ratio that the engine reports."""
+    """Token limits of the evidence in a prompt; null is no limit. Beyond them whole pieces are left
+    out, oldest and least relevant first; tokens are estimated from the engine's reported counts."""
 
     document_chars: int | None = Field(None, ge=32, description="longest document")
     answers_tokens: int | None = Field(None, ge=1, description="answers that were not taken")
@@ -59,9 +59,9 @@ class ShownPrices(_Strict):
 
     @model_validator(mode="after")
     def _ordered(self) -> "ShownPrices":
-        # A price for one token, or columns exchanged, would turn every decision round.
+        # A price per token, or swapped columns, would reverse every decision.
         if self.prompt > self.completion:
-            raise ValueError("a prompt token costs at most what a completion token does")
+            raise ValueError("a prompt token must cost at most as much as a completion token")
         return self
 
     def cost_usd(self, prompt_tokens: float, completion_tokens: float) -> float:
@@ -78,7 +78,7 @@ class Expert(_Strict):
 
     model: str = Field(description="a model of models.yaml")
     prices: ShownPrices
-    latency_s: float = Field(gt=0, description="of a call on average, as the orchestrator is told")
+    latency_s: float = Field(gt=0, description="average of a call, as shown to the orchestrator")
     skills: Annotated[tuple[str, ...], BeforeValidator(_several)] = Field(
         min_length=1, description="what it is good at, a text; of several one is drawn"
     )
@@ -89,7 +89,7 @@ class Expert(_Strict):
 
 
 class Tool(_Strict):
-    """A tool, and the experts that can be asked to do it."""
+    """A tool and the experts that can carry it out."""
 
     description: str = Field(min_length=1)
     experts: dict[str, Expert] = Field(min_length=1)
@@ -110,16 +110,16 @@ class SearchTool(Tool):
 
 
 class Tools(_Strict):
-    """What the orchestrator can do."""
+    """The orchestrator's tools."""
 
     search: SearchTool | None = None
     enhance_reasoning: Tool | None = None
     answer: Tool | None = None
     call_expert: Tool | None = None
-    """In dialogues: the expert writes the turn."""
+    """In dialogues: an expert writes the turn."""
 
     def given(self) -> Iterator[tuple[str, Tool]]:
-        """The tools there are, with their names."""
+        """The tools that are set, with their names."""
         for name in type(self).model_fields:
             tool = getattr(self, name)
             if tool is not None:
@@ -139,7 +139,7 @@ Range = tuple[float, float]
 
 
 class Draw(_Strict):
-    """What is drawn anew for each sample, by seed and task."""
+    """What is randomised for each sample, by seed and task."""
 
     models: bool = Field(False, description="which expert of its tool is behind which alias")
     least: int | None = Field(None, ge=1, description="so many experts a tool, or more, are there")
@@ -156,15 +156,16 @@ class Draw(_Strict):
 
 
 class Escalate(_Strict):
-    """Have answers verified by another expert; one that is refused goes to the next dearer."""
+    """Verification of answers by another expert; a refused problem goes to the next more expensive
+    expert."""
 
     budget_usd: float = Field(gt=0, description="most that verifying and asking again may add")
 
 
 class AgentFile(_Strict):
-    """An orchestrator as its file has it."""
+    """A parsed agent file."""
 
-    system: str = Field(min_length=1, description="what the orchestrator is told first")
+    system: str = Field(min_length=1, description="the orchestrator's system prompt")
     calls_a_turn: int | None = Field(1, ge=1, description="null carries out all at once")
     must_call: bool = Field(False, description="of questions: the engine decodes valid calls only")
     ledger: bool = Field(True, description="it sees what it has tried, spent and failed at")
@@ -184,31 +185,31 @@ class AgentFile(_Strict):
 
     @property
     def agent_id(self) -> str:
-        """Content hash: part of what a cell is."""
+        """Content hash: part of a cell's id."""
         return artifact_id("agent", self.model_dump(mode="json"))
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """Further fields of the orchestrator's requests."""
+        """Additional fields of the orchestrator's requests."""
         return {"tool_choice": "required"} if self.must_call else {}
 
     @property
     def sandbox_limits(self) -> SandboxLimits:
-        """Of the programs that experts write."""
+        """Limits for programs that experts write."""
         return SandboxLimits(seconds=self.python_s, output_chars=self.output_chars)
 
 
 def read_agent(name: str | Path) -> AgentFile:
-    """The agent `name` of those that come with tutti, or a YAML file by its path.
+    """Read the shipped agent `name`, or a YAML file by its path.
 
-    Raises AgentFileError with file, field and value; an unknown name is answered with the known.
+    Raises AgentFileError with file, field and value; for an unknown name it lists the known ones.
     """
     file = _place(str(name), Path())
     return _document(file, MOST_PARENTS).check(AgentFile)
 
 
 def known_agents() -> list[str]:
-    """The agents that come with tutti."""
+    """The agents shipped with tutti."""
     return sorted(path.stem for path in AGENTS.glob("*.yaml"))
 
 
@@ -217,7 +218,8 @@ def _place(name: str, folder: Path) -> Path:
 
 
 def _document(file: Path, parents: int) -> Document:
-    """The file over those that it extends; then what is wrong may be on no line of it."""
+    """The file merged with those it extends. After the merge, an error cannot be attributed to a
+    line."""
     try:
         document = read_document(file, AgentFileError)
     except FileNotFoundError:
@@ -237,7 +239,7 @@ def _document(file: Path, parents: int) -> Document:
 
 
 def _over(base: Any, given: Any) -> Any:
-    """`given` put over `base`, mapping by mapping."""
+    """Merge `given` into `base`, mapping by mapping."""
     if not isinstance(base, dict) or not isinstance(given, dict):
         return given
     return {**base, **{name: _over(base.get(name), value) for name, value in given.items()}}

@@ -13,7 +13,7 @@ from tutti.tasks.agents.retrieve import Hit, SearchResult
 from tutti.tasks.agents.verdicts import fenced, read_verdict, verdict_line
 
 LABELS = ("right", "wrong")
-WHY_CHARS = 300  # of a verifier's reasons, kept beside the answer that it refuses
+WHY_CHARS = 300  # characters of a verifier's reasons that are kept with the refused answer
 _QUERY = re.compile(r"<query>(.*?)(?:</query>|<query>|$)", re.DOTALL)
 _PROGRAM = re.compile(r"```(?:python3?|py)?[ \t]*\n(.*?)```", re.DOTALL)
 
@@ -36,7 +36,7 @@ _VERIFY = (
 
 
 def problem_text(problem: Sequence[Message]) -> str:
-    """What is asked, as text: the last message, an image as a mark."""
+    """The problem as text: its last message, with images as a mark."""
     content = problem[-1]["content"]
     if isinstance(content, str):
         return content
@@ -55,8 +55,8 @@ def program_messages(problem: str, found: str) -> list[Message]:
 
 
 def answer_messages(problem: Sequence[Message], found: str) -> list[Message]:
-    """The problem's own messages, which say what form an answer has; what was found goes before
-    the question."""
+    """The problem's own messages, which define the form of the answer; the evidence is inserted
+    before the question."""
     if not found:
         return list(problem)
     last, before = problem[-1], f"{_FOUND}\n\n{found}\n\n"
@@ -74,14 +74,15 @@ def verify_messages(problem: str, found: str, answer: str) -> list[Message]:
 
 
 def read_queries(text: str, tool: SearchTool) -> tuple[str, ...]:
-    """The queries in an expert's text, each once and cut between words; none is none."""
+    """The queries in an expert's text, without duplicates and cut between words; empty queries are
+    dropped."""
     cleaned = (" ".join(match.split()) for match in _QUERY.findall(text))
     queries = (query_of(each, tool) for each in cleaned if len(each) >= tool.least_chars)
     return tuple(dict.fromkeys(queries))[: tool.queries]
 
 
 def query_of(text: str, tool: SearchTool) -> str:
-    """A text as a query: on one line, not longer than the tool takes."""
+    """A text as a query: on one line, within the tool's length limit."""
     line = " ".join(text.split())
     if len(line) <= tool.query_chars:
         return line
@@ -90,14 +91,14 @@ def query_of(text: str, tool: SearchTool) -> str:
 
 
 def read_program(text: str) -> str | None:
-    """The last fenced block; None where there is none, or nothing in it."""
+    """The last fenced block; None if there is none or it is empty."""
     blocks = _PROGRAM.findall(text)
     return blocks[-1].rstrip() or None if blocks else None
 
 
 def read_verification(text: str) -> tuple[bool, str]:
-    """Whether the answer is right, and the verifier's last words. A verdict that cannot be read
-    is none for the answer."""
+    """Whether the answer is right, and the verifier's last words. An unreadable verdict counts as
+    not right."""
     right = read_verdict(text, LABELS) == "right"
     return right, " ".join(text.split())[-WHY_CHARS:]
 

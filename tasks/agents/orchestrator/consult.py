@@ -24,22 +24,23 @@ class TokenMeasures:
         self._windows: dict[str, PromptWindow] = {}
 
     def of(self, expert: Expert) -> PromptWindow:
-        """What is known of the expert's tokens."""
+        """What was learned about the expert's tokens."""
         return self._windows.setdefault(expert.model, PromptWindow(None))
 
     def tokens(self, expert: Expert) -> Tokens:
-        """About how many of the expert's tokens a text takes."""
+        """Estimated number of the expert's tokens in a text."""
         window = self.of(expert)
         return lambda text: window.tokens({"content": text}) - TEMPLATE_TOKENS
 
     def most_usd(self, expert: Expert, messages: Sequence[Message]) -> float:
-        """The most that a call may cost, by the file's prices: every token of its reply used."""
+        """The highest possible cost of a call, by the file's prices: if all of its output tokens
+        are used."""
         prompt = sum(map(self.of(expert).tokens, messages))
         return expert.prices.cost_usd(prompt, expert.max_tokens)
 
 
 class Consultation:
-    """The calls of one use of a tool."""
+    """The expert calls of one use of a tool."""
 
     def __init__(self, experts: Experts, measures: TokenMeasures, step: int) -> None:
         self._experts, self._measures, self._step = experts, measures, step
@@ -50,7 +51,7 @@ class Consultation:
         """The expert's answer. Raises ModelCallFailed, ContextExceeded."""
         reply = await self._experts(expert).complete(messages, (), self._step)
         if all(isinstance(message["content"], str) for message in messages):
-            self._measures.of(expert).learn(messages, reply.prompt_tokens)  # images are no text
+            self._measures.of(expert).learn(messages, reply.prompt_tokens)  # images are not text
         self.cost.add(reply.cost_usd)
         self.held_s += reply.held_s
         text: str = reply.message["content"] or ""

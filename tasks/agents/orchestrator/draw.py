@@ -19,7 +19,7 @@ from tutti.tasks.agents.orchestrator.agent_file import (
 
 
 def drawn(file: AgentFile, seed: int, task_id: str) -> AgentFile:
-    """The file for one sample: the same for the same seed and task; as it is where it has no
+    """The file randomised for one sample: the same for the same seed and task; unchanged without
     ``draw``."""
     if file.draw is None:
         return file
@@ -59,6 +59,6 @@ def _expert(expert: Expert, alias: str, draw: Draw, base: str) -> Expert:
 
 
 def _factor(between: Range, stream: str) -> float:
-    """Uniform in its logarithm: half the price is as likely as twice."""
+    """Log-uniform: half the price is as likely as twice."""
     low, high = map(math.log, between)
     return math.exp(Random(stream).uniform(low, high))

@@ -1,10 +1,11 @@
-"""Answers a problem; where the file asks for it, has the answer verified and asks a dearer expert.
+"""Answers a problem; if the file asks for it, verifies the answer and escalates to a more expensive
+expert.
 
 In: the expert that the orchestrator chose, and the evidence so far. Out: an `AnswerOutcome`. The
-verifier is the cheapest expert whose model is not the answer's own, if there is one. A refused
-answer goes to the next dearer expert, which sees the answer and the reason. Verification and
-escalation stop where the highest possible cost of the next call would exceed the budget; the last
-answer then stands.
+verifier is the cheapest expert whose model differs from the answer's, if there is one. A refused
+answer goes to the next more expensive expert, which sees the answer and the reason. Verification
+and escalation stop when the highest possible cost of the next call exceeds the budget; the last
+answer is then final.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,14 +28,14 @@ ReadAnswer = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class AnswerOutcome:
-    """The answer that stands, and those refused before it."""
+    """The final answer, and those refused before it."""
 
     text: str | None
-    """The answer's whole text; None where the last expert gave none that can be read."""
+    """The answer's whole text; None if the last expert's answer cannot be read."""
     alias: str
-    """Who gave it."""
+    """The expert that gave it."""
     refused: tuple[RefusedAnswer, ...]
-    """Answers on the way to it that were not taken."""
+    """Refused earlier answers."""
 
 
 class AnswerTool:
@@ -56,9 +57,9 @@ class AnswerTool:
         self._left_usd: float | None = None
 
     async def settle(self, expert: Expert, budget_usd: float | None) -> AnswerOutcome:
-        """Ask `expert`, and go on while `budget_usd` allows; None asks nobody else.
+        """Ask `expert`, and escalate while `budget_usd` allows; None asks no other expert.
 
-        Raises ModelCallFailed; ContextExceeded where not even the first call fits.
+        Raises ModelCallFailed; ContextExceeded if not even the first call fits.
         """
         self._left_usd = budget_usd
         text = await self._consultation.ask(expert, self._asked(expert))
@@ -66,13 +67,13 @@ class AnswerTool:
             dearer = next((e for e in self._experts if _price(e) > _price(expert)), None)
             more = await self._more(dearer, self._asked(dearer)) if dearer is not None else None
             if dearer is None or more is None:
-                self._refused.pop()  # there is no other: the last one stands
+                self._refused.pop()  # there is no other expert: the last answer is final
                 break
             expert, text = dearer, more
         return AnswerOutcome(text if self._read(text) else None, expert.alias, tuple(self._refused))
 
     async def _stands(self, expert: Expert, text: str) -> bool:
-        """Whether the answer is taken; if not, it is entered among the refused."""
+        """Whether the answer is accepted; if not, it is added to the refused ones."""
         answer = self._read(text)
         if self._left_usd is None:
             return True
@@ -85,7 +86,7 @@ class AnswerTool:
         asked = verify_messages(problem, self._found(verifier), text)
         said = await self._more(verifier, asked)
         if said is None:
-            return True  # nobody may look at it
+            return True  # there is no verifier
         right, why = read_verification(said)
         if not right:
             self._refuse(expert, answer, f"{verifier.alias}: {why}")
@@ -95,7 +96,8 @@ class AnswerTool:
         self._refused.append(RefusedAnswer(expert.alias, answer, why))
 
     async def _more(self, expert: Expert, messages: Sequence[Message]) -> str | None:
-        """A further call, on the budget; None where it has no room, in money or in context."""
+        """Make a further call within the budget; None if the money or the context does not
+        suffice."""
         assert self._left_usd is not None, "only on a budget is anybody else asked"
         if self._measures.most_usd(expert, messages) > self._left_usd:
             return None

@@ -1,8 +1,8 @@
-"""What an orchestrator has found out, reduced to what fits into a prompt.
+"""Selects the evidence that fits into an orchestrator's prompt.
 
-In: notes of the results of tools, in the order of their calls. Out: a text within the `Caps`. Later
-pieces of a kind are worth more and come nearer to the end: documents with the worst first, then
-programs with their output and errors, then refused answers. Pieces are left out whole, the earliest
+In: notes of tool results, in the order of their calls. Out: a text within the `Caps`. Later pieces
+of a kind are more important and come nearer to the end: documents with the worst first, then
+programs with their output and errors, then refused answers. Whole pieces are left out, the earliest
 first. A piece that exceeds the whole budget is shortened in the middle, between words, with a mark.
 """
 
@@ -14,18 +14,18 @@ from tutti.tasks.agents.orchestrator.agent_file import Caps
 from tutti.tasks.agents.retrieve import Hit
 
 Tokens = Callable[[str], float]
-"""About how many tokens a text takes."""
+"""Estimates the tokens of a text."""
 LAST = 5
-"""Searches and failures that are named."""
+"""The number of latest searches and failures that are listed."""
 CUT = " […] "
 SEPARATOR = "\n\n"
 WORD_CHARS = 40
-LEAST_CHARS = 8  # of a piece that is cut; less says nothing
+LEAST_CHARS = 8  # tokens of a shortened piece; less says nothing
 
 
 @dataclass(frozen=True)
 class SearchNote:
-    """A search, and what it found, best first."""
+    """A search and its documents, best first."""
 
     alias: str
     queries: tuple[str, ...]
@@ -39,7 +39,7 @@ class ProgramNote:
     alias: str
     code: str
     output: str
-    """What it printed, and its exception."""
+    """Its output and its exception."""
     status: str
 
 
@@ -64,8 +64,8 @@ Note = SearchNote | ProgramNote | RefusedAnswer | FailureNote
 
 
 def documents(notes: Iterable[Note]) -> list[Hit]:
-    """Worst first, the last search's after those before; a text found again moves to where it was
-    found last."""
+    """Worst first, those of the last search after earlier ones; a repeated text moves to its last
+    position."""
     found: dict[str, Hit] = {}
     for note in notes:
         if isinstance(note, SearchNote):
@@ -76,7 +76,8 @@ def documents(notes: Iterable[Note]) -> list[Hit]:
 
 
 def evidence(notes: Sequence[Note], caps: Caps, problem: str, tokens: Tokens) -> str:
-    """The text for a prompt that holds `problem` too; empty where nothing was found, or fits."""
+    """The text for a prompt that also holds `problem`; empty if there is no evidence or none
+    fits."""
     room = _limit(caps.total_tokens) - tokens(problem)
     work = min(_limit(caps.work_tokens), room)
     most = min(_limit(caps.answers_tokens), work)
@@ -95,13 +96,13 @@ def _limit(cap: int | None) -> float:
 
 
 def shortened(text: str, size: Callable[[str], float], room: float, tail: float = 0.5) -> str:
-    """`text` where it has room, else its start and its end (of what is kept, the part `tail`), cut
-    between words, with a mark; empty where hardly a word fits. `size` grows with the text."""
+    """`text` if it fits, else its start and its end (`tail` is the end's share), cut between words,
+    with a mark; empty if hardly a word fits. `size` grows with the text."""
     if size(text) <= room:
         return text
     keep, shown = len(text), text
     while room > 0:
-        # Down by the proportion that is missing, and never by less than a twentieth.
+        # Shrink by the missing proportion, and by at least a twentieth.
         keep = min(int(keep * room / size(shown)), int(keep * 0.95))
         if keep < LEAST_CHARS:
             break
@@ -112,10 +113,10 @@ def shortened(text: str, size: Callable[[str], float], room: float, tail: float 
 
 
 def _ends(text: str, head: int, tail: int) -> str:
-    """About so many characters of both ends."""
+    """About that many characters of both ends."""
     start, end = text[:head], text[len(text) - tail :]
     words, rest = start.rsplit(None, 1), end.split(None, 1)
-    # Back to the last white space, unless that is so far off that there are no words.
+    # Back to the last white space, unless it is so far away that there are no words.
     start = words[0] if len(words) == 2 and len(words[1]) < WORD_CHARS else start
     end = rest[1] if len(rest) == 2 and len(rest[0]) < WORD_CHARS else end
     return f"{start}{CUT}{end}"
@@ -124,7 +125,7 @@ def _ends(text: str, head: int, tail: int) -> str:
 def _fitted(
     heading: str, pieces: Sequence[str], room: float, tokens: Tokens, tail: float = 0.5
 ) -> str:
-    """The last of the pieces that fit into `room` with the heading; empty where none does."""
+    """The last pieces that fit into `room` with the heading; empty if none does."""
     kept: list[str] = []
     room -= tokens(heading)
     for piece in reversed(pieces):

@@ -1,4 +1,4 @@
-"""What is offered to the orchestrator: a tool's schema with its experts, and the one it chose."""
+"""The schemas offered to the orchestrator: a tool with its experts; and parsing of its choice."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from tutti.tasks.agents.tools import arguments_of
 
 
 def offered(name: str, tool: Tool, argument: str, strict: bool = False) -> dict[str, Any]:
-    """The tool as OpenAI describes functions. Its one argument names an expert; skills, prices and
-    latency of each are told, its model is not. `strict`: an engine that can is to decode no other
-    arguments."""
+    """The tool in OpenAI's function format. Its one argument names an expert; skills, prices and
+    latency of each are described, its model is not. `strict`: an engine with support decodes valid
+    arguments only."""
     lines = [tool.description, *(f"- {alias}: {_told(e)}" for alias, e in tool.experts.items())]
     value = {"type": "string", "enum": list(tool.experts), "description": "the expert to ask"}
     parameters: dict[str, Any] = {"type": "object", "properties": {argument: value}}
@@ -27,9 +27,9 @@ def _told(expert: Expert) -> str:
 
 
 def chosen(name: str, tool: Tool, argument: str, arguments: str) -> Expert:
-    """The expert that a call names; `arguments` is the JSON text that the model wrote.
+    """The expert that a call names; `arguments` is the model's JSON text.
 
-    Raises ValueError saying what is wrong with it; nothing is taken from any call before.
+    Raises ValueError that says what is invalid.
     """
     alias = arguments_of(arguments).get(argument)
     if not isinstance(alias, str):

@@ -44,15 +44,15 @@ from tutti.tasks.agents.retrieve import Search
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
 from tutti.tasks.sandbox import SandboxResult, SandboxUnavailable
 
-ARGUMENT = "model"  # as the released orchestrators were trained
+ARGUMENT = "model"  # as in the training of the released orchestrators
 QUESTION_TOOLS = ("search", "enhance_reasoning", "answer")
 
 
 class CodeRunner(Protocol):
-    """What runs programs (`tutti.tasks.sandbox.Sandbox`)."""
+    """The program runner (`tutti.tasks.sandbox.Sandbox`)."""
 
     async def run(self, code: str) -> SandboxResult:
-        """How a program ended. Raises SandboxUnavailable."""
+        """Run a program; returns how it ended. Raises SandboxUnavailable."""
         ...
 
 
@@ -61,7 +61,7 @@ class ToolOutcome:
     """The outcome of one use of a tool."""
 
     summary: str
-    """What `tool_runs` keeps; the model reads it from the next prompt."""
+    """The text kept in `tool_runs`; the model reads the evidence in the next prompt instead."""
     notes: tuple[Note, ...] = ()
     status: str = "ok"
     error_type: str | None = None
@@ -103,21 +103,21 @@ class Orchestrator:
 
     @property
     def opening(self) -> list[Message]:
-        """What the attempt begins with, in the place of the problem's own messages."""
+        """The first messages of the attempt, in place of the problem's own."""
         system = {"role": "system", "content": self._file.system}
         return [system, {"role": "user", "content": self._prompt("")}]
 
     @property
     def agent(self) -> Agent:
-        """How the attempt is made: the problem's `Agent`, its prompts rebuilt each turn."""
+        """The problem's `Agent` with prompts rebuilt each turn."""
         file = self._file
         return replace(
             self._own, rebuild=self.rebuild, calls_a_turn=file.calls_a_turn, ledger=file.ledger
         )
 
     def rebuild(self, tokens: Tokens, errors: Sequence[str]) -> str:
-        """The next turn's prompt. `tokens` counts as the orchestrator's engine does; `errors` are
-        of calls of the last turn that could not be read."""
+        """The next turn's prompt. `tokens` counts like the orchestrator's engine; `errors` are
+        those of unreadable calls of the last turn."""
         for call in sorted(self._new):
             self._known += self._new[call]
         self._known += [FailureNote("a turn", error) for error in errors]
@@ -127,7 +127,7 @@ class Orchestrator:
         return self._prompt(evidence(self._known, caps, problem, tokens))
 
     def _caps(self, tokens: Tokens) -> Caps:
-        """The file's, and never more than the orchestrator's own context holds."""
+        """The file's caps, limited to the orchestrator's own context."""
         caps, context = self._file.prompt, self._own.context_tokens
         if context is None:
             return caps
@@ -144,7 +144,7 @@ class Orchestrator:
         return "\n\n".join(part for part in parts if part)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Have an expert do what the call asks for. Raises ToolUnavailable, ModelCallFailed."""
+        """Have an expert carry out a call. Raises ToolUnavailable, ModelCallFailed."""
         self._calls += 1
         call, started_at = self._calls, now()
         try:
@@ -185,7 +185,7 @@ class Orchestrator:
         problem = problem_text(self._problem)
         asked = search_messages(tool, problem, self._found(expert))
         queries = read_queries(await consultation.ask(expert, asked), tool)
-        # The question itself is a poor query, and better than a turn for nothing.
+        # The question itself is a poor query, but better than a wasted turn.
         queries = queries or (query_of(problem, tool),)
         found = await self._search(queries, tool.results)
         hits = merged(found)

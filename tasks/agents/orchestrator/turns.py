@@ -37,8 +37,9 @@ class ExpertTurns:
         dialect: Dialect = "openai",
         dialect_of: Callable[[Expert], Dialect] = lambda expert: "openai",
     ) -> None:
-        """`dialect` is how the orchestrator writes calls that nobody parses, `dialect_of` how an
-        expert does. Raises ValueError for a file without the tool ``call_expert``."""
+        """`dialect` is the form of the orchestrator's calls if the endpoint does not parse them,
+        `dialect_of` that of an expert's. Raises ValueError for a file without the tool
+        ``call_expert``."""
         if file.tools.call_expert is None:
             raise ValueError(f"the agent file has no tool `{CALL_EXPERT}`, which dialogues need")
         self._tool = file.tools.call_expert
@@ -49,12 +50,12 @@ class ExpertTurns:
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Any]]:
-        """The environment's tools, which may grow, and `call_expert`."""
+        """The environment's tools, which may change, and `call_expert`."""
         return [*self._tools.schemas, self._schema]
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """The environment's tools; a `call_expert` that comes here could not be followed, and is
-        answered with why. Raises ToolUnavailable."""
+        """Run one of the environment's tools; an invalid `call_expert` is answered with its error.
+        Raises ToolUnavailable."""
         if name == CALL_EXPERT:
             return refused(self._why)
         return await self._tools.use(name, arguments)
@@ -66,9 +67,9 @@ class ExpertTurns:
         step: int,
         positions: Sequence[int] | None = None,
     ) -> Reply:
-        """The orchestrator's message, or the one of the expert that it calls.
+        """The message of the orchestrator, or of the expert that it calls.
 
-        Raises ModelCallFailed; ContextExceeded where the orchestrator's own prompt is too long.
+        Raises ModelCallFailed; ContextExceeded if the orchestrator's own prompt is too long.
         """
         reply = await self._model.complete(messages, tools, step, positions)
         call = self._call(reply)
@@ -101,8 +102,8 @@ class ExpertTurns:
         step: int,
         positions: Sequence[int] | None,
     ) -> Reply:
-        """The expert's turn, with the money and the held time of both calls. Its tokens stay the
-        orchestrator's own call's: by them the loop learns how long its prompts are."""
+        """The expert's turn, with the cost and the held time of both calls. Its token counts are
+        those of the orchestrator's call, from which the loop learns the length of its prompts."""
         started_at = now()
         turn = await self._experts(expert).complete(messages, self._tools.schemas, step, positions)
         message = turn.message

@@ -1,12 +1,12 @@
-"""Which gold calls of API-Bank its own APIs do not confirm, and which need an earlier call.
+"""Finds the gold calls of API-Bank that its own APIs reject, and those that need an earlier call.
 
 In: a call, the calls before it in its dialogue, and the databases. Out: a `ReplayNote`. The APIs'
 code is not among the data, so nothing is run here; the rules below follow from the data alone and
 pick out the calls that failed when the APIs were run over all gold calls (508, of which 45 search
 for tools): 335 of level 1's 389 pass in one session (328 when each call gets fresh databases) and
 64 of level 2's 74. A model that repeats every gold call therefore scores 86 % by the reference's
-checker; here, where calls are compared by structure, it scores 100 %, and ``known_bad`` says which
-calls mean nothing. (Ten calls to a dictionary, a translator or the web failed for want of a
+checker; here, where calls are compared by structure, it scores 100 %, and ``known_bad`` marks the
+meaningless calls. (Ten calls to a dictionary, a translator or the web failed for want of a
 network; they are not known to be bad.)
 """
 
@@ -31,24 +31,24 @@ MEETINGS = ("AddMeeting", "ModifyMeeting", "DeleteMeeting", "QueryMeeting")
 
 @dataclass(frozen=True)
 class ReplayNote:
-    """What is known of one gold call when it is replayed."""
+    """The result of replaying one gold call by these rules."""
 
     fault: str = NO_FAULT
-    """Why its API does not confirm it; `NO_FAULT` where nothing is known against it."""
+    """Why its API rejects it; `NO_FAULT` if no fault is known."""
     needs_session: bool = False
-    """It is confirmed only after the dialogue's earlier calls, not on fresh databases."""
+    """Whether it succeeds only after the dialogue's earlier calls, not on fresh databases."""
 
 
 @dataclass(frozen=True)
 class Databases:
-    """What the rules need of ``init_database``; empty where that folder is not there."""
+    """The parts of ``init_database`` that the rules need; empty if that folder is missing."""
 
     accounts: Mapping[str, Any]
     scenes: frozenset[str]
 
     @classmethod
     def of(cls, home: Path) -> "Databases":
-        """Read the databases under `home`. Raises BadRow for one that is no object."""
+        """Read the databases under `home`. Raises BadRow for one that is not an object."""
         folder = home / "init_database"
         return cls(_table(folder / "Account.json"), frozenset(_table(folder / "Scenes.json")))
 
@@ -68,7 +68,7 @@ def replay_note(
     earlier: Sequence[tuple[str, Mapping[str, Any]]],
     databases: Databases,
 ) -> ReplayNote:
-    """What is known of the gold call of API `name`; `earlier` are its dialogue's calls before."""
+    """Check the gold call of API `name`; `earlier` are the dialogue's previous calls."""
     if name == "RecordHealthData" and isinstance(arguments.get("health_data"), str):
         return ReplayNote(RECORD)
     if name in ("TimedSwitch", "CancelTimedSwitch") and "device_id" in arguments:
@@ -85,7 +85,7 @@ def replay_note(
 def _registered(
     arguments: Mapping[str, Any], earlier: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> bool:
-    """Whether the dialogue itself made the registration that is asked for."""
+    """Whether the dialogue itself made the required registration."""
     keys = ("patient_name", "date")
     return any(
         name == "AppointmentRegistration" and all(made.get(k) == arguments.get(k) for k in keys)

@@ -40,7 +40,7 @@ Step = dict[str, Any]
 
 
 def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
-    """One item a dialogue of level 1 or 2. Raises BadRow."""
+    """One item per dialogue of level 1 or 2. Raises BadRow."""
     home = repository(files.paths[0])
     dialogues = {path: read_dialogue(path) for path in files.paths}
     descriptions, library = _descriptions(files, level)
@@ -66,7 +66,7 @@ def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
 
 
 def _descriptions(files: Files, level: int) -> tuple[Descriptions, list[dict[str, Any]]]:
-    """Every API of the dialogues, and what the searcher looks through: nothing at level 1."""
+    """Every API of the dialogues, and the searcher's library: empty at level 1."""
     beside = sorted(files.paths[0].parent.parent.glob("level-*/*.jsonl")) or files.paths
     dialogues = [read_dialogue(path) for path in (files.paths if level == 1 else beside)]
     calls = [(turn.name, turn.arguments or {}) for each in dialogues for turn in each.calls]
@@ -94,7 +94,7 @@ def _script(dialogue: Dialogue, first: int) -> list[Step]:
 
 
 def _faults(dialogue: Dialogue, databases: Databases) -> int:
-    """How many of the dialogue's gold calls their own APIs do not confirm."""
+    """How many of the dialogue's gold calls their own APIs reject."""
     made: list[tuple[str, dict[str, Any]]] = []
     faults = 0
     for turn in dialogue.calls:
@@ -105,7 +105,7 @@ def _faults(dialogue: Dialogue, databases: Databases) -> int:
 
 
 def read_level_3(files: Files) -> Iterator[Item]:
-    """One item a sample: its request, and its calls in order. Raises BadRow."""
+    """One item per sample: its request, and its calls in order. Raises BadRow."""
     rows = list(files.rows())
     scripts = [[_step(call) for call in row.objects("apis")] for row in rows]
     library = _library(rows, scripts)
@@ -137,7 +137,7 @@ def _step(call: Row) -> Step:
 
 
 def _library(rows: Sequence[Row], scripts: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
-    """What the samples' searches found, and what they call besides."""
+    """The APIs that the samples' searches found, and those they call besides."""
     used = [(step["name"], step["arguments"]) for script in scripts for step in script]
     library = dict(Descriptions.of(None, used).tools)
     del library[SEARCHER]

@@ -80,7 +80,7 @@ def _turn(row: Row) -> Turn:
 
 
 def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
-    """One item a call of level 1 or 2. Raises BadRow."""
+    """One item per call of level 1 or 2. Raises BadRow."""
     dialogues = [read_dialogue(path) for path in files.paths]
     calls = [turn for dialogue in dialogues for turn in dialogue.calls]
     home = repository(files.paths[0])
@@ -126,7 +126,7 @@ def _item(
 
 
 def messages_of(turns: Sequence[Turn]) -> list[dict[str, Any]]:
-    """The turns as OpenAI messages, without what the assistant says last: that it is to say."""
+    """The turns as OpenAI messages, without the assistant's last text, which it is to produce."""
     messages: list[dict[str, Any]] = []
     said: list[str] = []
     for turn in turns:
@@ -155,7 +155,7 @@ def documented(dialogue: Dialogue, descriptions: Descriptions) -> list[dict[str,
 
 
 def _found(dialogue: Dialogue, before: Sequence[Turn]) -> list[dict[str, Any]]:
-    """The tool searcher, and what it has found in the dialogue so far."""
+    """The tool searcher, and the tools it has found in the dialogue so far."""
     tools = {SEARCHER: SEARCHER_TOOL}
     for turn in before:
         if turn.name == SEARCHER:
@@ -164,7 +164,7 @@ def _found(dialogue: Dialogue, before: Sequence[Turn]) -> list[dict[str, Any]]:
 
 
 def found_by(dialogue: Dialogue, search: Turn) -> list[dict[str, Any]]:
-    """What a gold search of the dialogue found, as tools. Raises BadRow."""
+    """The tools that a gold search of the dialogue found. Raises BadRow."""
     row = Row(dialogue.file, search.line, {"output": search.result}, "result")
     return Descriptions.found(row)
 

@@ -36,7 +36,7 @@ class Descriptions:
 
     tools: Mapping[str, dict[str, Any]]
     differing: frozenset[str]
-    """APIs that the table does not describe as the gold calls use them."""
+    """APIs whose description in the table differs from their use in the gold calls."""
 
     def tool(self, name: str) -> dict[str, Any]:
         """The description of API `name`, which must be one of the dialogues'."""
@@ -46,8 +46,8 @@ class Descriptions:
     def of(
         cls, home: Path | None, calls: Iterable[tuple[str, Mapping[str, Any]]]
     ) -> "Descriptions":
-        """Describe every API in `calls` by the table under `home` (where it is there), or by the
-        arguments of the calls. Raises BadRow for a table that cannot be read."""
+        """Describe every API in `calls` by the table under `home` (if it exists), or by the
+        arguments of the calls. Raises BadRow for an unreadable table."""
         used: dict[str, dict[str, str]] = {}
         for name, arguments in calls:
             used.setdefault(name, {}).update(dict.fromkeys(arguments, ""))
@@ -95,8 +95,8 @@ def _tool(name: str, description: str, parameters: Mapping[str, str]) -> dict[st
 
 
 def _table(file: Path) -> dict[str, tuple[str, dict[str, str]]]:
-    """Per API its description and its parameters' meanings; one whose cell is not Python literals
-    (``ImageCaption`` has a full stop there) is not in the table."""
+    """Description and parameters' meanings per API; an API whose cell is not valid Python literals
+    (``ImageCaption`` has a full stop there) is left out."""
     if not file.is_file():
         return {}
     described = {}
@@ -114,7 +114,8 @@ def _table(file: Path) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _literals(cell: str) -> dict[str, Any] | None:
-    """The names that a cell assigns, with their values; None where it is something else."""
+    """The names that a cell assigns, with their values; None if it is not an assignment of
+    literals."""
     try:
         statements = ast.parse(cell).body
         return {

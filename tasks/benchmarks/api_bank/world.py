@@ -29,27 +29,27 @@ NOT_RECORDED = "not_recorded"
 
 
 class RecordedWorld:
-    """One dialogue: its user's lines in turn, its calls by their recorded results."""
+    """One dialogue: the user's lines in turn, and recorded results for calls."""
 
     def __init__(self, item: Item, user: "ChatModel | None" = None) -> None:
-        """`item` is one of this module's; no model plays a part."""
+        """`item` is an item of `api_bank.session`; no model takes part."""
         self._steps: Sequence[Mapping[str, Any]] = item.target["script"]
         self._at = 0
-        """The step that the dialogue has come to."""
+        """Index of the current step of the dialogue."""
         self._library = {each["function"]["name"]: each for each in item.target["library"]}
         self._offered = {each["function"]["name"]: each for each in item.tools}
 
     @property
     def schemas(self) -> list[Mapping[str, Any]]:
-        """What is on offer: at levels 2 and 3 the searcher and what it has found."""
+        """The available tools: at levels 2 and 3 the searcher and what it has found."""
         return list(self._offered.values())
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """A recorded result, or what was found; a call that was never recorded is refused."""
+        """A recorded result, or the found tools; a call without a record is refused."""
         return await carry_out(self._answer, self.schemas, name, arguments)
 
     async def begin(self) -> str | None:
-        """The item's messages and its prompt have the first line."""
+        """Return None: the prompt contains the first line."""
         return None
 
     async def reply(self, said: str) -> str | None:
@@ -61,18 +61,18 @@ class RecordedWorld:
         return None
 
     def over(self) -> bool:
-        """Never: the agent has the last word."""
+        """Always False: the agent has the last word."""
         return False
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """Return the calls, which are what is scored."""
+        """Return the calls, which are scored."""
         return None
 
     async def close(self) -> None:
         """Do nothing: no resources are held."""
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> str:
-        # Those still to come first: the same call may come twice.
+        # Search those still to come first: the same call may occur twice.
         for place in [*range(self._at, len(self._steps)), *range(self._at)]:
             step = self._steps[place]
             if step.get("name") == name and same(step["arguments"], arguments):
@@ -83,7 +83,7 @@ class RecordedWorld:
         raise CallRefused("nothing is recorded for this call with these arguments", NOT_RECORDED)
 
     def _found(self, result: Any) -> str:
-        """What the searcher says; it is on offer from now on."""
+        """The searcher's result; the tools found are available from now on."""
         for each in result if isinstance(result, list) else [result]:
             self._offered[each["name"]] = self._library[each["name"]]
         return text_of(result)
@@ -102,7 +102,7 @@ class RecordedWorld:
 def session_target(
     script: Sequence[Mapping[str, Any]], library: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The target of a session: its gold calls, less the searches, and what its world acts by."""
+    """The target of a session: its gold calls without the searches, and the script of its world."""
     calls = [
         {"name": step["name"], "arguments": step["arguments"]}
         for step in script
@@ -113,7 +113,7 @@ def session_target(
 
 
 def text_of(result: Any) -> str:
-    """A result as the agent is told it."""
+    """A result as shown to the agent."""
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 

@@ -79,7 +79,7 @@ def read(files: Files, form: str) -> Iterator[Item]:
 
 
 def _actions(row: Row, field: str) -> list[dict[str, Any]]:
-    """The calls that a text lists, each with the answer that follows it; none in an empty text."""
+    """The calls that a text lists, each with its recorded answer; empty for an empty text."""
     found = []
     for match in _ACTION.finditer(row.text_or("", field)):
         try:
@@ -92,7 +92,7 @@ def _actions(row: Row, field: str) -> list[dict[str, Any]]:
 
 
 def _responses(function: Row) -> dict[str, str]:
-    """Each API's name to the form of its answers, as JSON text."""
+    """Maps each API's name to the form of its answers, as JSON text."""
     if not function.name_of("functions_with_response"):
         return {}
     apis = function.objects("functions_with_response")
@@ -115,26 +115,26 @@ class FlowSession:
         self._invented = self._calls = self._messages = 0
 
     async def begin(self) -> str | None:
-        """The user's first words."""
+        """The user's first message."""
         self._messages += 1
         return await self._user.say(None)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """An API's answer: a listed one, else an invented one."""
+        """An API's answer: the recorded one, else an invented one."""
         self._calls += 1
         return await carry_out(self._answer, self.schemas, name, arguments)
 
     async def reply(self, said: str) -> str | None:
-        """The user's answer; None when the user is done, or enough was said."""
+        """The user's answer; None when the user is done, or the limit is reached."""
         self._messages += 2
         return None if self._messages >= MAX_MESSAGES else await self._user.say(said)
 
     def over(self) -> bool:
-        """Whether the user has ended it, or all calls are spent."""
+        """Whether the user has ended the session, or the call limit is reached."""
         return self._user.done or self._calls >= MAX_CALLS
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """Return the calls, which are what is scored."""
+        """Return the calls, which are scored."""
         return None
 
     async def close(self) -> None:
@@ -149,7 +149,8 @@ class FlowSession:
         return answer
 
     async def _invent(self, name: str, arguments: dict[str, Any]) -> str:
-        """Raises CallRefused where the model gives no JSON, and what the model raises."""
+        """Have the model invent an answer. Raises CallRefused if it gives no JSON, and the model's
+        own errors."""
         before = "\n".join(
             f"{one['name']}({json.dumps(one['arguments'])}) gave {one['answer']}"
             for one in self._answers

@@ -28,7 +28,7 @@ KNOWLEDGE = "knowledge.json"
 
 
 def read(files: Files, form: str) -> Iterator[Item]:
-    """One item a row. Raises BadRow, also where the workflow is missing in `form`."""
+    """One item per row. Raises BadRow, also if the workflow is missing in `form`."""
     for path in files.paths:
         workflow = workflow_of(path, form)
         for row in read_rows(path):
@@ -64,7 +64,7 @@ def workflow_of(path: Path, form: str) -> str:
 
 
 def _call(row: Row) -> dict[str, Any] | None:
-    """The gold thought's call; None where it makes none."""
+    """The gold thought's call; None if it makes none."""
     thought = row.object("gt_thought")
     name = thought.text_or("", "Action").strip()
     if not name:
@@ -86,7 +86,7 @@ def _messages(row: Row) -> list[Mapping[str, Any]]:
 
 
 def described(row: Row) -> dict[str, Any]:
-    """An API, as OpenAI describes it or as its inner object."""
+    """An API in OpenAI's format, or as the inner object of that format."""
     inner = row.object("function") if row.name_of("function") else row
     parameters: Any = inner.json("parameters") if inner.name_of("parameters") else {}
     if not isinstance(parameters, dict):

@@ -20,8 +20,8 @@ from tutti.tasks.benchmarks.world import CallRefused, carry_out
 REMINDER = "Nothing happens: the world is acted in with tools, not with words."
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-# TextWorld's parser is not safe between threads. A thread of their own, so that games that wait for
-# each other (a shop loads for minutes) leave the store and the gateway theirs.
+# TextWorld's parser is not thread-safe. These games have their own thread, so that games that wait
+# (a shop loads for minutes) do not block the store and the gateway.
 _ONE_AT_A_TIME = ThreadPoolExecutor(1, "games")
 
 
@@ -31,29 +31,29 @@ class Turn:
 
     text: str
     reward: float = 0.0
-    """What the whole game is worth so far, 0 to 1."""
+    """The game's reward so far, 0 to 1."""
     done: bool = False
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Game(Protocol):
-    """One game, from its beginning. Its methods may block; they are called on a thread."""
+    """One game. Its methods may block; they are called on a thread."""
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Any]]:
-        """The tools that act in it."""
+        """The tools for playing it."""
         ...
 
     def start(self) -> str:
-        """Begin; what is to be seen and done."""
+        """Begin; returns the first observation and the objective."""
         ...
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Turn:
-        """One command. Raises CallRefused for what is no command."""
+        """Carry out one command. Raises CallRefused for an invalid command."""
         ...
 
     def close(self) -> None:
-        """End it, also where it was not begun."""
+        """End it, also if it was not started."""
         ...
 
 
@@ -67,11 +67,11 @@ class GameWorld:
         self._reminded = False
 
     async def begin(self) -> str | None:
-        """What is to be seen and done."""
+        """The first observation and the objective."""
         return await _threaded(self._game.start)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """One command, and what happens."""
+        """Carry out one command; returns the observation."""
         self._reminded = False
         return await carry_out(self._act, self.schemas, name, arguments)
 
@@ -85,12 +85,12 @@ class GameWorld:
         return self._last.done
 
     def outcome(self) -> Mapping[str, Any]:
-        """What it paid, whether it ended, and what else the game tells."""
+        """The reward, whether the game has ended, and other data of the game."""
         last = self._last
         return {"reward": last.reward, "ended": last.done, **last.detail}
 
     async def close(self) -> None:
-        """End the game; one that does not end well is logged, for the attempt is over."""
+        """End the game; an error is only logged, because the attempt has ended."""
         try:
             await _threaded(self._game.close)
         except ToolUnavailable as error:
@@ -108,7 +108,7 @@ async def _threaded(work: Callable[[], T]) -> T:
             return work()
         except CallRefused:
             raise
-        except Exception as error:  # whatever a package raises, it is nobody's wrong answer
+        except Exception as error:  # whatever a package raises, the attempt is void and not wrong
             what = f"{type(error).__name__}: {error}"
             raise ToolUnavailable(f"the game failed: {what}") from error
 
@@ -116,7 +116,7 @@ async def _threaded(work: Callable[[], T]) -> T:
 
 
 def package(name: str, install: str) -> Any:
-    """The package `name`, imported. Raises SourceMissing, which says how to `install` it."""
+    """Import the package `name`. Raises SourceMissing, which says how to `install` it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 AGENTS, ENVIRONMENTS = "agent_profiles.jsonl", "environment_profiles.jsonl"
 COMBINATIONS = "env_agent_combo_storages.jsonl"
-MAX_WORDS = 20  # messages of both together, as the reference has it
+MAX_WORDS = 20  # messages of both together, as in the reference
 STANDINGS = ("strangers", "known by name", "acquaintances", "friends", "partners", "family")
-BY_NAME, ACQUAINTED, FRIENDS = 1, 2, 3  # places in STANDINGS
+BY_NAME, ACQUAINTED, FRIENDS = 1, 2, 3  # positions in STANDINGS
 DIMENSIONS: Mapping[str, tuple[int, int, str]] = {
     "believability": (0, 10, "is natural and true to the person's character"),
     "relationship": (-5, 5, "leaves the relationship worse or better than it was"),
@@ -42,7 +42,7 @@ DIMENSIONS: Mapping[str, tuple[int, int, str]] = {
     "financial_and_material_benefits": (-5, 5, "loses or gains money or goods"),
     "goal": (0, 10, "reaches the person's goal"),
 }
-"""Worst and best of each, and what is rated."""
+"""Range of each dimension, and what is rated."""
 _TAG = re.compile(r"</?(?:extra_info|clarification_hint|strategy_hint)>")
 _RULES = (
     f" Stay in your part, say one thing at a time, in a sentence or two. To leave, say {DONE} and"
@@ -61,7 +61,7 @@ class Person:
     secret: str
 
     def known_to(self, standing: int) -> str:
-        """What someone who stands so to this person knows of them."""
+        """The profile as known to another person with this relationship."""
         if standing < BY_NAME:
             return "You do not know the other person."
         parts = [f"The other person is {self.name}."]
@@ -71,13 +71,13 @@ class Person:
 
     @property
     def all(self) -> str:
-        """What the person knows of themselves."""
+        """The complete profile."""
         secret = f"Secret: {self.secret}" if self.secret else ""
         return " ".join(filter(None, [f"{self.name}.", self.public, self.character, secret]))
 
 
 def read(files: Files) -> Iterator[Item]:
-    """Two items a combination. Raises BadRow, SourceMissing."""
+    """Two items per combination. Raises BadRow, SourceMissing."""
     people = {row.name("pk"): _person(row) for row in _beside(files, AGENTS)}
     scenes = {row.name("pk"): row for row in _beside(files, ENVIRONMENTS)}
     for row in files.rows():
@@ -159,7 +159,7 @@ class Conversation:
         self._words = 0
 
     async def begin(self) -> str | None:
-        """The other's first words, or that it is the agent's turn to begin."""
+        """The other person's first message, or that the agent begins."""
         if self._first:
             return BEGIN
         self._words += 1
@@ -170,7 +170,7 @@ class Conversation:
         return refused(f"there is no tool {name!r}: say what you want to say")
 
     async def reply(self, said: str) -> str | None:
-        """What the other says back; None when one of the two has left, or enough was said."""
+        """The other person's answer; None when one of the two has left, or the limit is reached."""
         self._words += 1
         if DONE in said or self._words >= MAX_WORDS:
             return None
@@ -182,7 +182,7 @@ class Conversation:
         return self._partner.done
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """What was said is all that counts."""
+        """The conversation is the whole outcome."""
         return None
 
     async def close(self) -> None:

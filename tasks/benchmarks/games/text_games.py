@@ -37,7 +37,7 @@ COMMAND = tool(
 TEXTWORLD = "pip install textworld"
 ALFWORLD = "pip install alfworld"
 _WRAPPERS = "alfworld.agents.environment.alfred_tw_env"
-_ARRIVAL = "You arrive at loc "  # ALFWorld names every place by a number first
+_ARRIVAL = "You arrive at loc "  # ALFWorld names every place with a number first
 
 
 class TextGame:
@@ -46,12 +46,12 @@ class TextGame:
     schemas = (COMMAND,)
 
     def __init__(self, file: Path, household: bool) -> None:
-        """`household`: an ALFWorld game, which wants that package's wrappers."""
+        """`household`: an ALFWorld game, which needs that package's wrappers."""
         self._file, self._household = file, household
         self._environment: Any = None
 
     def start(self) -> str:
-        """Load the game; its first words, and its objective where it has one apart."""
+        """Load the game; returns its first text, and its objective if separate."""
         textworld = package("textworld", TEXTWORLD)
         told = textworld.EnvInfos(
             won=True, lost=True, score=True, max_score=True, feedback=True, objective=True
@@ -67,7 +67,7 @@ class TextGame:
         return text if objective in text else f"{objective}\n\n{text}"
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Turn:
-        """One command. Raises CallRefused where it is no line of text."""
+        """Carry out one command. Raises CallRefused unless it is one line of text."""
         command = arguments.get("command")
         if not isinstance(command, str) or not command.strip() or "\n" in command.strip():
             raise CallRefused("`command` must be one line of text", "malformed_call")
@@ -93,7 +93,7 @@ class TextGame:
 
 
 def read(files: Files, household: bool) -> Iterator[Item]:
-    """One item a game file. Raises SourceMissing where the package is not installed."""
+    """One item per game file. Raises SourceMissing if the package is not installed."""
     package("textworld", TEXTWORLD)
     if household:
         package(_WRAPPERS, ALFWORLD)

@@ -50,9 +50,9 @@ class Shop:
         self._environment: Any = None
 
     def start(self) -> str:
-        """Open the shop; its first page, which has the instruction."""
+        """Open the shop; returns its first page, which has the instruction."""
         environment = package(PACKAGE, INSTALL).WebAgentTextEnv
-        # Its own prefix: the shop keeps a visit's page and cart by prefix and goal.
+        # A separate prefix per visit: the shop keeps a visit's page and cart by prefix and goal.
         own = uuid.uuid4().hex
         self._environment = environment(
             observation_mode="text", server=_server(), session_prefix=own
@@ -61,7 +61,7 @@ class Shop:
         return str(page)
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Turn:
-        """Search or click. Raises CallRefused where the page does not offer that."""
+        """Search or click. Raises CallRefused if the page does not offer that."""
         value = arguments.get(ARGUMENT[name])
         if not isinstance(value, str) or not value.strip():
             raise CallRefused(f"`{ARGUMENT[name]}` must be text", "malformed_call")
@@ -82,13 +82,13 @@ class Shop:
 
 @functools.cache
 def _server() -> Any:
-    """The shop that all visits share: its products take minutes and gigabytes to load."""
+    """The shop shared by all visits: loading its products takes minutes and gigabytes."""
     environment = package(PACKAGE, INSTALL).WebAgentTextEnv
     return environment(observation_mode="text", human_goals=True).server
 
 
 def read(files: Files) -> Iterator[Item]:
-    """One item a goal's number. Raises BadRow, SourceMissing where the shop is not installed."""
+    """One item per goal number. Raises BadRow, SourceMissing if the shop is not installed."""
     package(PACKAGE, INSTALL)
     for path in files.paths:
         goals = read_json(path)

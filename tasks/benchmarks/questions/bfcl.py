@@ -17,8 +17,8 @@ from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files, Hub
 
-MAX_VALUES = 4096  # of one argument, written out; the largest in the data has a few dozen
-LEAVE_OUT = ""  # among an argument's values: it need not be given
+MAX_VALUES = 4096  # values of one argument, written out; the largest in the data has a few dozen
+LEAVE_OUT = ""  # among an argument's values: it may be omitted
 IRRELEVANT = "irrelevance"
 TYPES = {
     "dict": "object",
@@ -46,7 +46,7 @@ CATEGORIES = (
 
 
 def read(files: Files) -> Iterator[Item]:
-    """One item a question with ``id``, ``question`` and ``function``. Raises BadRow."""
+    """One item per question with ``id``, ``question`` and ``function``. Raises BadRow."""
     for path in files.paths:
         category = path.stem.split("_", 2)[-1]
         answers = {} if IRRELEVANT in category else _answers(files, path.name)
@@ -92,7 +92,7 @@ def _messages(row: Row) -> list[Mapping[str, Any]]:
 
 
 def _openai_name(name: str) -> str:
-    return name.replace(".", "_")  # OpenAI allows no dot; BFCL itself writes them so for OpenAI
+    return name.replace(".", "_")  # OpenAI allows no dot; BFCL uses the same form for OpenAI
 
 
 def _tool(row: Row) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _tool(row: Row) -> dict[str, Any]:
 
 
 def _schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """BFCL's schema with JSON schema's names of types, at every depth."""
+    """BFCL's schema with the type names of JSON schema, at every depth."""
     made: dict[str, Any] = dict(schema)
     if isinstance(made.get("type"), str):
         made["type"] = TYPES.get(made["type"], made["type"])
@@ -113,7 +113,7 @@ def _schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(row: Row, tools: Mapping[str, Any]) -> dict[str, Any]:
-    """One right call, ``{name: {argument: [values …]}}``, as the scorer reads it."""
+    """One right call, ``{name: {argument: [values …]}}``, in the scorer's format."""
     if len(row.data) != 1:
         row.bad("", f"{len(row.data)} names in one call")
     (name,) = row.data
@@ -132,7 +132,7 @@ def _call(row: Row, tools: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _concrete(value: Any, row: Row, argument: str) -> list[Any]:
-    """Every value that a right value stands for: inside objects each key lists its own values."""
+    """Every value that a right value stands for: in objects, each key lists its own values."""
     try:
         found = list(itertools.islice(_expand(value), MAX_VALUES + 1))
     except TypeError as error:

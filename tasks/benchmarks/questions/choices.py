@@ -1,4 +1,4 @@
-"""Multiple choice: letters, the text of the options, and a shuffle that any machine repeats."""
+"""Multiple choice: letters, the text of the options, and a reproducible shuffle."""
 
 import hashlib
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def options_text(options: Sequence[str]) -> str:
-    """The options as prompts show them: ``A) first``, a line each."""
+    """The options in a prompt's format: ``A) first``, one per line."""
     return "\n".join(f"{LETTERS[place]}) {text}" for place, text in enumerate(options))
 
 
 def shuffled(count: int, item_id: str) -> list[int]:
-    """An order of `count` places that depends on `item_id` alone: the same on every machine, in
-    every version of Python, and for every trial."""
+    """A permutation of `count` places that depends on `item_id` alone: the same on every machine,
+    in every version of Python, and for every trial."""
     return sorted(
         range(count), key=lambda place: hashlib.sha256(f"{item_id}|{place}".encode()).digest()
     )

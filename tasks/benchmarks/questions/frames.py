@@ -1,4 +1,4 @@
-"""FRAMES: 824 questions that want facts of several Wikipedia pages put together."""
+"""FRAMES: 824 questions that need facts from several Wikipedia pages."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def read(files: Files) -> Iterator[Item]:
 
 
 def _links(row: Row) -> list[str]:
-    """The pages that hold the answer."""
+    """The pages that contain the answer."""
     found = row.literal("wiki_links")
     if not isinstance(found, list) or not all(isinstance(link, str) for link in found):
         row.wrong(("wiki_links",), found, "a list of texts")

@@ -1,8 +1,8 @@
 """GPQA diamond: 198 questions of graduate physics, chemistry and biology, four options each.
 
 The data give the right answer first; the options are shuffled by a hash of the item's id, and the
-right one's place is the attribute ``gold_position`` (0 to 3), so that a liking for one letter shows
-in SQL. The data ask not to be shown in the clear: keep them out of prompts that are published.
+right one's place is the attribute ``gold_position`` (0 to 3), so that a preference for one letter
+shows in SQL. The publisher asks not to reveal the data: do not publish prompts that contain them.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Humanity's Last Exam: about 2,500 questions at the edge of knowledge, some with an image.
 
-``hle`` reads the questions that are text alone and says how many it leaves out; ``hle-images``
-reads all, and an image goes into the prompt as a part of its own.
+``hle`` reads the text-only questions and reports how many it leaves out; ``hle-images`` reads all,
+and passes an image as a separate part of the prompt.
 """
 
 from collections.abc import Iterator

@@ -21,13 +21,13 @@ from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
-MAX_TESTS_BYTES = 2**29  # unpacked; the largest problem has about a third of it
+MAX_TESTS_BYTES = 2**29  # unpacked size; the largest problem has about a third of it
 FUNCTION = "functional"
 KINDS = ("stdin", FUNCTION)
 
 
 class _OnlyText(pickle.Unpickler):
-    """Unpickles text, numbers, lists and dicts: whatever names a class or function is refused."""
+    """Unpickles text, numbers, lists and dicts; refuses any class or function."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Always raises UnpicklingError."""
@@ -70,7 +70,7 @@ def _shown(starter: str) -> str:
 
 
 def _private(row: Row) -> list[Row]:
-    """The hidden tests, in clear JSON or packed. Raises BadRow."""
+    """The hidden tests, as JSON or packed. Raises BadRow."""
     packed = row.text("private_test_cases")
     if packed.lstrip().startswith("["):
         return row.objects("private_test_cases")
@@ -83,7 +83,7 @@ def _private(row: Row) -> list[Row]:
         inner = row.inner("", {"private_test_cases": json.loads(found)})
     except (binascii.Error, zlib.error, pickle.UnpicklingError, ValueError, TypeError) as error:
         row.bad("private_test_cases", f"cannot be unpacked: {error}")
-    except (EOFError, IndexError, AttributeError, KeyError) as error:  # of a pickle cut short
+    except (EOFError, IndexError, AttributeError, KeyError) as error:  # of a truncated pickle
         row.bad("private_test_cases", f"cannot be unpacked: {error!r}")
     return inner.objects("private_test_cases")
 
@@ -92,7 +92,7 @@ LIVECODEBENCH = Benchmark(
     name="livecodebench",
     read=read,
     splits={
-        # Release 6 is all files together; each later file holds the problems that were added.
+        # Release 6 is all files together; each later file has the added problems.
         "v6": ("test*.jsonl", "*.jsonl", "*.parquet"),
         "v1": ("test.jsonl",),
         **{f"v{n}-only": (f"test{n}.jsonl",) for n in range(2, 7)},

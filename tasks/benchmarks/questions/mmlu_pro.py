@@ -8,7 +8,7 @@ from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
-FILLER = "N/A"  # the data pad some questions' options with it; no model should see it
+FILLER = "N/A"  # the data pad some questions' options with it; it is not shown to models
 
 
 def read(files: Files) -> Iterator[Item]:

@@ -26,11 +26,11 @@ from tutti.tasks.benchmarks.tau2.mock import MOCK
 from tutti.tasks.benchmarks.tau2.world import Toolset, gold_outcome
 
 TOOLSETS: dict[str, Toolset] = {"mock": MOCK}
-"""The domains that can be acted in here, by folder."""
+"""The domains whose tools are available here, by folder."""
 
 
 def read(files: Files, folder: str) -> Iterator[Item]:
-    """One item a task of the domain in `folder`. Raises BadRow."""
+    """One item per task of the domain in `folder`. Raises BadRow."""
     domain, toolset = read_domain(files.root / folder), TOOLSETS.get(folder)
     for task in domain.tasks:
         yield Item(
@@ -49,12 +49,13 @@ def read(files: Files, folder: str) -> Iterator[Item]:
 
 
 def _acted(folder: Path, domain: Domain, toolset: Toolset, task: Task) -> dict[str, Any]:
-    """What a task needs to be acted in here: its right outcome, and where its databases are."""
+    """The data needed to act out a task here: its expected outcome and the location of its
+    databases."""
     return {"state": gold_outcome(domain, toolset, task), "database": str(folder)}
 
 
 def _history(task: Task) -> list[dict[str, Any]]:
-    """The dialogue that the task starts after, as OpenAI messages."""
+    """The dialogue before the task, as OpenAI messages."""
     messages = []
     for message in task.initial_state.get("message_history") or ():
         made = {"role": message["role"], "content": message.get("content")}

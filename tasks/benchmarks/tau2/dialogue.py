@@ -45,26 +45,26 @@ class Tau2World:
         )
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """One call of the agent's on this attempt's databases."""
+        """One call of the agent on this attempt's databases."""
         return await carry_out(self._for_agent, self.schemas, name, arguments)
 
     async def begin(self) -> str | None:
-        """The customer's first words; None where the task's dialogue waits for the agent."""
+        """The customer's first message; None if the task's dialogue waits for the agent."""
         if self._past and self._past[-1]["role"] != SIDES[0]:
             return None
         return await self._customer.say(None)
 
     async def reply(self, said: str) -> str | None:
-        """The customer's answer; None when they are done."""
+        """The customer's answer; None when the customer is done."""
         self._said.append(said)
         return await self._customer.say(said)
 
     def over(self) -> bool:
-        """Whether the customer has ended it."""
+        """Whether the customer has ended the dialogue."""
         return self._customer.done
 
     def outcome(self) -> Mapping[str, Any]:
-        """What the task's reward asks for."""
+        """The outcome that the task's reward is based on."""
         return self._session.outcome("\n".join(self._said))
 
     async def close(self) -> None:

@@ -33,7 +33,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Task:
-    """One task: who calls and why, what is there at the start, and what must be true at the end."""
+    """One task: the caller and the reason, the initial state, and what must be true at the end."""
 
     id: str
     scenario: str
@@ -42,15 +42,15 @@ class Task:
     initial_state: Mapping[str, Any]
     actions: tuple[Mapping[str, Any], ...]
     """One trajectory that ends in the right state: action_id, requestor, name, arguments, and
-    compare_args where only those count."""
+    compare_args if only those are compared."""
     communicate: tuple[str, ...]
     """What the agent must have said."""
     nl_assertions: tuple[str, ...]
     env_assertions: tuple[Mapping[str, Any], ...]
     rewards: tuple[str, ...]
-    """What the reward is the product of, of `REWARDS`."""
+    """The factors of the reward, among `REWARDS`."""
     documents: tuple[str, ...]
-    """The pages that the task needs."""
+    """The pages needed for the task."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,18 @@ class Domain:
     name: str
     tasks: tuple[Task, ...]
     policy: str
-    """What the agent must keep to; empty where the folder has none."""
+    """The agent's policy; empty if the folder has none."""
     manuals: Mapping[str, str]
     """Further texts that belong to the policy, by file name."""
     db: Mapping[str, Any]
-    """The agent's database at the start; empty where the folder has none."""
+    """The agent's initial database; empty if the folder has none."""
     user_db: Mapping[str, Any]
     documents: Mapping[str, Document]
     splits: Mapping[str, tuple[str, ...]]
     """The tasks' ids by split."""
 
     def search(self, query: str, limit: int = 10) -> list[tuple[Document, float]]:
-        """The documents that fit `query` best by BM25, with their scores, best first."""
+        """The documents that match `query` best by BM25, with their scores, best first."""
         pages = list(self.documents.values())
         return [(pages[place], score) for place, score in self._index.best(query, limit)]
 
@@ -133,7 +133,7 @@ def _task(row: Row) -> Task:
 
 
 def _initial_state(row: Row) -> dict[str, Any]:
-    """The initial state as it is, after a look at all that sets it up."""
+    """The initial state unchanged, after validating it."""
     data = _object(row, "initialization_data")
     for name in ("agent_data", "user_data"):
         _object(data, name)
@@ -198,7 +198,7 @@ def _assertion(row: Row) -> dict[str, Any]:
 
 
 def _scenario(row: Row) -> str:
-    """Persona and instructions as one text, a heading for each part that is there."""
+    """Persona and instructions as one text, with a heading for each existing part."""
     instructions = row.value("instructions")
     parts = {"Persona": row.text_or("", "persona")}
     if isinstance(instructions, str):

@@ -31,7 +31,7 @@ JSON_TYPES: dict[Any, str] = {
 
 
 class ToolRefused(Exception):
-    """A tool refuses a call; the message goes to the caller, and no state changes."""
+    """A tool refuses a call; the caller gets the message, and the state is unchanged."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Toolset:
     user: Mapping[str, Act] = field(default_factory=dict)
     """What the simulated user can do on a device of its own."""
     hidden: Mapping[str, Act] = field(default_factory=dict)
-    """What only tasks call: set-up, and assertions, which give true or false."""
+    """Functions that only tasks call: set-up, and assertions, which return true or false."""
 
     def named(self, side: str, name: str, hidden: bool = False) -> Act | None:
         """The tool `name` of `side` (one of `SIDES`); None where there is none."""
@@ -71,12 +71,12 @@ class Session:
     """One attempt at a task, from the task's initial state."""
 
     def __init__(self, domain: Domain, toolset: Toolset, task: Task) -> None:
-        """Set the databases up as the task says: its data, its actions, the calls of its history.
-        Raises BenchmarkError where a tool refuses: then the data and the tools do not fit."""
+        """Set up the databases as the task says: its data, its actions, the calls of its history.
+        Raises BenchmarkError if a tool refuses: then data and tools do not match."""
         self.toolset = toolset
         self.task = task
         self.made: list[tuple[str, str, dict[str, Any]]] = []
-        """The calls since the start that were not refused: side, name, arguments."""
+        """The successful calls since the start: side, name, arguments."""
         data = task.initial_state.get("initialization_data") or {}
         self.state = State(
             _merged(domain.db, data.get("agent_data") or {}),
@@ -93,19 +93,19 @@ class Session:
             raise BenchmarkError(f"task {task.id}: its set-up: {refused}") from refused
 
     def call(self, side: str, name: str, arguments: Mapping[str, Any]) -> str:
-        """Carry out one call of the agent's or the user's; what the caller is told, as text.
-        Raises ToolRefused, whose words are for the caller; then nothing has changed."""
+        """Carry out one call of the agent or the user; returns the result as text. Raises
+        ToolRefused with a message for the caller; then nothing has changed."""
         result = self._act(side, name, arguments)
         self.made.append((side, name, dict(arguments)))
         return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
     def outcome(self, said: str = "") -> dict[str, Any]:
-        """What the task's reward asks for, as the scorer ``state`` compares it; `said` is all that
-        the agent said to the user.
+        """The outcome in the form that the scorer ``state`` compares; `said` is all that the agent
+        said to the user.
 
-        ``db`` is the agent's database (DB), with ``user_db`` where the gold trajectory acts on the
+        ``db`` is the agent's database (DB), with ``user_db`` if the gold trajectory acts on the
         user's side; ``assertions``, ``communicated`` and ``actions`` are true or false for each
-        that the task lists (ENV_ASSERTION, COMMUNICATE, ACTION). NL_ASSERTION is a judge's.
+        that the task lists (ENV_ASSERTION, COMMUNICATE, ACTION). NL_ASSERTION needs a judge.
         """
         task, found = self.task, dict[str, Any]()
         if "DB" in task.rewards:
@@ -126,11 +126,12 @@ class Session:
             side, name = assertion["env_type"], assertion["name"]
             found = bool(self._act(side, name, assertion["arguments"], hidden=True))
         except ToolRefused:
-            return False  # what it asks about is not there
+            return False  # the object of the assertion does not exist
         return found is assertion["expected"]
 
     def _was_made(self, action: Mapping[str, Any]) -> bool:
-        """Whether a call fits a gold action: in all arguments, or in those that it says count."""
+        """Whether a call matches a gold action: in all arguments, or in those that the action
+        compares."""
         counted = action.get("compare_args")
         gold = action["arguments"]
         return any(
@@ -153,8 +154,8 @@ class Session:
 
 
 def gold_outcome(domain: Domain, toolset: Toolset, task: Task) -> dict[str, Any]:
-    """The outcome of an attempt that is right: the state that the gold actions end in, and all
-    else true. Raises BenchmarkError where a gold action is refused."""
+    """The outcome of a correct attempt: the state after the gold actions, and everything else true.
+    Raises BenchmarkError if a gold action is refused."""
     session = Session(domain, toolset, task)
     for action in task.actions:
         try:
@@ -172,7 +173,7 @@ def _only(arguments: Mapping[str, Any], names: Sequence[str] | None) -> dict[str
 
 
 def _check(name: str, act: Act, arguments: Mapping[str, Any]) -> None:
-    """Raise ToolRefused for arguments that the tool does not take, or of another type."""
+    """Raise ToolRefused for arguments that the tool does not have, or of another type."""
     try:
         inspect.signature(act).bind(None, **arguments)
     except TypeError as error:
@@ -185,7 +186,7 @@ def _check(name: str, act: Act, arguments: Mapping[str, Any]) -> None:
 
 
 def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `more` put in at every depth; lists and values are replaced."""
+    """`base` merged with `more` at every depth; lists and values are replaced."""
     made = copy.deepcopy(dict(base))
     for name, value in more.items():
         inner = made.get(name)

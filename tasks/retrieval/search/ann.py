@@ -21,19 +21,20 @@ from tutti.tasks.retrieval.spec import IndexSpec
 FILE, TRAINED = "index.faiss", "trained.faiss"
 ADD_ROWS = 65_536
 LISTS_PER_ROOT = 4  # FAISS's own advice: 4 to 16 times the root of the number of vectors
-TRAIN_PER_LIST = 40  # vectors a list is trained on: FAISS warns below 39
+TRAIN_PER_LIST = 40  # least vectors per list in training: FAISS warns below 39
 TRAIN_ROUNDS = 10
 TRAIN_SEED = 1234
-# FAISS takes its slow path for fewer queries x dimensions than a limit that is 128,000 unless set:
-# 256 queries of 384 dimensions found their lists at a fifth of the rate. From 4 on BLAS is faster.
+# FAISS uses BLAS only if queries x dimensions exceed a limit, by default 128,000: without it, 256
+# queries of 384 dimensions found their lists at a fifth of the rate. From 4 queries on BLAS is
+# faster.
 BLAS_FROM_QUERIES = 4
 
 Advance = Callable[[int, int], None]
-"""Told how many vectors of how many are in."""
+"""Called with the number of vectors added and their total."""
 
 
 def list_count(spec: IndexSpec, documents: int) -> int:
-    """Inverted lists for so many documents: what was asked, but no more than can be trained."""
+    """Number of inverted lists: the requested number, but no more than can be trained."""
     wanted = spec.lists or LISTS_PER_ROOT * int(documents**0.5)
     return max(1, min(wanted, documents // TRAIN_PER_LIST))
 
@@ -41,9 +42,8 @@ def list_count(spec: IndexSpec, documents: int) -> int:
 def write_ann(vectors: Vectors, spec: IndexSpec, folder: Path, advance: Advance) -> None:
     """Build ``index.faiss`` in `folder`; nothing for kind flat.
 
-    What training found is kept in ``trained.faiss``, so that a build that was killed while adding
-    does not train again. The same vectors give the same lists; a graph depends on how threads
-    took turns.
+    The trained state is kept in ``trained.faiss``, so that a build killed while adding does not
+    train again. The same vectors give the same lists; a graph depends on thread timing.
     """
     if spec.kind == "flat" or (folder / FILE).exists():
         return
@@ -69,7 +69,8 @@ def _trained(vectors: Vectors, spec: IndexSpec) -> Any:
     index.cp.niter, index.cp.seed = TRAIN_ROUNDS, TRAIN_SEED
     index.cp.spherical = True
     sample = np.random.default_rng(TRAIN_SEED).permutation(count)[: lists * TRAIN_PER_LIST]
-    # A sample of fewer than FAISS likes (tiny corpora) is meant: its warning says nothing new.
+    # A sample smaller than FAISS recommends is intended for tiny corpora; its warning is
+    # suppressed.
     index.cp.min_points_per_centroid = 1
     index.train(np.ascontiguousarray(vectors[np.sort(sample)]))
     return index
@@ -84,15 +85,15 @@ def _write(index: Any, path: Path) -> None:
 
 
 def gpu_count() -> int:
-    """GPUs that FAISS can use: 0 where it was built without them or finds none."""
+    """Number of GPUs that FAISS can use: 0 if it was built without them or finds none."""
     return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
 
 
 def limit_threads(count: int) -> None:
     """Let searches in the calling thread use `count` threads each.
 
-    OpenMP keeps its number for every thread apart: set in another one it does nothing here, and
-    threads that wait for each other by spinning cost four times the search itself.
+    OpenMP stores its number per thread: setting it in another thread has no effect here, and
+    threads that spin while waiting for each other cost four times the search itself.
     """
     from threadpoolctl import threadpool_limits
 
@@ -101,7 +102,7 @@ def limit_threads(count: int) -> None:
 
 
 class Ann:
-    """A FAISS index, loaded. One thread at a time where it lies on a GPU."""
+    """A loaded FAISS index. Not thread-safe on a GPU."""
 
     def __init__(self, index: Any, spec: IndexSpec) -> None:
         self._index, self._spec = index, spec
@@ -110,9 +111,9 @@ class Ann:
 
     @classmethod
     def load(cls, folder: Path, spec: IndexSpec, vectors: Vectors) -> "Ann | None":
-        """The index of a folder; None for flat without a GPU, which needs none.
+        """Load the index of a folder; None for flat without a GPU, which needs none.
 
-        Sets, for the whole process, from how many queries FAISS uses BLAS.
+        Sets, for the whole process, the number of queries from which FAISS uses BLAS.
         """
         gpus = gpu_count()
         if spec.kind == "flat":
@@ -132,9 +133,9 @@ class Ann:
         return cls(index, spec)
 
     def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> Neighbours:
-        """About the `k` best rows of each query, best first, equal scores by row.
+        """Approximately the `k` best rows of each query, best first, equal scores by row.
 
-        `rows` limits the walk to them; what is found stays approximate (`search_exact` is exact).
+        `rows` limits the search to them; the result stays approximate (`search_exact` is exact).
         """
         parameters = None if rows is None else self._limited(rows)
         scores, found = self._index.search(np.ascontiguousarray(queries), k, params=parameters)
@@ -145,7 +146,7 @@ class Ann:
         )
 
     def _limited(self, rows: Rows) -> Any:
-        library: Any = faiss  # its stubs do not know keyword arguments
+        library: Any = faiss  # its type stubs lack keyword arguments
         selector = library.IDSelectorBatch(rows)
         if self._spec.kind == "hnsw":
             return library.SearchParametersHNSW(sel=selector, efSearch=self._spec.search_depth)

@@ -1,11 +1,12 @@
-"""BM25 over words, for what dense vectors miss (names, numbers, rare words).
+"""BM25 over words, for queries that dense vectors miss (names, numbers, rare words).
 
 In: texts. Out: a folder of posting lists that are loaded by memory map (or, for a few thousand
 texts, an index in memory), and the best rows of a query.
-bm25s builds, stores and loads them, in its "lucene" form: for each word of the query
-ln(1 + (n - df + 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5,
-b 0.75. The lists are read here, not by its `retrieve`: only documents that share a word with the
-query are scored, filters apply before the top k are taken, and equal scores are ordered by row.
+
+bm25s builds, stores and loads them, in its "lucene" form: for each word of the query ln(1 + (n - df
++ 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5, b 0.75. The
+lists are read here, not by its `retrieve`: only documents that share a word with the query are
+scored, filters apply before the top k are taken, and equal scores are ordered by row.
 
 Considered as an alternative: tantivy, a Rust engine with its own format and merge policy. Its files
 are not reproducible byte for byte, and it cannot filter by our rows without a stored field.
@@ -41,14 +42,14 @@ def _built(texts: Iterable[str]) -> Any:
     words: dict[str, int] = {}
     tokens = [[words.setdefault(word, len(words)) for word in tokenize(text)] for text in texts]
     index = bm25s.BM25(method="lucene")
-    if not words:  # the library divides by the mean length; nobody can ask for this word
+    if not words:  # the library divides by the mean length; no query can contain this word
         tokens[:1] = [[words.setdefault("", 0)]]
     index.index((tokens, words), show_progress=False)
     return index
 
 
 class WordIndex:
-    """Posting lists. Threads may share it."""
+    """Posting lists; thread-safe."""
 
     def __init__(self, index: Any) -> None:
         """`index` is bm25s's; `loaded` and `of` make one."""
@@ -58,26 +59,26 @@ class WordIndex:
 
     @classmethod
     def loaded(cls, folder: Path) -> "WordIndex":
-        """What `write_bm25` wrote into `folder`, by memory map."""
+        """Load by memory map what `write_bm25` wrote into `folder`."""
         import bm25s
 
         return cls(bm25s.BM25.load(folder, mmap=True, show_progress=False))
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "WordIndex":
-        """An index in memory, of texts that need none on disk."""
+        """Build an index in memory, for texts that need none on disk."""
         return cls(_built(texts))
 
     def best(self, query: str, k: int) -> list[tuple[int, float]]:
-        """The at most `k` texts that share a word with `query`: (row, score), best first."""
+        """At most `k` texts that share a word with `query`: (row, score), best first."""
         found = self.search([query], k)
         rows, scores = found.rows[0].tolist(), found.scores[0].tolist()
         return [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
 
     def search(self, queries: Sequence[str], k: int, rows: Rows | None = None) -> Neighbours:
-        """The `k` best rows of each query; `rows` (ascending) are the only ones looked at.
+        """The `k` best rows of each query; `rows` (ascending) limits the search to them.
 
-        A document without a word of the query is never found, so there may be fewer than k.
+        Documents that share no word with the query are never found, so there may be fewer than k.
         """
         found = Neighbours(
             np.full((len(queries), k), -1, dtype=np.int64),

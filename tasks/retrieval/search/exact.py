@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from tutti.tasks.retrieval.embedder import Vectors
 
 Rows = NDArray[np.int64]
-BLOCK_ROWS = 8_192  # 13 MB at 384 dimensions: fewer cost calls, more cost cache
+# 13 MB at 384 dimensions: smaller blocks cost more calls, larger ones more cache misses
+BLOCK_ROWS = 8_192
 BATCH_QUERIES = 256  # scores of a block: 8 MB
 RESCORED_PAIRS = 4_096  # candidates whose vectors are gathered at a time: 12 MB in float64
-ROUNDING = 2.0**-23  # of a float32 product of two unit vectors, a dimension, both ways
+ROUNDING = 2.0**-23  # rounding error of a float32 product of two unit vectors, per dimension
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,13 @@ def _search_batch(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None)
     )
     slack = np.float32(ROUNDING * vectors.shape[1])
     for block_rows, block in _blocks(vectors, rows):
-        product = block @ queries.T  # this way round BLAS takes a fifth less time for few queries
+        product = block @ queries.T  # in this order BLAS takes a fifth less time for few queries
         bar = best.scores[:, -1]
-        if np.isneginf(bar).any() and len(block) > k:  # nothing known yet: the block's own k-th
+        # no threshold known yet: the block's own k-th score
+        if np.isneginf(bar).any() and len(block) > k:
             by_query = np.ascontiguousarray(product.T)
             bar = np.maximum(bar, np.partition(by_query, -k, axis=1)[:, -k])
-        # One dimension: `nonzero` of two takes ten times as long.
+        # On a 1-d array: `nonzero` of a 2-d one takes ten times as long.
         flat = np.flatnonzero(product >= bar - slack)
         column, query = np.divmod(flat, len(queries))
         if query.size:
@@ -80,7 +82,7 @@ def _search_batch(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None)
 
 
 def _blocks(vectors: Vectors, rows: Rows | None) -> Iterator[tuple[Rows, Vectors]]:
-    """(row numbers, their vectors), in ascending order of rows."""
+    """Yields (row numbers, their vectors), in ascending order of rows."""
     total = len(vectors) if rows is None else len(rows)
     for start in range(0, total, BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, total)
@@ -102,12 +104,12 @@ def _score(queries: Vectors, query: Rows, block: Vectors, column: Rows) -> Vecto
 
 
 def _merge(best: Neighbours, query: Rows, rows: Rows, scores: Vectors) -> Neighbours:
-    """Put candidates among the best: by score, equal scores by row."""
+    """Merge candidates into the best: by score, equal scores by row."""
     count, k = best.rows.shape
     every_query = np.concatenate([np.repeat(np.arange(count), k), query])
     every_row = np.concatenate([best.rows.ravel(), rows])
     every_score = np.concatenate([best.scores.ravel(), scores])
     order = np.lexsort((every_row, -every_score, every_query))
     starts = np.searchsorted(every_query[order], np.arange(count))
-    kept = order[starts[:, None] + np.arange(k)]  # a query has at least its k padded places
+    kept = order[starts[:, None] + np.arange(k)]  # each query has at least its k padding places
     return Neighbours(every_row[kept], every_score[kept])

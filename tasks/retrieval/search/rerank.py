@@ -31,13 +31,13 @@ class EndpointReranker:
     """A reranking endpoint."""
 
     url: str
-    """The whole address, such as ``http://host:8000/v1/rerank``."""
+    """The full URL, such as ``http://host:8000/v1/rerank``."""
     model: str
     key_env: str = "RERANK_API_KEY"
     timeout_s: float = TIMEOUT_S
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """See `Reranker`."""
+        """See `Reranker.score`."""
         key = os.environ.get(self.key_env)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         body = {"model": self.model, "query": query, "documents": list(texts)}

@@ -1,1 +1,1 @@
-"""Programs that scorers run in other processes, and the pool of those processes."""
+"""Programs that scorers run in child processes, and the pool of those processes."""

@@ -1,8 +1,8 @@
-"""Inside the sandbox: run a solution on one input and print a digest of what it came to.
+"""Inside the sandbox: run a solution on one input and print a digest of its output.
 
 The source of this module goes into the sandbox as text; outside, `digest_of_output` and
-`digest_of_value` make the digests of what is expected. So a solution never sees what is expected,
-and printing it is the only way to pass. Standard library only.
+`digest_of_value` make the digests of the expected output. So a solution never sees the expected
+output, and producing it is the only way to pass. Standard library only.
 """
 
 import hashlib
@@ -18,13 +18,15 @@ MODULE = "solution"
 
 
 def digest_of_output(text: str) -> str:
-    """Of what was printed: white space at ends of lines and of all aside, 1.0 as 1."""
+    """Digest of printed output: ignores white space at line ends and around the text, and reads 1.0
+    as 1."""
     lines = [" ".join(_plain(word) for word in line.split()) for line in text.strip().split("\n")]
     return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
 
 
 def digest_of_value(value: Any) -> str:
-    """Of what a function gave back, as JSON: a tuple is a list; TypeError for what is not JSON."""
+    """Digest of a function's return value as JSON: a tuple is a list. TypeError if it is not
+    JSON."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
@@ -43,14 +45,14 @@ def _plain(word: str) -> str:
 
 
 def _run_module(source: str) -> dict[str, Any]:
-    # Dataclasses and others look their module up by name.
+    # Dataclasses and others look up their module by name.
     module = sys.modules[MODULE] = types.ModuleType(MODULE)
     exec(compile(source, MODULE, "exec"), module.__dict__)
     return module.__dict__
 
 
 def run_script(source: str, given: str) -> str:
-    """Run a whole program with `given` as its standard input; the digest of what it printed."""
+    """Run a whole program with `given` as its standard input; returns the digest of its output."""
     printed = io.StringIO()
     sys.stdin, sys.stdout, kept = io.StringIO(given), printed, sys.stdout
     try:
@@ -64,7 +66,8 @@ def run_script(source: str, given: str) -> str:
 
 
 def run_function(source: str, name: str, given: str) -> str:
-    """Call the function, or the method of ``Solution``, with a JSON argument a line of `given`."""
+    """Call the function, or the method of ``Solution``, with one JSON argument per line of
+    `given`."""
     names = _run_module(source)
     arguments = [json.loads(line) for line in given.splitlines() if line.strip()]
     function: Callable[..., Any] = (

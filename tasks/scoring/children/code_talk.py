@@ -1,14 +1,14 @@
-"""Inside the sandbox: the tests' side and the solution's side of a talk about a solution.
+"""Inside the sandbox: remote calls from the process of the tests to the process of the solution.
 
-The source of this module goes into both processes as text. The tests run in one, where no line of
-the solution ever runs: what they call is a stand-in that asks the other process and gets plain data
-back. So a solution cannot reach the tests, what they expect, the comparison, or the verdict; all it
-can do is answer. Standard library only.
+The source of this module is passed to both processes as text. No line of the solution runs in the
+process of the tests: the tests call a proxy that asks the other process and gets plain data back.
+So a solution cannot reach the tests, the expected values, the comparison, or the verdict; it can
+only answer calls. Standard library only.
 
-What passes between them is JSON: values of exact builtin types by value, anything else as a handle
-to an object that stays where it is. A handle is equal to itself only.
+Messages are JSON: values of exact builtin types are passed by value, anything else as a handle to
+an object that stays in its process. A handle is equal to itself only.
 
-What few need is imported where it is needed: each start waits for the imports.
+Rarely used modules are imported where they are needed, because each start waits for the imports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import types
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # as typing's, which takes as long to import as all the rest
+if TYPE_CHECKING:  # like typing's, whose import takes as long as all the others together
     from collections.abc import Callable, Iterator
     from typing import Any
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # as typing's, which takes as long to import as all the rest
     Receive = Callable[[], bytes]
 
 SOLUTION, TESTS = "solution", "tests"
-SAFE_INT = 2**53  # beyond it JSON's numbers are not everywhere whole
-MOST_ITEMS = 100_000  # of what is iterated over without being a list
+SAFE_INT = 2**53  # beyond it, JSON numbers are not exact integers everywhere
+MOST_ITEMS = 100_000  # limit for iterables that are not lists
 SAID_CHARS = 2000
 PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range)
 EXACT: dict[type, Callable[[Any], Any]] = {
@@ -39,7 +39,7 @@ EXACT: dict[type, Callable[[Any], Any]] = {
     list: list,
 }
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in (*PLAIN, object, type(None), Exception)}
-"""Types that are passed by name; functions are not, for some of them run code."""
+"""Types that are passed by name; functions are not, because some of them run code."""
 """What a value of a subclass is as the builtin type."""
 
 NUMBERS = {"Decimal": "decimal", "Fraction": "fractions"}
@@ -47,27 +47,29 @@ NUMBERS = {"Decimal": "decimal", "Fraction": "fractions"}
 
 
 class Unsupported(Exception):
-    """The tests do what cannot be done across two processes: nobody's answer is wrong for it."""
+    """The tests use what cannot be passed between processes; the solution is not wrong because of
+    it."""
 
 
-class Wire:
-    """Writes and reads values; objects that stay are kept here, by number."""
+class ValueCodec:
+    """Encodes and decodes values; keeps objects that stay in this process, by number."""
 
     def __init__(self, of_number: Callable[[int], Any]) -> None:
-        """`of_number` makes what stands here for an object of the other side."""
+        """`of_number` creates the proxy of an object in the other process."""
         self.kept: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._of_number = of_number
 
     def keep(self, value: Any) -> int:
-        """The number of an object that stays here."""
+        """The number of an object that stays in this process."""
         if id(value) not in self._numbers:
             self._numbers[id(value)] = len(self.kept)
             self.kept.append(value)
         return self._numbers[id(value)]
 
     def write(self, value: Any) -> Any:
-        """The JSON of a value; of a subclass of a builtin type what it is as that type."""
+        """Encode a value as JSON; an instance of a subclass of a builtin type is encoded as that
+        type."""
         kind = type(value)
         if value is None or kind is bool or kind is str:
             return value
@@ -104,7 +106,7 @@ class Wire:
         return {kind.__name__: [self.write(each) for each in kind.__iter__(value)]}
 
     def read(self, said: Any) -> Any:
-        """The value that JSON says: of exact builtin types, or what stands for an object."""
+        """Decode a value: of exact builtin types, or a proxy of an object."""
         if type(said) is list:
             return [self.read(each) for each in said]
         if type(said) is not dict:
@@ -133,7 +135,7 @@ def _number(name: str, text: str) -> Any:
 
 
 class Handle:
-    """In the tests' process: an object of the solution's."""
+    """In the tests' process: a proxy of an object of the solution."""
 
     def __init__(self, ask: Callable[..., Any], number: int) -> None:
         vars(self).update(_ask=ask, _number=number)
@@ -161,10 +163,10 @@ class Handle:
 
 
 def answer(source: str, send: Send, receive: Receive) -> None:
-    """Run the solution, then do what is asked with it, for ever."""
+    """Run the solution, then answer requests forever."""
 
     def stand_in(number: int) -> Callable[..., Any]:
-        """For a function of the tests' that was given as an argument."""
+        """Proxy of a function of the tests that was passed as an argument."""
 
         def call(*arguments: Any) -> Any:
             said = {"back": number, "arguments": [wire.write(each) for each in arguments]}
@@ -173,7 +175,7 @@ def answer(source: str, send: Send, receive: Receive) -> None:
 
         return call
 
-    wire = Wire(stand_in)
+    wire = ValueCodec(stand_in)
     module = sys.modules[SOLUTION] = types.ModuleType(SOLUTION)
     exec(compile(source, SOLUTION, "exec"), module.__dict__)
     while True:
@@ -182,8 +184,10 @@ def answer(source: str, send: Send, receive: Receive) -> None:
         send(json.dumps(said).encode())
 
 
-def _answer_one(wire: Wire, module: types.ModuleType, asked: dict[str, Any]) -> dict[str, Any]:
-    """What one question comes to: a value, or what was raised; and the arguments it changed."""
+def _answer_one(
+    wire: ValueCodec, module: types.ModuleType, asked: dict[str, Any]
+) -> dict[str, Any]:
+    """The answer to one request: a value or an exception, and the arguments it changed."""
     arguments, named = wire.read(asked["arguments"]), wire.read(asked["named"])
     try:
         said = {"value": wire.write(_do(wire, module, asked["do"], asked["on"], arguments, named))}
@@ -195,7 +199,7 @@ def _answer_one(wire: Wire, module: types.ModuleType, asked: dict[str, Any]) -> 
 
 
 def _do(
-    wire: Wire, module: types.ModuleType, do: str, on: Any, arguments: list[Any], named: Any
+    wire: ValueCodec, module: types.ModuleType, do: str, on: Any, arguments: list[Any], named: Any
 ) -> Any:
     if do == "name":
         return {name: vars(module)[name] for name in arguments if name in vars(module)}
@@ -217,13 +221,13 @@ def _do(
 
 
 def _raised(error: Exception) -> list[str]:
-    """The nearest builtin type of an exception, and what it says."""
+    """The nearest builtin type of an exception, and its message."""
     kind = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
     return [kind.__name__, str(error)[:SAID_CHARS]]
 
 
-def _outcome(wire: Wire, said: dict[str, Any]) -> Any:
-    """The value that the other side says, or what it raised."""
+def _outcome(wire: ValueCodec, said: dict[str, Any]) -> Any:
+    """Return the value in an answer, or raise its exception."""
     if "raised" not in said:
         return wire.read(said["value"])
     name, text = said["raised"]
@@ -232,7 +236,7 @@ def _outcome(wire: Wire, said: dict[str, Any]) -> Any:
         raise RuntimeError(text)
     try:
         error = kind(text)
-    except TypeError:  # one that wants more than a text
+    except TypeError:  # an exception whose constructor needs more than a text
         raise RuntimeError(text) from None
     raise error
 
@@ -240,16 +244,16 @@ def _outcome(wire: Wire, said: dict[str, Any]) -> Any:
 # The tests' side
 
 
-class Asker:
-    """Asks the solution's process on behalf of tests."""
+class SolutionClient:
+    """Sends requests to the solution's process on behalf of the tests."""
 
     def __init__(self, send: Send, receive: Receive) -> None:
         self._send, self._receive = send, receive
         self._handles: dict[int, Handle] = {}
-        self.wire = Wire(self._handle)
+        self.wire = ValueCodec(self._handle)
 
     def ask(self, do: str, on: Any, arguments: Any, named: Any = None) -> Any:
-        """Have something done, and bring back what it came to, into the arguments too."""
+        """Send a request and return its result; also applies changes to the arguments."""
         written = [self._written(each) for each in arguments]
         said = {"do": do, "on": self.wire.write(on), "arguments": written}
         answer = self._exchange(said | {"named": self._written(named or {})})
@@ -260,12 +264,12 @@ class Asker:
         return _outcome(self.wire, answer)
 
     def names(self, wanted: list[str]) -> dict[str, Any]:
-        """Those of the names that the solution defines, with their values."""
+        """The names among the given that the solution defines, with their values."""
         found: dict[str, Any] = self.ask("name", None, wanted)
         return found
 
     def last_word(self, said: dict[str, Any]) -> None:
-        """The verdict."""
+        """Send the verdict."""
         self._send(b"!" + json.dumps(said).encode())
 
     def _exchange(self, said: dict[str, Any]) -> dict[str, Any]:
@@ -293,7 +297,7 @@ class Asker:
 
 
 def _replace(old: Any, new: Any) -> None:
-    """What was done to an argument there is done to it here."""
+    """Apply to an argument here the changes made to its copy in the other process."""
     if type(old) is list and type(new) is list:
         old[:] = new
     elif type(old) in (dict, set) and type(new) is type(old):
@@ -304,11 +308,11 @@ def _replace(old: Any, new: Any) -> None:
 def run_tests(
     prelude: str, tests: str, entry_point: str | None, send: Send, receive: Receive
 ) -> None:
-    """Run tests against the solution in the other process; the last word is the verdict.
+    """Run tests against the solution in the other process and send the verdict.
 
-    `prelude` is what of the prompt the tests may use: its imports and other functions.
+    `prelude` is the part of the prompt that the tests may use: its imports and other functions.
     """
-    asker = Asker(send, receive)
+    asker = SolutionClient(send, receive)
     module = sys.modules[TESTS] = types.ModuleType(TESTS)
     names = module.__dict__
     try:
@@ -320,7 +324,8 @@ def run_tests(
     wanted = {*_names_in(code), *([entry_point] if entry_point else [])}
     free = sorted(wanted - set(names) - set(vars(builtins)))
     for name in set(free) & sys.stdlib_module_names:
-        names[name] = __import__(name)  # what a solution calls math is not what tests mean by it
+        # a module name that the solution rebinds must not change for the tests
+        names[name] = __import__(name)
     try:
         names.update(asker.names([name for name in free if name not in names]))
         exec(code, names)

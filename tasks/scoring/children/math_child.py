@@ -1,12 +1,12 @@
 """The worker of the scorer `math`: two formulas in, whether they are equal out. Run by workers.py.
 
-It is a process of its own because sympy can take for ever, and because no exception gets through to
-all of its code. Request: ``{"gold": latex, "given": latex}``. Answer: ``{"equal": bool, "gold":
-text, "given": text or None}``; a formula that cannot be read is None.
+It is a separate process because sympy may not terminate, and because an exception cannot
+interrupt all of its code. Request: ``{"gold": latex, "given": latex}``. Answer: ``{"equal": bool,
+"gold": text, "given": text or None}``; a formula that cannot be read is None.
 
-Request: ``{"alone": latex}``. Answer: ``{"evaluated": true}``, which tells the caller that this
-formula is not the one that takes for ever. Both requests are answered ``{"too_large": why}`` where
-the numbers or the nesting have no room here.
+Request: ``{"alone": latex}``. Answer: ``{"evaluated": true}``, which shows the caller that this
+formula can be evaluated in time. Either request is answered ``{"too_large": why}`` if the numbers
+or the nesting exceed the limits.
 """
 
 import logging
@@ -47,13 +47,13 @@ def _evaluate(latex: str) -> dict[str, Any]:
 
 
 def _equal(gold: list[Any], given: list[Any]) -> bool:
-    # No time-outs of the library's own: they are signals, which C code never sees; our caller's
-    # is a kill.
+    # The library's own time-outs are off: they use signals, which C code does not check. The caller
+    # kills this process instead.
     return bool(verify(gold, given, timeout_seconds=None, raise_on_error=True))
 
 
 def _read(latex: str) -> list[Any]:
-    # Without "no_fallback" an unreadable formula would be compared as text.
+    # Without "no_fallback", an unreadable formula would be compared as text.
     found: list[Any] = parse(
         f"\\boxed{{{latex}}}",
         fallback_mode="no_fallback",
@@ -68,6 +68,6 @@ def _shown(found: list[Any]) -> str | None:
 
 
 if __name__ == "__main__":
-    logging.disable(logging.WARNING)  # that its own time-outs are off, which is what we want
+    logging.disable(logging.WARNING)  # that its own time-outs are off, as intended
     limit_numbers()
     serve(answer)

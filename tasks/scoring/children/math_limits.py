@@ -1,10 +1,10 @@
 """A limit on the numbers that sympy computes, set in a worker before it reads any formula.
 
-`9^{9^{9^9}}` is a short text and a number that no machine holds. Where sympy would compute an exact
-power, factorial or binomial of more than `MAX_BITS`, or raise a decimal to a power of more than
-`MAX_EXPONENT_BITS`, `NumberTooLarge` is raised instead. The limit stands where the number would be
-made, because formulas are evaluated in many places: while they are read, in fractions and
-functions, and in what the comparison makes of them.
+`9^{9^{9^9}}` is a short text for a number too large for any machine. If sympy would compute an
+exact power, factorial or binomial of more than `MAX_BITS`, or raise a decimal to a power of more
+than `MAX_EXPONENT_BITS`, `NumberTooLarge` is raised instead. The limit is applied where numbers are
+computed, because formulas are evaluated in many places: while they are parsed, in fractions and
+functions, and during comparison.
 """
 
 import math
@@ -15,8 +15,8 @@ import sympy.core.evalf
 import sympy.core.numbers
 from sympy import Integer, Rational, binomial, factorial, factorial2, subfactorial
 
-MAX_BITS = 4_000_000  # computed within a second; contests' answers have at most some thousands
-MAX_EXPONENT_BITS = 64  # of a decimal's power, which takes a squaring a bit
+MAX_BITS = 4_000_000  # computed within a second; answers in contests have at most some thousands
+MAX_EXPONENT_BITS = 64  # of a decimal's power, which takes one squaring per bit
 MAX_FACTORS = 10_000  # of a binomial, which sympy multiplies one by one
 Compute = Callable[..., Any]
 Bits = Callable[..., float]
@@ -25,13 +25,13 @@ Bits = Callable[..., float]
 class NumberTooLarge(BaseException):
     """A number beyond the limits.
 
-    No Exception, as KeyboardInterrupt is none: sympy and math-verify catch those and try the same
-    number another way.
+    Not a subclass of Exception (like KeyboardInterrupt): sympy and math-verify catch Exception and
+    compute the same number in another way.
     """
 
 
 def limit_numbers() -> None:
-    """Set the limits, for this process and for ever."""
+    """Set the limits for this process, permanently."""
     for owner in (Rational, Integer):
         owner._eval_power = _limited(owner._eval_power, _bits_of_power)
     for function in (factorial, factorial2, subfactorial):

@@ -1,13 +1,14 @@
-"""Processes that do work which may never end: a request in, an answer in time or none.
+"""Worker processes for computations that may not terminate, with a time limit per request.
 
     pool = WorkerPool([sys.executable, "-P", "some_child.py"], size=2)
     answer = await pool.ask({"gold": "16"}, timeout_s=10.0)
 
-A worker reads a JSON object a line and writes one back. One that is late is killed, by its handle,
-and the next request gets a new one. None outlives us: a killed or ended parent closes their input,
-which ends an idle worker, and `serve` sets the kernel's alarm, which ends a busy one. Asking works
-from any event loop or thread. Workers are started when first needed, with `KEPT` of our environment
-and no more: they read what models write, and our keys are not theirs to lose.
+A worker reads a JSON object a line and writes one back. A worker that is
+late is killed by its handle, and the next request gets a new one. Workers do not outlive the
+parent: when it ends, their input closes, which ends an idle worker, and `serve` sets the kernel's
+alarm, which ends a busy one. Requests can be made from any event loop or thread. Workers are
+started on first use, with only the variables `KEPT` of our environment: they parse what models
+write, so they get no API keys.
 """
 
 import atexit
@@ -25,20 +26,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-START_S = 60.0  # a worker's imports on a busy machine; not counted in a request's time
-ALARM_S = 1.0  # beyond a request's time, when nobody is left to kill the worker
+START_S = 60.0  # import time of a worker on a busy machine; not counted in a request's time
+ALARM_S = 1.0  # added to a request's time, for the case that no parent is left to kill the worker
 KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONHASHSEED", "VIRTUAL_ENV", "TMPDIR")
-"""What a worker gets of our environment, with the locale's ``LC_*``: enough to start a Python."""
+"""The environment variables passed to a worker, besides the locale's ``LC_*``: enough to start
+Python."""
 _READ_BYTES = 2**16
 _READY: dict[str, Any] = {"ready": True}
 
 
 class WorkerLate(RuntimeError):
-    """No answer within the time; the worker has been killed."""
+    """No answer within the time limit; the worker was killed."""
 
 
 class WorkerDied(RuntimeError):
-    """The worker ended by itself before it answered."""
+    """The worker ended before it answered."""
 
 
 class WorkerPool:
@@ -53,21 +55,22 @@ class WorkerPool:
         atexit.register(self.close)
 
     async def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """The worker's answer. The time counts from when a worker is free and has started.
+        """Send a request and return the answer. The time limit starts when a worker is free and
+        running.
 
-        Raises WorkerLate and WorkerDied; neither hurts a later request.
+        Raises WorkerLate and WorkerDied; neither affects a later request.
         """
         return await wrap_future(self._threads.submit(self._ask, dict(request), timeout_s))
 
     def close(self) -> None:
-        """Kill all workers, those at work too; a later request starts new ones."""
+        """Kill all workers, including busy ones; a later request starts new ones."""
         with self._lock:
             workers, self._all, self._idle = self._all, set(), []
         for worker in workers:
             worker.kill()
 
     def pids(self) -> list[int]:
-        """The process ids of the workers that there are."""
+        """The process ids of the current workers."""
         with self._lock:
             return [worker.process.pid for worker in self._all]
 
@@ -146,7 +149,7 @@ class _Worker:
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                with suppress(BrokenPipeError):  # bytes that it never read
+                with suppress(BrokenPipeError):  # bytes that it did not read
                     pipe.close()
 
 
@@ -156,16 +159,16 @@ def _environment() -> dict[str, str]:
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """A worker's life: answer the requests on standard input until that closes.
+    """Main loop of a worker: answer the requests on standard input until it closes.
 
-    What `answer` prints goes nowhere; an exception becomes ``{"error": its text}``.
+    Output that `answer` prints is discarded; an exception becomes ``{"error": its text}``.
     """
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _reply(replies, _READY)
     for line in sys.stdin:
         request = json.loads(line)
-        # By default the alarm kills, also in the middle of C code that no handler could reach.
+        # By default the alarm kills, even in C code that no signal handler could interrupt.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, request["timeout_s"] + ALARM_S)
         try:

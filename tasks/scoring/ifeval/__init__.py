@@ -5,11 +5,11 @@ of instructions followed, strictly; correct: all of them. The detail has, strict
 boolean an instruction and whether all were followed: means over attempts of the latter are the
 prompt-level accuracies, over all booleans the instruction-level ones.
 
-Loosely means that it is enough when one of eight versions follows the instruction: with or without
-the first line, the last line, and asterisks. Nothing is followed by an empty version.
+Loose means that one of eight versions of the response follows the instruction: with or without the
+first line, the last line, and asterisks. An empty version follows no instruction.
 
-Where our reading differs from the published program's, and why: a language that cannot be detected
-is not the one asked for (there: it is); text in capitals is put in lower case before its language
+Differences from the published program, with the reason: a language that cannot be detected is not
+the requested one (there: it is); text in capitals is put in lower case before its language
 is detected (there: capitals have no language, so any passes); the n-th paragraph is counted as
 paragraphs are counted, without empty ones; keywords are texts, never patterns; a sign asked for as
 a "letter" is that sign (there: a letter drawn at random); a rule of dashes is no bullet; sentences
@@ -23,7 +23,7 @@ from typing import Any
 
 from tutti.tasks.scoring.ifeval import formats, words
 from tutti.tasks.scoring.ifeval.check import Check, Options
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed, said
 
 INSTRUCTIONS: dict[str, Check] = {
@@ -58,7 +58,7 @@ INSTRUCTIONS: dict[str, Check] = {
 def follows(instruction: str, options: Options, response: str) -> bool:
     """Whether `response` follows one instruction.
 
-    Raises ScorerFailed for an instruction that is not known or lacks an option.
+    Raises ScorerFailed if the instruction is unknown or lacks an option.
     """
     check = INSTRUCTIONS.get(instruction)
     if check is None:
@@ -70,7 +70,7 @@ def follows(instruction: str, options: Options, response: str) -> bool:
 
 
 def versions(response: str) -> Iterator[str]:
-    """The eight versions of a response that the loose rule looks at, itself first."""
+    """The eight versions of a response that the loose rule checks, the unchanged one first."""
     lines = response.split("\n")
     cuts = (lines, lines[1:], lines[:-1], lines[1:-1])
     for text in (response, *("\n".join(cut).strip() for cut in cuts[1:])):
@@ -79,19 +79,23 @@ def versions(response: str) -> Iterator[str]:
 
 
 class IFEval:
-    """The response follows its instructions."""
+    """Checks that the response follows its instructions."""
 
     name: str = "ifeval"
     version: str = "1"
     needs: Needs = "pure"
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Share of instructions followed by the last message. Raises ScorerFailed."""
         instructions = needed(target, "instruction_id_list", list)
         options = needed(target, "kwargs", list)
         if not instructions or len(instructions) != len(options):
-            raise ScorerFailed("ifeval: each instruction needs its options, and one there must be")
-        response = said(attempted)
+            raise ScorerFailed(
+                "ifeval: the target needs at least one instruction, each with its options"
+            )
+        response = said(submission)
         strict, loose = [], []
         for instruction, given in zip(instructions, options, strict=True):
             # Some copies of the data give every instruction all options, most of them null.

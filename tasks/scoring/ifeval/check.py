@@ -1,4 +1,4 @@
-"""What a check of one instruction is."""
+"""The type of a check of one instruction."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,11 +7,11 @@ Options = Mapping[str, Any]
 """An instruction's options, as the data name them."""
 
 Check = Callable[[str, Options], bool]
-"""A response that is not empty and the options in; whether it was followed out."""
+"""Takes a non-empty response and the options; returns whether the instruction was followed."""
 
 
 def holds(count: int, relation: str, limit: int) -> bool:
-    """Whether `count` is "at least" or "less than" `limit`; ValueError for another relation."""
+    """Whether `count` is "at least" or "less than" `limit`. ValueError for another relation."""
     if relation == "at least":
         return count >= limit
     if relation == "less than":

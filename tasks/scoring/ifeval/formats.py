@@ -1,6 +1,6 @@
 """IFEval's instructions on format: lists, sections, paragraphs, beginnings and ends.
 
-Each check takes a response that is not empty and the instruction's options.
+Each check takes a non-empty response and the instruction's options.
 """
 
 import json

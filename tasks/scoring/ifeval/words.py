@@ -1,13 +1,13 @@
 """IFEval's instructions on words, letters, sentences and language.
 
-Each check takes a response that is not empty and the instruction's options.
+Each check takes a non-empty response and the instruction's options.
 
 A word is a run of letters, digits and underscores. A word in capitals may hold apostrophes, hyphens
 and points between letters ("U.S.", "DON'T"), and a single capital is one. A sentence ends with its
 mark and the quotes or brackets after it, where white space or nothing follows, but not after a
 title ("Dr."), an initial, a list's number, or "No." and the like before a number; after another
-abbreviation or an ellipsis only if a capital follows. A line's end alone ends no sentence; text
-after the last mark is one more.
+abbreviation or an ellipsis only if a capital follows. A line break alone does not end a sentence;
+text after the last mark is one more sentence.
 
 Languages are those of langdetect, the library of the published program, with its random draws
 fixed.
@@ -17,7 +17,7 @@ import re
 
 from tutti.tasks.scoring.ifeval.check import Options, holds
 
-SEED = 0  # the library draws; with a seed the same text has the same language
+SEED = 0  # the library samples; with a fixed seed, the same text has the same language
 _TITLES = frozenset("mr mrs ms dr prof st mt rev hon gen col capt lt sgt gov sen rep vs".split())
 _BEFORE_NUMBERS = frozenset("no nos fig vol ch p pp".split())
 _ABBREVIATIONS = frozenset(

@@ -1,1 +1,1 @@
-"""Scorers that ask a judge model, and the statistics of judges."""
+"""Scorers that use a judge model, and statistics of judges."""

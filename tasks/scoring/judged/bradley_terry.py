@@ -1,7 +1,7 @@
 """Ratings from pairwise preferences: Bradley-Terry by maximum likelihood, with bootstrap intervals.
 
 In: games ``(a, b, points of a)``, points 1, 0, or between for ties and mixed rounds. Out: a rating
-a player on the scale of Elo: 400 points are odds of 10 to 1; the mean over players is `CENTRE`.
+per player on the Elo scale: 400 points are odds of 10 to 1; the mean over players is `CENTRE`.
 
 Sources: Bradley and Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952) 324;
 the iteration and when a maximum exists: Hunter, "MM algorithms for generalized Bradley-Terry
@@ -20,21 +20,22 @@ CENTRE = 1000.0
 SCALE = 400 / math.log(10)
 DRAWS = 1000
 CONFIDENCE = 0.95
-MAX_LEFT_OUT = 0.05  # share of draws without a maximum beyond which an interval would flatter
-_TOLERANCE = 1e-9  # in the logarithm of strength: far below a hundredth of a point
+# share of resamples without a maximum above which an interval would be too narrow
+MAX_LEFT_OUT = 0.05
+_TOLERANCE = 1e-9  # in log strength: far below a hundredth of a rating point
 _MAX_ITERATIONS = 100_000
 
 
 class NotComparable(ValueError):
-    """No maximum: some players never took a point from the others, or never met them."""
+    """There is no maximum: some players never scored against the others, or never met them."""
 
 
 class Rating(NamedTuple):
-    """One player's."""
+    """The rating of one player."""
 
     elo: float
     low: float | None
-    """Ends of the interval at `CONFIDENCE`; None where too many draws had no maximum."""
+    """Ends of the interval at `CONFIDENCE`; None if too many resamples had no maximum."""
     high: float | None
     games: int
 
@@ -47,10 +48,10 @@ def ratings(
 ) -> dict[str, Rating]:
     """Ratings with percentile intervals, best first.
 
-    `clusters`: one label a game (its task); whole clusters are drawn, since games on one task go
-    together. Without them each game is drawn by itself. Draws without a maximum are left out, and
-    where that is more than `MAX_LEFT_OUT` of them there are no intervals.
-    Raises NotComparable, and ValueError for points outside 0 to 1 or a player against itself.
+    `clusters`: one label per game (its task). Whole clusters are resampled, because games on one
+    task are correlated; without labels, single games are resampled. Resamples without a maximum are
+    left out; if they are more than `MAX_LEFT_OUT`, there are no intervals. Raises NotComparable,
+    and ValueError for points outside 0 to 1 or a player against itself.
     """
     elos = fit(games)
     labels = range(len(games)) if clusters is None else clusters
@@ -80,7 +81,7 @@ def ratings(
 
 
 def fit(games: Sequence[Game]) -> dict[str, float]:
-    """The ratings of maximum likelihood. Raises NotComparable and ValueError."""
+    """The maximum-likelihood ratings. Raises NotComparable and ValueError."""
     points: dict[str, float] = {}
     met: dict[str, dict[str, float]] = {}
     took: dict[str, set[str]] = {}
@@ -100,7 +101,7 @@ def fit(games: Sequence[Game]) -> dict[str, float]:
 
 
 def _strengths(points: dict[str, float], met: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Logarithms of strength, their mean 0."""
+    """Log strengths with mean 0."""
     strength = dict.fromkeys(points, 1.0)
     for _ in range(_MAX_ITERATIONS):
         moved = 0.0
@@ -122,7 +123,8 @@ def _on_scale(logs: dict[str, float]) -> dict[str, float]:
 
 
 def _check_connected(players: set[str], took: dict[str, set[str]]) -> None:
-    """A maximum exists where each player is reached from each along points taken."""
+    """Raise NotComparable unless the graph of scored points is strongly connected, so that a
+    maximum exists."""
     given: dict[str, set[str]] = {}
     for player, others in took.items():
         for other in others:
@@ -148,5 +150,6 @@ def _ends(values: Sequence[float]) -> tuple[float | None, float | None]:
 
 
 def expected_points(elo_a: float, elo_b: float) -> float:
-    """Chance that the first beats the second, a tie as half: 1 / (1 + 10^((b - a) / 400))."""
+    """Expected points of the first against the second, a tie counting half: 1 / (1 + 10^((b - a) /
+    400))."""
     return 1 / (1 + 10 ** ((elo_b - elo_a) / 400))

@@ -2,8 +2,8 @@
 
 Target: ``{"question": text, "answer": reference or list of references}``. The judge votes `votes`
 times with different seeds: correct, incorrect, or not_attempted (as SimpleQA has it). The label
-with most valid votes is the verdict; a tie or no valid vote is a ScorerFailed, never a score. The
-detail keeps every vote with its text and call id. No answer is incorrect without a call.
+with most valid votes is the verdict; a tie or no valid vote raises ScorerFailed and gives no score.
+The detail keeps every vote with its text and call id. A missing answer is incorrect without a call.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.tasks.agents import fenced, verdict_line
 from tutti.tasks.scoring.judged.votes import ask, judge_of, majority
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score
+from tutti.tasks.scoring.score import Needs, Score, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed, said, texts
 
 VOTES = 3
@@ -25,22 +25,24 @@ _TASK = (
 
 
 class Judge:
-    """A judge finds that the answer agrees with the reference."""
+    """Asks a judge whether the answer agrees with the reference."""
 
     name: str = "judge"
     version: str = "2"
     needs: Needs = "judge"
 
     def __init__(self, votes: int = VOTES) -> None:
-        """`votes`: calls an answer; odd, so that two labels cannot tie."""
+        """`votes`: calls per answer; an odd number prevents a tie of two labels."""
         self.votes = votes
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
         """Right if the verdict is correct; `answer` is the verdict.
 
         Raises ScorerFailed: no judge, a failed call, a tie, no valid vote.
         """
-        answer = attempted.answer if attempted.answer is not None else said(attempted)
+        answer = submission.answer if submission.answer is not None else said(submission)
         references = "\n".join(texts(target, "answer"))
         if not answer.strip():
             none: dict[str, Any] = {"votes": []}
@@ -52,7 +54,7 @@ class Judge:
         }
         material = fenced(parts)
         prompt = f"{_TASK}\n\n{material}\n\n{verdict_line(LABELS)}"
-        votes = await ask(judge_of(means), prompt, LABELS, range(self.votes), material)
+        votes = await ask(judge_of(resources), prompt, LABELS, range(self.votes), material)
         winner = majority(votes)
         correct = winner.label == "correct"
         detail = {"votes": [vote.audit() for vote in votes]}

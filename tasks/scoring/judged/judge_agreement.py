@@ -1,7 +1,7 @@
-"""How far a judge agrees with labels made by people, on the same answers.
+"""Agreement of a judge with human labels on the same answers.
 
-In: pairs (judge says right, label says right). Out: counts and shares; a share over nothing is
-None. Votes without a verdict do not belong here: count them beside it, as scorer_error.
+In: pairs (judge says right, label says right). Out: counts and shares; a share of
+none is None. Votes without a verdict are not included; count them separately, as scorer_error.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,23 @@ from tutti.tasks.scoring.statistics.intervals import Interval, wilson
 
 
 class Agreement(NamedTuple):
-    """A judge against labels."""
+    """Agreement of a judge with labels."""
 
     n: int
     agreement: float
-    """Share of pairs alike."""
+    """Share of pairs that agree."""
     agreement_interval: Interval
-    """At 95 %, by Wilson."""
+    """Wilson interval at 95 %."""
     kappa: float | None
-    """Cohen's: (agreement - by chance) / (1 - by chance); None where chance alone would agree."""
+    """Cohen's kappa: (agreement - by chance) / (1 - by chance); None if the agreement by chance is
+    1."""
     kappa_interval: Interval | None
-    """At 95 %: of the agreement's interval, with chance as it was found. So it stays an interval
-    where all pairs are alike; the usual standard error is 0 there, and too small for few pairs."""
+    """At 95 %: from the interval of the agreement, with chance as observed. So it has a width even
+    if all pairs agree; the usual standard error is 0 there, and too small for few pairs."""
     precision: float | None
-    """Of what the judge calls right, the share that is."""
+    """Share of the judge's "right" verdicts that are right by label."""
     recall: float | None
-    """Of what is right, the share that the judge calls so."""
+    """Share of answers right by label that the judge calls right."""
 
 
 def agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:

@@ -1,11 +1,11 @@
-"""A judge's preference between the response and a baseline, both orders asked.
+"""A judge's preference between the response and a baseline, asked in both orders.
 
-Target: ``{"question": text, "baseline": the other's response}``. Each of `rounds` asks twice with
-the same seed: the response as A, then as B. A round is valid when both verdicts can be read; it
-gives half a point for each time the response is preferred and a quarter for each tie, so a judge
-that always prefers the first place gives one half. Value: mean over the valid rounds, 0 to 1;
-correct: above one half. Exactly one half is a tie, which is a result here (`bradley_terry` counts
-it as half a win); no valid round is a ScorerFailed.
+Target: ``{"question": text, "baseline": the other response}``. Each of `rounds` asks twice with the
+same seed: with the response as A, then as B. A round is valid if both verdicts can be read; each
+preference for the response counts half a point and each tie a quarter, so a judge that always
+prefers the first position gives one half. Value: mean over the valid rounds, 0 to 1; correct: above
+one half. Exactly one half is a tie, which is a valid result (`bradley_terry` counts it as half a
+win). Without a valid round, ScorerFailed is raised.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from typing import Any
 
 from tutti.tasks.agents import fenced, verdict_line
 from tutti.tasks.scoring.judged.votes import Vote, ask, judge_of
-from tutti.tasks.scoring.score import Attempted, Means, Needs, Score, ScorerFailed
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed, said
 
 ROUNDS = 1
@@ -26,23 +26,25 @@ _TASK = (
 
 
 class Pairwise:
-    """A judge prefers the response to the baseline, wherever it stands."""
+    """Asks a judge whether it prefers the response to the baseline, in both positions."""
 
     name: str = "pairwise"
     version: str = "2"
     needs: Needs = "judge"
 
     def __init__(self, rounds: int = ROUNDS) -> None:
-        """`rounds`: each is two calls."""
+        """`rounds`: each makes two calls."""
         self.rounds = rounds
 
-    async def score(self, target: Mapping[str, Any], attempted: Attempted, means: Means) -> Score:
-        """Share of preference; the detail has every vote and how often place alone decided.
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Share of preference; the detail has every vote and how often the position alone decided.
 
         Raises ScorerFailed: no judge, a failed call, no valid round.
         """
         question, baseline = needed(target, "question", str), needed(target, "baseline", str)
-        response, judge = said(attempted), judge_of(means)
+        response, judge = said(submission), judge_of(resources)
         seeds = range(self.rounds)
         first, second = [
             await ask(judge, _prompt(material), LABELS, seeds, material)

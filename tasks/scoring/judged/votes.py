@@ -1,6 +1,6 @@
-"""Asking a judge: votes with their words and the ids of their calls.
+"""Asking a judge: votes with their texts and the ids of their calls.
 
-How a verdict is read is in `tutti.tasks.agents.verdicts`.
+`tutti.tasks.agents.verdicts` parses the verdicts.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tutti.tasks.agents import read_verdict
-from tutti.tasks.scoring.score import Asks, Means, ScorerFailed
+from tutti.tasks.scoring.score import JudgeClient, ScorerFailed, ScoringResources
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Vote:
     """One answer of the judge."""
 
     label: str | None
-    """None where the verdict could not be read."""
+    """None if the verdict could not be read."""
     text: str
     call_id: str
     seed: int
@@ -32,19 +32,19 @@ class Vote:
         }
 
 
-def judge_of(means: Means) -> Asks:
-    """The run's judge. Raises ScorerFailed where there is none."""
-    if means.judge is None:
+def judge_of(resources: ScoringResources) -> JudgeClient:
+    """The run's judge. Raises ScorerFailed if there is none."""
+    if resources.judge is None:
         raise ScorerFailed("needs a judge")
-    return means.judge
+    return resources.judge
 
 
 async def ask(
-    judge: Asks, prompt: str, labels: Sequence[str], seeds: Sequence[int], material: str = ""
+    judge: JudgeClient, prompt: str, labels: Sequence[str], seeds: Sequence[int], material: str = ""
 ) -> list[Vote]:
-    """One vote a seed, asked at once. Raises ScorerFailed where a call fails.
+    """Ask for one vote per seed, concurrently. Raises ScorerFailed if a call fails.
 
-    `material`: the part of the prompt that others wrote, see `read_verdict`.
+    `material`: the untrusted part of the prompt, see `read_verdict`.
     """
     from tutti.tasks.agents import ContextExceeded, ModelCallFailed
 
@@ -66,7 +66,7 @@ async def ask(
 def majority(votes: Sequence[Vote]) -> Vote:
     """The first vote of the label with most valid votes.
 
-    Raises ScorerFailed for a tie, or where no vote is valid, with the judge's words.
+    Raises ScorerFailed for a tie, or without a valid vote, with the judge's words.
     """
     counts: dict[str, int] = {}
     for vote in votes:

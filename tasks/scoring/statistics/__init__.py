@@ -1,7 +1,8 @@
 """Statistics of measurements: intervals of figures and comparisons of two figures.
 
-Pure functions on plain numbers; the same input, and the same seed where one is drawn by, gives the
-same result. Each formula's source is in its docstring. docs/statistics.md says which is used when.
+Pure functions on plain numbers; the same input, and the same seed if one is taken, gives the same
+result. Each docstring names the source of its formula. docs/statistics.md explains which is used
+when.
 """
 
 from typing import TYPE_CHECKING
@@ -16,12 +17,17 @@ from tutti.tasks.scoring.statistics.batches import (
 )
 from tutti.tasks.scoring.statistics.bootstrap import bootstrap_mean
 from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
-from tutti.tasks.scoring.statistics.means import Mean, mean_interval
+from tutti.tasks.scoring.statistics.means import MeanEstimate, mean_interval
 from tutti.tasks.scoring.statistics.paired import Comparison, compare_paired, sign_flip
 from tutti.tasks.scoring.statistics.pareto import FrontPlace, Point, pareto_front
 from tutti.tasks.scoring.statistics.power import expected_sd, minimum_detectable
 from tutti.tasks.scoring.statistics.ratios import Ratio, ratio_of_sums
-from tutti.tasks.scoring.statistics.sequential import Look, Looks, confidence_sequence, look
+from tutti.tasks.scoring.statistics.sequential import (
+    ConfidenceSequence,
+    InterimResult,
+    confidence_sequence,
+    look,
+)
 from tutti.tasks.scoring.statistics.spread import Spread, spread
 from tutti.tasks.scoring.statistics.verdicts import (
     MOST_LOST,
@@ -37,13 +43,13 @@ __all__ = [
     "MOST_LOST",
     "BatchInterval",
     "Comparison",
+    "ConfidenceSequence",
     "Finding",
     "FrontPlace",
     "Goodput",
+    "InterimResult",
     "Interval",
-    "Look",
-    "Looks",
-    "Mean",
+    "MeanEstimate",
     "Point",
     "Ratio",
     "Spread",
@@ -71,5 +77,5 @@ __all__ = [
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics.verdicts import Word as Word
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

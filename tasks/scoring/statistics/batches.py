@@ -1,4 +1,4 @@
-"""Batch means: intervals of rates and latencies whose neighbouring values depend on each other."""
+"""Batch means: intervals of rates and latencies of autocorrelated series."""
 
 import math
 from collections.abc import Callable
@@ -13,21 +13,21 @@ from tutti.tasks.scoring.statistics.quantiles import t_quantile
 from tutti.tasks.scoring.statistics.sample import Array, numbers
 
 BATCHES = 10
-"""The rule: ten, whatever the length. More batches make a batch shorter than the load's own memory;
-between 10 and 30 the interval hardly gets narrower (Schmeiser, 1982)."""
-MIN_PER_BATCH = 5  # below this a batch's count is far from normal
-MOST_CORRELATED = 0.8  # beyond it the correction would multiply noise
+"""Always ten batches. More batches may be shorter than the autocorrelation of the load; between 10
+and 30 batches the interval hardly gets narrower (Schmeiser, 1982)."""
+MIN_PER_BATCH = 5  # below this, a batch's count is far from normal
+MOST_CORRELATED = 0.8  # beyond it, the correction would amplify noise
 
 
 class BatchInterval(NamedTuple):
-    """A figure of a whole series, and how far it is known from the figures of its batches."""
+    """A figure of a whole series, with an interval from the figures of its batches."""
 
     value: float
     low: float
     high: float
     correlation: float
-    """Of neighbouring batches, 0 to `MOST_CORRELATED`; above about 0.4 the series is short against
-    its own memory, and the interval is still too narrow."""
+    """Of neighbouring batches, 0 to `MOST_CORRELATED`; above about 0.4 the series is short relative
+    to its autocorrelation, and the interval is still too narrow."""
 
 
 def _mean(values: Array) -> float:
@@ -39,17 +39,17 @@ def batch_interval(
     of: Callable[[Array], float] = _mean,
     confidence: float = CONFIDENCE,
 ) -> BatchInterval:
-    """`of` the whole series, shape (n,) in order of time, ± its error from `BATCHES` equal batches.
+    """A figure `of` the whole series, shape (n,) in order of time, with an interval from `BATCHES`
+    equal batches.
 
     The error is t(b - 1) s/√b over the batches, times √((1 + r)/(1 - r)) with r the correlation of
-    neighbouring batches where that is positive (1/b added, since it comes out too low by that).
-    For the mean these are batch means; for a percentile it is sectioning. What is left after whole
-    batches belongs to the value but to no batch.
-    Sources: Law, "Simulation modeling and analysis", chapter 9; Schmeiser, "Batch size effects in
-    the analysis of simulation output", Operations Research 30 (1982) 556; for the correction
-    Tafazzoli and Wilson, "Skart", IIE Transactions 43 (2011) 110; Asmussen and Glynn, "Stochastic
-    simulation", 2007, section III.5. ValueError for fewer than two values a batch, or one not
-    finite.
+    neighbouring batches if positive (1/b added, because it is biased downwards by that much). For
+    the mean these are batch means; for a percentile it is sectioning. The remainder after whole
+    batches counts in the value but in no batch. Sources: Law, "Simulation modeling and analysis",
+    chapter 9; Schmeiser, "Batch size effects in the analysis of simulation output", Operations
+    Research 30 (1982) 556; for the correction Tafazzoli and Wilson, "Skart", IIE Transactions 43
+    (2011) 110; Asmussen and Glynn, "Stochastic simulation", 2007, section III.5. ValueError for
+    fewer than two values a batch, or a value that is not finite.
     """
     values = numbers(series, "series", 2 * BATCHES)
     size = len(values) // BATCHES
@@ -66,14 +66,14 @@ def batch_interval(
 
 
 class Goodput(NamedTuple):
-    """Solved tasks an engine-hour, of those that were quick enough."""
+    """Tasks solved within a latency limit, per engine-hour."""
 
     per_engine_hour: float
     low: float | None
-    """Ends of the interval; None where the window has too few of them for batches."""
+    """Ends of the interval; None if the window has too few such tasks for batches."""
     high: float | None
     tasks: int
-    """Solved in time, in the window."""
+    """Number of tasks solved in time in the window."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +84,17 @@ class TimedTasks:
     solved: ArrayLike
     """0 or 1; above 0 counts."""
     latency_s: ArrayLike
-    """Whichever latency a limit is on."""
+    """The latency that the limit applies to."""
 
 
 def goodput(
     tasks: TimedTasks, limit_s: float, start_s: float, end_s: float, engines: int = 1
 ) -> Goodput:
-    """Tasks solved within `limit_s` that ended in [start_s, end_s), for each engine and hour.
+    """Tasks solved within `limit_s` that ended in [start_s, end_s), per engine and hour.
 
-    Source: goodput as in Zhong et al.,
-    "DistServe", 2024, with solved tasks in the place of requests; interval by `batch_interval` of
-    their counts, None for fewer than `MIN_PER_BATCH` of them a batch.
-    ValueError for values not finite, other lengths, an empty window, no engine.
+    Source: goodput as in Zhong et al., "DistServe", 2024, with solved tasks in place of requests;
+    interval by `batch_interval` of their counts, None for fewer than `MIN_PER_BATCH` of them a
+    batch. ValueError for values that are not finite, unequal lengths, an empty window, no engine.
     """
     ends, right, took = (
         numbers(getattr(tasks, name), name, least=0) for name in ("ends_s", "solved", "latency_s")

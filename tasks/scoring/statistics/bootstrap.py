@@ -8,7 +8,7 @@ from tutti.tasks.scoring.statistics.sample import Array, Clusters, cluster_numbe
 from tutti.tasks.scoring.statistics.spread import spread
 
 DRAWS = 2000
-MIN_CLUSTERS = 5  # below this most draws repeat one another, and no tail can be read from them
+MIN_CLUSTERS = 5  # below this, most resamples repeat one another, and no tail can be estimated
 
 
 def bootstrap_mean(
@@ -18,14 +18,14 @@ def bootstrap_mean(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Interval | None:
-    """Interval of the mean of one value a task, shape (n,), whole clusters drawn with replacement.
+    """Interval of the mean of one value per task, shape (n,), by resampling whole clusters.
 
-    Each draw gives t* = (mean* - mean) / se*; the interval is mean - t*(1 - a/2) se to
-    mean - t*(a/2) se, so that it follows the skew, where percentiles of mean* alone are too narrow
-    for few clusters. None for fewer than `MIN_CLUSTERS` clusters or where all are alike. Draws of
-    clusters all alike have no se* and are left out.
-    Source: Efron, "Better bootstrap confidence intervals", JASA 82 (1987) 171; Hall, "The bootstrap
-    and Edgeworth expansion", 1992, chapter 3. ValueError as `spread`.
+    Each resample gives t* = (mean* - mean) / se*; the interval is mean - t*(1 - a/2) se to mean -
+    t*(a/2) se. It follows the skew, whereas percentiles of mean* alone are too narrow for few
+    clusters. None for fewer than `MIN_CLUSTERS` clusters or if all are equal. Resamples of equal
+    clusters have no se* and are left out. Source: Efron, "Better bootstrap confidence intervals",
+    JASA 82 (1987) 171; Hall, "The bootstrap and Edgeworth expansion", 1992, chapter 3. ValueError
+    as `spread`.
     """
     x = numbers(values, "values")
     known = spread(x, clusters)
@@ -41,7 +41,7 @@ def bootstrap_mean(
 
 
 def _studentised(sums: Array, sizes: Array, mean: float, draws: int, seed: int) -> Array:
-    """t* of every draw, shape (draws,)."""
+    """t* of every resample, shape (draws,)."""
     g = len(sums)
     picks = np.random.default_rng(seed).integers(0, g, (draws, g))
     drawn_sums, drawn_sizes = sums[picks], sizes[picks]

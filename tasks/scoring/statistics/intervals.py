@@ -1,4 +1,4 @@
-"""What the other modules share: the confidence, and Wilson's interval of a proportion."""
+"""Shared by the other modules: the confidence level, and Wilson's interval of a proportion."""
 
 import math
 
@@ -10,10 +10,10 @@ CONFIDENCE = 0.95
 
 
 def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval | None:
-    """Wilson's score interval of a proportion; None when `n` is 0.
+    """Wilson's score interval of a proportion; None if `n` is 0.
 
-    Takes the `n` trials as independent; for clustered ones `n` is their effective number, and need
-    not be whole. Source: Wilson, "Probable inference, the law of succession, and statistical
+    Assumes `n` independent trials; for clustered ones `n` is their effective number and need not be
+    an integer. Source: Wilson, "Probable inference, the law of succession, and statistical
     inference", JASA 22 (1927) 209.
     """
     if n == 0:
@@ -22,5 +22,5 @@ def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interv
     share, z2 = successes / n, z * z
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = z / (1 + z2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + z2 / (4 * n * n))
-    # At 0 and n successes the formula gives exactly 0 and 1; rounding must not leave that range.
+    # At 0 and n successes the formula gives exactly 0 and 1; rounding must stay in that range.
     return max(0.0, centre - half), min(1.0, centre + half)

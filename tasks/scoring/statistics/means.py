@@ -1,4 +1,4 @@
-"""Interval of a mean score over tasks: questions, repeats of questions, clusters of questions."""
+"""Confidence interval of a mean score over tasks, with repeats and clusters."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from tutti.tasks.scoring.statistics.spread import Spread, spread
 _ROUNDING = 1e-9
 
 
-class Mean(NamedTuple):
+class MeanEstimate(NamedTuple):
     """A mean over tasks with its interval."""
 
     value: float
@@ -27,40 +27,40 @@ class Mean(NamedTuple):
 
 def mean_interval(
     groups: Groups, clusters: Clusters | None = None, confidence: float = CONFIDENCE
-) -> Mean:
-    """Mean of the tasks' means, and an interval for tasks drawn like these.
+) -> MeanEstimate:
+    """Mean of the tasks' means, with an interval for the population of tasks.
 
-    Trials of a task are averaged first: they lower its own noise and never count as questions.
-    Scores of 0 to 1 have Wilson's interval, at the number of independent questions that would have
-    the error found (n / design effect), fewer where the error is known from few clusters:
-    (z / t(df))² times. Right and wrong without repeats or clusters is Wilson's own; with repeats
-    the design effect is taken as if half a task more had been asked once, for few tasks nearly all
-    right or all wrong show too little of it (measured, not derived: 93.6 % became 95.3 % for ten
-    tasks of eight trials). Other scores have mean ± t(df) se. Where no two tasks differ, each
-    cluster counts as one question.
-    Sources: Wilson (1927); Korn and Graubard, "Confidence intervals for proportions with small
-    expected number of positive counts", Survey Methodology 24 (1998) 193; Dean and Pagano,
-    "Evaluating confidence interval methods for binomial proportions in clustered surveys", Journal
-    of Survey Statistics and Methodology 3 (2015) 484. ValueError for no tasks, a task without
-    trials, a score not finite, other than one label a task.
+    Trials of a task are averaged first: they reduce the noise of its score and never count as
+    tasks. Scores of 0 to 1 have Wilson's interval, at the number of independent tasks that would
+    have the error found (n / design effect), reduced by (z / t(df))² if the error is estimated from
+    few clusters. Binary scores without repeats or clusters have Wilson's own interval. With
+    repeats, the design effect is computed as if half a task more had been asked once, because few
+    tasks nearly all right or all wrong show too little of it (measured, not derived: coverage rose
+    from 93.6 % to 95.3 % for ten tasks of eight trials). Other scores have mean ± t(df) se. If no
+    two tasks differ, each cluster counts as one task. Sources: Wilson (1927); Korn and Graubard,
+    "Confidence intervals for proportions with small expected number of positive counts", Survey
+    Methodology 24 (1998) 193; Dean and Pagano, "Evaluating confidence interval methods for binomial
+    proportions in clustered surveys", Journal of Survey Statistics and Methodology 3 (2015) 484.
+    ValueError for no tasks, a task without trials, a score that is not finite, or a number of
+    labels other than one per task.
     """
     values = task_means(groups)
     known = spread(values, clusters)
     if known.se is None:
-        return Mean(known.mean, None, None, None, known.n, known.clusters)
+        return MeanEstimate(known.mean, None, None, None, known.n, known.clusters)
     if values.min() >= 0 and values.max() <= 1:
         low, high = _score_interval(known, _are_coins(groups), confidence)
     else:
         half = t_quantile(0.5 + confidence / 2, known.df) * known.se
         low, high = known.mean - half, known.mean + half
-    return Mean(known.mean, low, high, known.se, known.n, known.clusters)
+    return MeanEstimate(known.mean, low, high, known.se, known.n, known.clusters)
 
 
 def _score_interval(known: Spread, coins: bool, confidence: float) -> Interval:
-    """Wilson's; `coins`: every trial is 0 or 1."""
+    """Wilson's interval; `coins`: whether every trial is 0 or 1."""
     assert known.se is not None, "the caller saw to it"
     share, n, alone = known.mean, known.n, known.clusters == known.n
-    worth = float(known.clusters)  # independent questions
+    worth = float(known.clusters)  # independent tasks
     if known.se > 0:
         effect = (n - 1) * known.se**2 / (share * (1 - share))
         if coins and alone:

@@ -1,4 +1,5 @@
-"""Two sides on the same tasks: the difference by task, its interval, and an exact p for few tasks.
+"""Paired comparison of two sides on the same tasks: the mean difference, its interval, and a
+p-value.
 
 In: each side's trials of each task, in the same order of tasks. Out: a `Comparison`, second minus
 first.
@@ -27,10 +28,10 @@ from tutti.tasks.scoring.statistics.sample import (
 from tutti.tasks.scoring.statistics.spread import Spread, spread
 
 EXACT_UP_TO = 14  # differing tasks: 2^14 sign patterns take a millisecond
-FEW_DIFFER = 10  # below this, and most tasks alike, s is too small as often as not
-_DIGITS = 12  # of the largest score: thirds are not exact, and rounding alone is no difference
-MOST_DECIMALS = 300  # beyond it 10 to their power is no float: such numbers are left as they are
-_TIE = 1e-9  # of all that could be summed: sums this near are as far from 0
+FEW_DIFFER = 10  # below this, and with most tasks equal, s is often too small
+_DIGITS = 12  # of the largest score: thirds are not exact, and rounding alone is not a difference
+MOST_DECIMALS = 300  # beyond it, 10 to their power is no float: such numbers are not rounded
+_TIE = 1e-9  # relative to the largest possible sum: sums this close count as equally far from 0
 
 
 class Comparison(NamedTuple):
@@ -51,9 +52,9 @@ class Comparison(NamedTuple):
     df: float
     """Degrees of freedom of `se`."""
     p: float | None
-    """Two-sided, of no difference."""
+    """Two-sided, for no difference."""
     test: str
-    """exact McNemar, exact sign-flip, paired t-test; empty where there is no p."""
+    """exact McNemar, exact sign-flip, paired t-test; empty if there is no p."""
 
 
 def compare_paired(
@@ -147,12 +148,12 @@ def _is_coin(d: Array) -> bool:
 
 
 def sign_flip(differences: Array) -> float:
-    """Two-sided p of "each difference is as likely the other way round", by all 2^m signs.
+    """Two-sided exact p of the sign-flip test, over all 2^m signs.
 
-    `differences`: one a task or cluster, shape (n,); m of them are not 0, at most `EXACT_UP_TO`
-    (ValueError). The share of sign patterns whose sum is as far from 0 as the one seen, where sums
-    that differ by their rounding are as far: 0.1 + 0.2 - 0.3 is 0.
-    Source: Fisher, "The design of experiments", 1935, section 21.
+    `differences`: one per task or cluster, shape (n,); m of them are not 0, at most `EXACT_UP_TO`
+    (ValueError). p is the share of sign patterns whose sum is at least as far from 0 as the
+    observed one; sums that differ only by rounding count as equal: 0.1 + 0.2 - 0.3 is 0. Source:
+    Fisher, "The design of experiments", 1935, section 21.
     """
     values = numbers(differences, "differences")
     values = _rounded(values, float(np.abs(values).max(initial=0.0)))

@@ -1,4 +1,4 @@
-"""Which of several set-ups are worth having: cost against accuracy, with what is known of each."""
+"""The Pareto front of set-ups by cost and accuracy, with the uncertainty of each."""
 
 import math
 from collections.abc import Sequence
@@ -19,21 +19,22 @@ class Point(NamedTuple):
 
 
 class FrontPlace(NamedTuple):
-    """Where a set-up stands."""
+    """A set-up's position relative to the front."""
 
     on_front: bool
-    """By the figures themselves: none is as cheap and as good, and better in one."""
+    """By the point estimates: no other set-up is as cheap and as accurate, and better in one."""
     standing: Standing
-    """on: none can be, as far as the intervals go; off: one surely is; maybe: the rest."""
+    """on: no other set-up can dominate it, given the intervals; off: one surely does; maybe: the
+    rest."""
 
 
 def pareto_front(points: Sequence[Point]) -> list[FrontPlace]:
-    """Each point's place, in order. An end that is not known (None) excludes nothing.
+    """Each point's place, in order. An unknown end (None) excludes nothing.
 
-    Of points surely `on` or `off` the statement holds when all intervals hold; give them at
-    1 - 0.05 / (2 points) where it is to hold for all at once.
-    Source: interval dominance, as in Limbourg and Kochs, "Multi-objective optimization with
-    imprecise objective functions", 2006. ValueError for a figure not finite, or outside its ends.
+    The statements `on` and `off` hold if all intervals hold; give them at 1 - 0.05 / (2 points) if
+    all are to hold simultaneously. Source: interval dominance, as in Limbourg and Kochs,
+    "Multi-objective optimization with imprecise objective functions", 2006. ValueError for a figure
+    that is not finite or outside its interval.
     """
     boxes = [_box(point, place) for place, point in enumerate(points)]
     placed = []

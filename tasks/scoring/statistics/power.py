@@ -1,4 +1,4 @@
-"""What a comparison could show, before it is run."""
+"""Power analysis: the differences that a planned comparison can detect."""
 
 import math
 
@@ -7,19 +7,20 @@ from tutti.tasks.scoring.statistics.quantiles import noncentral_shift, t_quantil
 
 POWER = 0.8
 ALIKE = 0.5
-"""Correlation of two trials of one task where nothing is known of it: halfway between tasks that
-are all equally hard and tasks that are always or never solved."""
+"""Assumed correlation of two trials of one task: halfway between tasks that are all equally hard
+and tasks that are always or never solved."""
 
 
 def minimum_detectable(
     n: int, sd: float, confidence: float = CONFIDENCE, power: float = POWER
 ) -> float:
-    """The smallest true difference that a paired t-test of `n` tasks finds with chance `power`.
+    """The smallest true difference that a paired t-test of `n` tasks detects with probability
+    `power`.
 
-    `sd`: of the differences by task, in the score's own unit; the result has that unit too. Solved
-    with the noncentral t, the far tail neglected.
-    Source: Cohen, "Statistical power analysis", 1988; Bloom, "Minimum detectable effects",
-    Evaluation Review 19 (1995) 547. ValueError for n < 2, sd < 0, shares outside 0 to 1.
+    `sd`: of the differences by task, in the score's unit; the result has that unit too. Solved with
+    the noncentral t, neglecting the far tail. Source: Cohen, "Statistical power analysis", 1988;
+    Bloom, "Minimum detectable effects", Evaluation Review 19 (1995) 547. ValueError for n < 2, sd <
+    0, shares outside 0 to 1.
     """
     if n < 2 or not 0 <= sd < math.inf:
         raise ValueError(f"two tasks and a finite spread are needed, not {n} and {sd}")
@@ -30,11 +31,11 @@ def minimum_detectable(
 
 
 def expected_sd(accuracy: float, trials: int = 1, alike: float = ALIKE) -> float:
-    """The spread of differences by task to expect of two sides of about this accuracy, 0 to 1.
+    """Expected standard deviation of differences by task between two sides of about this accuracy.
 
-    √(2 p (1 - p) (1 - alike) / trials): both sides find the same tasks hard, and `alike` of the
-    spread of right and wrong lies between tasks. A side that is better at other tasks spreads more,
-    so this is the least; with past cells use the spread they show.
+    √(2 p (1 - p) (1 - alike) / trials): both sides find the same tasks hard, and the share `alike`
+    of the variance of right and wrong lies between tasks. A side that is better at other tasks has
+    a larger deviation, so this is a lower bound; if there are past cells, use their deviation.
     Source: the variance of a difference of two means of `trials` draws each within a task; Miller,
     "Adding error bars to evals", 2024, section 4. ValueError for shares outside 0 to 1, no trials.
     """

@@ -1,6 +1,6 @@
 """Student's t and the binomial, from scipy.
 
-scipy loads with the first number that needs it: reports are imported more often than computed.
+scipy is loaded on first use: reports are imported more often than computed.
 `scipy.special` has all that is needed and loads in a tenth of the time of `scipy.stats`.
 """
 
@@ -8,12 +8,12 @@ from statistics import NormalDist
 
 
 def normal_quantile(share: float) -> float:
-    """Where the standard normal distribution reaches `share`."""
+    """The quantile of the standard normal distribution at `share`."""
     return NormalDist().inv_cdf(share)
 
 
 def t_quantile(share: float, df: float) -> float:
-    """Where Student's distribution with `df` degrees of freedom reaches `share`."""
+    """The quantile of Student's distribution with `df` degrees of freedom at `share`."""
     from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
     return float(stdtrit(df, share))
@@ -27,14 +27,14 @@ def t_tails(t: float, df: float) -> float:
 
 
 def coin_tails(heads: int, tosses: int) -> float:
-    """Two-sided p of `heads` in `tosses` of a fair coin; 1 for no toss."""
+    """Two-sided p of `heads` in `tosses` of a fair coin; 1 for no tosses."""
     from scipy.special import bdtr  # type: ignore[import-untyped, unused-ignore]
 
     return min(1.0, 2 * float(bdtr(min(heads, tosses - heads), tosses, 0.5))) if tosses else 1.0
 
 
 def noncentral_shift(power: float, critical: float, df: float) -> float:
-    """The shift of a noncentral t that lies above `critical` with probability `power`."""
+    """The noncentrality at which a t statistic exceeds `critical` with probability `power`."""
     from scipy.special import nctdtrinc  # type: ignore[import-untyped, unused-ignore]
 
     return float(nctdtrinc(df, 1 - power, critical))

@@ -1,4 +1,4 @@
-"""Checked input: numbers as arrays, repeats averaged to one value a task, labels as numbers."""
+"""Input checks: numbers as arrays, repeats averaged per task, labels as numbers."""
 
 from collections.abc import Hashable, Sequence
 
@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Groups = Sequence[Sequence[float]] | Array
-"""Scores of tasks: one sequence of trials a task, or an array of tasks by trials."""
+"""Scores of tasks: one sequence of trials per task, or an array of tasks by trials."""
 Clusters = Sequence[Hashable]
-"""One label a task; tasks of one label (a document, a template) go together."""
+"""One label per task; tasks with the same label (a document, a template) form a cluster."""
 
 
 def numbers(given: ArrayLike, what: str, least: int = 1) -> Array:
-    """`given` as a line of at least `least` finite numbers. ValueError names `what` is wrong."""
+    """`given` as an array of at least `least` finite numbers. ValueError names `what` is wrong."""
     values = np.asarray(given, dtype=np.float64)
     if values.ndim != 1:
         raise ValueError(f"{what}: one number each is needed, not shape {values.shape}")
@@ -35,7 +35,8 @@ def task_means(groups: Groups, what: str = "tasks") -> Array:
 
 
 def cluster_numbers(clusters: Clusters | None, n: int) -> NDArray[np.intp]:
-    """Labels as 0, 1, …, in the order first seen; without labels each is its own."""
+    """Labels as 0, 1, …, in order of first occurrence; without labels each task is its own
+    cluster."""
     if clusters is None:
         return np.arange(n)
     if len(clusters) != n:

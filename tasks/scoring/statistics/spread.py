@@ -10,31 +10,31 @@ from tutti.tasks.scoring.statistics.sample import Array, Clusters, cluster_numbe
 
 
 class Spread(NamedTuple):
-    """A mean and how far it is known."""
+    """A mean with its standard error."""
 
     mean: float
     se: float | None
     """Standard error; None for fewer than two clusters."""
     df: float
-    """Degrees of freedom of `se`; 0 where there is none."""
+    """Degrees of freedom of `se`; 0 if there is none."""
     n: int
     """Tasks."""
     clusters: int
-    """As many as `n` where every task stands alone."""
+    """Equal to `n` if no tasks are clustered."""
 
 
 def spread(values: ArrayLike, clusters: Clusters | None = None) -> Spread:
-    """Mean of one value a task, shape (n,), and its error over tasks or clusters of them.
+    """Mean of one value per task, shape (n,), with its error over tasks or clusters.
 
     The error is √(Σ_g S_g² / (1 - n_g/n)) / n with S_g the sum of the residuals of cluster g and
-    n_g its tasks: "CR2", without bias where tasks are independent however unequal the clusters. For
-    clusters of one size it is √(G/(G-1) Σ S_g²) / n, and for single tasks s/√n.
-    The degrees of freedom are Satterthwaite's for that sum of squares, with the correlation inside
-    clusters taken from the data; G - 1 for clusters of one size.
-    Sources: Miller, "Adding error bars to evals", 2024; Bell and McCaffrey, "Bias reduction in
-    standard errors for linear regression with multi-stage samples", Survey Methodology 28 (2002)
-    169; Imbens and Kolesár, "Robust standard errors in small samples", Review of Economics and
-    Statistics 98 (2016) 701. ValueError for no values, a value not finite, other than n labels.
+    n_g its tasks: "CR2", unbiased if tasks are independent, however unequal the clusters. For
+    clusters of one size it is √(G/(G-1) Σ S_g²) / n, and for single tasks s/√n. The degrees of
+    freedom are Satterthwaite's for that sum of squares, with the correlation inside clusters
+    estimated from the data; G - 1 for clusters of one size. Sources: Miller, "Adding error bars to
+    evals", 2024; Bell and McCaffrey, "Bias reduction in standard errors for linear regression with
+    multi-stage samples", Survey Methodology 28 (2002) 169; Imbens and Kolesár, "Robust standard
+    errors in small samples", Review of Economics and Statistics 98 (2016) 701. ValueError for no
+    values, a value that is not finite, or other than n labels.
     """
     x = numbers(values, "values")
     labels = cluster_numbers(clusters, len(x))
@@ -51,7 +51,7 @@ def spread(values: ArrayLike, clusters: Clusters | None = None) -> Spread:
 
 
 def _alike(x: Array, sums: Array, sizes: Array) -> float:
-    """Correlation of two tasks of one cluster, 0 to 1, by analysis of variance."""
+    """Intraclass correlation within clusters, 0 to 1, by analysis of variance."""
     n, g = len(x), len(sizes)
     if n == g:
         return 0.0

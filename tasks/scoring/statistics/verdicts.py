@@ -7,17 +7,17 @@ from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval
 
 Word = Literal["better", "worse", "same", "inconclusive"]
 MOST_LOST = 0.1
-"""The share of unscored samples above which the scores of a side support no verdict."""
+"""The share of unscored samples above which a side's scores support no verdict."""
 
 
 class Finding(NamedTuple):
-    """A difference to be judged: second minus first, or any figure that is 0 where nothing is."""
+    """A difference to be judged: second minus first, or any figure that is 0 under no effect."""
 
     difference: float
     interval: Interval | None
     """At `CONFIDENCE`."""
     simultaneous: Interval | None
-    """At 1 - (1 - `CONFIDENCE`) / comparisons: what says `same` of several at once."""
+    """At 1 - (1 - `CONFIDENCE`) / comparisons: decides `same` for several comparisons at once."""
     p: float | None
 
 
@@ -31,12 +31,12 @@ class Verdict(NamedTuple):
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """Holm's adjusted p of each; below 0.05 at most one false alarm in 20 whole families.
+    """Holm's adjusted p of each comparison; controls the family-wise error rate.
 
     The i-th smallest of m is multiplied by m - i + 1, and is no smaller than those before it. None
-    (no test could be had) stays None and does not count in m.
-    Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
-    Statistics 6 (1979) 65. ValueError for p outside 0 to 1 or not a number.
+    (no test available) stays None and does not count in m. Source: Holm, "A simple sequentially
+    rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979) 65. ValueError
+    for p outside 0 to 1 or not a number.
     """
     there = [(place, p) for place, p in enumerate(ps) if p is not None]
     if any(not 0 <= p <= 1 for _, p in there):
@@ -50,7 +50,8 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def simultaneous_confidence(comparisons: int) -> float:
-    """The confidence that each interval needs for all to hold at `CONFIDENCE` (Bonferroni)."""
+    """The confidence level that each interval needs for all to hold at `CONFIDENCE`
+    (Bonferroni)."""
     if comparisons < 1:
         raise ValueError("no comparisons")
     return 1 - (1 - CONFIDENCE) / comparisons
@@ -64,7 +65,7 @@ def judge(
     - better, worse: the interval excludes 0 and Holm's p is below 1 - `CONFIDENCE`;
     - same: the simultaneous interval lies within ± `margin`. Its two ends are the two one-sided
       tests of Schuirmann (1987), each at half of what 1 - `CONFIDENCE` leaves a comparison;
-    - inconclusive: the rest. A difference that is sure is named even if it is within the margin.
+    - inconclusive: the rest. A significant difference is named even if it is within the margin.
     ValueError for a margin below 0.
     """
     if not margin >= 0:

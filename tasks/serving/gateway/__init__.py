@@ -1,4 +1,4 @@
-"""The gateway: the program-aware proxy every model call passes through."""
+"""The gateway: the program-aware proxy of all model calls."""
 
 from typing import TYPE_CHECKING
 
@@ -22,5 +22,5 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.gateway.options import flag_of as flag_of
     from tutti.tasks.serving.gateway.settings import Settings as Settings
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -1,7 +1,8 @@
-"""The gateway as sweeps and benches start it: ``python -m tutti.tasks.serving.gateway --help``.
+"""The gateway process that sweeps and benchmarks start: ``python -m tutti.tasks.serving.gateway
+--help``.
 
-It takes the options of `tutti gateway` but for the model registry, prints where it listens, and
-serves until SIGTERM or SIGINT.
+It takes the options of `tutti gateway` except the model registry, prints its URL, and serves until
+SIGTERM or SIGINT.
 """
 
 import sys

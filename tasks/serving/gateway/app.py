@@ -1,4 +1,4 @@
-"""The gateway: takes requests, holds and sends them, records every call.
+"""The gateway: accepts requests, holds and forwards them, and records every call.
 
 In: HTTP. Out: HTTP, and rows of `calls`, `messages`, `gateway_events` and `server_metrics`.
 Run: ``python -m tutti.tasks.serving.gateway --help``.
@@ -40,7 +40,7 @@ from tutti.tasks.serving.wire.server import Server
 
 ROUND_S = 1.0
 MAX_TOKENIZE = 4  # requests for exact prompt sizes at a time
-FEW_WAITING = 64  # beyond so many the sizes of the last do not matter yet
+FEW_WAITING = 64  # prompts of held calls beyond this number are not measured yet
 
 
 class Gateway:
@@ -165,7 +165,7 @@ class Gateway:
         except LookupError as error:
             raise AccessDenied(503, str(error)) from None
         if request.call_id in self.in_flight:
-            raise AccessDenied(409, f"a call {request.call_id!r} is running already")
+            raise AccessDenied(409, f"call {request.call_id!r} is running; use another id")
         ledger = pool.scheduler.ledger
         if len(ledger.waiting) >= self.settings.max_held:
             self.count("turned_away")
@@ -175,7 +175,7 @@ class Gateway:
         program = ledger.programs.get(request.program)
         key.check_owner(program)
         if request.has_call_id and not self.call_ids.take(request.call_id):
-            raise AccessDenied(409, f"a call {request.call_id!r} was made already")
+            raise AccessDenied(409, f"call id {request.call_id!r} was used before; use another id")
         proxied = ProxiedCall(self, pool, exchange, request, key)
         proxied.record.concurrency = self.concurrency
         self.in_flight[request.call_id] = proxied
@@ -184,7 +184,7 @@ class Gateway:
         chain = chain_of(request.raw)
         prompt, common = self.sizes.estimate(program, request), common_share(program, chain)
         proxied.chain = chain
-        # The scheduler may admit the call at once, and then looks it up by its id.
+        # The scheduler may admit the call at once and then look it up by its id.
         call, admitted = pool.scheduler.arrive(
             request.program,
             request.call_id,
@@ -216,7 +216,7 @@ class Gateway:
             wanted = self.sizes.question(proxied.request)
             count = None if wanted is None else await measure(pool, wanted)
         except ProbeFailed:
-            self.count("sizes_not_measured")  # the estimate stands
+            self.count("sizes_not_measured")  # the estimate remains
         else:
             if count is not None and call.engine is None and call.ended is None:
                 admitted = proxied.scheduler.estimate(call, count, time.monotonic())
@@ -228,7 +228,7 @@ class Gateway:
         """Send calls that the scheduler has admitted."""
         for call in calls:
             proxied = self.in_flight.get(call.call_id)
-            if proxied is None:  # a bug; the call must not keep its place for ever
+            if proxied is None:  # a bug; the call must not keep its place forever
                 self.report(AssertionError(f"{call.call_id} is in the ledger but not in flight"))
                 calls.extend(pool.scheduler.finish(call, None, time.monotonic()))
                 continue
@@ -251,7 +251,7 @@ class Gateway:
             self.events.note("admit", proxied.call.program, proxied.call, reason)
 
     def ended(self, proxied: ProxiedCall) -> None:
-        """A call is over: record it, and release a program that was one call."""
+        """A call has ended: record it, and release a program that was one call."""
         self.in_flight.pop(proxied.request.call_id, None)
         for step in (self._account, self._record, self._let_rest):
             try:

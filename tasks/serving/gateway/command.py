@@ -1,6 +1,6 @@
-"""What `tutti gateway` and ``python -m tutti.tasks.serving.gateway`` share.
+"""Shared by `tutti gateway` and ``python -m tutti.tasks.serving.gateway``.
 
-The settings, tokens and engines that their options name, and serving until a signal.
+Reads the settings, tokens and engines that their options name, and serves until a signal.
 """
 
 import asyncio
@@ -27,13 +27,14 @@ from tutti.tasks.serving.scheduling import make_policy
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SWITCH_S = 0.001
-"""How long the loop waits for the store's writer to give way: by default 5 ms, each time."""
+"""Thread switch interval: how long the loop waits for the store's writer to release the GIL; 5 ms
+by default."""
 
 
 def settings_of(options: GatewayOptions, record_tokens: bool = False) -> Settings:
-    """The gateway's settings; `record_tokens` where a model of the registry asks for it.
+    """The gateway's settings; `record_tokens` is set if a model of the registry asks for it.
 
-    Raises ValueError for the policy's options, PriceError.
+    Raises ValueError for invalid policy options, PriceError.
     """
     return Settings(
         policy=options.policy,
@@ -54,17 +55,17 @@ def access_of(options: GatewayOptions) -> Access:
 
 
 def journal_path(home: Home, port: int) -> Path:
-    """Where the gateway at `port` keeps its list of programs."""
+    """Where the gateway at `port` stores its list of programs."""
     return Path(str(home)) / "gateway" / f"programs-{port}.jsonl"
 
 
 def read_engines(given: Iterable[str]) -> list[EndpointConfig]:
-    """Engines as URL, ID=URL or JSON. Raises ValueError that says which one is wrong."""
+    """Parse engines given as URL, ID=URL or JSON. Raises ValueError that names the invalid one."""
     return [_engine(text, place) for place, text in enumerate(given)]
 
 
 def read_policy(name: str, given: Sequence[str], limit: int | None) -> dict[str, Any]:
-    """The options of the policy `name`, checked. Raises ValueError with option and value."""
+    """The options of the policy `name`, validated. Raises ValueError with option and value."""
     options: dict[str, Any] = {}
     for text in given:
         option, equals, value = text.partition("=")
@@ -80,7 +81,7 @@ def read_policy(name: str, given: Sequence[str], limit: int | None) -> dict[str,
 
 
 def read_prices(path: Path | None) -> PriceBook | None:
-    """The price book in `path`, or this project's where there is one. Raises PriceError."""
+    """Read the price book at `path`, or this project's if it has one. Raises PriceError."""
     if path is None and not PRICE_BOOK.is_file():
         return None
     return read_price_book(path or PRICE_BOOK)
@@ -94,10 +95,10 @@ async def serve(
     ready: Callable[[int, Path | None], None],
     beside: Coroutine[Any, Any, None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, or until `beside` raises; `ready` is told the port, and the
-    file with the admin's token where one was made.
+    """Serve until SIGTERM or SIGINT, or until `beside` raises. `ready` is called with the port and
+    the file of the generated admin token, if any.
 
-    Raises OSError where it cannot listen, ValueError for an endpoint, and what `beside` raises.
+    Raises OSError if it cannot listen, ValueError for an endpoint, and what `beside` raises.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -111,7 +112,7 @@ async def serve(
         port = await gateway.start(host, port, endpoints)
         gc.freeze()
         sys.setswitchinterval(SWITCH_S)
-        gc.disable()  # the gateway looks for garbage itself, a little at a time
+        gc.disable()  # the gateway collects garbage itself, a little at a time
         with token_file(gateway.folder, port, gateway.access.token_to_show) as file:
             ready(port, file)
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

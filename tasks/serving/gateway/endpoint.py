@@ -2,7 +2,7 @@
 
 The metrics read every second are also the health check. An engine that misses three reads in a row
 gets no calls until it answers again. Its capacity is then read again, and its cache is assumed
-empty if its counters started over.
+empty if its counters were reset.
 """
 
 import asyncio
@@ -36,15 +36,19 @@ class EndpointConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     api_path: str = Field(
-        "/v1", pattern="^/", description="what the paths of its API begin with, for our /v1"
+        "/v1", pattern="^/", description="path prefix of its API, in place of our /v1"
     )
     url: str = Field(description="base URL, with or without `api_path`")
     id: str = Field("", description="recorded with its calls; the URL if empty")
     pool: str = Field("", description="endpoints of one pool serve the same models")
-    models: tuple[str, ...] = Field((), description="names it serves; empty asks it")
-    capacity_tokens: int | None = Field(None, ge=1, description="KV cache; empty asks its metrics")
+    models: tuple[str, ...] = Field((), description="models it serves; if empty, it is asked")
+    capacity_tokens: int | None = Field(
+        None, ge=1, description="KV cache; if empty, read from its metrics"
+    )
     max_calls: int | None = Field(None, ge=1, description="most calls in flight, if it limits them")
-    requests_per_minute: int | None = Field(None, ge=1, description="as its provider limits them")
+    requests_per_minute: int | None = Field(
+        None, ge=1, description="calls per minute that its provider allows"
+    )
     tokens_per_minute: int | None = Field(None, ge=1, description="prompts and answers together")
     api_key_env: str | None = Field(None, description="environment variable that holds its key")
     key_header: str = Field(
@@ -57,7 +61,8 @@ class EndpointConfig(BaseModel):
     prices: Prices | None = None
     metrics: bool = Field(True, description="whether it has /metrics and /health, as engines do")
     measure: bool = Field(
-        True, description="whether an idle engine is sent a few prompts, for what a token costs"
+        True,
+        description="whether prefill time is measured by a few prompts while it is idle",
     )
 
     @field_validator("api_path")
@@ -104,7 +109,8 @@ class EndpointConfig(BaseModel):
         """Its API key. Raises ValueError if the environment variable is not set."""
         if self.api_key_env is None:
             return None
-        key = os.environ.get(self.api_key_env, "").strip()  # keys from files end with a newline
+        # keys read from files end with a newline
+        key = os.environ.get(self.api_key_env, "").strip()
         if not key:
             raise ValueError(f"{self.name}: {self.api_key_env} is not set in the environment")
         return key.encode()
@@ -120,11 +126,11 @@ class PrefixedOrigin(Origin):
     def send(
         self, method: bytes, path: bytes, headers: Headers, body: bytes, receiver: Receiver
     ) -> OutgoingRequest:
-        """Send a request to the endpoint's path for our `path`."""
+        """Send a request to the endpoint's path for `path`."""
         return super().send(method, self.there(path), headers, body, receiver)
 
     def there(self, path: bytes) -> bytes:
-        """The endpoint's path for `path`; paths outside /v1 stay as they are."""
+        """The endpoint's path for `path`; paths outside /v1 are unchanged."""
         if path.startswith(V1 + b"/"):
             path = self._begins + path.removeprefix(V1)
         if not self._query:
@@ -149,9 +155,9 @@ class Endpoint:
     draining: bool = False
     reachable: bool = False
     failures: int = 0
-    """Calls and probes in a row that failed."""
+    """Consecutive calls and probes that failed."""
     paused_until: float = 0.0
-    """Until then its circuit is open, or it asked for a pause (429)."""
+    """Until this time its circuit is open, or it asked for a pause (429)."""
     pause_reason: str = ""
     calls: int = 0
     failed_calls: int = 0
@@ -159,7 +165,7 @@ class Endpoint:
     finding: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
     """Held while its models and capacity are read."""
     kv_usage: float | None = None
-    """The share of its cache in use at the last sample, 0 to 1; None where it does not say."""
+    """The share of its cache in use at the last sample, 0 to 1; None if not reported."""
     listed: Callable[[str], Prices | None] = lambda model: None
     """The price file's current prices of a model."""
     _key: bytes | None = field(default=None, repr=False)
@@ -169,7 +175,8 @@ class Endpoint:
 
     @classmethod
     def make(cls, config: EndpointConfig, permits: Permits | None = None) -> "Endpoint":
-        """Make an endpoint that was not contacted yet. Raises ValueError for an invalid config."""
+        """Create an endpoint that was not contacted yet. Raises ValueError for an invalid
+        config."""
         name = config.name
         engine = EngineState(
             name,
@@ -195,8 +202,8 @@ class Endpoint:
         return self.engine.engine_id
 
     def authorize(self, headers: Headers, own_tokens: bool, path: bytes = b"") -> Headers:
-        """Headers with its own key, as the protocol of `path` has it; the client's goes through
-        only where the gateway has no tokens of its own, so that they are never shown to others."""
+        """Headers with the endpoint's own key, in the form of `path`'s protocol. The client's key
+        is forwarded only if the gateway has no tokens of its own, so that these never leave it."""
         if self._key is not None or own_tokens:
             headers = [h for h in headers if h[0].lower() not in self._secrets]
         if self._key is None or self._key_header is None:
@@ -206,8 +213,8 @@ class Endpoint:
         return [*headers, self._key_header]
 
     def prices_of(self, model: str) -> Prices | None:
-        """Its own prices, else the price book's as of now, by the name that the call gives or the
-        registry's, which its pool has; None where nobody knows."""
+        """Its own prices, else the price book's current ones, by the name in the call or in the
+        registry; None if unknown."""
         if self.config.prices is not None:
             return self.config.prices
         found = self.listed(model)
@@ -216,11 +223,11 @@ class Endpoint:
         return found
 
     def may_accept(self, now: float) -> bool:
-        """Whether it can get calls now."""
+        """Whether it can accept calls now."""
         return self.reachable and not self.draining and now >= self.paused_until
 
     def failed(self, now: float, reason: str) -> None:
-        """Count a failed call; after a few in a row the circuit opens."""
+        """Count a failed call; after several consecutive ones the circuit opens."""
         self.failed_calls += 1
         if now < self.paused_until:
             return  # the call was sent before the circuit opened
@@ -231,11 +238,11 @@ class Endpoint:
             self.pause(now + pause, f"{self.failures} failures in a row, the last: {reason}")
 
     def pause(self, until: float, reason: str) -> None:
-        """Send no calls until then."""
+        """Send it no calls until the given time."""
         self.paused_until, self.pause_reason = max(self.paused_until, until), reason
 
     def answered(self) -> None:
-        """A call was answered: reset the count of failures."""
+        """Reset the count of failures after an answered call."""
         self.failures = 0
 
     async def ask(
@@ -246,7 +253,7 @@ class Endpoint:
         headers: Headers | None = None,
         timeout_s: float = PROBE_TIMEOUT_S,
     ) -> Answer:
-        """An unscheduled request; without headers the gateway's own. Raises ProbeFailed."""
+        """Send an unscheduled request; without headers, the gateway's own. Raises ProbeFailed."""
         if headers is None:
             headers = self.authorize([(b"Accept", b"*/*")], own_tokens=False)
             if body:
@@ -260,7 +267,7 @@ class Endpoint:
             raise ProbeFailed(str(error)) from None
 
     async def read_models(self) -> None:
-        """Which models it serves, and how long a context it takes. Raises ProbeFailed."""
+        """Read which models it serves and their context length. Raises ProbeFailed."""
         answer = await self.ask(b"GET", b"/v1/models")
         try:
             listed = orjson.loads(answer.body)["data"]
@@ -278,10 +285,10 @@ class Endpoint:
 
 
 def retry_after_s(headers: Headers) -> float | None:
-    """The pause that an answer asks for, in seconds; None where it asks for none."""
+    """The pause that an answer asks for, in seconds; None if it asks for none."""
     value = find(headers, b"retry-after")
     try:
         seconds = float(value) if value is not None else None
     except ValueError:
-        return None  # a date: rare, and clocks differ
+        return None  # a date is rare, and clocks differ
     return None if seconds is None or seconds < 0 else min(seconds, LONGEST_PAUSE_S)

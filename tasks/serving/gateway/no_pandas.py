@@ -1,7 +1,7 @@
 """Keep pandas out of a gateway's process.
 
-pyarrow imports pandas with the first row, though the gateway makes no data frame: no call is
-answered for half a second, and it takes 50 MB.
+pyarrow imports pandas with the first row, although the gateway makes no data frame. The import
+blocks all calls for half a second and takes 50 MB.
 """
 
 import sys

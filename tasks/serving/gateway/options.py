@@ -15,12 +15,12 @@ PORT = 8300
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """How one option is written on a command line."""
+    """How one option appears on a command line."""
 
     help: str
     metavar: str | None = None
     kind: type = str
-    """Of its value, or of each value where it may be repeated."""
+    """Type of the value, or of each value of a repeatable option."""
     least: float | None = None
     most: float | None = None
 
@@ -31,12 +31,11 @@ def _option(default: Any, help: str, metavar: str | None = None, **more: Any) ->
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """What a gateway is started with."""
+    """A gateway's start options."""
 
     engine: tuple[str, ...] = _option(
         (),
-        "an engine that runs (vLLM, SGLang), by its base URL; may be repeated, and added later by "
-        "POST /engines",
+        "base URL of a running engine (vLLM, SGLang); may be repeated; see also POST /engines",
         "URL|ID=URL|JSON",
     )
     policy: str = _option(
@@ -89,7 +88,7 @@ class GatewayOptions:
 
     @classmethod
     def parse(cls, arguments: Sequence[str] | None = None) -> "GatewayOptions":
-        """Read a command line; exits with 2 and a message where it is wrong."""
+        """Parse a command line; exits with 2 and a message if it is invalid."""
         parser = argparse.ArgumentParser(description="The program-aware gateway before engines.")
         for name, (info, default) in cls.described().items():
             if info.kind is bool:
@@ -108,7 +107,7 @@ class GatewayOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "GatewayOptions":
-        """From values by field; lists, and None for an option that may be repeated, are taken."""
+        """From values by field; accepts lists, and None for repeatable options."""
         repeated = {each.name for each in fields(cls) if isinstance(each.default, tuple)}
         values: dict[str, Any] = {
             name: tuple(value or ()) if name in repeated else value for name, value in given.items()
@@ -122,7 +121,7 @@ def flag_of(name: str) -> str:
 
 
 def _reader(info: OptionInfo) -> Callable[[str], Any]:
-    """Reads one value, within its bounds."""
+    """A function that reads one value and checks its bounds."""
 
     def read(text: str) -> Any:
         value = info.kind(text)
@@ -132,5 +131,5 @@ def _reader(info: OptionInfo) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(f"must be at most {info.most}, not {text}")
         return value
 
-    read.__name__ = info.kind.__name__  # argparse names it in "invalid int value"
+    read.__name__ = info.kind.__name__  # argparse uses the name in "invalid int value"
     return read

@@ -1,4 +1,5 @@
-"""Endpoints that serve the same models, their scheduler, and the second's round over them."""
+"""Pools of endpoints that serve the same models, with their scheduler and their periodic
+sampling."""
 
 import asyncio
 import contextlib
@@ -12,7 +13,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway import prefill
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tutti.tasks.serving.gateway.recording.journal import LivingPrograms, restore
-from tutti.tasks.serving.metering.exposition import Page, read_page
+from tutti.tasks.serving.metering.exposition import MetricsPage, read_page
 from tutti.tasks.serving.metering.sampler import EngineSample, capacity_of_sglang, engine_sample
 from tutti.tasks.serving.registry import Prices
 from tutti.tasks.serving.scheduling import (
@@ -43,19 +44,20 @@ class Pool:
         self.wake: asyncio.TimerHandle | None = None
         self.ticked = 0.0
         self.is_going_on = False
-        """Whether the gateway comes back for more to admit."""
+        """Whether the gateway will continue admitting."""
         self.on_fault: OnFault = fail_fast
 
     def begin(self, policy: str, options: dict[str, Any], log: Log) -> None:
-        """A fresh scheduler over the same endpoints. Raises ValueError for the policy."""
+        """Create a new scheduler over the same endpoints. Raises ValueError for an invalid
+        policy."""
         made = make_policy(policy, options)
         self.policy_options = options
         self.scheduler = Scheduler(made, self.limits, log)
         self.scheduler.on_fault = self.on_fault
         now = time.monotonic()
         for endpoint in self.endpoints.values():
-            # Calls of the cell before end by their own scheduler; its engines keep their books, but
-            # for what runs there: that takes room, whoever let it in.
+            # Calls of the previous cell end under their own scheduler. Its engines keep only the
+            # bookings of running calls: these take room, whichever scheduler admitted them.
             engine = endpoint.engine
             fresh = type(engine)(
                 engine.engine_id,
@@ -72,7 +74,7 @@ class Pool:
 
     @property
     def models(self) -> set[str]:
-        """Names that its endpoints serve."""
+        """Models that its endpoints serve."""
         return {name for endpoint in self.endpoints.values() for name in endpoint.models}
 
 
@@ -92,7 +94,7 @@ class Pools:
         self.log, self.admitted = log, admitted
         self.by_name: dict[str, Pool] = {}
         self.living: LivingPrograms = {}
-        """Programs on record from before."""
+        """Programs restored from the journal."""
         self._by_model: dict[str, Pool] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.on_rows: Callable[[Rows], None] = lambda rows: None
@@ -100,12 +102,12 @@ class Pools:
         self.cell: Callable[[], str] = lambda: ""
         self.on_fault: OnFault = fail_fast
         self.listed: Callable[[str], Prices | None] = lambda model: None
-        """The price book's prices."""
+        """The price book's current prices."""
         self.sample_s = 1.0
 
     def of_model(self, model: str) -> Pool:
-        """The pool that serves `model`; an unknown name goes to the first, whose engine knows (an
-        adapter that was loaded a moment ago). Raises LookupError where there is no pool."""
+        """The pool that serves `model`. An unknown name goes to the first pool, whose engine may
+        know it (an adapter loaded a moment ago). Raises LookupError if there is no pool."""
         known = self._by_model.get(model)
         if known is not None:
             return known
@@ -118,7 +120,7 @@ class Pools:
         return next(iter(self.by_name.values()))
 
     def forget_models(self) -> None:
-        """Endpoints serve other models than before."""
+        """Rebuild the model index: endpoints changed the models they serve."""
         self._by_model.clear()
 
     def all_endpoints(self) -> Iterable[Endpoint]:
@@ -126,12 +128,12 @@ class Pools:
         return [e for pool in self.by_name.values() for e in pool.endpoints.values()]
 
     def add(self, config: EndpointConfig, permits: Permits | None = None) -> Endpoint:
-        """Add an endpoint, which connects to addresses that `permits` allows; it takes calls once
+        """Add an endpoint that may connect to addresses that `permits` allows; it gets calls once
         it answers. Raises ValueError."""
         endpoint = Endpoint.make(config, permits)
         endpoint.listed = self.listed
         if any(each.name == endpoint.name for each in self.all_endpoints()):
-            raise ValueError(f"there is an engine {endpoint.name!r} already")
+            raise ValueError(f"engine {endpoint.name!r} already exists; remove it first")
         pool = self.by_name.get(config.pool)
         if pool is None:
             pool = self.by_name[config.pool] = Pool(
@@ -147,13 +149,13 @@ class Pools:
         return endpoint
 
     def restore(self) -> None:
-        """Enter what is on record from before, when all engines of the start are there."""
+        """Restore the journal's programs, once all engines of the start are present."""
         for name, pool in self.by_name.items():
             ours = {each: endpoint.engine for each, endpoint in pool.endpoints.items()}
             restore(self.living, name, pool.scheduler.ledger, ours, time.monotonic())
 
     def find(self, name: str) -> tuple[Pool, Endpoint]:
-        """An endpoint by its id. Raises LookupError that lists the known."""
+        """The endpoint with that id. Raises LookupError that lists the known ones."""
         for pool in self.by_name.values():
             if name in pool.endpoints:
                 return pool, pool.endpoints[name]
@@ -161,14 +163,14 @@ class Pools:
         raise LookupError(f"no engine {name!r}; known: {known}")
 
     async def remove(self, name: str) -> None:
-        """Take an endpoint out when its running calls have ended. Raises LookupError."""
+        """Remove an endpoint once its running calls have ended. Raises LookupError."""
         pool, endpoint = self.find(name)
         if endpoint.draining:
-            return  # it is being taken out already
+            return  # its removal is in progress
         endpoint.draining = True
         self.refresh(pool, endpoint)
         while endpoint.engine.running:
-            await asyncio.sleep(0.05)  # each of them has its own bound
+            await asyncio.sleep(0.05)  # every call has its own time limit
         self._tasks.pop(name).cancel()
         del pool.endpoints[name]
         self._by_model.clear()
@@ -177,7 +179,7 @@ class Pools:
         self.admitted(pool, admitted)
 
     def refresh(self, pool: Pool, endpoint: Endpoint) -> None:
-        """Tell the scheduler whether the endpoint takes calls now."""
+        """Update the scheduler on whether the endpoint accepts calls."""
         now = time.monotonic()
         accepting = endpoint.may_accept(now)
         if accepting != endpoint.engine.accepting:
@@ -185,7 +187,7 @@ class Pools:
             self.admitted(pool, admitted)
 
     async def close(self) -> None:
-        """End all watching and all connections."""
+        """Stop sampling and close all connections."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -193,7 +195,7 @@ class Pools:
             await endpoint.origin.close()
 
     async def sample_now(self) -> None:
-        """A sample of every endpoint, at once."""
+        """Sample every endpoint now."""
         await asyncio.gather(
             *(
                 self._round(pool, endpoint)
@@ -208,7 +210,8 @@ class Pools:
             await asyncio.sleep(self.sample_s if endpoint.reachable else endpoint.next_probe_s())
 
     def _watch_ended(self, task: asyncio.Task[None], pool: Pool, endpoint: Endpoint) -> None:
-        """A watch that fails takes its endpoint out of service: nobody would notice its death."""
+        """Take an endpoint out of service whose sampling task failed; otherwise nobody would
+        notice."""
         if task.cancelled() or (error := task.exception()) is None:
             return
         endpoint.reachable, endpoint.pause_reason = False, f"its watch failed: {error!r}"
@@ -231,9 +234,9 @@ class Pools:
         self.refresh(pool, endpoint)
 
     async def _sample(self, pool: Pool, endpoint: Endpoint) -> None:
-        """Take a sample of its metrics; one that was not reachable is discovered first."""
-        # One round at a time: it is found once, and a cell's first sample, which may come
-        # meanwhile, has the prompts behind it that it was measured with.
+        """Sample its metrics; an endpoint that was not reachable is discovered first."""
+        # One round at a time: discovery runs once, and the first sample of a cell, which may start
+        # meanwhile, includes the prompts that discovery sent.
         async with endpoint.finding:
             page = await self._page(endpoint)
             if not endpoint.reachable:
@@ -250,14 +253,14 @@ class Pools:
             endpoint.reachable, endpoint.kv_usage = False, None
             endpoint.pause_reason = reason
 
-    async def _page(self, endpoint: Endpoint) -> Page:
+    async def _page(self, endpoint: Endpoint) -> MetricsPage:
         answer = await endpoint.ask(b"GET", b"/metrics")
         if answer.status != 200:
             raise ProbeFailed(f"/metrics answered {answer.status}")
         return read_page(answer.body)
 
-    async def _discover(self, pool: Pool, endpoint: Endpoint, page: Page) -> None:
-        """What it serves and how much fits, read anew each time it comes back."""
+    async def _discover(self, pool: Pool, endpoint: Endpoint, page: MetricsPage) -> None:
+        """Read what it serves and its capacity, each time it comes back."""
         await endpoint.read_models()
         self._by_model.clear()
         sample = engine_sample(page, time.monotonic())
@@ -270,17 +273,17 @@ class Pools:
             endpoint.engine.block_tokens = sample.block_tokens
         if endpoint.config.measure and sample.running == 0 and sample.waiting == 0:
             endpoint.engine.prefill_token_s = await self._prefill(endpoint, capacity)
-        # Whether it was started anew since, and so its cache is empty, its counters say (`_take`).
+        # Whether it was restarted, so that its cache is empty, is seen from its counters (`_take`).
         pool.scheduler.change_engine(endpoint.engine, time.monotonic(), capacity_tokens=capacity)
 
     async def _prefill(self, endpoint: Endpoint, capacity_tokens: int | None) -> float | None:
         try:
             return await prefill.measure(endpoint, capacity_tokens)
         except ProbeFailed as error:
-            self.on_trouble(endpoint, f"what its prompts cost was not measured: {error}")
+            self.on_trouble(endpoint, f"the cost of its prompt tokens was not measured: {error}")
             return None
 
-    def _take(self, pool: Pool, endpoint: Endpoint, page: Page) -> None:
+    def _take(self, pool: Pool, endpoint: Endpoint, page: MetricsPage) -> None:
         now = time.monotonic()
         cell = self.cell()
         rows = endpoint.sampler.rows(page, cat.now(), cell)
@@ -288,7 +291,7 @@ class Pools:
             self.on_rows(rows)
         if endpoint.sampler.restarted:
             endpoint.restarts += 1
-            self.on_trouble(endpoint, "it was started anew")
+            self.on_trouble(endpoint, "it restarted")
             capacity = endpoint.config.capacity_tokens or engine_sample(page, now).capacity_tokens
             pool.scheduler.change_engine(
                 endpoint.engine, now, capacity_tokens=capacity, restarted=True
@@ -311,7 +314,7 @@ def _for_scheduling(sample: EngineSample) -> EngineMetrics:
 
 
 def describe(program: Program, now: float) -> dict[str, Any]:
-    """A program as `GET /programs` shows it, in ThunderAgent's words and ours."""
+    """A program as `GET /programs` shows it, with ThunderAgent's keys and ours."""
     waiting, running = len(program.waiting), len(program.running)
     return {
         "backend": program.engine.engine_id if program.engine else None,

@@ -1,9 +1,9 @@
-"""What an uncached prompt token costs an engine, measured while it is idle.
+"""Measures an idle engine's prefill time per prompt token.
 
-The calls of a run tell it too, but late and with the noise of everything else that runs: a policy
-that knows it from the start holds nobody for prefixes that are worth nothing. A few pairs of
-prompts that nobody sent before, one twice as long as the other, one token of answer each; in all
-they take a few seconds at most. The longer one is near a whole batch, where a busy engine works.
+The calls of a run show it too, but late and with the noise of other calls. A policy that knows it
+from the start does not hold programs for prefixes that are worth nothing. The measurement sends a
+few pairs of new prompts, one twice as long as the other, each with one token of answer; it takes a
+few seconds at most. The longer prompt is near the size of a whole batch, as on a busy engine.
 """
 
 import random
@@ -21,15 +21,16 @@ PAIRS_LEAST, PAIRS_MOST = 3, 8
 ENOUGH_S = 2.0
 CALL_TIMEOUT_S = 20.0
 IDS = range(100, 220)
-"""Of tokens that every vocabulary has."""
+"""Token ids that every vocabulary has."""
 MAD_TO_SIGMA, OF_MEDIAN = 1.4826, 1.2533
 
 Seconds = Callable[[int], Awaitable[float | None]]
-"""Has a fresh prompt of so many tokens answered; None where something else ran meanwhile."""
+"""Sends a new prompt of that many tokens and returns its time; None if something else ran
+meanwhile."""
 
 
 def lengths(context_tokens: int | None, capacity_tokens: int | None) -> tuple[int, int] | None:
-    """The shorter and the longer prompt, in tokens; None where the engine holds too few."""
+    """The shorter and the longer prompt, in tokens; None if the engine's capacity is too small."""
     bounds = [LONGEST_TOKENS]
     if context_tokens is not None:
         bounds.append(context_tokens - 8)
@@ -42,10 +43,10 @@ def lengths(context_tokens: int | None, capacity_tokens: int | None) -> tuple[in
 async def seconds_a_token(
     pair: tuple[int, int], ask: Seconds, clock: Callable[[], float] = time.monotonic
 ) -> tuple[float, float] | None:
-    """Seconds a prompt token and their standard error, by the median of pairs' differences.
+    """Seconds per prompt token and their standard error, by the median of pairs' differences.
 
-    The first of each length is not counted: engines compile what they see for the first time. None
-    where too few pairs ran undisturbed. Raises ProbeFailed.
+    The first prompt of each length is not counted: engines compile at the first use of a size. None
+    if too few pairs ran undisturbed. Raises ProbeFailed.
     """
     shorter, longer = pair
     for length in pair:
@@ -71,8 +72,8 @@ def _estimate(slopes: Sequence[float]) -> tuple[float, float]:
 
 
 async def measure(endpoint: Endpoint, capacity_tokens: int | None) -> float | None:
-    """Seconds that a prompt token costs `endpoint`, which must be idle; None where it cannot be
-    told. Raises ProbeFailed."""
+    """Measure the seconds per prompt token of `endpoint`, which must be idle; None if they cannot
+    be determined. Raises ProbeFailed."""
     pair = lengths(endpoint.context_tokens, capacity_tokens)
     if pair is None or not endpoint.models:
         return None
@@ -80,7 +81,7 @@ async def measure(endpoint: Endpoint, capacity_tokens: int | None) -> float | No
     async def ask(tokens: int) -> float | None:
         if endpoint.engine.running:
             return None
-        prompt = random.choices(IDS, k=tokens)  # not seeded: what was sent before may be cached
+        prompt = random.choices(IDS, k=tokens)  # not seeded: earlier prompts may be cached
         body = {"model": endpoint.models[0], "prompt": prompt, "max_tokens": 1}
         sent = time.monotonic()
         answer = await endpoint.ask(

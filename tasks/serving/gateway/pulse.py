@@ -11,7 +11,8 @@ COLLECT_S, COLLECT_AT_LAST_S = 60.0, 3600.0
 
 
 class Pulse:
-    """Times of the last decisions, and the longest stall of the loop since it was last read."""
+    """Times of the last decisions, and the longest delay of the event loop since it was last
+    read."""
 
     def __init__(self) -> None:
         self._decisions: deque[float] = deque(maxlen=KEPT)
@@ -25,13 +26,13 @@ class Pulse:
         self.decision_max_s = max(self.decision_max_s, seconds)
 
     def decision_s(self, *shares: float) -> list[float]:
-        """The times below which those shares of the last decisions lie; 0 before the first."""
+        """Quantiles of the last decision times, at those shares; 0 before the first."""
         ordered = sorted(self._decisions) or [0.0]
         return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in shares]
 
     async def beat(self) -> None:
-        """Measure how late the loop is, for ever, and look through what is new for garbage that
-        holds itself: a beat's worth takes a millisecond when it is much."""
+        """Measure the loop's delay forever, and collect new cyclic garbage: one beat's garbage
+        takes a millisecond when there is much of it."""
         while True:
             before = time.monotonic()
             await asyncio.sleep(BEAT_S)
@@ -39,17 +40,17 @@ class Pulse:
             gc.collect(0)
 
     def collect_all(self, now: float, busy: bool) -> None:
-        """Look for all garbage that holds itself, now and then, rather while nobody waits: it takes
+        """Collect all cyclic garbage from time to time, preferably while no call waits: it takes
         tens of milliseconds."""
         if now - self._collected > (COLLECT_AT_LAST_S if busy else COLLECT_S):
             gc.collect()
             self._collected = now
 
     def now(self) -> float:
-        """The clock that calls are timed by."""
+        """The clock used to time calls."""
         return time.monotonic()
 
     def reset(self) -> None:
-        """Forget all measured times."""
+        """Reset all measured times."""
         self._decisions.clear()
         self.decision_max_s = self.stall_max_s = 0.0

@@ -1,21 +1,21 @@
-"""Ids that were given out of late: one that comes again is not taken, so that no two rows share it.
+"""Recently used call ids: a repeated id is refused, so that no two rows share it.
 
-Bounded: of more than `KEPT` ids the oldest are forgotten, half of them at a time.
+The number is bounded: beyond `KEPT` ids the oldest half is forgotten.
 """
 
 KEPT = 200_000
-"""Half a minute of the most calls that a gateway takes, in 13 MB."""
+"""Half a minute of calls at the gateway's highest rate, in 13 MB."""
 
 
 class RecentIds:
-    """The last ids, by their hash: two that differ collide once in 10^13."""
+    """The last ids, as hashes: two different ids collide with a probability of 10^-13."""
 
     def __init__(self) -> None:
         self._newer: set[int] = set()
         self._older: set[int] = set()
 
     def take(self, identity: str) -> bool:
-        """Whether the id is new; it is not from now on."""
+        """Add an id; returns whether it is new."""
         key = hash(identity)
         if key in self._newer or key in self._older:
             return False

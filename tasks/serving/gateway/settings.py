@@ -1,4 +1,4 @@
-"""Settings of a gateway."""
+"""The gateway's settings."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,20 +18,20 @@ class Settings:
     max_held: int = 20_000
     """Most calls held at once; further calls get 503."""
     comment_s: float = 15.0
-    """How often a held stream's client is told that it waits; 0 for never."""
+    """Interval of comments to a held stream's client; 0 for none."""
     upstream_s: float = 600.0
     """The longest silence of an engine."""
     idle_lease_s: float = 1800.0
     sample_s: float = 1.0
     prices: PriceBook | None = None
-    """Prices of models whose endpoint has none of its own."""
+    """Prices of models whose endpoint has no prices of its own."""
     record_tokens: bool = False
     all_events: bool = False
     """Also record events that `calls` already covers: arrive, admit, first_token, finish,
     tool_start."""
     engine_hosts: tuple[str, ...] = ()
-    """Where an engine added over HTTP may be, beside public addresses and the hosts of those given
-    at the start: names, addresses, networks."""
+    """Hosts of engines added over HTTP, besides public addresses and the hosts of engines given at
+    the start: names, addresses, networks."""
     engine_keys: tuple[str, ...] = ()
-    """Environment variables whose key such an engine may be given."""
+    """Environment variables whose keys may be used for such engines."""
     server: ServerLimits = field(default_factory=ServerLimits)

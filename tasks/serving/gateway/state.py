@@ -1,7 +1,6 @@
-"""What the gateway's parts need of the gateway: the admin API, the views and the time limits.
+"""The interface of the gateway that the admin API, the views and the time limits use.
 
-They take this protocol instead of `Gateway`, so that none of them imports the module that imports
-them.
+They take this protocol instead of `Gateway` to avoid import cycles.
 """
 
 from collections import deque
@@ -26,7 +25,7 @@ Trend = deque[tuple[int, int]]
 
 
 class GatewayState(Protocol):
-    """The state of one gateway, and the few actions that its parts may ask for."""
+    """The state of one gateway, and the few actions that its parts need."""
 
     settings: Settings
     access: Access
@@ -35,7 +34,7 @@ class GatewayState(Protocol):
     in_flight: dict[str, ProxiedCall]
     """Calls that have not ended, by call id."""
     cell_id: str
-    """The cell that runs; empty outside a sweep."""
+    """The running cell; empty outside a sweep."""
     concurrency: int | None
     events: EventLog
     recorder: BufferedWriter

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
-from tutti.tasks.serving.metering.exposition import Page, parse_metrics, read_page
+from tutti.tasks.serving.metering.exposition import MetricsPage, parse_metrics, read_page
 from tutti.tasks.serving.metering.gpu import GpuSampler
 from tutti.tasks.serving.metering.prices import (
     PRICE_BOOK,
@@ -26,8 +26,8 @@ __all__ = [
     "DatedPrices",
     "EngineSample",
     "GpuSampler",
+    "MetricsPage",
     "MetricsSampler",
-    "Page",
     "PriceBook",
     "PriceList",
     "capacity_of_sglang",

@@ -1,9 +1,9 @@
 """Read the Prometheus text of vLLM and SGLang.
 
-In: a /metrics page. Out: a `Page` with the series listed in `KINDS`. If one URL serves several
-ranks, counts are summed over the ranks; shares (KV usage, hit rate) are averaged. A value that is
-not a number raises ValueError. A series with a NaN or infinite value is left out with a reason, for
-all ranks: the sum of the other ranks would look like a counter reset.
+In: a /metrics page. Out: a `MetricsPage` with the series listed in `KINDS`. If one URL serves
+several ranks, counts are summed over the ranks; shares (KV usage, hit rate) are averaged. A value
+that is not a number raises ValueError. A series with a NaN or infinite value is left out with a
+reason, for all ranks: the sum of the other ranks would look like a counter reset.
 
 The gateway reads a page of about 100 kB each second. The text before a value is the same on every
 page, so what it means is parsed once and remembered.
@@ -31,7 +31,7 @@ LINE = re.compile(
 )
 
 
-class Kind(Enum):
+class SeriesKind(Enum):
     """How a series' lines are read, and how the values of several ranks are combined."""
 
     COUNTER = "cumulative; ranks add up"
@@ -59,8 +59,8 @@ HISTOGRAMS = frozenset(
         "time_per_output_token_seconds queue_time_seconds",
     )
 )
-KINDS: dict[str, Kind] = {
-    STARTED: Kind.STARTED,
+KINDS: dict[str, SeriesKind] = {
+    STARTED: SeriesKind.STARTED,
     **dict.fromkeys(
         _names(
             "vllm",
@@ -74,24 +74,28 @@ KINDS: dict[str, Kind] = {
             "num_aborted_requests_total num_retracted_requests_total",
         )
         + [f"{histogram}_{part}" for histogram in HISTOGRAMS for part in ("sum", "count")],
-        Kind.COUNTER,
+        SeriesKind.COUNTER,
     ),
     **dict.fromkeys(
         _names("vllm", "num_requests_running num_requests_waiting")
         + _names("sglang", "num_running_reqs num_queue_reqs num_used_tokens max_total_num_tokens"),
-        Kind.GAUGE,
+        SeriesKind.GAUGE,
     ),
     **dict.fromkeys(
         _names("vllm", "kv_cache_usage_perc")
         + _names("sglang", "token_usage cache_hit_rate page_size"),
-        Kind.SHARE,
+        SeriesKind.SHARE,
     ),
-    **dict.fromkeys((f"{histogram}_bucket" for histogram in HISTOGRAMS), Kind.BUCKET),
-    **dict.fromkeys(("vllm:cache_config_info", "sglang:cache_config_info"), Kind.CONFIG),
+    **dict.fromkeys((f"{histogram}_bucket" for histogram in HISTOGRAMS), SeriesKind.BUCKET),
+    **dict.fromkeys(("vllm:cache_config_info", "sglang:cache_config_info"), SeriesKind.CONFIG),
 }
 """All series that are kept, under the engine's own names."""
-KEPT = frozenset(n for n, kind in KINDS.items() if kind in (Kind.COUNTER, Kind.GAUGE, Kind.SHARE))
-"""The names of `Page.values`."""
+KEPT = frozenset(
+    n
+    for n, kind in KINDS.items()
+    if kind in (SeriesKind.COUNTER, SeriesKind.GAUGE, SeriesKind.SHARE)
+)
+"""The names of `MetricsPage.values`."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class Series:
     """The series that a line belongs to."""
 
     name: str
-    kind: Kind
+    kind: SeriesKind
     labels: Mapping[str, str]
     family: str
     """The histogram a line belongs to; else the name."""
@@ -110,12 +114,12 @@ class Series:
     """A bucket's name in our rows: the engine's name with only the label `le`."""
 
 
-NOT_KEPT = Series("", Kind.GAUGE, {}, "", ("", frozenset()))
+NOT_KEPT = Series("", SeriesKind.GAUGE, {}, "", ("", frozenset()))
 """Marks lines of series that are not kept."""
 
 
 @dataclass(frozen=True)
-class Page:
+class MetricsPage:
     """The contents of one /metrics page."""
 
     values: Mapping[str, float]
@@ -135,7 +139,7 @@ def parse_metrics(text: str | bytes) -> dict[str, float]:
     return dict(read_page(text).values)
 
 
-def read_page(text: str | bytes) -> Page:
+def read_page(text: str | bytes) -> MetricsPage:
     """Read one page. Raises ValueError, with the line, if a series that is kept has no number."""
     if isinstance(text, bytes):
         text = text.decode()
@@ -161,7 +165,7 @@ def read_page(text: str | bytes) -> Page:
     return _page(lines, tuple(left_out.values()))
 
 
-def _page(lines: Mapping[str, tuple[Series, float]], left_out: tuple[str, ...]) -> Page:
+def _page(lines: Mapping[str, tuple[Series, float]], left_out: tuple[str, ...]) -> MetricsPage:
     totals: dict[str, float] = {}
     ranks: dict[str, int] = {}
     cumulative: dict[str, float] = {}
@@ -169,18 +173,18 @@ def _page(lines: Mapping[str, tuple[Series, float]], left_out: tuple[str, ...]) 
     started_at: float | None = None
     for head, (series, value) in lines.items():
         kind = series.kind
-        if kind is Kind.COUNTER or kind is Kind.BUCKET:
+        if kind is SeriesKind.COUNTER or kind is SeriesKind.BUCKET:
             cumulative[head] = value
-        if kind is Kind.CONFIG:
+        if kind is SeriesKind.CONFIG:
             configs.append(series.labels)
-        elif kind is Kind.STARTED:
+        elif kind is SeriesKind.STARTED:
             started_at = value
-        elif kind is not Kind.BUCKET:
+        elif kind is not SeriesKind.BUCKET:
             totals[series.name] = totals.get(series.name, 0.0) + value
-            if kind is Kind.SHARE:
+            if kind is SeriesKind.SHARE:
                 ranks[series.name] = ranks.get(series.name, 0) + 1
     values = {name: total / ranks.get(name, 1) for name, total in totals.items()}
-    return Page(values, cumulative, tuple(configs), started_at, left_out)
+    return MetricsPage(values, cumulative, tuple(configs), started_at, left_out)
 
 
 @lru_cache(SERIES_REMEMBERED)
@@ -199,12 +203,12 @@ def series_of(head: str) -> Series | None:
     if HEAD.fullmatch(head) is None:
         return None
     labels = dict(LABEL.findall(head))
-    if kind is Kind.GAUGE and labels.get("priority"):
+    if kind is SeriesKind.GAUGE and labels.get("priority"):
         return NOT_KEPT  # SGLang reports the requests of each priority besides the total
     family = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
-    le = labels.pop("le", "") if kind is Kind.BUCKET else ""
+    le = labels.pop("le", "") if kind is SeriesKind.BUCKET else ""
     rank = (family, frozenset(labels.items()))
-    if kind is not Kind.BUCKET:
+    if kind is not SeriesKind.BUCKET:
         return Series(name, kind, labels, family, rank)
     return Series(name, kind, labels, family, rank, _edge(head, le), f'{name}{{le="{le}"}}')
 

@@ -60,9 +60,7 @@ class DatedPrices(BaseModel):
     def _ordered(self) -> "DatedPrices":
         # All providers price in this order; the reverse is a mix-up of columns.
         if not (self.cached or 0.0) <= self.prompt <= self.completion:
-            raise ValueError(
-                "cached must cost at most as much as prompt, and prompt at most as much as completion"
-            )
+            raise ValueError("must be ordered: cached <= prompt <= completion")
         return self
 
     @property

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tutti.tasks.serving.metering.exposition import Kind, Page, Series, read_page, series_of
+from tutti.tasks.serving.metering.exposition import (
+    MetricsPage,
+    Series,
+    SeriesKind,
+    read_page,
+    series_of,
+)
 
 Row = dict[str, Any]
 
@@ -33,7 +39,7 @@ class MetricsSampler:
         self._started_at: float | None = None
         self._told: set[str] = set()
 
-    def rows(self, page: Page | str | bytes, at: datetime, cell_id: str) -> list[Row]:
+    def rows(self, page: MetricsPage | str | bytes, at: datetime, cell_id: str) -> list[Row]:
         """The page as rows of `cell_id`. Raises ValueError if the page cannot be read.
 
         A bucket has a row if it has new observations since the previous page. It also has a row
@@ -41,7 +47,7 @@ class MetricsSampler:
         buckets too. A cell's first page is the baseline for its counts. After a restart, counts
         begin at 0 again.
         """
-        page = page if isinstance(page, Page) else read_page(page)
+        page = page if isinstance(page, MetricsPage) else read_page(page)
         baseline = cell_id != self._cell_id
         if baseline:
             self._cell_id, self._told = cell_id, set()
@@ -52,7 +58,7 @@ class MetricsSampler:
         row = {"cell_id": cell_id, "engine_id": self.engine_id, "at": at}
         return [row | {"name": name, "value": value} for name, value in values.items()]
 
-    def _observed(self, page: Page, baseline: bool) -> dict[str, float]:
+    def _observed(self, page: MetricsPage, baseline: bool) -> dict[str, float]:
         """New observations of each bucket alone, by its name."""
         lines = [(head, _known(head), value) for head, value in page.cumulative.items()]
         renewed = {s.rank for head, s, value in lines if value < self._last.get(head, value)}
@@ -62,7 +68,7 @@ class MetricsSampler:
         self.restarted = process or bool(renewed)
         cumulative: dict[str, dict[float, tuple[str, float]]] = {}
         for head, series, value in lines:
-            if series.kind is not Kind.BUCKET:
+            if series.kind is not SeriesKind.BUCKET:
                 continue
             fresh = process or series.rank in renewed
             new = 0.0 if baseline else value - (0.0 if fresh else self._last.get(head, 0.0))
@@ -120,7 +126,7 @@ class EngineSample:
     """Tokens in one block of the KV cache."""
 
 
-def engine_sample(page: Page, at: float) -> EngineSample:
+def engine_sample(page: MetricsPage, at: float) -> EngineSample:
     """Read a sample from a `page` of vLLM or SGLang, fetched at `at` on a monotonic clock."""
 
     def value(vllm: str, sglang: str) -> float | None:
@@ -171,7 +177,7 @@ def _state_capacity(state: Any) -> int | None:
     return _count(memory.get("token_capacity")) if isinstance(memory, Mapping) else None
 
 
-def _capacity_tokens(page: Page) -> int | None:
+def _capacity_tokens(page: MetricsPage) -> int | None:
     """vLLM's capacity: `kv_cache_size_tokens` is per rank, `num_gpu_blocks` is for all ranks.
 
     The former accounts for layers that share blocks unevenly and is preferred.
@@ -188,7 +194,7 @@ def _capacity_tokens(page: Page) -> int | None:
     return None if most is None or block_tokens is None else most * block_tokens
 
 
-def _block_tokens(page: Page) -> int | None:
+def _block_tokens(page: MetricsPage) -> int | None:
     if (size := _count(page.values.get("sglang:page_size"))) is not None:
         return size
     names = ("block_size", "page_size")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tutti.tasks.serving.scheduling.adaptive import Adaptive
 from tutti.tasks.serving.scheduling.attained import LeastAttainedService
-from tutti.tasks.serving.scheduling.cap import DEFAULT_CAP, Cap
+from tutti.tasks.serving.scheduling.cap import DEFAULT_CAP, CapPolicy
 from tutti.tasks.serving.scheduling.continuum import Continuum
 from tutti.tasks.serving.scheduling.ledger import (
     Call,
@@ -33,7 +33,7 @@ from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     "passthrough": Policy,
-    "cap": Cap,
+    "cap": CapPolicy,
     "adaptive": Adaptive,
     "thunderagent": ThunderAgent,
     "continuum": Continuum,
@@ -64,7 +64,7 @@ __all__ = [
     "RELEASED",
     "Adaptive",
     "Call",
-    "Cap",
+    "CapPolicy",
     "Continuum",
     "EngineMetrics",
     "EngineState",

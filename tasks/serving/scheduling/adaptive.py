@@ -1,21 +1,22 @@
-"""`adaptive`: keeps the prefixes that are worth their room, and lets in what then fits.
+"""`adaptive`: keeps prefixes that are worth their cache space and admits what then fits.
 
-* A program that is let in gets a place: its context stays booked between its calls.
-* It is let in where its forecast demand fits beside that of those who have a place, at every
-  horizon of calls to come (`forecast`); on its own engine first while its prefix is still there.
-* An idle program's place is kept for as long as it is worth it by the break-even rule
-  (`breakeven`). Where a prefix is not clearly worth its room, or finding it saves little of a
-  call's time, nothing is held: the engine alone decides.
-* The share of the cache given out follows what the engine shows: kept prefixes that were lost,
-  and preemptions, bring it down; a turn of all places without either brings it up.
+* An admitted program gets a place: its context stays booked between its calls.
+* A program is admitted to an engine if its forecast demand fits beside the demand of the current
+  places at every horizon of future calls (`forecast`). Its own engine is tried first while its
+  prefix is still cached there.
+* An idle program's place is kept as long as the break-even rule says (`breakeven`). If a prefix
+  is not clearly worth its space, or a cache hit saves little of a call's time, nothing is held
+  and the engine alone decides.
+* The share of the cache given out adapts: lost prefixes and preemptions lower it; a turnover of
+  all places without either raises it.
 * It acts on arrivals, ends and releases, not on a tick, and never holds a call while an engine
   has none running.
-* First come, first served; smaller ones may go ahead until the first has waited for as long as a
-  place is usually held. After `max_wait_s` the places of programs that fall idle are taken for it,
-  so that every wait has a bound, even behind programs that never end.
+* First come, first served; smaller calls may overtake the first until it has waited as long as a
+  place is usually held. After `max_wait_s` it gets the places of programs that become idle, so
+  that every wait is bounded, even behind programs that never end.
 
 Nothing in it is tuned to a model, an engine or a load: what a miss costs, growth, lengths and gaps
-are measured. Tried and left (docs/log.md): handing places round while contexts are small.
+are measured. Tried and dropped (docs/log.md): rotating the places while contexts are small.
 """
 
 from collections import OrderedDict
@@ -37,8 +38,8 @@ MAX_WAIT_S = 120.0  # then places are taken from programs that have calls to com
 RENEW_GAPS = 16  # new gaps between two looks at how long to keep
 UNKNOWN_S = float("inf")
 WORTH = 0.07
-"""What finding its prefix must save of a call's time for holding others to be worth it: below it,
-a wrong guess costs more than a right one earns."""
+"""Least share of a call's time that a prefix hit must save for holding other programs to pay off:
+below it, a wrong guess costs more than a right one gains."""
 TURNS = 64  # calls: what of a prompt could be found, by the last so many
 OVER = 4.0  # times the longest gap seen
 REUSE_SEEN = 0.05  # below it, the engine does not say what it finds, or prompts share nothing
@@ -54,7 +55,7 @@ class Adaptive(Policy):
         self.forecast = Forecast()
         self.price = MissPrice()
         self.keep_s = UNKNOWN_S
-        """How long an idle place is kept while others wait."""
+        """How long an idle place is kept while other programs wait."""
         self._gaps = Quantiles(512)
         self._gaps_seen = 0
         self._lost = 0.0  # programs that never came back, fading like the gaps
@@ -71,7 +72,7 @@ class Adaptive(Policy):
     # Events
 
     def changed(self, engine: EngineState, now: float) -> None:
-        """An engine that is new or was restarted has nothing cached; one that left, no places."""
+        """Clear the account of an engine that is new, was restarted, or left."""
         self._blocked = False
         if engine.prefill_token_s is not None:
             self.price.measured = engine.prefill_token_s
@@ -88,7 +89,7 @@ class Adaptive(Policy):
             engine.note = Account(engine)
 
     def arrived(self, call: Call, now: float) -> None:
-        """A call of a program that has a place is ready; another one queues."""
+        """Make the call ready if its program has a place; queue it otherwise."""
         program = call.program
         place = self._place(program)
         if program.idle_since is not None and program.calls_done:
@@ -103,14 +104,14 @@ class Adaptive(Policy):
                 self._blocked = False
 
     def withdrawn(self, call: Call, now: float) -> None:
-        """Its program may be idle again."""
+        """Remove the call; its program may now be idle."""
         self._ready.pop(call.call_id, None)
         self._queue.pop(call.call_id, None)
         self._blocked = False
         self._rest(call.program)
 
     def admitted(self, call: Call, now: float) -> None:
-        """Book the call: the program gets a place if it has none there."""
+        """Book the call; give the program a place if it has none on that engine."""
         engine = call.engine
         assert engine is not None
         account: Account = engine.note
@@ -129,7 +130,7 @@ class Adaptive(Policy):
         account.hold(place, self._tokens(call.program, None))
 
     def finished(self, call: Call, now: float) -> None:
-        """Learn from the call; its program is idle if it was the last one running."""
+        """Learn from the call; mark its program idle if it has no other running call."""
         self._blocked = False
         place = self._place(call.program)
         if call.usage is not None:
@@ -151,7 +152,7 @@ class Adaptive(Policy):
         return first is not None and now - first.arrived > self.max_wait_s
 
     def _shed(self, account: Account, now: float) -> None:
-        """Programs grew beyond what was forecast: those with the newest places give them back."""
+        """Take back the newest places after programs outgrew their forecast."""
         capacity = account.engine.capacity_tokens
         while capacity and account.over() and account.idle:
             newest = max(account.idle.values(), key=lambda place: place.since)
@@ -159,7 +160,7 @@ class Adaptive(Policy):
             self._leave(newest, now)
 
     def gone(self, program: Program, now: float, reason: Reason) -> None:
-        """Its place is free, and its length known."""
+        """Free the program's place and record its number of calls."""
         self._blocked = False
         released = reason.code is ReasonCode.RELEASED
         if released or self._parted.pop(program.program_id, None) is not None:
@@ -168,21 +169,21 @@ class Adaptive(Policy):
             self._leave(place, now)
 
     def observed(self, engine: EngineState, sample: EngineMetrics, now: float) -> None:
-        """Preemptions mean that more was given out than there is."""
+        """Lower the level on preemptions: more was given out than there is."""
         self._blocked = False
         if sample.preemptions_total is not None:
             engine.note.preempted(sample.preemptions_total)
 
     def estimated(self, call: Call, now: float) -> None:
-        """It may fit now."""
+        """Reconsider the call: its new estimate may fit."""
         self._blocked = False
 
     def ticked(self, now: float) -> None:
-        """An idle place may have become worth less than its room."""
+        """Reconsider idle places: one may no longer be worth its space."""
         self._blocked = False
 
     def wake_at(self, now: float) -> float | None:
-        """When the place that is idle for longest has been kept for long enough."""
+        """When the longest idle place reaches its time to keep."""
         if not self._queue or self.keep_s == UNKNOWN_S:
             return None
         ends = [
@@ -195,7 +196,7 @@ class Adaptive(Policy):
     # Decisions
 
     def admit(self, now: float) -> Iterable[Admission]:
-        """Calls of programs that have a place, then who fits, in order of arrival."""
+        """Admit calls of programs with a place, then others that fit, in order of arrival."""
         yield from self._admit_ready(now)
         while self._queue and not self._blocked:
             found = self._next(now)
@@ -209,7 +210,7 @@ class Adaptive(Policy):
     def _admit_ready(self, now: float) -> Iterator[Admission]:
         for call_id, call in list(self._ready.items()):
             place = self._place(call.program)
-            if place is None:  # its engine is gone
+            if place is None:  # its engine was removed
                 del self._ready[call_id]
                 self._queue[call_id] = call
                 self._queue.move_to_end(call_id, last=False)
@@ -243,7 +244,7 @@ class Adaptive(Policy):
         return None
 
     def _fitting(self, call: Call, engines: list[EngineState], now: float) -> EngineState | None:
-        """Where the call fits: on its own engine, else on one of those with the most room."""
+        """The engine where the call fits: its own first, then those with the most room."""
         tokens = engines[0].blocks(self._tokens(call.program, call))
         profile = self._profile(tokens, call.program.calls_done + len(call.program.running) + 1)
         own = call.program.engine
@@ -261,7 +262,7 @@ class Adaptive(Policy):
         return None
 
     def _make_room(self, account: Account, profile: list[float], now: float) -> bool:
-        """Take the places that are kept for longer than they are worth."""
+        """Take back places that were idle for longer than they are worth."""
         while account.idle:
             place = next(iter(account.idle.values()))
             since = place.program.idle_since
@@ -278,18 +279,18 @@ class Adaptive(Policy):
 
     @property
     def patience_s(self) -> float:
-        """For how long the first may be passed by smaller ones."""
+        """How long smaller calls may overtake the first."""
         return max(PATIENCE_LEAST_S, self._stay_s)
 
     # The account
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """What those who have a place hold now."""
+        """Tokens held by the current places."""
         account: Account = engine.note
         return account.held_tokens
 
     def reason(self, call: Call) -> Reason:
-        """What is free where most is, against what the call needs."""
+        """The room where there is most, against what the call needs."""
         engines = self.ledger.open_engines()
         if not engines:
             return reasons.NO_ENGINE
@@ -314,16 +315,16 @@ class Adaptive(Policy):
         self._stay_s += (now - place.since - self._stay_s) / 16
 
     def _settle(self, account: Account) -> None:
-        """Make forecasts anew where programs have gone on."""
+        """Recompute the forecasts of programs whose state changed."""
         for place in account.stale.values():
             calls = place.program.calls_done + len(place.program.running)
             account.book(place, self._profile(place.tokens, calls))
         account.stale.clear()
 
     def _tokens(self, program: Program, call: Call | None) -> int:
-        """What a program holds at the end of its running calls; `call` is one it would make."""
+        """Tokens that a program holds when its running calls end; `call` is one to be added."""
         tokens = context = program.context_tokens
-        # Calls share the program's context; what each adds is its own.
+        # Calls share the program's context; each adds its own answer.
         for each in program.running.values():
             tokens += max(self._need(each) - context, 0)
         return tokens if call is None else tokens + max(self._need(call) - context, 0)
@@ -374,8 +375,7 @@ class Adaptive(Policy):
             self._renew()
 
     def _presume_over(self, now: float) -> None:
-        """Programs that nobody releases are taken for ended when they were away for far longer
-        than any that came back."""
+        """Treat unreleased programs as ended once they were idle far longer than any gap seen."""
         longest = self._gaps.sorted[-1] * OVER
         while self._parted:
             name, program = next(iter(self._parted.items()))
@@ -386,7 +386,7 @@ class Adaptive(Policy):
             self._lost += 1
 
     def _renew(self) -> None:
-        """How long to keep an idle place, by what is known now."""
+        """Update how long to keep an idle place from the current measurements."""
         token_s, most_s = self.price.at_most(1.0), self.price.at_most(SURE)
         capacity = max((e.capacity_tokens or 0 for e in self.ledger.engines.values()), default=0)
         if token_s is None or most_s is None or not capacity:

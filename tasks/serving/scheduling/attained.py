@@ -1,19 +1,20 @@
-"""`least_attained_service`: whose program has had least of the engine goes first.
+"""`least_attained_service`: the program with the least engine time so far goes first.
 
 The rule, in words. A program's service is the seconds that its ended calls ran. Service is cut into
-levels, each `growth` times as wide as the one before, the first `quantum_s` wide; the waiting call
-of the lowest level goes first, in a level the one that came first. So new and short programs
-overtake long ones, and a program sinks a level each time it has used one up. A program that has
-waited `starvation_ratio` times its service (at least times one quantum) counts as new again, its
-wait and service from then on. The first in this order is admitted when its need fits next to what
-running calls have booked, on its own engine if it can be, else where there is most room; what fits
-nowhere goes to an engine that runs nothing. Nobody overtakes the first because it is large.
+levels, each `growth` times as wide as the one before, the first `quantum_s` wide. The waiting call
+of the lowest level goes first; within a level, the earliest arrival. So new and short programs
+overtake long ones, and a program moves down a level each time it has used one up. A program that
+has waited `starvation_ratio` times its service (at least times one quantum) counts as new again;
+its wait and service are counted from then on. The first call in this order is admitted when its
+tokens fit beside what running calls have booked: on its own engine if possible, else where there is
+most room; a call that fits nowhere goes to an idle engine. No call overtakes the first because the
+first is large.
 
-Source: Autellix (arXiv 2502.13965), program-level attained service (PLAS), written anew.
+Source: Autellix (arXiv 2502.13965), program-level attained service (PLAS), reimplemented.
 
-Left out: preemption (a gateway can't take back what it sent, so a level binds from one call to the
-next only); ATLAS, which counts the longest path where calls run in parallel (ours sums them); its
-engine choice by length of call; reading of multi-step hints from agents. Widths and ratio are ours.
+Left out: preemption (a gateway cannot take back a call it has sent, so levels apply between calls
+only); ATLAS, which counts the longest path of parallel calls (here they are summed); the choice of
+engine by call length; multi-step hints from agents. The level widths and the ratio are our own.
 """
 
 import math
@@ -29,7 +30,7 @@ from tutti.tasks.serving.scheduling.room import roomiest, running_tokens
 
 @dataclass(frozen=True, slots=True)
 class _Renewal:
-    """A program's account when it was last counted as new."""
+    """A program's service and wait when it was last counted as new."""
 
     held_s: float
     attained_s: float
@@ -57,32 +58,32 @@ class LeastAttainedService(Policy):
         self.starvation_ratio = starvation_ratio
         self._queue = RankedCalls()
         self._patience = RankedCalls()
-        """The same calls, by when they will have starved."""
+        """The same calls, ordered by when they will have starved."""
 
     def arrived(self, call: Call, now: float) -> None:
-        """Into its program's level."""
+        """Queue the call at its program's level."""
         self._queue.put(call, (self.level(call.program), call.arrived))
         held, served = self._since_renewal(call.program)
         patience_s = self.starvation_ratio * max(served, self.quantum_s) - held
         self._patience.put(call, (call.arrived + patience_s,))
 
     def withdrawn(self, call: Call, now: float) -> None:
-        """It waits no more."""
+        """Remove the call from the queue."""
         self._leave(call)
 
     def admitted(self, call: Call, now: float) -> None:
-        """It waits no more; a call that failed over did not wait."""
+        """Remove the call from the queue; a call that failed over was not in it."""
         self._leave(call)
 
     def finished(self, call: Call, now: float) -> None:
-        """Its program's other calls, which wait, may sink."""
+        """Requeue the program's waiting calls, whose level may have dropped."""
         for waiting in call.program.waiting.values():
             level = self.level(call.program)
             if level > self._queue.rank(waiting)[0] and waiting in self._patience:
                 self._queue.put(waiting, (level, waiting.arrived))
 
     def admit(self, now: float) -> Iterable[Admission]:
-        """The first, as long as it fits somewhere."""
+        """Admit the first call as long as it fits somewhere."""
         self._renew_starved(now)
         while (call := self._queue.first()) is not None:
             engines = self.ledger.open_engines()
@@ -93,27 +94,27 @@ class LeastAttainedService(Policy):
             yield call, engine
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """Running calls, in whole blocks."""
+        """Tokens of running calls, in whole blocks."""
         return running_tokens(engine)
 
     def reason(self, call: Call) -> Reason:
-        """Its level, and how many wait with it."""
+        """The call's level, and how many calls wait."""
         if not self.ledger.open_engines():
             return NO_ENGINE
         text = f"level {self._queue.rank(call)[0]:.0f}, {len(self._queue)} wait"
         return Reason(ReasonCode.QUEUED, text)
 
     def level(self, program: Program) -> int:
-        """0 for the least served."""
+        """The program's level; 0 has had the least service."""
         quanta = self._since_renewal(program)[1] / self.quantum_s
         if quanta < 1:
             return 0
-        # Widths grow by a constant factor, so the levels end at its powers' sums.
+        # Widths grow by a constant factor, so the upper edges are geometric sums.
         sunk = math.log(quanta * (self.growth - 1) + 1, self.growth)
         return min(int(sunk), self.levels - 1)
 
     def _since_renewal(self, program: Program) -> tuple[float, float]:
-        """Seconds held and served since it last counted as new."""
+        """Seconds waited and served since the program last counted as new."""
         renewal = program.note or _Renewal(0.0, 0.0)
         return program.held_s - renewal.held_s, program.attained_s - renewal.attained_s
 

@@ -1,16 +1,16 @@
-"""When an idle program's prefix is worth its room: the break-even rule for a prefix cache.
+"""How long to keep an idle program's prefix: the break-even rule for a prefix cache.
 
-To keep c tokens of a cache of C for t seconds takes c/C of the engine for t seconds from those who
-wait. To lose them takes c * b seconds of prefill, b being seconds per token. So per token kept, a
-program that comes back with probability F(t) within t, having been idle for min(gap, t) seconds,
-earns F(t) * b * C - E[min(gap, t)] (in seconds of the whole engine, over C). The time to keep is
-the t where that is largest: none at all, where tools take longer than the cache takes to fill
-again, as Gray's five-minute rule says of disks. Continuum (arXiv 2511.02230) weighs durations in
-this way too; here the price of a miss is measured, and programs that never return are counted.
+Keeping c tokens of a cache of C tokens for t seconds costs the waiting programs a share c/C of the
+engine for t seconds. Losing them costs c * b seconds of prefill, b being seconds per token. A
+program returns within t with probability F(t) and is idle for min(gap, t) seconds. So per token
+kept, the gain is F(t) * b * C - E[min(gap, t)] (in seconds of the whole engine, over C). The time
+to keep is the t that maximises it; it is 0 if tools take longer than refilling the cache, like
+Gray's five-minute rule for disks. Continuum (arXiv 2511.02230) weighs durations in this way too;
+here the price of a miss is measured, and programs that never return are counted.
 
-b is the slope of an engine's answer time over its uncached prompt tokens: of the time to the first
-token where answers are streamed, else of the whole, beside the tokens produced. What was measured
-on the idle engine is believed before that.
+b is the slope of an engine's answer time over its uncached prompt tokens: of the time to first
+token if answers are streamed, else of the whole time in a regression with the tokens produced. A
+measurement on the idle engine takes precedence.
 """
 
 from math import sqrt
@@ -21,20 +21,20 @@ ENOUGH_CALLS = 24
 ENOUGH_GAPS = 8
 SURE = 2.0  # standard errors
 CLEAR = 1.5
-"""What keeping must earn beyond its cost, as a share of it: of a cache that is given out to
-programs more lies unused than what the idle ones hold. Anything from 0.25 to 2 does as well for
-contexts of thousands of tokens; below 1 small models lose."""
+"""Gain that keeping must have beyond its cost, as a share of the cost: more of a cache given out to
+programs lies unused than what idle programs hold. Values from 0.25 to 2 do equally well for
+contexts of thousands of tokens; below 1, small models lose."""
 NOISE_MEMORY = 32
 MEMORY = 4096  # calls: what a token costs is the engine's property, and hardly changes
 
 
 class MissPrice:
-    """Seconds that an uncached prompt token takes, with its standard error.
+    """Seconds per uncached prompt token, with its standard error.
 
     Least squares over the differences between calls that ended one after the other: both saw the
-    engine as busy as the other did, so what is left is what they asked of it. Each difference is
-    weighted by how quiet the engine was, so that what is learnt while calls do not queue is not
-    drowned by the noise of when they do.
+    same load, so the difference is due to their own size. Each difference is weighted by how quiet
+    the engine was, so that data from times without queueing is not drowned by the noise of times
+    with queueing.
     """
 
     def __init__(self) -> None:
@@ -43,11 +43,12 @@ class MissPrice:
         self._last: tuple[float, float, float] | None = None
         self._xx = self._xy = self._xz = self._zz = self._zy = 0.0
         self.measured: float | None = None
-        """Seconds a token on the idle engine. It is the better one: in a batch the prefill of one
-        call delays the others as much, so that calls beside each other show too little of it."""
+        """Seconds per token on the idle engine. It is preferred: in a batch, one call's prefill
+        delays the other calls by as much, so the slope between concurrent calls is too small."""
 
     def add(self, fresh: int, produced: int, seconds: float) -> None:
-        """A call of `fresh` uncached prompt tokens and `produced` ones took `seconds`."""
+        """Record a call of `fresh` uncached prompt tokens and `produced` output tokens that took
+        `seconds`."""
         this = (float(fresh), float(produced), seconds)
         last, self._last = self._last, this
         if last is None:
@@ -66,22 +67,22 @@ class MissPrice:
         self._zy = self._zy * keep + weight * z * y
 
     def at_most(self, errors: float) -> float | None:
-        """Seconds per uncached token, so many standard errors above what the calls say, for doubt
-        must not cost prefixes; or as measured. None before it can be told."""
+        """Seconds per uncached token: the measured value, else an upper confidence bound of the
+        slope, because uncertainty must not cost prefixes. None before there is enough data."""
         if self.measured is not None:
             return self.measured
         known = self.slope()
         return None if known is None else known[0] + errors * known[1]
 
     def slope(self) -> tuple[float, float] | None:
-        """By the calls: seconds per uncached token and its standard error."""
+        """Seconds per uncached token and its standard error, by regression over calls."""
         if self.calls < ENOUGH_CALLS or self._xx <= 0:
             return None
         slope, _, variance = self._solve()
         return max(slope, 0.0), sqrt(variance)  # weights are inverse variances
 
     def _solve(self) -> tuple[float, float, float]:
-        """Seconds per uncached token, per produced one, and the variance of the first."""
+        """Seconds per uncached token and per produced token, and the variance of the former."""
         xx, xy = self._xx, self._xy
         determinant = xx * self._zz - self._xz * self._xz
         if determinant > 1e-6 * xx * self._zz and self._zz > 0:
@@ -90,13 +91,13 @@ class MissPrice:
             return slope, each, self._zz / determinant
         if xx <= 0:
             return 0.0, 0.0, 0.0
-        return xy / xx, 0.0, 1 / xx  # all calls produce the same
+        return xy / xx, 0.0, 1 / xx  # all calls produce the same number of tokens
 
 
 def seconds_to_keep(gaps: Quantiles, lost: int, refill_s: float) -> float:
-    """How long to keep an idle program's prefix, by the gaps seen between calls.
+    """How long to keep an idle program's prefix, given the gaps seen between calls.
 
-    `lost` programs never came back; `refill_s` is b * C, the time to fill the cache anew.
+    `lost` programs never came back; `refill_s` is b * C, the time to refill the cache.
     """
     values = gaps.sorted
     if len(values) < ENOUGH_GAPS:
@@ -104,7 +105,7 @@ def seconds_to_keep(gaps: Quantiles, lost: int, refill_s: float) -> float:
     total = len(values) + lost
     best, best_gain, best_cost, waited = 0.0, 0.0, 0.0, 0.0
     for place, gap in enumerate(values):
-        # Those that return within `gap` waited their own time, all others the whole of it.
+        # Programs that return within `gap` waited their own time, all others the whole gap.
         returned = place + 1
         waited += gap
         cost = (waited + gap * (total - returned)) / total

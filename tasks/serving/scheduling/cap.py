@@ -1,8 +1,8 @@
 """`cap`: at most `limit` programs at a time over all engines, first come first served.
 
 An admitted program keeps its place between calls, so its prefix stays in the engine's cache, until
-it is released or its lease ends. The baseline that papers leave out; with the best limit, found by
-a sweep, it is the oracle that `adaptive` is measured against.
+it is released or its lease ends. This is the baseline that papers leave out. With the best limit,
+found by a sweep, it is the oracle that `adaptive` is compared with.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ DEFAULT_CAP = 8
 """Programs at a time in a suite that names `cap` without a limit."""
 
 
-class Cap(Policy):
+class CapPolicy(Policy):
     """Admits at most `limit` programs at a time, first come, first served."""
 
     name = "cap"
@@ -30,14 +30,15 @@ class Cap(Policy):
         self._queue: OrderedDict[str, Program] = OrderedDict()
 
     def arrived(self, call: Call, now: float) -> None:
-        """Calls of a program that has a place are ready; others wait for one."""
+        """Make the call ready if its program has a place; otherwise queue the program."""
         if call.program.program_id in self.inside:
             self._ready[call.call_id] = call
         else:
             self._queue.setdefault(call.program.program_id, call.program)
 
     def withdrawn(self, call: Call, now: float) -> None:
-        """A program that waits no more loses its turn; one that never got to call, its place."""
+        """Remove the call: a program without waiting calls loses its turn, and one that never made
+        a call loses its place."""
         self._ready.pop(call.call_id, None)
         program = call.program
         if not program.waiting:
@@ -46,12 +47,12 @@ class Cap(Policy):
                 self.inside.discard(program.program_id)
 
     def gone(self, program: Program, now: float, reason: Reason) -> None:
-        """Its place is free."""
+        """Free the program's place."""
         self.inside.discard(program.program_id)
         self._queue.pop(program.program_id, None)
 
     def admit(self, now: float) -> Iterable[Admission]:
-        """Ready calls, after the longest waiting programs took the free places."""
+        """Give free places to the longest waiting programs, then admit ready calls."""
         while self._queue and len(self.inside) < self.limit:
             name, program = self._queue.popitem(last=False)
             self.inside.add(name)
@@ -64,6 +65,6 @@ class Cap(Policy):
             yield call, engine
 
     def reason(self, call: Call) -> Reason:
-        """How many have a place."""
+        """How many places are taken and how many programs wait."""
         text = f"cap: {len(self.inside)} of {self.limit} places taken, {len(self._queue)} wait"
         return Reason(ReasonCode.NO_PLACE, text)

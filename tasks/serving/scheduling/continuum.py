@@ -1,4 +1,5 @@
-"""`continuum`: a program's prefix is pinned for a while after each call; else first come first.
+"""`continuum`: a program's prefix is pinned for a while after each call; else first come, first
+served.
 
 The rule, in words. When a program's last call ends, its context stays booked on its engine for a
 time to live, by `rule` (`toolgaps`): `fixed`, 2 s if its tool takes at most 2 s on average or was
@@ -7,22 +8,27 @@ where gain = `eta` * mean wait of programs that came back unpinned + seconds to 
 again. A pin ends with its time if the program has no call waiting, or when its call is admitted.
 Waiting calls go in the order: of pinned programs, then of programs by their arrival. The first goes
 when it fits next to what running calls will hold and pins hold, on its own engine if it can be (a
-pinned one only there), else where there is most room; nobody overtakes it on an engine that it
-could have had.
+pinned one only there), else where there is most room; no call overtakes it on an engine that it
+could use.
 
 Source: Continuum (arXiv 2511.02230, later CacheTTL), and the public preview of its vLLM fork, whose
-rule `fixed` is; written anew from a description.
+rule is `fixed`; reimplemented from a description.
 
-Other than in the engine: a pin books tokens and asks the engine for nothing, its LRU keeps the
-prefix or does not; running calls are booked with what they will hold at their end, so that there
-is no preemption, hence no class of preempted calls ahead of all, and no preempting of the latest
-program. In its place, "under pressure" is: running calls outgrow what is booked, or an engine runs
-nothing and the first still does not fit; then the latest program's pin goes first (with `fixed`, in
-the second case, only pins past their time). A call that fits nowhere goes to an engine with nothing
-running and nothing else pinned. Several engines; the original has one. The original is told which
-step is the last and pins nothing after it; here a program is released then, which unpins it. A tool
-is named by `Program.tool`, best before the call is finished; its duration is the time between two
-calls. Seconds to prefill a token are measured: times to first token over uncached prompt tokens.
+Differences from the original, which runs in the engine:
+* A pin only books tokens; whether the prefix stays cached is up to the engine's LRU.
+* Running calls are booked with what they will hold at their end. So there is no preemption, no
+  priority class of preempted calls, and no preempting of the latest program. Instead, pins are
+  removed when running calls outgrow their booking, or when an engine runs nothing and the first
+  call still does not fit: the latest program's pin first (with `fixed`, in the second case, only
+  expired pins).
+* A call that fits nowhere goes to an engine with nothing running and nothing else pinned.
+* There may be several engines; the original has one.
+* The original knows the last step and pins nothing after it; here the program is released then,
+  which unpins it.
+* A tool is named by `Program.tool`, best set before the call ends; its duration is the time
+  between two calls.
+* Prefill seconds per token are measured: times to first token over uncached prompt tokens.
+
 """
 
 import math
@@ -41,8 +47,8 @@ RULES = ("fixed", "ttl")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pin:
-    """A program's context stays booked."""
+class PinnedContext:
+    """A program's context that stays booked between calls."""
 
     program: Program
     engine: EngineState
@@ -52,7 +58,7 @@ class Pin:
 
 @dataclass(slots=True, eq=False)
 class _Gap:
-    """A program is between two calls."""
+    """The time of a program between two calls."""
 
     since: float
     tool: str | None
@@ -68,7 +74,7 @@ class Continuum(Policy):
             raise ValueError(f"{self.name}: the rule is one of {', '.join(RULES)}, not {rule!r}")
         self.rule, self.eta = rule, eta
         self.gaps = ToolGaps()
-        self.pins: dict[str, Pin] = {}
+        self.pins: dict[str, PinnedContext] = {}
         self._queue = RankedCalls()
         self._evicted_s, self._evicted = 0.0, 0
         self._prefill_s, self._prefilled = 0.0, 0
@@ -76,7 +82,7 @@ class Continuum(Policy):
     # Events
 
     def arrived(self, call: Call, now: float) -> None:
-        """It queues; the gap before it is how long its program's tool took."""
+        """Queue the call and record the gap before it as its program's tool duration."""
         program, gap = call.program, call.program.note
         if isinstance(gap, _Gap):
             self.gaps.add(program.tool or gap.tool, now - gap.since)
@@ -87,11 +93,11 @@ class Continuum(Policy):
         self._put(call)
 
     def withdrawn(self, call: Call, now: float) -> None:
-        """It waits no more."""
+        """Remove the call from the queue."""
         self._queue.drop(call)
 
     def admitted(self, call: Call, now: float) -> None:
-        """What it will hold is booked in place of the pin; its program's other calls lose it."""
+        """Book the call's tokens instead of the program's pin; update its program's other calls."""
         waited = self._queue.drop(call)
         if waited and call.program.calls_done and call.program.program_id not in self.pins:
             self._evicted_s += now - call.arrived
@@ -100,12 +106,12 @@ class Continuum(Policy):
         self._relieve(call.engine)
 
     def progressed(self, call: Call, now: float) -> None:
-        """It may outgrow what was booked."""
+        """Note the tokens produced: the call may outgrow its booking."""
         if call.produced > call.output_tokens:
             self._relieve(call.engine)
 
     def finished(self, call: Call, now: float) -> None:
-        """Pin its program, if that was its last call and it is worth it."""
+        """Pin the program's context if this was its last running call and pinning pays off."""
         program, engine, usage = call.program, call.engine, call.usage
         if usage is None or engine is None:
             return
@@ -118,12 +124,12 @@ class Continuum(Policy):
             self._pin(program, engine, now)
 
     def gone(self, program: Program, now: float, reason: Reason) -> None:
-        """Nothing of it is pinned."""
+        """Remove the program's pin."""
         self._unpin(program)
         program.note = None
 
     def changed(self, engine: EngineState, now: float) -> None:
-        """What can't be used is not pinned."""
+        """Remove pins on an engine that left or lost its cache."""
         if engine.accepting and engine.engine_id in self.ledger.engines:
             self._relieve(engine)
             return
@@ -131,19 +137,19 @@ class Continuum(Policy):
             self._unpin(pin.program)
 
     def ticked(self, now: float) -> None:
-        """Pins end."""
+        """Remove expired pins."""
         for pin in list(self.pins.values()):
             if pin.until <= now and not pin.program.waiting:
                 self._unpin(pin.program)
 
     def wake_at(self, now: float) -> float | None:
-        """When the next pin's time is over."""
+        """When the next pin expires."""
         return min((pin.until for pin in self.pins.values() if pin.until > now), default=None)
 
     # Decisions
 
     def admit(self, now: float) -> Iterable[Admission]:
-        """The first in order that has an engine which nobody before it waits for."""
+        """The first call in order whose engine no earlier call waits for."""
         self.ticked(now)
         wanted: set[EngineState] = set()
         while not wanted.issuperset(self.ledger.open_engines()):
@@ -160,18 +166,18 @@ class Continuum(Policy):
                 yield call, found
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """Running calls and pins."""
+        """Tokens of running calls and pins."""
         return running_tokens(engine) + sum(pin.tokens for pin in self._pins_on(engine))
 
     def reason(self, call: Call) -> Reason:
-        """Its place in the queue."""
+        """The length of the queue and the number of pinned programs."""
         if not self.ledger.open_engines():
             return NO_ENGINE
         text = f"{len(self._queue)} wait, {len(self.pins)} programs are pinned"
         return Reason(ReasonCode.QUEUED, text)
 
     def _engines(self, call: Call) -> list[EngineState]:
-        """Where it may go."""
+        """The engines that the call may go to."""
         pin = self.pins.get(call.program.program_id)
         engines = self.ledger.open_engines() if pin is None else [pin.engine]
         return [engine for engine in engines if engine.open]
@@ -184,7 +190,7 @@ class Continuum(Policy):
         return engine.capacity_tokens - self.booked_tokens(engine) + own
 
     def _make_room(self, call: Call, engine: EngineState, now: float) -> bool:
-        """On an engine that runs nothing: take pins, of the latest program first, until it fits."""
+        """On an engine that runs nothing, remove pins until the call fits, latest program first."""
         need, kept = engine.blocks(call.need_tokens), 0
         for pin in reversed(self._pins_on(engine)):
             if self._free(call, engine) >= need:
@@ -198,7 +204,7 @@ class Continuum(Policy):
         return not kept or self._free(call, engine) >= need
 
     def _relieve(self, engine: EngineState | None) -> None:
-        """Running calls come before pins."""
+        """Remove pins when running calls outgrow the cache."""
         if engine is None or engine.capacity_tokens is None:
             return
         for pin in reversed(self._pins_on(engine)):
@@ -208,8 +214,8 @@ class Continuum(Policy):
 
     # Pins
 
-    def _pins_on(self, engine: EngineState) -> list[Pin]:
-        """The latest program's last."""
+    def _pins_on(self, engine: EngineState) -> list[PinnedContext]:
+        """Pins on the engine; the pin of the latest program is last."""
         pins = (pin for pin in self.pins.values() if pin.engine is engine)
         return sorted(pins, key=lambda pin: pin.program.since)
 
@@ -221,7 +227,7 @@ class Continuum(Policy):
             return
         seconds = self._time_to_live(program)
         if seconds > 0:
-            self.pins[program.program_id] = Pin(program, engine, tokens, now + seconds)
+            self.pins[program.program_id] = PinnedContext(program, engine, tokens, now + seconds)
 
     def _time_to_live(self, program: Program) -> float:
         if self.rule == "fixed":

@@ -1,8 +1,8 @@
 """The ledger: engines, programs and calls as scheduling sees them. No clock, no network.
 
-Everything is booked by call, never by program: a program's parallel calls are held, admitted and
-ended each for itself, so none can overwrite another's account. Times are seconds of a monotonic
-clock that the caller reads; a simulator's clock does as well.
+Tokens are booked by call, never by program: parallel calls of a program are held, admitted and
+ended separately, so that none overwrites another's booking. Times are seconds of a monotonic clock
+that the caller reads; a simulated clock works too.
 """
 
 from dataclasses import dataclass, field
@@ -13,39 +13,39 @@ from tutti.tasks.serving.scheduling.rate import Rate
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an engine says that a call took, in tokens."""
+    """Tokens of a call, as reported by the engine."""
 
     prompt: int
     completion: int
     cached: int | None = None
-    """Prompt tokens found in the prefix cache; None where the engine does not say."""
+    """Prompt tokens found in the prefix cache; None if the engine does not report them."""
 
 
 @dataclass(slots=True, eq=False)
 class EngineState:
-    """One engine, or one outside endpoint."""
+    """One engine or external endpoint."""
 
     engine_id: str
     capacity_tokens: int | None = None
-    """KV cache in tokens; None where nobody says (an outside endpoint): nothing is booked."""
+    """KV cache in tokens; None if unknown (an external endpoint): nothing is booked then."""
     block_tokens: int = 16
     max_calls: int | None = None
-    """Most calls in flight, for endpoints that limit it."""
+    """Most calls in flight, if the endpoint limits them."""
     rate: Rate | None = None
-    """Most calls and tokens a minute, for endpoints that limit them."""
+    """Most calls and tokens per minute, if the endpoint limits them."""
     accepting: bool = True
-    """Healthy, not draining, its circuit closed."""
+    """Whether it is healthy, not draining, and its circuit breaker is closed."""
     running: dict[str, "Call"] = field(default_factory=dict)
     allocated_tokens: int = 0
-    """Tokens ever written to its cache: an age in tokens, by which a prefix is judged evicted."""
+    """Tokens ever written to its cache: the clock by which prefixes are judged evicted."""
     prefill_token_s: float | None = None
-    """Seconds that a prompt token takes, measured while it was idle."""
+    """Prefill seconds per prompt token, measured while the engine was idle."""
     note: Any = None
-    """The policy's own account."""
+    """The policy's own data."""
 
     @property
     def open(self) -> bool:
-        """Whether one more call may go there."""
+        """Whether it takes one more call."""
         below = self.max_calls is None or len(self.running) < self.max_calls
         return self.accepting and below and (self.rate is None or self.rate.open)
 
@@ -61,36 +61,37 @@ class Program:
     program_id: str
     since: float
     engine: EngineState | None = None
-    """Where its prefix lies: the engine of its last call."""
+    """The engine of its last call, which holds its prefix."""
     context_tokens: int = 0
-    """Exact after its first answer: prompt and completion of its longest recent call."""
+    """Prompt and completion tokens of its longest recent call; exact after its first answer."""
     calls_done: int = 0
     waiting: dict[str, "Call"] = field(default_factory=dict)
     running: dict[str, "Call"] = field(default_factory=dict)
     idle_since: float | None = None
-    """When its last call ended; None while it has one."""
+    """When its last call ended; None while a call is waiting or running."""
     last_use_tokens: int = 0
     """Its engine's `allocated_tokens` when its last call ended."""
     attained_s: float = 0.0
-    """Seconds of engine time its calls took."""
+    """Engine seconds of its calls."""
     held_s: float = 0.0
     tool: str | None = None
-    """The tool it runs now, where the agent says so."""
+    """The tool that it runs now, if the agent reports it."""
     prompt_bytes: int = 0
-    """The size of its last answered prompt: what the next one has more is new text."""
+    """Size of its last answered prompt: the excess of the next prompt over it is new text."""
     key: str = ""
-    """Whose it is: who made its first call."""
+    """The key that made its first call."""
     spent: dict[str, float] = field(default_factory=dict)
-    """What its ended calls took, by unit; for whoever asks when it is over."""
+    """Usage of its ended calls by unit, reported when it ends."""
     prompt_chain: tuple[int, ...] = ()
-    """Hashes of that prompt's pieces, to see how far the next one is the same."""
+    """Hashes of the pieces of its last answered prompt, to find the common prefix of the next one.
+    """
     note: Any = None
-    """The policy's own account."""
+    """The policy's own data."""
 
     @property
     def may_be_cached(self) -> bool:
-        """Whether its prefix can still lie on its engine: not, when as much as the whole cache was
-        written since it was used."""
+        """Whether its prefix can still be cached on its engine: false once as much as the whole
+        cache was written since its last use."""
         engine = self.engine
         if engine is None or engine.capacity_tokens is None:
             return engine is not None
@@ -99,7 +100,7 @@ class Program:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request, from its arrival to its end."""
+    """One request from its arrival to its end."""
 
     call_id: str
     program: Program
@@ -107,34 +108,34 @@ class Call:
     prompt_tokens: int
     """An estimate until the engine answers."""
     output_tokens: int
-    """What it may produce: predicted, at most what it asked for."""
+    """Predicted output tokens, at most what it asked for."""
     key: str = ""
-    """Whose limits and budget it counts against."""
+    """The key whose limits and budget it counts against."""
     engine: EngineState | None = None
     admitted: float | None = None
     first_token: float | None = None
     produced: int = 0
     """Tokens streamed so far."""
     previous_tokens: int = 0
-    """The program's context when the call was admitted: what could be found in the cache."""
+    """The program's context when the call was admitted: an upper bound of its cache hits."""
     expected_tokens: float = 0.0
-    """What its engine's rate was charged for it."""
+    """Tokens charged against its endpoint's rate limit."""
     usage: Usage | None = None
     ended: float | None = None
     first: bool = False
-    """The program's first call."""
+    """Whether it is the program's first call."""
     common: float = 1.0
-    """The share of the program's context that this prompt begins with: 1 where it only grew."""
+    """The share of the program's context that this prompt begins with; 1 if it only grew."""
 
     @property
     def need_tokens(self) -> int:
-        """KV tokens it holds at its end."""
+        """KV tokens that it holds at its end."""
         return self.prompt_tokens + max(self.output_tokens, self.produced)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineMetrics:
-    """An engine's own figures at a time; None is unknown."""
+    """An engine's own metrics at one time; None is unknown."""
 
     at: float
     kv_usage: float | None = None
@@ -154,16 +155,16 @@ class Ledger:
     waiting: dict[str, Call] = field(default_factory=dict)
     """Held calls, in order of arrival."""
     idle: dict[str, Program] = field(default_factory=dict)
-    """Programs without a call, those that are longest so first."""
+    """Programs without a call, longest idle first."""
 
     def rest(self, program: Program, now: float) -> None:
-        """A program has no call any more."""
+        """Mark a program idle: it has no call any more."""
         program.idle_since = now
         self.idle.pop(program.program_id, None)
         self.idle[program.program_id] = program
 
     def wake(self, program: Program) -> None:
-        """A program has a call again."""
+        """Mark a program active: it has a call again."""
         program.idle_since = None
         self.idle.pop(program.program_id, None)
 

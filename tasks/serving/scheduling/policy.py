@@ -1,8 +1,9 @@
-"""What a scheduling policy is: told of every event, asked whom to admit. Pure; no clock inside.
+"""The interface of a scheduling policy: it receives every event and decides which calls to admit.
 
-The same object runs in the gateway and in the simulator. A policy reads the ledger, which is up to
-date before each hook is called, and keeps what it wants of its own in `note` fields. Adding one:
-a file with a class, a line in `POLICIES` of this package.
+A policy is a pure state machine without a clock; the same object runs in the gateway and in the
+simulator. It reads the ledger, which is up to date before each hook is called, and keeps its own
+data in `note` fields. To add one, write a file with a class and a line in `POLICIES` of this
+package.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,69 +16,70 @@ Log = Callable[[str, Program, "Call | None", Reason], None]
 
 
 def no_log(event: str, program: Program, call: Call | None, reason: Reason) -> None:
-    """Keeps no events."""
+    """Discard an event."""
 
 
 class Policy:
-    """The interface, and the rule that admits everything to the engine with the fewest calls."""
+    """The interface; the default admits everything to the engine with the fewest calls."""
 
     name = "passthrough"
     tick_s: float | None = None
-    """Seconds between `ticked`, for rules that act on a clock."""
+    """Seconds between `ticked`, for policies that act periodically."""
     ledger: Ledger
     log: Log = staticmethod(no_log)
-    """For what only the policy knows of: `pause` and `resume`, with the reason."""
+    """Receives events that only the policy can know: `pause` and `resume`, with the reason."""
 
     def attach(self, ledger: Ledger, log: Log) -> None:
-        """Called once, before any event."""
+        """Attach the ledger. Called once, before any event."""
         self.ledger, self.log = ledger, log
 
     def arrived(self, call: Call, now: float) -> None:
-        """A call came and waits (it is in `ledger.waiting` and in its program's)."""
+        """A call arrived and waits (it is in `ledger.waiting` and in its program's calls)."""
 
     def withdrawn(self, call: Call, now: float) -> None:
-        """A waiting call gave up, or its client went away."""
+        """A waiting call was cancelled."""
 
     def admitted(self, call: Call, now: float) -> None:
-        """A call was sent to `call.engine`; also one that failed over to another engine."""
+        """A call was sent to `call.engine`, also after a failover."""
 
     def first_token(self, call: Call, now: float) -> None:
-        """An answer has begun."""
+        """An answer began."""
 
     def progressed(self, call: Call, now: float) -> None:
-        """`call.produced` has grown."""
+        """`call.produced` grew."""
 
     def estimated(self, call: Call, now: float) -> None:
-        """A waiting call's prompt is known better."""
+        """A waiting call got a better estimate of its prompt tokens."""
 
     def returned(self, call: Call, now: float) -> None:
-        """An engine turned a running call away; `arrived` follows. As if it had failed, unless a
-        policy knows better."""
+        """An engine refused a running call; `arrived` follows. By default the call is treated as
+        failed."""
         self.finished(call, now)
 
     def finished(self, call: Call, now: float) -> None:
-        """A call ended; `call.usage` is None when it failed or was cut."""
+        """A call ended; `call.usage` is None if it failed or was cut off."""
 
     def gone(self, program: Program, now: float, reason: Reason) -> None:
-        """A program was released or its lease ended; it has no call any more."""
+        """A program was released or its lease ended; it has no calls."""
 
     def observed(self, engine: EngineState, sample: EngineMetrics, now: float) -> None:
-        """The engine's own figures."""
+        """An engine's metrics were sampled."""
 
     def changed(self, engine: EngineState, now: float) -> None:
-        """An engine came, went (no longer in the ledger), stopped accepting, or was restarted
-        (its cache is empty then, and its capacity may be another)."""
+        """An engine joined, left (it is no longer in the ledger), stopped accepting, or restarted
+        (its cache is empty and its capacity may differ)."""
 
     def ticked(self, now: float) -> None:
-        """`tick_s` have passed, or `wake_at` has come."""
+        """`tick_s` passed, or `wake_at` was reached."""
 
     def wake_at(self, now: float) -> float | None:
-        """When to be ticked though nothing happens; None for not at all."""
+        """When to call `ticked` even if nothing happens; None for never."""
         return None
 
     def admit(self, now: float) -> Iterable[Admission]:
-        """Waiting calls that go now, and where. Asked after every event; each is admitted before
-        the next is asked for, so the ledger always says what was already given."""
+        """Yield waiting calls to admit now, each with its engine. Called after every event. Each
+        call is admitted before the next is requested, so the ledger always includes earlier
+        admissions."""
         for call in list(self.ledger.waiting.values()):
             engine = least_loaded(self.ledger, call.program)
             if engine is None:
@@ -85,7 +87,8 @@ class Policy:
             yield call, engine
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """KV tokens taken by this policy's account: what running calls will hold at their end."""
+        """KV tokens booked on an engine by this policy; by default, what running calls will hold at
+        their end."""
         return sum(call.need_tokens for call in engine.running.values())
 
     def reason(self, call: Call) -> Reason:

@@ -1,4 +1,4 @@
-"""Waiting calls in an order of the policy's own, any of which can leave or change its place.
+"""A priority queue of waiting calls, from which any call can be removed or reranked.
 
 A list kept sorted: thousands of held calls cost a binary search and one shift of pointers each.
 """
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from tutti.tasks.serving.scheduling.ledger import Call
 
 Rank = tuple[float, ...]
-"""What calls are ordered by, smallest first; all ranks of one queue have the same length."""
+"""Sort key of calls, smallest first; all ranks of one queue have the same length."""
 
 
 class RankedCalls:
-    """Calls by rank; among equals, whichever was put in first."""
+    """Calls sorted by rank; equal ranks keep their order of insertion."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[Rank, int, Call]] = []
@@ -21,7 +21,7 @@ class RankedCalls:
         self._count = 0
 
     def put(self, call: Call, rank: Rank) -> None:
-        """Add a call, or give it another rank; it keeps its turn among equals."""
+        """Add a call, or change its rank; it keeps its order among equals."""
         known = self._keys.get(call.call_id)
         if known is None:
             self._count += 1
@@ -30,10 +30,11 @@ class RankedCalls:
             turn = known[1]
             self.drop(call)
         self._keys[call.call_id] = rank, turn
-        insort(self._rows, (rank, turn, call))  # turns differ, so calls are never compared
+        # turn numbers are unique, so calls are never compared
+        insort(self._rows, (rank, turn, call))
 
     def drop(self, call: Call) -> bool:
-        """Take a call out; False when it was not in."""
+        """Remove a call; returns False if it was not in the queue."""
         key = self._keys.pop(call.call_id, None)
         if key is None:
             return False
@@ -41,11 +42,11 @@ class RankedCalls:
         return True
 
     def first(self) -> Call | None:
-        """The call at the head."""
+        """The first call."""
         return self._rows[0][2] if self._rows else None
 
     def rank(self, call: Call) -> Rank:
-        """The rank it was put in with."""
+        """The rank of a call in the queue."""
         return self._keys[call.call_id][0]
 
     def __iter__(self) -> Iterator[Call]:

@@ -1,23 +1,24 @@
-"""Why a scheduler or a gateway decided as it did: a code to decide and count by, and its text."""
+"""Reasons of decisions by the scheduler and the gateway: a code for programs and a text for
+people."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class ReasonCode(StrEnum):
-    """`gateway_events.reason_code`. The text says more, and is for people only."""
+    """`gateway_events.reason_code`. The text has details and is for people only."""
 
     # Held
     NO_ENGINE = "no_engine"
     """No engine accepts calls."""
     RATE_LIMIT = "rate_limit"
-    """The rates of the endpoints are used up."""
+    """The endpoints' rate limits are used up."""
     NO_ROOM = "no_room"
-    """The engines' KV cache has no room for it."""
+    """The KV cache of no engine has room for it."""
     NO_PLACE = "no_place"
-    """As many programs are inside as may be."""
+    """The limit of admitted programs is reached."""
     QUEUED = "queued"
-    """Others come first."""
+    """Other calls are ahead in the queue."""
     PAUSED = "paused"
     """Its program is paused."""
     ENGINE_FULL = "engine_full"
@@ -25,17 +26,17 @@ class ReasonCode(StrEnum):
     # Admitted, paused and resumed
     ADMITTED = "admitted"
     OTHERS_WAITED = "others_waited"
-    """Another call has waited for too long."""
+    """Another call has waited too long."""
     OVER_CAPACITY = "over_capacity"
     """Contexts have outgrown the engine's cache."""
     IDLE = "idle"
     """The program was idle for longer than its cache is kept."""
     MARKED = "marked"
-    """The program was marked to be paused at its next answer."""
+    """The program was marked to be paused after its current call."""
     HAS_WAITED = "has_waited"
-    """The program itself has waited for too long."""
+    """The program has waited too long."""
     FITS = "fits"
-    """There is room for the program again."""
+    """The program fits again."""
     # Ended
     RELEASED = "released"
     LEASE_ENDED = "lease_ended"
@@ -51,7 +52,7 @@ class ReasonCode(StrEnum):
 
 
 class Reason(NamedTuple):
-    """Why a decision was made."""
+    """Reason of a decision."""
 
     code: ReasonCode
     text: str
@@ -66,4 +67,5 @@ LEASE_ENDED = Reason(ReasonCode.LEASE_ENDED, "idle lease ended")
 CROWDED_OUT = Reason(ReasonCode.CROWDED_OUT, "too many programs")
 CLIENT_GONE = Reason(ReasonCode.CLIENT_GONE, "client went away")
 WITHDRAWN = {ReasonCode.HELD_TOO_LONG: "expire", ReasonCode.CLIENT_GONE: "disconnect"}
-"""The events of held calls that end for these; all others are rejected."""
+"""Reasons for which the end of a held call is logged as withdrawn; all others are logged as
+rejected."""

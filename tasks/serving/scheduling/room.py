@@ -1,4 +1,4 @@
-"""Room on engines, for policies that book what running calls will hold at their end."""
+"""Free KV tokens on engines, for policies that book what running calls will hold at their end."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,7 +8,8 @@ from tutti.tasks.serving.scheduling.ledger import Call, EngineState
 def running_tokens(engine: EngineState) -> int:
     """KV tokens, in whole blocks, that the running calls will hold at their end.
 
-    Summed afresh from the ledger: a few hundred calls at most, and nothing that could leak.
+    Summed from the ledger each time: there are a few hundred calls at most, and no counter can
+    drift.
     """
     return sum(engine.blocks(call.need_tokens) for call in engine.running.values())
 
@@ -16,7 +17,8 @@ def running_tokens(engine: EngineState) -> int:
 def roomiest(
     call: Call, engines: Iterable[EngineState], free: Callable[[EngineState], float]
 ) -> EngineState | None:
-    """The program's own engine if the call fits there, else the one with most room it fits in."""
+    """The program's own engine if the call fits there, else the one with the most room that fits
+    it."""
     rooms = {engine: free(engine) for engine in engines}
     fitting = [e for e, room in rooms.items() if e.blocks(call.need_tokens) <= room]
     if call.program.engine in fitting:

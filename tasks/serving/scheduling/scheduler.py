@@ -1,6 +1,7 @@
-"""Events in, admissions out: keeps the ledger and asks the policy. Pure; callers bring the time.
+"""The scheduler: updates the ledger on events and asks the policy which calls to admit.
 
-Whatever happens to a call it ends once, by `finish` or `withdraw`, and leaves nothing booked.
+A pure state machine; the caller passes the time. Every call ends exactly once, by `finish` or
+`withdraw`, and leaves nothing booked.
 """
 
 from collections.abc import Callable
@@ -27,37 +28,40 @@ from tutti.tasks.serving.scheduling.reasons import (
 )
 
 IDLE_LEASE_S = 1800.0
-"""A program that neither calls nor releases for this long is over. Policies free its place long
+"""A program with no call or release for this long is treated as ended. Policies free its place long
 before; the lease only bounds memory."""
 
 MAX_PROGRAMS = 20_000
-"""Then those that are idle longest are over: each takes a kilobyte, and a look now and then."""
+"""Beyond this many programs, the longest idle are treated as ended: each takes a kilobyte and some
+scanning time."""
 
 AT_ONCE = 8  # calls admitted by one event: thousands at a time would stall all others
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerLimits:
-    """Bounds on what is kept."""
+    """Bounds on the programs kept."""
 
     idle_lease_s: float = IDLE_LEASE_S
     programs: int = MAX_PROGRAMS
 
 
 OnFault = Callable[[Exception, list[Call]], None]
-"""Hears of a policy's fault, and which waiting calls nobody may ever admit because of it."""
+"""Called with a policy's exception and the waiting calls that may never be admitted because of it.
+"""
 
 
 def fail_fast(error: Exception, calls: list[Call]) -> None:
-    """What a scheduler does with a policy's fault unless it is told otherwise: raise it."""
+    """The default `on_fault`: raise the exception."""
     raise error
 
 
 class Scheduler:
-    """One ledger under one policy. Methods that can free room return the calls admitted by it.
+    """One ledger under one policy. Methods that can free room return the calls admitted as a
+    result.
 
-    A policy's fault goes to `on_fault`. Where that returns, the event has happened all the same:
-    the ledger is right, and whoever set it has to end the calls that wait.
+    An exception of a policy goes to `on_fault`. If that returns, the event has still taken effect:
+    the ledger is consistent, and the owner of `on_fault` must end the waiting calls.
     """
 
     def __init__(
@@ -67,14 +71,16 @@ class Scheduler:
         self.policy, self.limits, self.log = policy, limits, log
         self.on_fault: OnFault = fail_fast
         self.has_more = False
-        """Whether there may be more to admit than was admitted at once."""
+        """Whether more calls may be admissible than were admitted at once."""
         policy.attach(self.ledger, log)
 
     # Engines
 
     def add_engine(self, engine: EngineState, now: float) -> list[Call]:
-        """An engine joins."""
-        assert engine.engine_id not in self.ledger.engines, f"{engine.engine_id} is there already"
+        """Add an engine."""
+        assert engine.engine_id not in self.ledger.engines, (
+            f"{engine.engine_id} is already in the ledger; remove it first"
+        )
         self.ledger.engines[engine.engine_id] = engine
         self._tell(self.policy.changed, engine, now)
         return self._admit(now)
@@ -88,18 +94,19 @@ class Scheduler:
         capacity_tokens: int | None = None,
         restarted: bool = False,
     ) -> list[Call]:
-        """An engine drains, comes back, was restarted or shows another capacity."""
+        """Update an engine that drains, comes back, was restarted or changed its capacity."""
         if accepting is not None:
             engine.accepting = accepting
         if capacity_tokens is not None:
             engine.capacity_tokens = capacity_tokens
         if restarted:
-            engine.allocated_tokens += engine.capacity_tokens or 0  # nothing cached is left
+            engine.allocated_tokens += engine.capacity_tokens or 0  # its cache is empty
         self._tell(self.policy.changed, engine, now)
         return self._admit(now)
 
     def remove_engine(self, engine: EngineState, now: float) -> list[Call]:
-        """An engine leaves. Its running calls are the caller's to finish; programs lose it."""
+        """Remove an engine. The caller must end its running calls; its programs lose their
+        engine."""
         self.ledger.engines.pop(engine.engine_id, None)
         engine.accepting = False
         for program in self.ledger.programs.values():
@@ -109,7 +116,7 @@ class Scheduler:
         return self._admit(now)
 
     def observe(self, engine: EngineState, sample: EngineMetrics, now: float) -> list[Call]:
-        """An engine's own figures came."""
+        """Record an engine's metrics."""
         self._tell(self.policy.observed, engine, sample, now)
         return self._admit(now)
 
@@ -125,12 +132,12 @@ class Scheduler:
         key: str = "",
         common: float = 1.0,
     ) -> tuple[Call, list[Call]]:
-        """A call came. Returns it, and the calls admitted now (itself maybe among them)."""
+        """Add a call. Returns it and the calls admitted now, which may include it."""
         ledger = self.ledger
-        assert call_id not in ledger.waiting, f"{call_id} waits already"
+        assert call_id not in ledger.waiting, f"{call_id} is already waiting"
         program = ledger.programs.get(program_id)
         running = any(call_id in engine.running for engine in ledger.engines.values())
-        assert not running, f"{call_id} runs already"
+        assert not running, f"{call_id} is already running"
         if program is None:
             program = ledger.programs[program_id] = Program(program_id, now, key=key)
         first = program.calls_done == 0 and not program.running and not program.waiting
@@ -147,7 +154,7 @@ class Scheduler:
         return call, admitted
 
     def withdraw(self, call: Call, now: float, reason: Reason) -> list[Call]:
-        """A held call gives up. Its program goes on with what other calls it has."""
+        """Withdraw a held call. Its program continues with its other calls."""
         if self.ledger.waiting.pop(call.call_id, None) is None:
             return []
         program = call.program
@@ -168,17 +175,17 @@ class Scheduler:
             self._tell(self.policy.first_token, call, now)
 
     def progress(self, call: Call, produced: int, now: float) -> None:
-        """So many tokens were streamed so far."""
+        """Set how many tokens were streamed so far."""
         if call.ended is None:
             call.produced = produced
             self._tell(self.policy.progressed, call, now)
 
     def finish(self, call: Call, usage: Usage | None, now: float) -> list[Call]:
-        """A running call ended; without usage it failed, or its client went away."""
+        """End a running call; without usage it failed, or its client disconnected."""
         engine, program = call.engine, call.program
         if call.ended is not None:
             return []
-        assert engine is not None, f"{call.call_id} waits: it is withdrawn, not finished"
+        assert engine is not None, f"{call.call_id} is waiting; call withdraw, not finish"
         call.ended, call.usage = now, usage
         engine.running.pop(call.call_id, None)
         program.running.pop(call.call_id, None)
@@ -201,7 +208,7 @@ class Scheduler:
         return self._admit(now)
 
     def move(self, call: Call, engine: EngineState, now: float) -> list[Call]:
-        """A running call failed before its first token and is sent to another engine."""
+        """Move a running call that failed before its first token to another engine."""
         if call.ended is not None or call.engine is None:
             return []
         call.engine.running.pop(call.call_id, None)
@@ -209,7 +216,7 @@ class Scheduler:
         return self._admit(now)
 
     def estimate(self, call: Call, prompt_tokens: int, now: float) -> list[Call]:
-        """A held call's prompt is known better."""
+        """Update the estimated prompt tokens of a held call."""
         if call.call_id not in self.ledger.waiting:
             return []
         call.prompt_tokens = prompt_tokens
@@ -217,7 +224,8 @@ class Scheduler:
         return self._admit(now)
 
     def requeue(self, call: Call, now: float) -> list[Call]:
-        """An engine turned a running call away (429): it waits again, in its old turn."""
+        """Put a running call that an engine refused (429) back in the queue, at its old
+        position."""
         engine, program = call.engine, call.program
         if engine is None or call.ended is not None:
             return []
@@ -226,7 +234,7 @@ class Scheduler:
         self._tell(self.policy.returned, call, now)
         call.engine = call.admitted = call.first_token = None
         call.produced = 0
-        program.held_s -= now - call.arrived  # is counted anew when it leaves the queue
+        program.held_s -= now - call.arrived  # is counted again when it leaves the queue
         program.waiting[call.call_id] = call
         others, self.ledger.waiting = self.ledger.waiting, {call.call_id: call}
         self.ledger.waiting |= others
@@ -234,7 +242,7 @@ class Scheduler:
         return self._admit(now)
 
     def release(self, program_id: str, now: float, reason: Reason = RELEASED) -> list[Call]:
-        """A program is over; its calls are the caller's to end (`withdraw`, `finish`) first."""
+        """End a program; the caller must first end its calls (`withdraw`, `finish`)."""
         program = self.ledger.programs.get(program_id)
         if program is None:
             return []
@@ -247,7 +255,7 @@ class Scheduler:
         return self._admit(now)
 
     def tick(self, now: float) -> list[Call]:
-        """Time has passed."""
+        """Act on the time passed."""
         self._tell(self.policy.ticked, now)
         return self._admit(now)
 
@@ -260,21 +268,23 @@ class Scheduler:
         oldest, names = now - self.limits.idle_lease_s, list[str]()
         for name, program in self.ledger.idle.items():
             if program.idle_since is None or program.idle_since >= oldest:
-                break  # those after it are idle for less long
+                break  # later ones have been idle for less long
             names.append(name)
         return names
 
     def crowded_out(self) -> list[str]:
-        """Idle programs beyond the most that there may be, those that are longest so first."""
+        """The longest idle programs beyond the allowed number."""
         too_many = len(self.ledger.programs) - self.limits.programs
         return list(islice(self.ledger.idle, max(0, too_many)))
 
     def admit_more(self, now: float) -> list[Call]:
-        """Go on where a decision stopped at `AT_ONCE` calls; to be called while `more` is true."""
+        """Continue where a decision stopped at `AT_ONCE` calls; call it while `has_more` is
+        true."""
         return self._admit(now)
 
     def wake_at(self, now: float) -> float | None:
-        """When to look again though nothing happens: for the policy, or for a rate's next call."""
+        """When to tick even if nothing happens: for the policy, or for the next call under a rate
+        limit."""
         if not self.ledger.waiting:
             return None
         times = [now + rate.ready_in_s() for rate in self._rates() if not rate.open]
@@ -289,7 +299,7 @@ class Scheduler:
         return [engine.rate for engine in self.ledger.engines.values() if engine.rate is not None]
 
     def _over_rate(self) -> Reason | None:
-        """Why a call waits whom only the rates of the endpoints hold."""
+        """Why a call waits if only the rate limits of the endpoints hold it."""
         engines = [engine for engine in self.ledger.engines.values() if engine.accepting]
         if any(engine.rate is None or engine.rate.open for engine in engines):
             return None
@@ -340,6 +350,6 @@ class Scheduler:
     def _tell(self, hook: Callable[..., None], *event: Any) -> None:
         try:
             hook(*event)
-        except Exception as error:  # whatever a policy's fault is, the ledger stays right
+        except Exception as error:  # the ledger stays consistent whatever the policy raised
             calls = [each for each in event if isinstance(each, Call)]
             self.on_fault(error, [call for call in calls if call.call_id in self.ledger.waiting])

@@ -13,8 +13,8 @@ programs always go, calls of paused ones wait. Every `interval_s`:
 3. On engines with more booked than they have, acting programs are paused, smallest first, until it
    fits; then reasoning ones are marked, to be paused when they answer.
 
-Source: ThunderAgent (MIT), scheduler/router.py and backend/state.py at a7eef77, written anew from
-its description. What we count as its bugs are switches, on as in the original: `thunderagent_book`.
+Source: ThunderAgent (MIT), scheduler/router.py and backend/state.py at a7eef77, reimplemented from
+a description. What we regard as its bugs are options, on as in the original: `thunderagent_book`.
 Ours: the sweep sorts once (the original sorts again for each program it pauses); an engine that
 accepts no calls is left, not used on; forced resumption comes with a sweep, not between two.
 
@@ -29,32 +29,38 @@ from typing import Any
 from tutti.tasks.serving.scheduling.ledger import Call, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy
 from tutti.tasks.serving.scheduling.reasons import HAS_WAITED, Reason, ReasonCode
-from tutti.tasks.serving.scheduling.thunderagent_book import Book, Rules, State, rank
+from tutti.tasks.serving.scheduling.thunderagent_book import (
+    EngineBook,
+    ThunderAgentOptions,
+    ThunderAgentState,
+    rank,
+)
 
-ON_TIME = 0.9  # a `ticked` that comes sooner than this share of the interval is not the clock's
+ON_TIME = 0.9  # a `ticked` earlier than this share of the interval was not caused by the timer
 
 
 class ThunderAgent(Policy):
-    """Pauses and resumes whole programs by their tokens; `options` are the fields of `Rules`."""
+    """Pauses and resumes whole programs by their tokens; `options` are the fields of
+    `ThunderAgentOptions`."""
 
     name = "thunderagent"
 
     def __init__(self, **options: Any) -> None:
-        self.rules = Rules(**options)
+        self.rules = ThunderAgentOptions(**options)
         self.tick_s = self.rules.interval_s
         self._swept = -math.inf
-        self._paused: dict[str, State] = {}
+        self._paused: dict[str, ThunderAgentState] = {}
         self._ready: dict[str, Call] = {}
-        """Waiting calls of active programs: they go as soon as their engine takes one."""
+        """Waiting calls of active programs: each goes as soon as its engine takes one."""
 
     # Events
 
     def arrived(self, call: Call, now: float) -> None:
-        """Ready if its program is active; a new program is placed or paused."""
+        """Make the call ready if its program is active; place or pause a new program."""
         program = call.program
         if program.note is None:
-            program.note = State(program)
-        state: State = program.note
+            program.note = ThunderAgentState(program)
+        state: ThunderAgentState = program.note
         state.steps += 1
         state.reasoning = True
         state.calls[call.call_id] = call.prompt_tokens
@@ -69,9 +75,9 @@ class ThunderAgent(Policy):
                 self._activate(state, engine)
 
     def withdrawn(self, call: Call, now: float) -> None:
-        """The original goes on with it: nobody tells it that the client is gone."""
+        """Remove the call. The original is not notified of disconnects and keeps it."""
         self._ready.pop(call.call_id, None)
-        state: State = call.program.note
+        state: ThunderAgentState = call.program.note
         state.calls.pop(call.call_id, None)
         if self.rules.lost_usage:
             return
@@ -81,9 +87,9 @@ class ThunderAgent(Policy):
             self._forget(call.program)
 
     def admitted(self, call: Call, now: float) -> None:
-        """It went; after a failover its program is where it went."""
+        """Record the call as sent; after a failover its program moves to the new engine."""
         self._ready.pop(call.call_id, None)
-        state: State = call.program.note
+        state: ThunderAgentState = call.program.note
         if state.engine is not None and state.engine is not call.engine:
             del self._book(state.engine).states[call.program.program_id]
             assert call.engine is not None
@@ -91,8 +97,8 @@ class ThunderAgent(Policy):
         self.progressed(call, now)
 
     def progressed(self, call: Call, now: float) -> None:
-        """Its tokens grow."""
-        state: State | None = call.program.note
+        """Update the program's tokens."""
+        state: ThunderAgentState | None = call.program.note
         if state is None or call.call_id not in state.calls:
             return
         tokens = call.prompt_tokens + call.produced
@@ -101,18 +107,18 @@ class ThunderAgent(Policy):
         state.tokens += grown
 
     def finished(self, call: Call, now: float) -> None:
-        """Its program acts now; one that was marked is paused."""
-        state: State = call.program.note
+        """Mark the program as acting; pause it if it was marked."""
+        state: ThunderAgentState = call.program.note
         state.calls.pop(call.call_id, None)
         if call.usage is not None or not self.rules.lost_usage:
             self._answered(state, call, now)
 
     def gone(self, program: Program, now: float, reason: Reason) -> None:
-        """Out of every book."""
+        """Remove the program from every book."""
         self._forget(program)
 
     def ticked(self, now: float) -> None:
-        """Resume, then pause."""
+        """Run the sweep: resume, then pause."""
         if now - self._swept < self.rules.interval_s * ON_TIME:
             return
         self._swept = now
@@ -122,11 +128,11 @@ class ThunderAgent(Policy):
             self._shed(engine, now)
 
     def admit(self, now: float) -> Iterable[Admission]:
-        """Ready calls, each to its program's engine."""
+        """Admit ready calls, each to its program's engine."""
         for call in list(self._ready.values()):
-            state: State = call.program.note
+            state: ThunderAgentState = call.program.note
             engine = state.engine
-            if engine is None:  # paused since; resuming makes it ready again
+            if engine is None:  # its program was paused meanwhile; resuming makes it ready again
                 del self._ready[call.call_id]
             elif engine.open:
                 yield call, engine
@@ -136,20 +142,20 @@ class ThunderAgent(Policy):
                 self._pause(state, Reason(ReasonCode.NO_ENGINE, text))
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """The engine's book."""
+        """Tokens in the engine's book."""
         return self._book(engine).used()
 
     def reason(self, call: Call) -> Reason:
-        """Paused, or its engine is full or away."""
-        state: State = call.program.note
+        """Whether its program is paused, or its engine is full or unavailable."""
+        state: ThunderAgentState = call.program.note
         if state.engine is None:
-            text = f"paused with {state.tokens} tokens, {len(self._paused)} programs are"
+            text = f"paused with {state.tokens} tokens, {len(self._paused)} programs are paused"
             return Reason(ReasonCode.PAUSED, text)
         return Reason(ReasonCode.ENGINE_FULL, f"{state.engine.engine_id} takes no more calls")
 
-    def _book(self, engine: EngineState) -> Book:
-        if not isinstance(engine.note, Book):
-            engine.note = Book(engine, self.rules)
+    def _book(self, engine: EngineState) -> EngineBook:
+        if not isinstance(engine.note, EngineBook):
+            engine.note = EngineBook(engine, self.rules)
         return engine.note
 
     def _accepting(self) -> list[EngineState]:
@@ -157,7 +163,7 @@ class ThunderAgent(Policy):
 
     # Transitions
 
-    def _room_for_new(self, state: State) -> EngineState | None:
+    def _room_for_new(self, state: ThunderAgentState) -> EngineState | None:
         if self._paused and self.rules.queue_blocks_arrivals:
             return None
         need = state.tokens + self.rules.buffer_tokens
@@ -166,14 +172,14 @@ class ThunderAgent(Policy):
         found = min(fitting, key=lambda book: book.tokens(), default=None)
         return None if found is None else found.engine
 
-    def _activate(self, state: State, engine: EngineState) -> None:
+    def _activate(self, state: ThunderAgentState, engine: EngineState) -> None:
         program = state.program
         self._paused.pop(program.program_id, None)
         self._book(engine).states[program.program_id] = state
         state.engine = engine
         self._ready |= program.waiting
 
-    def _pause(self, state: State, reason: Reason) -> None:
+    def _pause(self, state: ThunderAgentState, reason: Reason) -> None:
         name = state.program.program_id
         if state.engine is not None:
             del self._book(state.engine).states[name]
@@ -182,8 +188,8 @@ class ThunderAgent(Policy):
         self._paused[name] = state
         self.log("pause", state.program, None, reason)
 
-    def _answered(self, state: State, call: Call, now: float) -> None:
-        """A call is over: the last one makes the program act; in the original, any one."""
+    def _answered(self, state: ThunderAgentState, call: Call, now: float) -> None:
+        """End a call: the program acts after its last running call; in the original, after any."""
         if state.calls and not self.rules.shared_status:
             state.tokens = sum(state.calls.values())
             return
@@ -196,7 +202,7 @@ class ThunderAgent(Policy):
             self._pause(state, Reason(ReasonCode.MARKED, "it was marked"))
 
     def _forget(self, program: Program) -> None:
-        state: State | None = program.note
+        state: ThunderAgentState | None = program.note
         if state is not None and state.engine is not None:
             del self._book(state.engine).states[program.program_id]
         self._paused.pop(program.program_id, None)
@@ -237,8 +243,8 @@ class ThunderAgent(Policy):
             text = f"it fits on {book.engine.engine_id}"
             self.log("resume", state.program, None, Reason(ReasonCode.FITS, text))
 
-    def _chosen(self, room: float, largest: float) -> list[State]:
-        """Paused programs in order that fit in `room`; an empty engine of `largest` fits any."""
+    def _chosen(self, room: float, largest: float) -> list[ThunderAgentState]:
+        """Paused programs, in order, that fit in `room`; an empty engine of `largest` fits any."""
         chosen = []
         for state in sorted(self._paused.values(), key=lambda state: rank(state, self.rules)):
             need = min(state.tokens + self.rules.buffer_tokens, largest)
@@ -252,7 +258,7 @@ class ThunderAgent(Policy):
         decayed_at = now if rules.decay and not rules.decay_mismatch else None
         over = -book.free(decayed_at)
         states = sorted(book.states.values(), key=lambda state: state.tokens)
-        if not rules.over_marking:  # who is marked will leave
+        if not rules.over_marking:  # marked programs will be paused
             leaving = (state for state in states if state.marked and state.reasoning)
             over -= sum(state.tokens + rules.buffer_tokens for state in leaving)
         shed = [state for state in states if not state.reasoning]

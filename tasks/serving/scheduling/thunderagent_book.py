@@ -1,4 +1,4 @@
-"""What `thunderagent` keeps: its rules, a state for each program, a book for each engine."""
+"""State of `thunderagent`: its options, a state per program, a book per engine."""
 
 import math
 from dataclasses import dataclass, field
@@ -7,8 +7,9 @@ from tutti.tasks.serving.scheduling.ledger import EngineState, Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Its numbers, and what we count as its bugs: on as in the original, each can be turned off."""
+class ThunderAgentOptions:
+    """Options of the policy. What we regard as bugs of the original is on by default, and each can
+    be turned off."""
 
     interval_s: float = 5.0
     acting_weight: float = 1.0
@@ -16,19 +17,19 @@ class Rules:
     buffer_tokens: int = 100
     wait_timeout_s: float = 1800.0
     over_marking: bool = True
-    """A mark frees nothing in the book: once one program is marked, all are."""
+    """Marking frees nothing in the book: once one program is marked, all are."""
     decay_mismatch: bool = True
-    """Decay counts in resuming only: what is resumed by it is over the book at once."""
+    """Decay counts in resuming only: programs resumed because of it exceed the book at once."""
     margin_at_full: bool = True
-    """The buffer is asked for on an empty engine too: a program almost as large never resumes."""
+    """The buffer is required on an empty engine too: a program almost as large never resumes."""
     queue_blocks_arrivals: bool = True
-    """A new program is paused while any other is, though it would fit."""
+    """A new program is paused while any other is, even if it would fit."""
     shared_status: bool = True
-    """A program's parallel calls overwrite each other's tokens and status."""
+    """Parallel calls of a program overwrite each other's tokens and status."""
     stale_keys: bool = True
-    """Order by size when paused; "new" is who has made one call, answered or not."""
+    """Order by the size when paused; "new" is a program that made one call, answered or not."""
     lost_usage: bool = True
-    """A program whose call failed or was given up is reasoning until its next answer."""
+    """A program whose call failed or was cancelled is reasoning until its next answer."""
 
     def __post_init__(self) -> None:
         if self.interval_s <= 0 or self.wait_timeout_s <= 0:
@@ -39,14 +40,14 @@ class Rules:
 
 
 @dataclass(slots=True, eq=False)
-class State:
-    """What the original keeps of a program."""
+class ThunderAgentState:
+    """What the original stores per program."""
 
     program: Program
     engine: EngineState | None = None
-    """Where it is active; None while paused."""
+    """The engine where it is active; None while paused."""
     origin: EngineState | None = None
-    """Where it was active before it was paused."""
+    """The engine where it was active before it was paused."""
     tokens: int = 0
     paused_tokens: int = 0
     steps: int = 0
@@ -54,18 +55,18 @@ class State:
     acting_since: float = 0.0
     marked: bool = False
     calls: dict[str, int] = field(default_factory=dict)
-    """Tokens of each call in flight: its prompt and what it has produced."""
+    """Tokens of each call in flight: prompt and output so far."""
 
 
-class Book:
-    """Programs that are active on one engine, and the tokens they are booked with."""
+class EngineBook:
+    """Programs that are active on one engine, and the tokens booked for them."""
 
-    def __init__(self, engine: EngineState, rules: Rules) -> None:
+    def __init__(self, engine: EngineState, rules: ThunderAgentOptions) -> None:
         self.engine, self.rules = engine, rules
-        self.states: dict[str, State] = {}
+        self.states: dict[str, ThunderAgentState] = {}
 
-    def share(self, state: State, decayed_at: float | None = None) -> float:
-        """Tokens of one program; acting ones are weighted, or decay until a time."""
+    def share(self, state: ThunderAgentState, decayed_at: float | None = None) -> float:
+        """Tokens of one program; those of acting programs are weighted, or decay with time."""
         if state.reasoning:
             return state.tokens
         if decayed_at is None:
@@ -81,18 +82,18 @@ class Book:
         return self.tokens(decayed_at) + self.rules.buffer_tokens * len(self.states)
 
     def free(self, decayed_at: float | None = None) -> float:
-        """What is left; below zero when more is booked than there is."""
+        """Free tokens; negative if overbooked."""
         if self.engine.capacity_tokens is None:
             return math.inf
         return self.engine.capacity_tokens - self.used(decayed_at)
 
     def takes_any(self) -> bool:
-        """Whether it is empty, where that is enough for a program of any size."""
+        """Whether it is empty and an empty engine takes a program of any size."""
         return not self.rules.margin_at_full and not self.states
 
 
-def rank(state: State, rules: Rules) -> tuple[int, int]:
-    """The order of resumption: waiting again, new, idle; the smallest first."""
+def rank(state: ThunderAgentState, rules: ThunderAgentOptions) -> tuple[int, int]:
+    """Order of resumption: waiting again, new, idle; within each, the smallest first."""
     if rules.stale_keys:
         group = 1 if state.steps == 1 else 0 if state.reasoning else 2
         return group, state.paused_tokens

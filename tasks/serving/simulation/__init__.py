@@ -27,7 +27,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from tutti.tasks.serving.simulation.calibrate import Calibration as Calibration
-    from tutti.tasks.serving.simulation.calibrate import Residual as Residual
+    from tutti.tasks.serving.simulation.calibrate import FitErrors as FitErrors
     from tutti.tasks.serving.simulation.calibrate import read_calibration as read_calibration
     from tutti.tasks.serving.simulation.plan import SimulationPlan as SimulationPlan
     from tutti.tasks.serving.simulation.plan import read_plan as read_plan
@@ -37,5 +37,5 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.simulation.replay_calls import replay as replay
     from tutti.tasks.serving.simulation.settings import Progress as Progress
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -1,10 +1,10 @@
-"""The prefix cache of an engine, by counting: blocks, references and their LRU order.
+"""The prefix cache of an engine, as counts of blocks in LRU order.
 
-What a program says is its own, so a cached block needs no content: the blocks of one owner (a
-program, or the system prompt that a group shares) are a run, index 0 first. vLLM frees a request's
-blocks tail first and takes the one freed longest ago, so a run shrinks from its tail and what is
-left of it is always a prefix: a count. The free queue is a list of runs, not of blocks, and what a
-request of a thousand blocks costs is what one of ten does.
+Programs share no text of their own, so a cached block needs no content: the blocks of one owner (a
+program, or the system prompt of a group) are a run, index 0 first. vLLM frees a request's blocks
+tail first and reuses the block freed longest ago, so a run shrinks from its tail and the rest is
+always a prefix: a count suffices. The free queue is a list of runs, not of blocks, so a request of
+a thousand blocks costs no more than one of ten.
 """
 
 from collections import OrderedDict
@@ -25,27 +25,27 @@ class FreedBlocks:
 
 
 class BlockCache:
-    """All blocks of one engine."""
+    """The blocks of one engine."""
 
     __slots__ = ("free", "queue", "runs", "total")
 
     def __init__(self, total: int) -> None:
         self.total = self.free = total
         self.queue: OrderedDict[FreedBlocks, None] = OrderedDict()
-        """Runs by the time they were freed, longest ago first."""
+        """Runs in order of the time they were freed, oldest first."""
         self.runs: dict[Hashable, FreedBlocks] = {}
-        """The run of each owner that has one to be matched."""
+        """The run of each owner that has one that can be matched."""
         self.queue[FreedBlocks(None, 0, 0, total)] = None
 
     def cached(self, key: Hashable) -> int:
-        """Blocks that the owner could match now, were it to ask for all."""
+        """How many of its blocks the owner could match now."""
         run = self.runs.get(key)
         return 0 if run is None else run.full
 
     def match(self, key: Hashable, most: int) -> int:
-        """Take the owner's first blocks, at most `most`, out of the queue: they are referenced now.
+        """Reference the owner's first blocks, at most `most`: they leave the queue.
 
-        What the run has beyond them can never be matched again, and stays until it is reused.
+        The rest of the run can never be matched again and stays until it is reused.
         """
         run = self.runs.pop(key, None)
         if run is None:
@@ -58,7 +58,7 @@ class BlockCache:
         return hit
 
     def allocate(self, count: int) -> None:
-        """Take `count` blocks, those freed longest ago first; they must be there."""
+        """Take `count` blocks, those freed longest ago first. There must be as many free."""
         assert count <= self.free, f"{count} blocks asked for, {self.free} free"
         self.free -= count
         queue = self.queue
@@ -77,7 +77,7 @@ class BlockCache:
                 count = 0
 
     def give(self, key: Hashable, turn: int, full: int, empty: int) -> None:
-        """A request's blocks come back: `full` can be matched from now on, `empty` cannot."""
+        """Return a request's blocks: `full` can be matched from now on, `empty` cannot."""
         if full + empty == 0:
             return
         run = FreedBlocks(key, turn, full, empty)

@@ -1,9 +1,9 @@
-"""How fast an engine is, from runs of it: the constants of `EngineModel`.
+"""Fit the constants of `EngineModel` to recorded runs of an engine.
 
-In: recordings. Out: a `Calibration`, kept as JSON. First guess: non-negative least squares over two
-kinds of rows, how long each call was in the engine and how long the engine was busy in each slice
-of time. Under load a call waits for reasons that no linear model has, so the guess is refined by
-simulating the recorded runs themselves until rates and latencies agree.
+In: recordings. Out: a `Calibration`, kept as JSON. The first guess is non-negative least squares
+over two kinds of rows: how long each call was in the engine, and how long the engine was busy in
+each time slice. Under load, calls wait for reasons that a linear model lacks, so the guess is
+refined by simulating the recorded runs until rates and latencies agree.
 """
 
 import json
@@ -24,7 +24,7 @@ from tutti.tasks.serving.simulation.policies import parse_policy
 from tutti.tasks.serving.simulation.recording import MeasuredFigures, RecordedCall, Recording
 from tutti.tasks.serving.simulation.settings import HOP_S, SimulationSettings
 from tutti.tasks.serving.simulation.simulate import simulate
-from tutti.tasks.serving.simulation.workload import Clients
+from tutti.tasks.serving.simulation.workload import ClientBehaviour
 
 VERSION = 1
 SIMULATIONS = 160
@@ -32,20 +32,21 @@ SIMULATIONS = 160
 SLICES = 60
 SLOWEST_S, FASTEST_S = 10.0, 1e-9
 PLAUSIBLE = (5e-3, 2e-5, 1e-4, 1e-8, 2e-3)
-"""a to e of a small model; where least squares finds a zero, the search begins at a share of it."""
+"""Plausible a to e of a small model; where least squares gives zero, the search begins at a share
+of it."""
 PLAUSIBLE_SIGMA, PLAUSIBLE_WEIGHT = 1.5, 0.005
 ROUNDS, STEP = 2, 0.4
 CONTEXT_MOST = 0.01
-"""Most that attending to a token costs, of what computing one does: reading its keys and values
-against a pass through the whole model. A run at one load alone cannot tell the two apart."""
+"""Upper bound of the cost of attending to a token, relative to computing one: reading its keys and
+values against a pass through the whole model. A run at a single load cannot separate the two."""
 DECILES = 10
 LATENCIES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.95)
 Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Residual:
-    """How well a calibration tells the run it was made from: simulated over measured, less one."""
+class FitErrors:
+    """Errors of a simulated run: simulated over measured, less one."""
 
     cell: str
     policy: str
@@ -59,39 +60,39 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """An engine's constants and where they are from."""
+    """An engine's constants and their origin."""
 
     engine: EngineModel
     hop_s: float
-    residuals: tuple[Residual, ...]
+    residuals: tuple[FitErrors, ...]
     call_rmse_s: float
-    """Of the first guess: what the linear model leaves of calls' times in the engine."""
+    """Error of the first guess: residual of calls' times in the engine under the linear model."""
     simulations: int
 
     @property
     def calls(self) -> int:
-        """Calls it was made from."""
+        """Number of calls it was fitted to."""
         return sum(residual.calls for residual in self.residuals)
 
     def write(self, path: Path) -> None:
-        """As JSON."""
+        """Write it as JSON."""
         content = {"tutti_calibration": VERSION, "calls": self.calls, **asdict(self)}
         path.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def read_calibration(path: Path) -> Calibration:
-    """A file that `Calibration.write` made. Raises CalibrationError."""
+    """Read a file that `Calibration.write` made. Raises CalibrationError."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise CalibrationError(f"{path}: {error}") from error
     if not isinstance(content, dict) or content.get("tutti_calibration") != VERSION:
-        raise CalibrationError(f"{path}: no calibration of version {VERSION}")
+        raise CalibrationError(f"{path}: not a calibration of version {VERSION}")
     try:
         return Calibration(
             engine=EngineModel(**content["engine"]),
             hop_s=content["hop_s"],
-            residuals=tuple(Residual(**row) for row in content["residuals"]),
+            residuals=tuple(FitErrors(**row) for row in content["residuals"]),
             call_rmse_s=content["call_rmse_s"],
             simulations=content["simulations"],
         )
@@ -105,9 +106,9 @@ def calibrate(
     kv_tokens: int | None = None,
     simulations: int = SIMULATIONS,
 ) -> Calibration:
-    """Constants that tell all `recordings`, which are of one kind of engine.
+    """Fit the constants to all `recordings`, which must be of one kind of engine.
 
-    Raises CalibrationError where the engine's size is neither recorded nor given.
+    Raises CalibrationError if the engine's KV size is neither recorded nor given.
     """
     from scipy.optimize import minimize  # type: ignore[import-untyped, unused-ignore]
 
@@ -120,7 +121,7 @@ def calibrate(
     mixed = [PLAUSIBLE[0], start[1], *PLAUSIBLE[2:]]
     best = min((start, list(PLAUSIBLE), mixed), key=search.error)
     at = [math.log(value) for value in best]
-    for _ in range(ROUNDS):  # a fresh simplex leaves where the last one had collapsed
+    for _ in range(ROUNDS):  # a restart with a fresh simplex escapes a collapsed one
         corners = [at, *([v + STEP * (i == j) for j, v in enumerate(at)] for i in range(len(at)))]
         found = minimize(
             lambda x: search.error([math.exp(v) for v in x]),
@@ -140,7 +141,7 @@ def calibrate(
 
 
 def simulate_recording(recording: Recording, engine: EngineModel, hop_s: float = HOP_S) -> Outcome:
-    """The recorded programs again, on as many engines, under their own policy."""
+    """Simulate the recorded programs on as many engines, under their own policy."""
     return simulate(
         recording.plans(),
         recording.sessions,
@@ -151,24 +152,24 @@ def simulate_recording(recording: Recording, engine: EngineModel, hop_s: float =
 
 
 def settings_of(recording: Recording, hop_s: float = HOP_S) -> SimulationSettings:
-    """A simulation as the run was recorded; without a gateway there is no hop."""
+    """Simulation settings that match the recorded run; without a gateway there is no hop."""
     return SimulationSettings(hop_s if recording.gateway else 0.0, clients=clients_of(recording))
 
 
-def clients_of(recording: Recording) -> Clients:
+def clients_of(recording: Recording) -> ClientBehaviour:
     """How the recorded clients behaved."""
-    return Clients(recording.shared_tokens, recording.streams, recording.released)
+    return ClientBehaviour(recording.shared_tokens, recording.streams, recording.released)
 
 
-def residual(recording: Recording, engine: EngineModel) -> Residual:
-    """How far a simulation of the recorded run is from it."""
+def residual(recording: Recording, engine: EngineModel) -> FitErrors:
+    """The errors of a simulation of the recorded run."""
     return residual_of(recording, simulate_recording(recording, engine))
 
 
-def residual_of(recording: Recording, said: Outcome) -> Residual:
-    """What was simulated against what was measured."""
+def residual_of(recording: Recording, said: Outcome) -> FitErrors:
+    """The errors of a simulated run against the measured figures."""
     was = recording.measured()
-    return Residual(
+    return FitErrors(
         cell=recording.cell_id,
         policy=recording.policy,
         calls=len(recording.calls),
@@ -195,14 +196,14 @@ def _sizes(recording: Recording, kv_tokens: int | None) -> EngineModel:
 
 
 class _Search:
-    """The error of constants, by simulating every recorded run with them."""
+    """Objective function of the fit: simulates every recorded run with given constants."""
 
     def __init__(self, recordings: Sequence[Recording], sizes: EngineModel) -> None:
         self.sizes, self.count = sizes, 0
         self._runs = [(each, each.plans(), each.measured()) for each in recordings]
 
     def model(self, constants: Sequence[float]) -> EngineModel:
-        """The engine with those constants."""
+        """The engine model with the given constants."""
         bounded = [min(max(value, FASTEST_S), SLOWEST_S) for value in constants]
         iteration_s, prefill_token_s, decode_s, context_token_s, request_s = bounded
         return replace(
@@ -215,7 +216,7 @@ class _Search:
         )
 
     def error(self, constants: Sequence[float]) -> float:
-        """Squared relative errors of rates and latencies, mean over the runs."""
+        """Mean over the runs of the squared relative errors of rates and latencies."""
         model, total = self.model(constants), _implausible(constants)
         for recording, plans, was in self._runs:
             said = simulate(
@@ -231,17 +232,17 @@ class _Search:
 
 
 def _implausible(constants: Sequence[float]) -> float:
-    """A little more than nothing, for constants far from those of a small model: what a run does
-    not show (an idle engine's iteration, in one that was never idle) should not wander off."""
+    """A small penalty on constants far from those of a small model, so that constants that a run
+    does not show (the idle iteration, in a run that was never idle) do not wander off."""
     far = (math.log(c / p) / PLAUSIBLE_SIGMA for c, p in zip(constants, PLAUSIBLE, strict=True))
     return PLAUSIBLE_WEIGHT * sum(each**2 for each in far)
 
 
 def _distance(said: Outcome, was: MeasuredFigures) -> float:
-    """By rate, latencies, and how long each tenth of the steps took.
+    """Squared relative errors of rate, latencies, and the mean duration of each tenth of the steps.
 
-    A run's early steps have short prompts and its late ones long, which tells the price of a token
-    from that of a request; its fastest calls, that of an iteration.
+    Early steps have short prompts and late ones long prompts, which separates the cost of a token
+    from that of a request; the fastest calls show the cost of an iteration.
     """
     pairs = [
         (said.steps_per_min_all, was.steps_per_min_all, 2.0),
@@ -256,7 +257,7 @@ def _distance(said: Outcome, was: MeasuredFigures) -> float:
 
 
 def _tenths(ends: Sequence[float]) -> list[float]:
-    """How long each tenth of the steps took; nothing to compare where there are too few."""
+    """Mean duration of each tenth of the steps; empty if there are too few steps."""
     if len(ends) < 2 * DECILES:
         return []
     places = [round(share * (len(ends) - 1) / DECILES) for share in range(DECILES + 1)]
@@ -280,7 +281,7 @@ def first_guess(recordings: Sequence[Recording]) -> tuple[list[float], float]:
             times += [call_times, slice_times]
             weights += [np.full(len(call_times), 1.0), np.full(len(slice_times), 2.0)]
     matrix, right = np.concatenate(rows), np.concatenate(times)
-    # Relative errors: a long call must not count for a hundred short ones.
+    # Relative errors: a long call must not count as much as a hundred short ones.
     scale = np.concatenate(weights) / np.maximum(right, 1e-3)
     found, _ = nnls(matrix * scale[:, None], right * scale)
     calls_only = np.concatenate(rows[::2]), np.concatenate(times[::2])
@@ -296,8 +297,8 @@ def _by_endpoint(calls: Sequence[RecordedCall]) -> Mapping[str, list[RecordedCal
 
 
 class _Load:
-    """What was in one engine at which time, as far as calls' ends tell: each call's tokens come at
-    an even rate while it is there."""
+    """The load of one engine over time, estimated from calls' start and end: each call's tokens are
+    spread evenly over its time in the engine."""
 
     def __init__(self, calls: Sequence[RecordedCall]) -> None:
         self._calls = calls
@@ -314,7 +315,7 @@ class _Load:
         self._contexts = self._integral(context * self._output / seconds)
 
     def _integral(self, rates: Matrix) -> Matrix:
-        """The integral, at each edge, of the sum of `rates` of the calls that are there."""
+        """The integral, at each edge, of the summed `rates` of the calls present."""
         steps = np.zeros(len(self._edges))
         np.add.at(steps, np.searchsorted(self._edges, self._start), rates)
         np.add.at(steps, np.searchsorted(self._edges, self._end), -rates)
@@ -326,7 +327,7 @@ class _Load:
         return np.asarray(last - first)
 
     def _admitted(self, start: Matrix, end: Matrix) -> tuple[Matrix, Matrix]:
-        """Prompt tokens computed for, and number of, the calls that came in each span."""
+        """Prompt tokens computed for the calls that arrived in each span, and their number."""
         order = np.argsort(self._start)
         tokens = np.concatenate([[0.0], np.cumsum(self._fresh[order])])
         first = np.searchsorted(self._start[order], start, side="left")
@@ -334,8 +335,8 @@ class _Load:
         return tokens[last] - tokens[first], (last - first).astype(float)
 
     def call_rows(self) -> tuple[Matrix, Matrix]:
-        """Of each call: its iterations, prompt tokens, decoded tokens, contexts, admissions that
-        the engine had while it was there; and for how long it was."""
+        """Per call: iterations, prompt tokens, decoded tokens, contexts and admissions of the
+        engine while the call was there; and the call's duration."""
         seconds = self._end - self._start
         others = self._between(self._here, self._start, self._end) / seconds
         contexts = self._between(self._contexts, self._start, self._end)
@@ -347,7 +348,7 @@ class _Load:
         return np.stack(columns, axis=1), seconds
 
     def slice_rows(self, slices: int) -> tuple[Matrix, Matrix]:
-        """Of each slice of the run: the same sums; and for how long a call was there."""
+        """Per time slice: the same sums, and how long any call was present."""
         bounds = np.linspace(self._edges[0], self._edges[-1], slices + 1)
         start, end = bounds[:-1], bounds[1:]
         there = np.concatenate([[0.0], np.cumsum((np.diff(self._here) > 0) * np.diff(self._edges))])

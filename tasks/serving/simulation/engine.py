@@ -1,15 +1,16 @@
-"""One engine, simulated: vLLM v1's scheduling loop over counted blocks. No clock of its own.
+"""A simulated engine: vLLM v1's scheduling loop over counted blocks. It has no clock of its own.
 
-In: requests with the time they come. Out: at each boundary between iterations, which requests got
-their first token and which ended, and when the next boundary is. An iteration takes
+In: requests with their arrival times. Out: at each boundary between iterations, which requests got
+their first token, which ended, and when the next boundary is. An iteration takes
 ``a + b * prefill tokens + c * decoding requests + d * context tokens + e * requests admitted``
-seconds. Runs of pure decode iterations between which nothing can happen are one step here, their
-time summed in closed form; an arrival cuts such a run at the next boundary.
+seconds. A run of decode iterations without events is simulated in one step, with its time in closed
+form; an arrival cuts the run at the next boundary.
 
-What is modelled of vLLM: waiting requests first come first served; running ones first; a budget of
-tokens an iteration, prompts in chunks; admission when the blocks of the whole prompt are there;
-prefix match in whole blocks, never the last token, when admitted; when a decoding request finds no
-block the request admitted last is preempted, to be computed again before all that wait.
+Modelled of vLLM: running requests first, then waiting ones, first come, first served; a token
+budget per iteration and chunked prefill; admission when the blocks of the whole prompt are free;
+prefix match at admission, in whole blocks and never of the last token; preemption of the request
+admitted last when a decoding request finds no free block. A preempted request is recomputed before
+all waiting ones.
 """
 
 import heapq
@@ -69,19 +70,19 @@ class SimRequest:
         self.key, self.turn = key, turn
         self.prompt, self.output = prompt, output
         self.kept = kept
-        """Leading prompt tokens that are those of the program's previous context."""
+        """Leading prompt tokens shared with the program's previous context."""
         self.shared, self.group = shared.tokens, shared.group
         """Leading tokens common to the group."""
         self.call: object = None
-        """The caller's own."""
+        """The caller's own data."""
         self.cached = -1
         """Prompt tokens matched when first admitted."""
         self.computed = 0
-        """Tokens whose keys and values are there; as of `start_it` once it decodes."""
+        """Tokens whose keys and values are computed; once it decodes, as of `start_it`."""
         self.target = 0
         self.produced = 0
         self.blocks = 0
-        """Blocks of its own, without the shared ones."""
+        """Its own blocks, without the shared ones."""
         self.start_it = self.end_it = 0
         self.decoding = self.ran = self.aborted = False
 
@@ -93,7 +94,7 @@ class SimEngine:
         self.model = model
         self.cache = BlockCache(model.blocks)
         self.next_at = inf
-        """The next boundary; infinite when there is nothing to do."""
+        """The next boundary; infinite if there is nothing to do."""
         self.waiting: deque[SimRequest] = deque()
         self.running: dict[SimRequest, None] = {}
         self.preemptions = self.recomputed = 0
@@ -104,7 +105,7 @@ class SimEngine:
         self._aborting: list[SimRequest] = []
         self._ends: list[tuple[int, int, SimRequest]] = []
         self._phases = [0] * model.block_tokens
-        """How many decoding requests need a block in iterations of each residue."""
+        """How many decoding requests need a block in iterations of each residue class."""
         self._decoding = 0
         self._context = 0
         self._it = 0
@@ -114,10 +115,10 @@ class SimEngine:
         self._first_s = self._slope_s = 0.0
         self._preempted = False
 
-    # What callers do
+    # For callers
 
     def submit(self, request: SimRequest, now: float) -> None:
-        """A request comes; it is looked at at the first boundary after `now`."""
+        """Add a request; it is considered at the first boundary after `now`."""
         assert request.prompt + request.output <= self.model.longest_call, (
             f"{request.prompt} + {request.output} tokens never fit {self.model.name}'s "
             f"{self.model.longest_call}"
@@ -130,16 +131,17 @@ class SimEngine:
             self._cut(now)
 
     def abort(self, request: SimRequest, now: float) -> None:
-        """The client went away; its blocks are free at the next boundary."""
+        """Remove a request whose client disconnected; its blocks are free at the next boundary."""
         request.aborted = True
         if request in self.running:
             self._aborting.append(request)
         else:
             self.waiting.remove(request)
-        self._cut(now)  # who waited behind it may fit
+        self._cut(now)  # requests queued behind it may fit
 
     def boundary(self) -> tuple[list[SimRequest], list[SimRequest]]:
-        """`next_at` has come. Returns who got a first token, and who ended."""
+        """Advance to `next_at`. Returns the requests that got a first token, and those that
+        ended."""
         started: list[SimRequest] = []
         ended: list[SimRequest] = []
         now = self.next_at
@@ -164,7 +166,7 @@ class SimEngine:
     # Iterations
 
     def _plan(self) -> None:
-        """Decide the next iteration, or the next run of equal ones."""
+        """Plan the next iteration, or the next run of equal ones."""
         need = self._phases[self._it % self.model.block_tokens]
         preempted = need > self.cache.free and self._preempt()
         model, budget = self.model, self.model.max_batched_tokens - self._decoding
@@ -194,7 +196,7 @@ class SimEngine:
         self.next_at = self._time_of(self._planned)
 
     def _admit(self, budget: int) -> int:
-        """Take from the queue what fits; returns how many."""
+        """Admit queued requests that fit; returns how many."""
         count, waiting = 0, self.waiting
         reserved = self._phases[self._it % self.model.block_tokens] if waiting else 0
         while waiting and budget > 0 and len(self.running) < self.model.max_num_seqs:
@@ -209,7 +211,7 @@ class SimEngine:
         return count
 
     def _enter(self, request: SimRequest, reserved: int) -> bool:
-        """Give a request its blocks, if they are there beyond the `reserved` ones."""
+        """Allocate a request's blocks, if as many are free beyond the `reserved` ones."""
         block, cache = self.model.block_tokens, self.cache
         target = request.prompt + request.produced
         shared = request.shared // block
@@ -235,7 +237,7 @@ class SimEngine:
         return True
 
     def _matchable(self, request: SimRequest, target: int) -> int:
-        """Own blocks whose content is what the owner's run holds, were it complete."""
+        """Own blocks that a complete run of the owner would match."""
         run = self.cache.runs.get(request.key)
         same = run is not None and run.turn == request.turn
         kept = target if same else request.kept
@@ -254,7 +256,8 @@ class SimEngine:
         self.hits += hit
 
     def _preempt(self) -> bool:
-        """Free blocks for this iteration: those admitted last go back, first in the queue."""
+        """Free blocks for this iteration: preempt the latest admitted requests to the front of the
+        queue."""
         block = self.model.block_tokens
         while self._phases[self._it % block] > self.cache.free:
             request = next(reversed(self.running))
@@ -265,7 +268,7 @@ class SimEngine:
         return True
 
     def _leave(self, request: SimRequest) -> None:
-        """A request gives its blocks back, tail first."""
+        """Free a request's blocks, tail first."""
         block, shared = self.model.block_tokens, request.shared // self.model.block_tokens
         del self.running[request]
         computed, held = request.computed, request.blocks
@@ -349,7 +352,7 @@ class SimEngine:
         return run
 
     def _blocks_for(self, iterations: int) -> int:
-        """New blocks that the decoding requests need in that many iterations from here."""
+        """New blocks that the decoding requests need within so many iterations from here."""
         size, phases = self.model.block_tokens, self._phases
         start = self._it % size
         cycles, rest = divmod(iterations, size)
@@ -360,7 +363,7 @@ class SimEngine:
         return blocks + sum(phases[start:]) + sum(phases[: end - size])
 
     def _time_of(self, iterations: int) -> float:
-        """When that many iterations of the run are over."""
+        """When so many iterations of the run are over."""
         growth = iterations * (iterations - 1) / 2
         return self._start + iterations * self._first_s + growth * self._slope_s
 

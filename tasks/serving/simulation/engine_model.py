@@ -1,11 +1,11 @@
-"""How large and how fast an engine is: the constants that `calibrate` fits."""
+"""An engine's size and speed: the constants that `calibrate` fits."""
 
 from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class EngineModel:
-    """How large and how fast an engine is."""
+    """An engine's size and speed."""
 
     name: str
     kv_tokens: int
@@ -14,24 +14,24 @@ class EngineModel:
     max_num_seqs: int = 64
     max_batched_tokens: int = 2048
     iteration_s: float = 0.01
-    """a: an iteration with nothing in it."""
+    """a: an empty iteration."""
     prefill_token_s: float = 1e-4
-    """b: a prompt token that is computed."""
+    """b: a computed prompt token."""
     decode_s: float = 1e-4
-    """c: a request that decodes."""
+    """c: a decoding request."""
     context_token_s: float = 0.0
-    """d: a token of context that is attended to."""
+    """d: a token of context attended to."""
     request_s: float = 0.0
-    """e: a request that is admitted: reading, tokenising, answering it."""
+    """e: an admitted request: reading, tokenising, answering it."""
 
     @property
     def blocks(self) -> int:
-        """Blocks that requests can have."""
+        """Blocks available to requests."""
         return self.kv_tokens // self.block_tokens - 1
 
     @property
     def longest_call(self) -> int:
-        """Most tokens of prompt and answer that fit at all."""
+        """The most tokens of prompt and answer that fit."""
         return self.blocks * self.block_tokens
 
     def slower(self, factor: float) -> "EngineModel":

@@ -1,4 +1,4 @@
-"""What can be wrong with a simulation that is asked for.
+"""Errors of the simulator.
 
 SimulationError
 ├── CalibrationError  an engine's constants cannot be fitted or read

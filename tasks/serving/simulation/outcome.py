@@ -1,4 +1,4 @@
-"""What a simulation says of a run: the figures that a live cell is judged by."""
+"""The results of a simulated run: the figures that a real cell is judged by."""
 
 from array import array
 from collections.abc import Sequence
@@ -14,21 +14,21 @@ Event = tuple[float, str, str, str, str, str]
 
 @dataclass(slots=True)
 class RunLog:
-    """What a simulation notes while it runs."""
+    """What a simulation records while it runs."""
 
     step_ends: "array[float]" = field(default_factory=lambda: array("d"))
-    """Of the call and of the tool after it."""
+    """When each step ended: the call and the tool run after it."""
     latency: "array[float]" = field(default_factory=lambda: array("d"))
-    """From sending to the answer's end, time held included."""
+    """From sending to the end of the answer, hold time included."""
     held: "array[float]" = field(default_factory=lambda: array("d"))
     ttft: "array[float]" = field(default_factory=lambda: array("d"))
     program_ends: list[float] = field(default_factory=list)
     durations: list[float] = field(default_factory=list)
-    """Of each program in order of its end, from its first sending."""
+    """Of each program from its first sending, in order of their ends."""
     failed: int = 0
     calls: int = 0
     idle_with_queue_s: float = 0.0
-    """Seconds of idle engines, summed over engines, while a call was held."""
+    """Seconds in which an engine was idle while a call was held, summed over engines."""
     events: list[Event] = field(default_factory=list)
 
 
@@ -41,17 +41,18 @@ class Outcome:
     failed: int
     """Programs whose client gave up."""
     steps: int
-    """Calls answered."""
+    """Answered calls."""
     makespan_s: float
     steps_per_min: float
-    """Between the ends of two steps that open and close the window, as the bench counts it."""
+    """Rate between the two steps that open and close the window, as the bench counts it."""
     steps_per_min_programs: float
-    """Between the ends of the programs that do; of the whole run where no time is between them."""
+    """Rate between the ends of the two programs that open and close the window; over the whole run
+    if they ended at the same time."""
     steps_per_min_all: float
     hit_share: float
-    """Prompt tokens found in a cache, of those asked for."""
+    """Cached share of all prompt tokens."""
     recomputed_tokens: int
-    """Prefilled again though they had been in a cache once."""
+    """Prompt tokens prefilled again after they had been evicted."""
     prefilled_tokens: int
     preemptions: int
     latency_p50_s: float
@@ -59,7 +60,7 @@ class Outcome:
     latency_p99_s: float
     latency_max_s: float
     held_share: float
-    """Calls that were held at all."""
+    """Share of calls that were held."""
     held_mean_s: float
     held_p50_s: float
     held_p95_s: float
@@ -67,21 +68,21 @@ class Outcome:
     ttft_p50_s: float
     ttft_p95_s: float
     jain: float
-    """Of program durations: 1 when all are equal."""
+    """Jain's index of program durations: 1 if all are equal."""
     duration_p50_s: float
     duration_p95_s: float
     idle_with_queue_share: float
-    """Of all engine time: an engine with nothing to do while somebody was held."""
+    """Share of engine time in which an engine was idle while a call was held."""
     events_processed: int
     step_ends: tuple[float, ...] = field(repr=False, default=())
-    """In order."""
+    """Sorted."""
     latencies: tuple[float, ...] = field(repr=False, default=())
-    """In order."""
+    """Sorted."""
     durations: tuple[float, ...] = field(repr=False, default=())
     events: tuple[Event, ...] = field(repr=False, default=())
 
     def figures(self) -> dict[str, Any]:
-        """All but the lists."""
+        """All fields except the lists."""
         return {
             each.name: getattr(self, each.name)
             for each in fields(self)
@@ -97,8 +98,8 @@ def summarise(
     window: tuple[float, float],
     events_processed: int,
 ) -> Outcome:
-    """The outcome of what was noted. `totals`: queries, hits, recomputed, prefilled, preemptions
-    of all engines; `window`: shares of programs completed."""
+    """Summarise a run. `totals`: queries, hits, recomputed, prefilled and preemptions of all
+    engines; `window`: shares of programs completed."""
     ends, steps = sorted(book.program_ends), np.sort(_floats(book.step_ends))
     makespan = max(ends[-1] if ends else 0.0, NEAR)
     whole = 60.0 * len(steps) / makespan
@@ -143,7 +144,7 @@ def summarise(
 
 
 def window_rate(step_ends: Any, opens: float, closes: float) -> float:
-    """Steps a minute between two steps, named by their shares of all; `step_ends` sorted."""
+    """Steps per minute between two steps, given as shares of all steps; `step_ends` is sorted."""
     count = len(step_ends)
     first, last = (min(count - 1, int(count * share)) for share in (opens, closes))
     if last <= first or step_ends[last] <= step_ends[first]:
@@ -152,13 +153,13 @@ def window_rate(step_ends: Any, opens: float, closes: float) -> float:
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's fairness index: 1 when all are equal, 1/n when one has everything."""
+    """Jain's fairness index: 1 if all values are equal, 1/n if one has everything."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 def _completed(ends: Sequence[float], share: float) -> float:
-    """When that share of the programs was over."""
+    """When that share of the programs had completed."""
     count = round(share * len(ends))
     return ends[count - 1] if count else 0.0
 

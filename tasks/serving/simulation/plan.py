@@ -1,4 +1,4 @@
-"""A simulation as a file: how many engines and programs of which kind, under which policies.
+"""Plan files: a simulation's engines, programs and policies.
 
 In: YAML (see `SimulationPlan` for its keys). Out: an `Outcome` for each policy. A distribution is a
 number, or its kind with its parameters: ``{lognormal: {median: 0.4, sigma: 1.2}}``.
@@ -26,7 +26,7 @@ STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class WorkloadPlan(BaseModel):
-    """What of the preset workload is otherwise; the keys are those of `Workload`."""
+    """Changes to the preset workload; the keys are those of `Workload`."""
 
     model_config = STRICT
 
@@ -110,7 +110,7 @@ class SimulationPlan(BaseModel):
         return replace(engine, kv_tokens=self.kv_tokens or engine.kv_tokens)
 
     def load(self) -> Workload:
-        """The workload: the preset's, and what the file says."""
+        """The workload: the preset with the file's changes."""
         given = self.workload.model_dump(exclude_none=True)
         given |= {name: getattr(self.workload, name) for name in given}
         return replace(PRESETS[self.preset][1], **given)

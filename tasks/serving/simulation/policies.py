@@ -1,4 +1,4 @@
-"""A policy as one word of a command line: ``adaptive``, ``cap:8``, ``thunderagent:decay=true``."""
+"""Policies as a word on the command line: ``adaptive``, ``cap:8``, ``thunderagent:decay=true``."""
 
 import inspect
 import json
@@ -9,9 +9,9 @@ from tutti.tasks.serving.simulation.errors import SimulationError
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that `text` names; a value without a name is its first option's.
+    """Create the policy that `text` names; a value without a name is for its first option.
 
-    Raises SimulationError that shows `text`.
+    Raises SimulationError with `text` in the message.
     """
     name, _, given = text.partition(":")
     if name not in POLICIES:

@@ -1,7 +1,7 @@
 """Engines and workloads whose constants were fitted to real runs of vLLM on two CPU cores.
 
-Each comment has the measured table; tests hold the simulator to it. What is not known of a run
-(the lengths that a real tool added, say) was chosen to be plausible.
+The docstrings give the measured figures; tests check the simulator against them. What was not
+recorded of a run (such as the lengths of tool results) was chosen to be plausible.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ MID_WORK = Workload(
     20, constant(6), constant(400), constant(276), constant(24), exponential(2.0),
     streams=False,
 )  # fmt: skip
-"""38 M model, likewise: 20 programs direct 58 to 62 (.05), cap 6 95 (.70), cap 8 104 (.61).
-"""
+"""38 M model, in the same form: 20 programs direct 58 to 62 (.05), cap 6 95 (.70), cap 8 104
+(.61)."""
 
 POCKET = EngineModel(
     "pocket", kv_tokens=1_024, max_num_seqs=32, iteration_s=3.37e-3, prefill_token_s=6.3e-6,
@@ -45,9 +45,9 @@ POCKET_WORK = Workload(
     96, uniform(1.5, 3.6), uniform(26, 42), uniform(20, 150), uniform(4, 17),
     lognormal(0.043, 0.9), shared_tokens=40,
 )  # fmt: skip
-"""4 M model, the demo: passthrough at 2, 8, 16 sessions 1,221 (.54), 2,207 (.36), 3,138 (.21);
-cap 6: 1,198, 1,812, 1,995. Lengths and pauses are those of recorded demos. Client, tools and engine
-share two cores there, which the model leaves out: it is 20 % off at 16."""
+"""4 M model, the demo: passthrough at 2, 8, 16 sessions 1,221 (.54), 2,207 (.36), 3,138 (.21); cap
+6: 1,198, 1,812, 1,995. Lengths and pauses are those of recorded demos. Client, tools and engine
+share two cores there, which is not modelled: the simulation is 20 % off at 16 sessions."""
 
 PRESETS: Mapping[str, tuple[EngineModel, Workload]] = {
     "small": (SMALL, SMALL_WORK),

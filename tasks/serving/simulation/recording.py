@@ -1,8 +1,8 @@
-"""A run that was made, as the simulator needs it: programs, sizes, pauses, and what was measured.
+"""A recorded run as the simulator needs it: programs, sizes, pauses, and the measured figures.
 
 In: rows of the tables `calls`, `cells`, `sweeps` and `artifacts`, or calls from elsewhere. Out: a
-`Recording`, and `plans`, the same programs to be run again. A program's call is sent so long after
-the answer before it as in the run; calls of a program that overlapped follow each other.
+`Recording`, and `plans`, the same programs to be simulated. A program's call is sent as long after
+the previous answer as in the run; overlapping calls of a program are run one after the other.
 """
 
 import json
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 BLOCK_TOKENS = 32
 REBUILT_BELOW = 0.6
-"""A cell that never finds this share of the context before was made of rebuilt prompts."""
+"""A cell whose calls never find this share of the previous context is assumed to have rebuilt
+prompts."""
 SQL = """
 select attempt_id as program, sent_at, ended_at, held_s, ttft_s, latency_s, prompt_tokens,
        cached_tokens, completion_tokens, endpoint
@@ -49,9 +50,9 @@ class RecordedCall:
     output: int
     endpoint: str = ""
     kept: int | None = None
-    """Leading prompt tokens of the context before; None where nobody says."""
+    """Leading prompt tokens shared with the previous context; None if unknown."""
     pause_s: float | None = None
-    """Of the tool after it; None: until the program's next call."""
+    """Duration of the tool run after it; None: until the program's next call."""
 
     @property
     def latency_s(self) -> float:
@@ -61,7 +62,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFigures:
-    """What the run itself showed, in the names of `Outcome`."""
+    """Measured figures of the run, named as in `Outcome`."""
 
     steps_per_min: float
     steps_per_min_all: float
@@ -77,11 +78,11 @@ class MeasuredFigures:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One cell."""
+    """The calls of one cell."""
 
     cell_id: str
     policy: str
-    """With its options, as `parse_policy` reads it."""
+    """With options, as `parse_policy` reads it."""
     sessions: int
     calls: tuple[RecordedCall, ...] = field(repr=False)
     engines: int = 1
@@ -92,9 +93,10 @@ class Recording:
     released: bool = True
     streams: bool = True
     gateway: bool = True
-    """Whether calls passed our gateway, whose hop they then had."""
+    """Whether calls passed our gateway and so include its hop."""
     back_to_back: bool = False
-    """Sessions begin their next program at once, so any pause before one was the load's doing."""
+    """Whether sessions begin their next program at once, so that any pause before one is due to the
+    load."""
 
     def programs(self) -> dict[str, list[RecordedCall]]:
         """The calls of each program in order, programs in order of their first."""
@@ -105,7 +107,7 @@ class Recording:
 
     @property
     def shared_tokens(self) -> int:
-        """What most programs found in the cache with their first call: a common beginning."""
+        """The common prefix: what most programs found in the cache with their first call."""
         firsts = [calls[0] for calls in self.programs().values()]
         found = sorted(call.cached for call in firsts[1:])
         if not found:
@@ -134,7 +136,8 @@ class Recording:
         )
 
     def plans(self) -> list[ProgramPlan]:
-        """The programs, to be run again; each begins so long after a session was free as it did."""
+        """The programs to be simulated; each begins as long after a session was free as in the
+        run."""
         programs = self.programs()
         rebuilt_kept = self._rebuilt_kept(programs)
         free = sorted(calls[-1].ended_s for calls in programs.values())
@@ -148,10 +151,10 @@ class Recording:
         return plans
 
     def _rebuilt_kept(self, programs: Mapping[str, Sequence[RecordedCall]]) -> int | None:
-        """Tokens that rebuilt prompts share, or None where prompts continue the context before.
+        """Tokens that rebuilt prompts share; None if prompts continue the previous context.
 
-        Nobody records it: a cell where even the best calls found little of the context before is
-        taken for rebuilt, and what those found for what is shared.
+        This is not recorded. A cell where even the best calls found little of the previous context
+        is assumed to have rebuilt prompts, and what those calls found to be the shared part.
         """
         found, shares = [], []
         for calls in programs.values():
@@ -183,14 +186,16 @@ def _turns(calls: Sequence[RecordedCall], rebuilt_kept: int | None) -> list[Turn
 
 
 def _step_ends(calls: Sequence[RecordedCall]) -> list[float]:
-    """A step lasts until its tool has run, or the next call is sent; the last to its answer."""
+    """A step lasts until its tool has run or the next call is sent; a program's last step, to its
+    answer."""
     known = [None if call.pause_s is None else call.ended_s + call.pause_s for call in calls]
     following = [call.sent_s for call in calls[1:]] + [calls[-1].ended_s]
     return [sent if end is None else end for end, sent in zip(known, following, strict=True)]
 
 
 def load_recording(cell: str, home: "Home | None" = None) -> Recording:
-    """A cell of the store. Raises SimulationError when there is none, or nothing was answered."""
+    """Load a cell from the store. Raises SimulationError if it does not exist or has no answered
+    call."""
     from tutti.storage import query
 
     cells = query(
@@ -221,7 +226,7 @@ def load_recording(cell: str, home: "Home | None" = None) -> Recording:
 
 
 def calls_of(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedCall, ...]:
-    """Rows of `calls`, in order of sending."""
+    """The calls in rows of `calls`, in order of sending."""
     rows = list(rows)
     if not rows:
         return ()
@@ -247,7 +252,7 @@ def calls_of(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedCall, ...]:
 
 
 def stored_policy(name: str | None, spec: Mapping[str, Any]) -> str:
-    """The cell's policy with the limit that its sweep gave it."""
+    """The cell's policy with the limit set by its sweep."""
     given = [each for each in spec.get("policies", ()) if isinstance(each, dict)]
     own = [each["limit"] for each in given if each.get("name") == "cap" and "limit" in each]
     if name == "cap" and own:

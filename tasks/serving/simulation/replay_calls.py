@@ -1,8 +1,8 @@
-"""A recorded run again, under other policies, engines or KV sizes; and how far to believe it.
+"""Simulate a recorded run under other policies, engines or KV sizes, and validate the simulation.
 
-In: a `Recording` and, where there is one, a calibration of its engine. Out: a `Replay`: first the
-run's own policy simulated against what was measured, then each policy asked for. Whether answers
-would have been as good is not simulated: the same programs make the same calls.
+In: a `Recording` and, if available, a calibration of its engine. Out: a `Replay`: the run's own
+policy simulated and compared with the measurement, then each requested policy. The quality of
+answers is not simulated: the same programs make the same calls.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.tasks.serving.simulation.calibrate import (
     Calibration,
-    Residual,
+    FitErrors,
     calibrate,
     clients_of,
     residual_of,
@@ -27,21 +27,21 @@ from tutti.tasks.serving.simulation.simulate import simulate
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCall:
-    """One policy's run of the recorded programs."""
+    """The recorded programs simulated under one policy."""
 
     policy: str
     outcome: Outcome
     engine_hours: float
-    """Engines times the time until the last program was over."""
+    """Number of engines times the time until the last program ended."""
 
     def figures(self) -> dict[str, Any]:
-        """A flat row."""
+        """The figures as a flat row."""
         return self.outcome.figures() | {"policy": self.policy, "engine_hours": self.engine_hours}
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What was asked about one cell."""
+    """The simulations of one cell."""
 
     cell: str
     programs: int
@@ -49,12 +49,12 @@ class Replay:
     engines: int
     calibration: Calibration
     measured: MeasuredFigures
-    validation: Residual
-    """The recorded policy simulated as it ran: relative errors; hit share: a difference."""
+    validation: FitErrors
+    """Errors of simulating the recorded policy: relative, for the hit share a difference."""
     runs: tuple[ReplayedCall, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """The replay as plain values, for JSON."""
         return {
             "cell": self.cell,
             "programs": self.programs,
@@ -69,13 +69,13 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySizes:
-    """What a replay has other than the recorded run; None: as recorded."""
+    """Sizes that differ from the recorded run; None: as recorded."""
 
     engines: int | None = None
     kv_tokens: int | None = None
     """KV cache of each engine."""
     sessions: int | None = None
-    """Programs at a time."""
+    """Concurrent programs."""
 
 
 AS_RECORDED = ReplaySizes()
@@ -88,13 +88,13 @@ def replay(
     calibration: Calibration | None = None,
     recorded_kv_tokens: int | None = None,
 ) -> Replay:
-    """Simulate a recorded run under `policies` (its own when none is given).
+    """Simulate a recorded run under `policies` (its own if none is given).
 
     The recorded engine's KV size is taken from the recording, else from `recorded_kv_tokens`, else
-    from `sizes`. Without a calibration one is made from this recording. Raises SimulationError.
+    from `sizes`. Without a calibration, one is fitted to this recording. Raises SimulationError.
     """
     for policy in policies:
-        parse_policy(policy)  # a fault is told before minutes of fitting
+        parse_policy(policy)  # report invalid policies before the minutes of fitting
     had = recording.kv_tokens or recorded_kv_tokens or sizes.kv_tokens
     if calibration is None:
         calibration = calibrate([recording], kv_tokens=had)

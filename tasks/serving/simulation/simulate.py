@@ -1,4 +1,4 @@
-"""Programs on simulated engines under a real policy: `simulate` gives an `Outcome`.
+"""Run programs on simulated engines under a real policy: `simulate` returns an `Outcome`.
 
 The scheduler and the policy are the gateway's own objects; the clock, the clients and the engines
 are simulated. The same inputs give the same outcome. Checked at the end of every run: each call
@@ -31,12 +31,12 @@ from tutti.tasks.serving.simulation.settings import DEFAULTS, SimulationSettings
 from tutti.tasks.serving.simulation.workload import ProgramPlan, Workload
 
 SAMPLE_S = 1.0
-"""Between readings of the engines' figures, as the gateway takes them."""
+"""Interval at which engines' metrics are sampled, as in the gateway."""
 EXPIRE_S = 5.0
 WAKE_LEAST_S = 0.001
-"""A policy that asks to be woken at once is, so much later: a timer's grain."""
+"""Timer resolution: least delay after which a policy that asks to be woken at once is woken."""
 STUCK_S = 7200.0
-"""Simulated time without any answer after which the policy is at fault."""
+"""Simulated time without any answer after which the policy is considered stuck."""
 BOUNDARY, SEND, GIVE_UP, SAMPLE, TICK, WAKE, EXPIRE = range(7)
 
 
@@ -48,7 +48,7 @@ class Session:
     turn: int = 0
     tries: int = 0
     epoch: int = 0
-    """Counts sendings; an alarm set for an earlier one is void."""
+    """Counts sendings; a timer set for an earlier sending is void."""
     sent: float = 0.0
     began: float = 0.0
     call: Call | None = None
@@ -65,8 +65,8 @@ def simulate(
 ) -> Outcome:
     """Run all programs of `workload` and summarise the run.
 
-    `sessions` programs at a time (None: each begins when it arrives, for open loops). Plans given
-    as such are run in their order. No tool runs after a program's last call.
+    `sessions` is the number of concurrent programs (None, for open loops: each begins when it
+    arrives). Given plans are run in order. No tool runs after a program's last call.
     """
     if isinstance(workload, Workload):
         plans = workload.plans(seed)
@@ -139,14 +139,14 @@ class Simulation:
     # The loop
 
     def go(self, sessions: int | None) -> None:
-        """Run until every program is over, then check the books."""
+        """Run until every program has ended, then check that nothing is left booked."""
         self._begin(sessions)
         heap, total, pop = self.heap, len(self.plans), heapq.heappop
         sims, book, waiting = self.sims, self.book, self.scheduler.ledger.waiting
         while self.over < total:
             at, _, kind, what = pop(heap)
             if kind == BOUNDARY and sims[what].next_at != at:
-                continue  # the run of iterations was cut, or the engine went idle
+                continue  # the run of iterations was cut, or the engine became idle
             if waiting and self.idle:
                 book.idle_with_queue_s += self.idle * (at - self.now)
             self.now = at
@@ -225,7 +225,7 @@ class Simulation:
     # Calls
 
     def _send(self, session: Session) -> None:
-        """A session's next call comes to the gateway."""
+        """Send a session's next call to the gateway."""
         turn, now = session.plan.turns[session.turn], self.now
         if session.turn == 0 and session.tries == 0:
             session.began = now
@@ -248,7 +248,7 @@ class Simulation:
             self._push(now + self.clients.timeout_s, GIVE_UP, (session, session.epoch, False))
 
     def _start(self, admitted: list[Call]) -> None:
-        """Hand admitted calls to their engines."""
+        """Submit admitted calls to their engines."""
         for call in admitted:
             assert call.engine is not None, f"{call.call_id} was admitted nowhere"
             index = self.index_of[call.engine.engine_id]
@@ -284,10 +284,10 @@ class Simulation:
             self._end(request)
 
     def _end(self, request: SimRequest) -> None:
-        """A call was answered."""
+        """End an answered call."""
         call, now = request.call, self.now
         assert isinstance(call, Call)
-        session = self.by_call.pop(call.call_id)  # fails where a call ends twice
+        session = self.by_call.pop(call.call_id)  # fails if a call ends twice
         usage = Usage(request.prompt, request.output, request.cached)
         self.last_answer = now
         book = self.book
@@ -309,7 +309,7 @@ class Simulation:
             self._program_over(session, self.clients.released)
 
     def _give_up(self, session: Session, epoch: int, for_good: bool) -> None:
-        """A client's patience is over, unless the call it was for is."""
+        """Give up a session's call at its timeout, unless that call has ended."""
         call, request, now = session.call, session.request, self.now
         if epoch != session.epoch or call is None:
             return
@@ -351,7 +351,7 @@ class Simulation:
     # The end
 
     def _close(self) -> None:
-        """Every engine and every book is empty, or the simulation is wrong."""
+        """Check that every engine and every booking is empty."""
         for sim in self.sims:
             while sim.next_at != inf:  # what was aborted last
                 sim.boundary()
@@ -368,7 +368,7 @@ class Simulation:
             assert booked == 0, f"{engine.engine_id}: {booked} tokens stay booked"
 
     def outcome(self, window: tuple[float, float]) -> Outcome:
-        """The figures of a run that is over."""
+        """The figures of the finished run."""
         names = ("queries", "hits", "recomputed", "prefilled", "preemptions")
         totals = {name: sum(getattr(sim, name) for sim in self.sims) for name in names}
         return summarise(self.book, self.policy.name, len(self.sims), totals, window, self.events)

@@ -1,8 +1,8 @@
-"""Is the simulator right? It is fitted to one arm of the scheduling bench and predicts the others.
+"""Validate the simulator: fit it to one arm of the scheduling bench and predict the other arms.
 
 In: the bench's cells (``cells.jsonl``), as `Record`s or as their JSON. Out: for every other arm the
-predicted steps a minute against the measured, and whether the arms come in the right order. Of a
-predicted cell only what it was asked to do is used: sizes, pauses, sessions, when these began.
+predicted and the measured steps per minute, and whether the arms are ranked correctly. Of a
+predicted cell only its inputs are used: sizes, pauses, sessions and their start times.
 """
 
 import math
@@ -26,11 +26,11 @@ FITTED_ARM, FITTED_SHAPE, FITTED_LOADS = "direct", "append", (0.5, 1.0, 3.0)
 HOP_ARM = "passthrough"
 HOPS_S = tuple(0.001 * step for step in (0, 1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 56, 80, 112))
 FITTED_BLOCKS = 2
-"""Blocks of each fitted load that the constants come from."""
+"""Blocks of each fitted load that the constants are fitted to."""
 SAME = 0.03
-"""Measured rates closer than this are not ranked."""
+"""Measured rates that differ by less than this share are not ranked."""
 SLOWEST, HALVINGS = 4.0, 8
-"""A block's speed is looked for within that factor, to a hundredth of it."""
+"""A block's speed factor is searched within this factor, to one hundredth of it."""
 OK = 200
 CAP = re.compile(r"cap-(\d+)")
 PEER = re.compile(r"ThunderAgent-([0-9.]+)s")
@@ -52,7 +52,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """All arms of all groups."""
+    """Predictions of all arms of all groups."""
 
     predictions: tuple[Prediction, ...]
     pairs: int
@@ -62,12 +62,12 @@ class Validation:
 
     @property
     def median_error(self) -> float:
-        """Over the arms."""
+        """Median of the arms' errors."""
         return statistics.median(each.error for each in self.predictions)
 
 
 def policy_of(arm: str) -> str | None:
-    """The policy that an arm of the bench stands for; None where the simulator has none."""
+    """The policy of an arm of the bench; None if the simulator has none."""
     if arm == "direct":
         return "passthrough"
     if found := CAP.fullmatch(arm):
@@ -78,7 +78,7 @@ def policy_of(arm: str) -> str | None:
 
 
 def recording_of(record: Any) -> Recording:
-    """A cell of the bench as a recorded run. Raises SimulationError where no step was answered."""
+    """A cell of the bench as a recording. Raises SimulationError if no step was answered."""
     cell = _plain(record)
     spec = cell["spec"]
     engine = PRESETS[spec["setup"]][0]
@@ -116,12 +116,12 @@ def recording_of(record: Any) -> Recording:
 
 
 def is_fitted(record: Any) -> bool:
-    """Whether the constants are taken from this cell."""
+    """Whether the constants are fitted to this cell."""
     return _plain(record)["spec"]["arm"] == FITTED_ARM and is_fit_for(record)
 
 
 def is_fit_for(record: Any) -> bool:
-    """Whether a cell's shape, load and block are those that constants are taken from."""
+    """Whether the constants are fitted to cells of this shape, load and block."""
     cell = _plain(record)
     spec = cell["spec"]
     place = spec["shape"] == FITTED_SHAPE and float(spec["load"]) in FITTED_LOADS
@@ -129,7 +129,7 @@ def is_fit_for(record: Any) -> bool:
 
 
 def calibrations_of(records: Iterable[Any]) -> dict[str, Calibration]:
-    """The constants of each set-up, from its fitted cells."""
+    """The constants of each set-up, fitted to its cells."""
     found: dict[str, list[Recording]] = defaultdict(list)
     for record in records:
         if is_fitted(record):
@@ -138,12 +138,12 @@ def calibrations_of(records: Iterable[Any]) -> dict[str, Calibration]:
 
 
 class Predictor:
-    """Steps a minute of the bench's cells, by the simulator: `bench.scheduling` can call it with a
-    cell's spec and record.
+    """Predicts steps per minute of the bench's cells by simulation: `bench.scheduling` calls it
+    with a cell's spec and record.
 
-    How fast a shared machine is changes from one minute to the next. So the constants, fitted to
-    few cells, are scaled in each block by one factor, such that the fitted arm's rate is right.
-    What the gateway adds to a call is fitted to the arm `passthrough`, where there is one.
+    The speed of a shared machine varies from minute to minute. So the constants, fitted to few
+    cells, are scaled in each block by one factor such that the fitted arm's rate is matched. The
+    gateway's hop is fitted to the arm `passthrough`, if there is one.
     """
 
     def __init__(self, records: Iterable[Any]) -> None:
@@ -158,15 +158,15 @@ class Predictor:
         hops = [cell for cell in cells if cell["spec"]["arm"] == HOP_ARM and is_fit_for(cell)]
         self.hop_s = self._fit_hop(hops)
         self.told = {FITTED_ARM, HOP_ARM} if hops else {FITTED_ARM}
-        """Arms that the constants are from; they are not predicted."""
+        """Arms that the constants are fitted to; they are not predicted."""
 
     def __call__(self, spec: Any, record: Any) -> float | None:
-        """The rate, or None: a cell of a fitted arm, one that was cut, an arm that cannot be
-        simulated, a set-up without a fitted cell."""
+        """The predicted rate; None for a cell of a fitted arm, an incomplete cell, an arm that
+        cannot be simulated, or a set-up without a fitted cell."""
         return self.predict(_plain(record))
 
     def predict(self, cell: Cell) -> float | None:
-        """See `__call__`."""
+        """Same as calling the object."""
         arm = cell["spec"]["arm"]
         if arm in self.told or cell["cut"] or policy_of(arm) is None:
             return None
@@ -176,7 +176,7 @@ class Predictor:
         return simulate_recording(recording_of(cell), engine, self.hop_s).steps_per_min
 
     def _fit_hop(self, cells: Sequence[Cell]) -> float:
-        """The hop with which the rates of `cells` are nearest to what was measured."""
+        """Fit the hop that best matches the measured rates of `cells`."""
         runs = [(recording_of(cell), self._engine(cell), _rate(cell)) for cell in cells]
         known = [(run, engine, rate) for run, engine, rate in runs if engine is not None]
         if not known:
@@ -201,7 +201,7 @@ class Predictor:
 
 
 def at_speed_of(record: Any, engine: EngineModel) -> EngineModel:
-    """The engine, its constants times the factor with which the cell's rate is as measured."""
+    """The engine model scaled so that the cell's simulated rate matches the measured one."""
     cell = _plain(record)
     recording, measured = recording_of(cell), _rate(cell)
     low, high = -math.log(SLOWEST), math.log(SLOWEST)
@@ -213,7 +213,8 @@ def at_speed_of(record: Any, engine: EngineModel) -> EngineModel:
 
 
 def predicted_steps_per_min(records: Iterable[Any]) -> Validation:
-    """Fit, predict every other cell, compare. Raises SimulationError without a cell to fit."""
+    """Fit, predict every other cell, and compare. Raises SimulationError if no cell can be
+    fitted."""
     cells = [_plain(record) for record in records]
     predictor = Predictor(cells)
     if not predictor.calibrations:

@@ -1,7 +1,7 @@
-"""What agents ask of engines: programs of calls and tools, drawn from distributions.
+"""Workloads: programs of calls and tool runs, drawn from distributions.
 
-A `Workload` is a value; `plans` draws its programs, each from a generator of its own seeded by
-(seed, index), so that the same program is the same under every policy, engine and session count.
+A `Workload` is a value; `plans` draws its programs, each from its own generator seeded by (seed,
+index), so that the programs are the same under every policy, engine and session count.
 """
 
 import math
@@ -17,7 +17,7 @@ KINDS: dict[str, tuple[tuple[str, ...], Callable[[random.Random, float, float], 
     "lognormal": (("median", "sigma"), lambda rng, m, s: rng.lognormvariate(math.log(m), s)),
     "pareto": (("minimum", "alpha"), lambda rng, low, alpha: low * rng.paretovariate(alpha)),
 }
-"""Of each distribution its parameters, and how it is drawn."""
+"""The parameters of each distribution, and its sampling function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Dist:
             raise ValueError(f"uniform: high {self.b} is below low {self.a}")
 
     def draw(self, rng: random.Random) -> float:
-        """One value."""
+        """Draw one value."""
         return KINDS[self.kind][1](rng, self.a, self.b)
 
 
@@ -60,7 +60,7 @@ def exponential(mean: float) -> Dist:
 
 
 def lognormal(median: float, sigma: float) -> Dist:
-    """The exponential of a normal."""
+    """Log-normal, by median and sigma."""
     return Dist("lognormal", median, sigma)
 
 
@@ -76,12 +76,12 @@ class Turn:
     prompt: int
     output: int
     kept: int
-    """Leading prompt tokens that are those of the previous turn's context."""
+    """Leading prompt tokens shared with the previous turn's context."""
     tool_s: float
     max_tokens: int
-    """What the call says it may produce, as the scheduler is told."""
+    """The `max_tokens` that the call declares to the scheduler."""
     leaves_after_s: float | None = None
-    """The client goes away for good so long after sending, if no answer came."""
+    """The client disconnects for good this long after sending, if there is no answer yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,11 @@ class ProgramPlan:
     name: str
     turns: tuple[Turn, ...]
     arrives_s: float = 0.0
-    """Open loop: since the start. Closed loop: after the session that runs it was free."""
+    """Open loop: time since the start. Closed loop: time since its session became free."""
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class ClientBehaviour:
     """How the programs' clients behave."""
 
     shared_tokens: int = 0
@@ -108,43 +108,43 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Programs by their distributions."""
+    """Programs described by distributions."""
 
     programs: int
-    """How many in all."""
+    """Number of programs."""
     turns: Dist
-    """Calls a program."""
+    """Calls per program."""
     first_tokens: Dist
-    """First prompt, without the shared tokens."""
+    """Tokens of the first prompt, without the shared tokens."""
     growth_tokens: Dist
-    """What a tool adds to the next prompt, beside the answer."""
+    """Tokens that a tool result adds to the next prompt, besides the answer."""
     output_tokens: Dist
     tool_s: Dist
     shape: Literal["append", "rebuilt"] = "append"
-    """`append`: a prompt continues the context before it. `rebuilt`: it is made anew each turn, of
-    the same size, and shares only its first `kept_tokens` with the one before."""
+    """`append`: a prompt continues the previous context. `rebuilt`: each turn has a new prompt of
+    the same size that shares only its first `kept_tokens` with the previous one."""
     kept_tokens: int = 0
-    """For `rebuilt`, beyond the shared tokens."""
+    """For `rebuilt`, in addition to the shared tokens."""
     shared_tokens: int = 0
-    """A system prompt that all programs begin with."""
+    """Length of a system prompt common to all programs."""
     max_context: int | None = None
-    """A program ends before a call that would be longer."""
+    """A program ends before a call that would exceed it."""
     max_tokens: int | None = None
-    """What calls say they may produce; unset: exactly what they do."""
+    """The `max_tokens` that calls declare; unset: exactly their output."""
     streams: bool = True
-    """Whether answers are streamed: else the scheduler hears of no first token."""
+    """Whether answers are streamed; otherwise the scheduler sees no first token."""
     released: bool = True
-    """Whether the agent says when a program is over."""
+    """Whether the agent releases its program at the end."""
     timeout_s: float | None = None
-    """A client gives a call up after so long, held or running."""
+    """A client gives up a call, held or running, after this time."""
     retries: int = 0
-    """How often it then asks again, before the program ends."""
+    """Retries after a timeout before the program ends."""
     retry_wait_s: float = 1.0
     disconnect_p: float = 0.0
-    """Chance, by call, that the client goes away for good and releases nothing."""
+    """Probability, per call, that the client disconnects for good without releasing the program."""
     disconnect_after_s: Dist = Dist("exponential", 1.0)
     arrivals_per_s: float | None = None
-    """Open loop: programs come at random at this rate, whatever sessions there are."""
+    """Open loop: Poisson arrivals of programs at this rate, independent of sessions."""
 
     def __post_init__(self) -> None:
         if self.programs < 1:
@@ -157,9 +157,9 @@ class Workload:
             raise ValueError(f"workload: arrivals_per_s must be > 0, not {self.arrivals_per_s}")
 
     @property
-    def clients(self) -> Clients:
-        """What of it is not in the plans."""
-        return Clients(
+    def clients(self) -> ClientBehaviour:
+        """The clients' behaviour, which the plans do not include."""
+        return ClientBehaviour(
             self.shared_tokens,
             self.streams,
             self.released,
@@ -169,7 +169,7 @@ class Workload:
         )
 
     def plans(self, seed: int) -> list[ProgramPlan]:
-        """The programs of that seed."""
+        """Draw the programs for a seed."""
         arrives, plans = 0.0, []
         clock = random.Random(f"{seed}:arrivals")
         for index in range(self.programs):

@@ -1,7 +1,7 @@
 """Send a request and read its whole answer.
 
 In: a request to an origin. Out: its answer, with the times of sending and end on the monotonic
-clock. Who stops waiting closes the connection, so that the server stops working too.
+clock. Cancelling the wait closes the connection, so that the server stops working too.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from tutti.tasks.serving.wire.client import Origin
 from tutti.tasks.serving.wire.messages import Headers, find
 
 MAX_BYTES = 64 * 2**20
-"""Largest answer that is kept."""
+"""Largest answer that is accepted."""
 
 
 class NoAnswer(Exception):
@@ -21,7 +21,7 @@ class NoAnswer(Exception):
 
 @dataclass(slots=True)
 class Answer:
-    """An answer read whole."""
+    """A complete answer."""
 
     status: int
     headers: Headers
@@ -49,15 +49,15 @@ class AnswerReceiver:
         self.ended_at = 0.0
 
     def on_head(self, status: int, headers: Headers) -> None:
-        """The head has come."""
+        """The head arrived."""
         self.status, self.headers = status, headers
 
     def on_data(self, data: bytes) -> None:
-        """A piece of the body has come."""
+        """A piece of the body arrived."""
         self.keep(data)
 
     def keep(self, data: bytes) -> None:
-        """Add a piece, while the answer is not too large."""
+        """Append a piece, within the size limit."""
         self.size += len(data)
         if self.size > MAX_BYTES:
             self.pieces.clear()
@@ -66,7 +66,7 @@ class AnswerReceiver:
         self.pieces.append(data)
 
     def on_end(self) -> None:
-        """The answer is whole."""
+        """The answer is complete."""
         self.ended_at = time.monotonic()
         if not self.done.done():
             self.done.set_result(None)
@@ -87,7 +87,7 @@ async def ask(
 ) -> Answer:
     """Send a request and wait for its answer. Raises NoAnswer.
 
-    Cancelled, it closes the connection. `receiver` may watch the pieces as they come.
+    Cancelling it closes the connection. A `receiver` can be given to see the pieces as they arrive.
     """
     reading = receiver or AnswerReceiver()
     request = origin.send(method, path, headers, body, reading)

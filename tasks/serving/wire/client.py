@@ -1,8 +1,8 @@
-"""The client's side: requests to one origin over kept connections.
+"""The HTTP client: requests to one origin over persistent connections.
 
-The receiver of an answer is told by plain calls: `on_head`, `on_data`, `on_end`, or `on_failure`
-(once, last). A kept connection that the server closed before it answered anything is not a
-failure: the request goes out once more on a new one.
+The receiver of an answer gets direct calls: `on_head`, `on_data`, then `on_end` or `on_failure`
+(exactly one, last). If the server closed a persistent connection before it answered anything, the
+request is sent once more on a new connection.
 """
 
 import asyncio
@@ -20,33 +20,33 @@ from tutti.tasks.serving.wire.outbox import outbox
 
 CONNECT_TIMEOUT_S = 10.0
 KEEP_IDLE_S = 4.0
-"""Servers close kept connections after 5 s (uvicorn's default): be first."""
+"""Servers close idle connections after 5 s (uvicorn's default); the client closes them first."""
 MAX_IDLE = 1024
 MAX_HEAD_BYTES = 2**20
 CLOSED = "the client is closed"
 
 Permits = Callable[[str], bool]
-"""Whether an address may be connected to."""
+"""Decides whether an address may be connected to."""
 
 
 class Receiver(Protocol):
-    """Who gets an answer."""
+    """The interface for receiving an answer."""
 
     def on_head(self, status: int, headers: Headers) -> None:
-        """The head has come."""
+        """The head arrived."""
 
     def on_data(self, data: bytes) -> None:
-        """A piece of the body has come."""
+        """A piece of the body arrived."""
 
     def on_end(self) -> None:
-        """The answer is whole."""
+        """The answer is complete."""
 
     def on_failure(self, reason: str) -> None:
-        """There will be no more of it."""
+        """The request failed; no further call follows."""
 
 
 class OutgoingRequest:
-    """One request on its way; `cancel` it when nobody wants the answer."""
+    """One request in progress; `cancel` it if the answer is not wanted any more."""
 
     __slots__ = ("answered", "data", "link", "receiver", "retried", "sent_at")
 
@@ -55,22 +55,22 @@ class OutgoingRequest:
         self.link: ClientConnection | None = None
         self.answered = self.retried = False
         self.sent_at = 0.0
-        """When it was last written to a connection, on the monotonic clock; 0 until then."""
+        """When it was last written to a connection, on the monotonic clock; 0 before that."""
 
     def cancel(self) -> None:
-        """Close its connection; the receiver hears no more."""
+        """Close its connection; the receiver gets no more calls."""
         self.receiver = NOBODY
         if self.link is not None:
             self.link.abort()
 
     def pause(self, paused: bool) -> None:
-        """Stop reading the answer, or go on."""
+        """Pause reading the answer, or resume."""
         if self.link is not None:
             self.link.pause(paused)
 
 
 class _NullReceiver:
-    """Hears an answer that nobody wants."""
+    """Discards an answer."""
 
     def on_head(self, status: int, headers: Headers) -> None: ...
 
@@ -85,7 +85,7 @@ NOBODY: Receiver = _NullReceiver()
 
 
 class ClientConnection(asyncio.Protocol):
-    """A connection to the origin."""
+    """One connection to the origin."""
 
     def __init__(self, origin: "Origin") -> None:
         self.origin = origin
@@ -95,7 +95,7 @@ class ClientConnection(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         self._transport: asyncio.Transport | None = None
         self._headers: Headers = []
-        self._head_bytes: int | None = None  # of a head that is not whole yet
+        self._head_bytes: int | None = None  # of a head that is not complete yet
         self._complete = self._keep = False
         self._until_close = self._unsent = False
 
@@ -105,7 +105,7 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         request = self.request
         if request is None or self._parser is None or self._unsent:
-            self.abort()  # an answer to nothing
+            self.abort()  # an answer without a request
             return
         request.answered = True
         try:
@@ -115,7 +115,7 @@ class ClientConnection(asyncio.Protocol):
                 if self._head_bytes > MAX_HEAD_BYTES:
                     raise httptools.HttpParserError(f"a head of over {MAX_HEAD_BYTES} bytes")
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(f"its answer is no HTTP: {error}")
+            self._fail(f"its answer is not HTTP: {error}")
             self.abort()
             return
         if self._complete:
@@ -125,7 +125,7 @@ class ClientConnection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = self._parser = None  # the parser holds our methods, and we hold it
+        self._transport = self._parser = None  # breaks the reference cycle with the parser
         self.origin.forget(self)
         request = self.request
         if request is None:
@@ -175,7 +175,7 @@ class ClientConnection(asyncio.Protocol):
     # the origin's
 
     def send(self, request: OutgoingRequest) -> None:
-        """Send a request; the connection is its alone until the answer has ended."""
+        """Send a request; the connection is exclusive to it until the answer has ended."""
         assert self._transport is not None and self.request is None
         self.request, request.link = request, self
         self._parser = httptools.HttpResponseParser(self)
@@ -185,7 +185,7 @@ class ClientConnection(asyncio.Protocol):
         self._outbox.add(self)
 
     def flush(self) -> None:
-        """Write the request, if it is wanted still."""
+        """Write the request, unless it was cancelled."""
         request, transport = self.request, self._transport
         if self._unsent and request is not None and transport is not None:
             self._unsent = False
@@ -194,12 +194,12 @@ class ClientConnection(asyncio.Protocol):
                 transport.write(request.data)
 
     def pause(self, paused: bool) -> None:
-        """Stop reading, or go on."""
+        """Pause reading, or resume."""
         if self._transport is not None:
             (self._transport.pause_reading if paused else self._transport.resume_reading)()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -213,7 +213,7 @@ class ClientConnection(asyncio.Protocol):
         assert request is not None
         self.request, request.link = None, None
         if self._keep and self.usable:
-            self.pause(False)  # its client may have been too slow for the last piece
+            self.pause(False)  # the client may have paused reading before the last piece
             self.origin.keep(self)
         else:
             self.abort()
@@ -230,7 +230,8 @@ class Origin:
     """Where requests go: scheme, host and port of a URL, and the path its own URLs begin with."""
 
     def __init__(self, url: str, permits: Permits | None = None) -> None:
-        """`permits` says which addresses the host may have; None for any. Raises ValueError."""
+        """`permits` decides which addresses of the host are allowed; None allows all. Raises
+        ValueError."""
         self._permits = permits
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -251,7 +252,7 @@ class Origin:
     def send(
         self, method: bytes, path: bytes, headers: Headers, body: bytes, receiver: Receiver
     ) -> OutgoingRequest:
-        """Send a request; the receiver hears of its answer, or of its failure."""
+        """Send a request; the receiver gets its answer or failure."""
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         data = b"%b %b%b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\n\r\n%b" % (
             method, self.path, path, self.host_header, lines, len(body), body,
@@ -298,18 +299,18 @@ class Origin:
             link.send(request)
 
     async def _permitted(self) -> str:
-        """An address of the host that may be connected to. Raises OSError where it has none."""
+        """An address of the host that may be connected to. Raises OSError if there is none."""
         assert self._permits is not None, "asked only where addresses are limited"
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         allowed = [address for address in addresses if self._permits(address)]
         if not allowed:
-            raise OSError(f"{', '.join(addresses)} is not permitted; --allow-engine lists it")
+            raise OSError(f"{', '.join(addresses)} is not permitted; allow it with --allow-engine")
         return allowed[0]
 
     def keep(self, link: ClientConnection) -> None:
-        """A connection is free."""
+        """Keep a free connection for later requests."""
         if len(self._idle) >= MAX_IDLE:
             link.abort()
             return
@@ -317,7 +318,7 @@ class Origin:
         self._idle.append(link)
 
     def forget(self, link: ClientConnection) -> None:
-        """A connection is closed."""
+        """Remove a closed connection."""
         self._links.discard(link)
         if link.request is None and link in self._idle:
             self._idle.remove(link)
@@ -332,7 +333,7 @@ class Origin:
             link.abort()
 
     async def close(self) -> None:
-        """Close all connections; requests that are under way fail."""
+        """Close all connections; running requests fail."""
         self._closed = True
         connecting = {task: one for task, one in self._connecting.items() if not task.done()}
         for task, request in connecting.items():

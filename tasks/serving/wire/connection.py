@@ -1,8 +1,8 @@
-"""A client's connection: bytes in, one exchange at a time to the server's handler, bytes out.
+"""A client's connection: parses requests and passes them to the server's handler one at a time.
 
-Who may do what is decided when a request's head is there, before any of its body is kept. What all
-connections keep of bodies together is bounded (`ServerLimits.buffered_bytes`). When a connection is
-lost it lets go of everything at once: nothing of it waits for the garbage collector.
+A request is authorised when its head is complete, before any of its body is stored. The memory for
+bodies of all connections together is bounded (`ServerLimits.buffered_bytes`). A lost connection
+releases everything at once, without waiting for the garbage collector.
 """
 
 import asyncio
@@ -26,30 +26,32 @@ UPGRADING = frozenset((b"connection", b"upgrade", b"http2-settings", b"expect"))
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 TOO_LARGE, TIMEOUT, BAD_REQUEST, OUR_FAULT, TOO_BUSY = 413, 408, 400, 500, 503
 LINGER_S = 2.0
-"""For a client to read why its request is refused, while what it still sends is thrown away."""
+"""Time for a client to read why its request is refused, while the rest of its input is
+discarded."""
 REFUSED_BODY_BYTES = 64 * 1024
-"""So much of a refused request's body is read (and thrown away) for the connection to be kept."""
+"""Up to this size, a refused request's body is read and discarded, and the connection is kept."""
 
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What clients may take."""
+    """Limits on the resources of clients."""
 
     body_bytes: int = 64 * 2**20
-    """Of one request."""
+    """Size of one request's body."""
     buffered_bytes: int = 2**30
-    """Of all requests together that are arriving, waiting or being answered; more get 503."""
+    """Size of all bodies together that are arriving, waiting or being answered; beyond it, requests
+    get 503."""
     receive_s: float = 60.0
-    """For a whole request to arrive."""
+    """Time for a whole request to arrive."""
     idle_s: float = 300.0
-    """For a connection without a request."""
+    """Time of a connection without a request."""
     stalled_s: float = 300.0
-    """For a reader that takes nothing of what is sent."""
+    """Time of a client that reads nothing of what is sent."""
     connections: int = 20_000
 
 
 class ConnectionOwner(Protocol):
-    """What a connection needs of its server."""
+    """What a connection needs from its server."""
 
     limits: ServerLimits
     connections: "set[Connection]"
@@ -59,7 +61,7 @@ class ConnectionOwner(Protocol):
     screen: Callable[[bytes, bytes, Mapping[bytes, bytes]], Any]
 
     def release(self, size: int) -> None:
-        """So many bytes of bodies are not needed any more."""
+        """Release so many bytes of bodies."""
 
 
 class Connection(asyncio.Protocol):
@@ -114,13 +116,13 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._decline_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError:
-            if not self._last:  # a byte after the last request is nobody's
+            if not self._last:  # bytes after the last request are discarded
                 self._refuse(self._fault or plain_refusal(BAD_REQUEST))
         else:
             if self._heading is None:
                 self._head_data.clear()
             elif heading is self._heading:
-                # The parser says nothing of a name or value before its end.
+                # The parser does not signal the end of a name or value earlier.
                 self._heading_bytes += len(data)
                 if self._heading_bytes > MAX_HEAD_BYTES:
                     self._refuse(plain_refusal(TOO_LARGE))
@@ -133,7 +135,7 @@ class Connection(asyncio.Protocol):
         waiting, self._next = self._next, deque()
         exchange, self.exchange = self.exchange, None
         self._let_go()
-        self._parser = None  # it holds our methods, and we hold it
+        self._parser = None  # breaks the reference cycle with the parser
         for each in ([exchange] if exchange else []) + list(waiting):
             _give_up(each)
 
@@ -181,7 +183,8 @@ class Connection(asyncio.Protocol):
             self._refusal = refused
             return
         waits = b"expect" in known and known[b"expect"].lower() == b"100-continue"
-        if waits and self.exchange is None:  # else it would stand amid another answer
+        # else it would be written in the middle of another answer
+        if waits and self.exchange is None:
             self.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
@@ -201,7 +204,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         self._receiving, self.since = False, time.monotonic()
         if self._parser.should_upgrade():
-            return  # read again without that wish
+            return  # parsed again without the upgrade header
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         exchange = Exchange(self, self._method, self._target, self._headers, body)
         exchange.permission, exchange.refused = self._pass, self._refusal
@@ -219,25 +222,26 @@ class Connection(asyncio.Protocol):
 
     @property
     def takes_chunks(self) -> bool:
-        """Whether the client knows answers in chunks; else an answer ends with its connection."""
+        """Whether the client supports chunked answers; otherwise an answer ends with its
+        connection."""
         return bool(self._parser.get_http_version() != "1.0")
 
     def write(self, data: bytes) -> None:
-        """Send bytes, if anybody is there."""
+        """Send bytes, unless the client has disconnected."""
         if self._transport is not None:
             self._out.append(data)
             if len(self._out) == 1:
                 self._outbox.add(self)
 
     def flush(self) -> None:
-        """Hand what waits over to the kernel."""
+        """Write buffered output to the kernel."""
         out, transport = self._out, self._transport
         if out and transport is not None and not transport.is_closing():
             transport.write(out[0] if len(out) == 1 else b"".join(out))
         self._out = []
 
     def done(self, exchange: Exchange) -> None:
-        """The answer has ended: the connection is free for the next request."""
+        """The answer has ended: free the connection for the next request."""
         self.exchange, self.since = None, time.monotonic()
         if exchange.body:
             self._release(len(exchange.body))
@@ -246,23 +250,23 @@ class Connection(asyncio.Protocol):
         elif self._next:
             if len(self._next) == MAX_PIPELINED and self._transport is not None:
                 self._transport.resume_reading()
-            # Not at once: a long pipeline must not become a deep stack.
+            # Deferred: a long pipeline must not become deep recursion.
             asyncio.get_running_loop().call_soon(self._handle_next)
 
     def close(self) -> None:
-        """Close when all is sent."""
+        """Close once all output is sent."""
         self.flush()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once; what the kernel takes now still goes out."""
+        """Close immediately; only what the kernel accepts now is still sent."""
         self.flush()
         if self._transport is not None:
             self._transport.abort()
 
     def sweep(self, now: float) -> None:
-        """End it if it is too slow."""
+        """Close it if it exceeds a time limit."""
         limits = self.server.limits
         if self.stalled_since is not None and now - self.stalled_since > limits.stalled_s:
             self.abort()
@@ -286,7 +290,7 @@ class Connection(asyncio.Protocol):
                 exchange.respond(refused.status, refused.headers, refused.body)
             else:
                 self.server.handler(exchange)
-        except Exception as error:  # a fault of ours: said, and never the client's
+        except Exception as error:  # an internal error: reported, and not blamed on the client
             _report(exchange, error)
             if not exchange.started:
                 self._answer(plain_refusal(OUR_FAULT))
@@ -296,8 +300,8 @@ class Connection(asyncio.Protocol):
     # a request's head
 
     def _decisive(self) -> dict[bytes, bytes]:
-        """The headers that are decided by. Stops the parser where the head is not sound HTTP/1.1:
-        what two parsers could read in two ways is read in none."""
+        """The decisive headers. Rejects heads that are not strictly valid HTTP/1.1: what two
+        parsers could read differently is refused."""
         known: dict[bytes, bytes] = {}
         for name, value in self._headers:
             lower = decisive_name(name)
@@ -315,7 +319,7 @@ class Connection(asyncio.Protocol):
         return known
 
     def _has_plain_first_line(self) -> bool:
-        """Whether the request's first line has one space where one belongs; the parser takes
+        """Whether the request line has exactly one space where required; the parser accepts
         several."""
         if len(self._head_data) > 1:
             self._head_data = [b"".join(self._head_data)]
@@ -330,20 +334,21 @@ class Connection(asyncio.Protocol):
             self._stop(plain_refusal(TOO_LARGE))
 
     def _stop(self, refused: RequestRefused) -> None:
-        """End the parser's work, from one of its callbacks; `data_received` hears of it."""
+        """Stop the parser from one of its callbacks; `data_received` gets the exception."""
         self._fault = refused
         raise refused
 
     def _refuse(self, refused: RequestRefused) -> None:
-        """Answer what cannot be understood, and close: what follows on it cannot be either."""
+        """Refuse an invalid request and close: what follows on the connection cannot be parsed
+        either."""
         self._body = []
         if self.exchange is not None or self._transport is None:
             self.close()
             return
         self._let_go()
         self._answer(refused)
-        # Closed at once, what the client still sends would reset the connection, and it would
-        # never read the answer.
+        # If closed at once, the input that the client still sends would cause a reset, and the
+        # client would never read the answer.
         self._refused_at = time.monotonic()
         self.flush()
         self._transport.write_eof()
@@ -353,7 +358,7 @@ class Connection(asyncio.Protocol):
         self.write(b"%bContent-Length: %d\r\n\r\n%b" % (first, len(refused.body), refused.body))
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Go on in HTTP/1.1: read the request as if it had not asked, with its body."""
+        """Ignore an upgrade: parse the request again as plain HTTP/1.1, with its body."""
         if self._method == b"CONNECT":
             self._refuse(plain_refusal(BAD_REQUEST))
             return
@@ -363,7 +368,7 @@ class Connection(asyncio.Protocol):
         self._head_data.clear()
         self.data_received(first + b"\r\n" + rest)
 
-    # what is kept of bodies
+    # stored bodies
 
     def _release(self, size: int) -> None:
         size = min(size, self._kept_bytes)
@@ -377,11 +382,11 @@ class Connection(asyncio.Protocol):
 
 
 def _give_up(exchange: Exchange) -> None:
-    """Tell whoever works at it that nobody waits for the answer."""
+    """Notify the handler that the client is gone."""
     try:
         if exchange.on_gone is not None:
             exchange.on_gone()
-    except Exception as error:  # the others on this connection are to hear of it too
+    except Exception as error:  # the other exchanges on this connection must be notified too
         _report(exchange, error)
 
 

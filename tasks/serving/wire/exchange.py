@@ -9,7 +9,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 class RequestRefused(Exception):
-    """The request is refused by its head; holds the answer to send."""
+    """Raised to refuse a request by its head; holds the answer to send."""
 
     def __init__(self, status: int, headers: Headers, body: bytes) -> None:
         super().__init__(status, body)
@@ -17,14 +17,14 @@ class RequestRefused(Exception):
 
 
 class ExchangeTransport(Protocol):
-    """What an exchange needs of its connection."""
+    """What an exchange needs from its connection."""
 
     exchange: "Exchange | None"
     peer: str
 
     @property
     def takes_chunks(self) -> bool:
-        """Whether the client knows answers in chunks."""
+        """Whether the client supports chunked answers."""
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
@@ -33,7 +33,7 @@ class ExchangeTransport(Protocol):
         """The answer has ended."""
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
 
 
 class Exchange:
@@ -52,12 +52,12 @@ class Exchange:
         self.keep_alive = True
         self.started = self._chunked = False
         self.permission: Any = None
-        """What the server's `screen` made of the head."""
+        """The value that the server's `screen` returned for the head."""
         self.refused: RequestRefused | None = None
         self.on_gone: Callable[[], None] | None = None
-        """Called when the client goes away before the answer has ended."""
+        """Called if the client disconnects before the answer has ended."""
         self.on_writable: Callable[[bool], None] | None = None
-        """Called with False when the client reads too slowly, with True when it has caught up."""
+        """Called with False if the client reads too slowly, and with True when it has caught up."""
 
     @property
     def gone(self) -> bool:
@@ -70,7 +70,7 @@ class Exchange:
         return self._line.peer
 
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a whole answer."""
+        """Send a complete answer."""
         if self.gone:
             return
         assert not self.started, "the answer has begun"
@@ -82,7 +82,7 @@ class Exchange:
         self._line.done(self)
 
     def start(self, status: int, headers: Headers) -> None:
-        """Begin an answer whose length is not known."""
+        """Begin an answer of unknown length."""
         if self.gone:
             return
         self.started, self._chunked = True, self._line.takes_chunks
@@ -95,19 +95,19 @@ class Exchange:
         self._line.write(first + b"\r\n")
 
     def send(self, data: bytes) -> None:
-        """Send a piece of an answer that was begun."""
+        """Send a piece of an answer."""
         if data and self._line.exchange is self:
             framed = b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
             self._line.write(framed)
 
     def end(self) -> None:
-        """End an answer that was begun."""
+        """End an answer that `start` began."""
         if not self.gone:
             if self._chunked:
                 self._line.write(LAST_CHUNK)
             self._line.done(self)
 
     def abort(self) -> None:
-        """Cut the connection: the only honest end of an answer that cannot be finished."""
+        """Close the connection: the only way to mark an unfinished answer as failed."""
         if not self.gone:
             self._line.abort()

@@ -1,4 +1,4 @@
-"""Which headers a server decides by, and the answer to a request that is refused as it stands."""
+"""The headers that a server's decisions depend on, and plain answers to refused requests."""
 
 from tutti.tasks.serving.wire.exchange import RequestRefused
 from tutti.tasks.serving.wire.messages import lowered, status_line
@@ -8,13 +8,14 @@ DECISIVE = frozenset(
     b"host origin content-type content-length transfer-encoding expect authorization "
     b"x-api-key".split()
 )
-"""Headers that a server decides by: each may be given once only."""
+"""Headers that the server's decisions depend on: each may be given only once."""
 
 _DECISIVE_NAMES: dict[bytes, bytes | None] = {}
 
 
 def decisive_name(name: bytes) -> bytes | None:
-    """A header's name in lower case, if it is one that is decided by; peers send the same few."""
+    """A header's name in lower case if it is decisive, else None; cached, as clients send the same
+    few."""
     try:
         return _DECISIVE_NAMES[name]
     except KeyError:
@@ -26,7 +27,7 @@ def decisive_name(name: bytes) -> bytes | None:
 
 
 def plain_refusal(status: int) -> RequestRefused:
-    """A refusal in the words of its status."""
+    """A refusal with the text of its status."""
     words = status_line(status).split(b" ", 2)[2].strip().lower()
     body = b'{"error": {"message": "%b", "type": "gateway_error", "code": %d}}' % (words, status)
     return RequestRefused(status, [(b"Content-Type", b"application/json")], body)

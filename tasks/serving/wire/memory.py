@@ -1,4 +1,4 @@
-"""Give memory that was freed back to the system: the C library keeps large blocks for itself."""
+"""Return freed memory to the system: the C library keeps large blocks for itself."""
 
 import ctypes
 from functools import cache
@@ -11,7 +11,7 @@ def _malloc_trim() -> Any:
 
 
 def trim() -> None:
-    """Return free memory to the system, where the C library can; takes milliseconds."""
+    """Return free memory to the system if the C library supports it; takes milliseconds."""
     function = _malloc_trim()
     if function is not None:
         function(0)

@@ -1,4 +1,4 @@
-"""Heads of HTTP messages: lists of (name, value) in bytes, in their order."""
+"""Heads of HTTP messages: ordered lists of (name, value) in bytes."""
 
 import zlib
 from http import HTTPStatus
@@ -21,7 +21,7 @@ HOP_BY_HOP = frozenset(
         b"expect",
     )
 )
-"""Headers that belong to one connection, not to the message."""
+"""Headers that belong to one connection and are not forwarded."""
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -46,7 +46,7 @@ _NAMES_KEPT, _NAME_KEPT_BYTES = 4096, 64
 
 
 def lowered(name: bytes) -> bytes:
-    """A header's name in lower case; peers send the same few names over and over."""
+    """A header's name in lower case; cached, as peers send the same few names."""
     known = _LOWER.get(name)
     if known is None:
         known = name.lower()
@@ -56,12 +56,12 @@ def lowered(name: bytes) -> bytes:
 
 
 def end_to_end(headers: Headers) -> Headers:
-    """Without those that belong to one connection."""
+    """The headers without those that belong to one connection."""
     return [header for header in headers if lowered(header[0]) not in HOP_BY_HOP]
 
 
 def head(first_line: bytes, headers: Headers) -> bytes:
-    """The bytes of a head, without the blank line."""
+    """The bytes of a head, without the final blank line."""
     return first_line + b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
@@ -69,8 +69,8 @@ GZIP = b"\x1f\x8b"
 
 
 def unzipped(body: bytes, most_bytes: int) -> bytes:
-    """A body that was compressed though nobody asked for it; as it is where it was not, or cannot
-    be read."""
+    """Decompress a body that was compressed without being asked for; other bodies, and invalid
+    ones, are returned unchanged."""
     if not body.startswith(GZIP):
         return body
     try:

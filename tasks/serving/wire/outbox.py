@@ -1,8 +1,8 @@
-"""What is to be sent goes out together, at the end of the event loop's turn; but the first at once.
+"""Batches writes: the first write of an event loop's turn is immediate, the rest follow at its end.
 
-A write costs most where the reader is asleep: the kernel wakes it before it returns. One turn of a
-busy loop hears many peers; sent together, few writes of a turn find a sleeper. In a turn that hears
-one peer only, nothing waits.
+A write costs most if the reader is asleep, because the kernel wakes it before the call returns. One
+turn of a busy loop serves many peers; if writes are batched, few of them find a sleeping reader. In
+a turn that serves only one peer, nothing is delayed.
 """
 
 import asyncio
@@ -12,23 +12,23 @@ from weakref import WeakKeyDictionary
 
 
 class Sender(Protocol):
-    """A connection with bytes to go out."""
+    """A connection with bytes to send."""
 
     def flush(self) -> None:
-        """Write them now, if the connection still takes any."""
+        """Write them now, if the connection is still open."""
 
 
 class Outbox:
-    """The connections of one loop that have something to send."""
+    """The connections of one event loop that have something to send."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._call_soon = loop.call_soon
         self._due: deque[Sender] = deque()
         self._sent_one = False
-        """In this turn, at once."""
+        """Whether one was flushed immediately in this turn."""
 
     def add(self, sender: Sender) -> None:
-        """Have it flushed: now, or when the loop has heard all that there is to hear."""
+        """Flush the connection now, or at the end of the loop's turn."""
         if self._sent_one:
             self._due.append(sender)
             return
@@ -42,7 +42,7 @@ class Outbox:
             while due:
                 due.popleft().flush()
         finally:
-            if due:  # one has failed, which is its own; the others still go out
+            if due:  # one connection failed; the others are still flushed
                 self._sent_one = True
                 self._call_soon(self._send)
 
@@ -51,7 +51,7 @@ _OUTBOXES: WeakKeyDictionary[asyncio.AbstractEventLoop, Outbox] = WeakKeyDiction
 
 
 def outbox() -> Outbox:
-    """The running loop's."""
+    """The running loop's outbox."""
     loop = asyncio.get_running_loop()
     found = _OUTBOXES.get(loop)
     if found is None:

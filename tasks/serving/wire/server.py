@@ -1,9 +1,9 @@
 """An HTTP/1.1 server: one request at a time on a connection.
 
 `screen` sees a request's head before its body is read. It raises `RequestRefused` to refuse the
-request; what it returns becomes the exchange's `permission`. `Server.sweep` runs every second and
-closes what is too slow: a head or body that does not arrive in time, an idle connection, a client
-that does not read its answer.
+request; its return value becomes the exchange's `permission`. `Server.sweep` runs every second and
+closes connections that are too slow: a head or body that does not arrive in time, an idle
+connection, a client that does not read its answer.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ TRIM_BYTES = 64 * 2**20
 
 Handler = Callable[[Exchange], None]
 Screen = Callable[[bytes, bytes, Mapping[bytes, bytes]], Any]
-"""Of method, target and the headers that are decided by (`heads.DECISIVE`)."""
+"""Called with method, target and the decisive headers (`heads.DECISIVE`)."""
 
 
 def let_all_in(method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> None:
-    """A screen that refuses nothing."""
+    """A screen that accepts every request."""
 
 
 class Server:
-    """Listens; every request goes to `handler`."""
+    """Listens and passes every request to `handler`."""
 
     def __init__(self, handler: Handler, limits: ServerLimits, screen: Screen = let_all_in) -> None:
         self.handler, self.limits, self.screen = handler, limits, screen
@@ -41,7 +41,7 @@ class Server:
         self._freed = 0
 
     async def listen(self, host: str, port: int) -> int:
-        """Start; returns the port. Raises OSError where it cannot be had."""
+        """Start listening; returns the port. Raises OSError if the address is not available."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: Connection(self), host, port, backlog=4096, reuse_address=True
@@ -50,13 +50,13 @@ class Server:
         return self.port
 
     def release(self, size: int) -> None:
-        """So many bytes of bodies are not needed any more."""
+        """Release so many bytes of bodies."""
         self.buffered -= size
         if size >= LARGE_BYTES:
             self._freed += size
 
     def sweep(self) -> None:
-        """End connections that are too slow, and give freed memory back to the system."""
+        """Close connections that are too slow, and return freed memory to the system."""
         now = time.monotonic()
         for connection in list(self.connections):
             connection.sweep(now)
@@ -65,7 +65,7 @@ class Server:
             memory.trim()
 
     async def close(self, grace_s: float) -> None:
-        """Take nothing new, let running answers end for at most `grace_s`, then cut."""
+        """Stop accepting, wait at most `grace_s` for running answers, then close."""
         self.closing = True
         if self._server is not None:
             self._server.close()

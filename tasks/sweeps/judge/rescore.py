@@ -14,7 +14,15 @@ from typing import Any
 
 from tutti.storage import Catalog, commit, query
 from tutti.tasks.sandbox import Sandbox, level_for_models
-from tutti.tasks.scoring import EXACT, SCORERS, Asks, Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import (
+    EXACT,
+    SCORERS,
+    JudgeClient,
+    Score,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+)
 from tutti.tasks.sweeps.run import score_columns
 from tutti.tasks.sweeps.spec import SuiteError
 
@@ -35,7 +43,7 @@ where sweep_id = $sweep order by attempt_id, position
 """
 
 
-JudgeOf = Callable[[str], Asks]
+JudgeOf = Callable[[str], JudgeClient]
 """By an attempt's id the judge, whose calls are then that attempt's."""
 
 
@@ -84,7 +92,7 @@ async def rescore(
         async with slots:
             name = chosen[row["task_set_id"]]
             target = _target(row, "benchmark" in details[row["task_set_id"]])
-            means = Means(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
+            means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
             said = _attempted(row, messages.get(row["attempt_id"], []))
             try:
                 score = await SCORERS[name].score(target, said, means)
@@ -145,9 +153,9 @@ def _message(row: Mapping[str, Any]) -> dict[str, Any]:
     return message | ({"tool_calls": calls} if calls else {})
 
 
-def _attempted(row: Mapping[str, Any], messages: list[dict[str, Any]]) -> Attempted:
+def _attempted(row: Mapping[str, Any], messages: list[dict[str, Any]]) -> Submission:
     said = (m["content"] for m in reversed(messages) if m["role"] == "assistant")
-    return Attempted(row["answer"], next(said, "") or "", messages)
+    return Submission(row["answer"], next(said, "") or "", messages)
 
 
 def _target(row: Mapping[str, Any], of_benchmark: bool) -> dict[str, Any]:

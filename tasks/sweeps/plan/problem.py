@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.tasks.agents import Agent, ChatModel, CommandTrajectory, Message, Trajectory, opening
 from tutti.tasks.benchmarks import Benchmark, Item, Prompt, World
-from tutti.tasks.scoring import EXACT, Attempted
+from tutti.tasks.scoring import EXACT, Submission
 from tutti.tasks.synthesis import Task
 
 
@@ -59,12 +59,12 @@ def problem_of_item(benchmark: Benchmark, prompt: Prompt, item: Item) -> Problem
     )
 
 
-def attempted(trajectory: Trajectory) -> Attempted:
+def attempted(trajectory: Trajectory) -> Submission:
     """What a scorer sees of a trajectory: not the prompt, whose calls are not the attempt's."""
     if isinstance(trajectory, CommandTrajectory):  # its messages are with the gateway
-        return Attempted(trajectory.answer, messages=None, imported=trajectory.imported)
+        return Submission(trajectory.answer, messages=None, imported=trajectory.imported)
     made = trajectory.messages[trajectory.prompt_messages :]
-    return Attempted(trajectory.answer, trajectory.text, made, trajectory.world_state)
+    return Submission(trajectory.answer, trajectory.text, made, trajectory.world_state)
 
 
 def _whole(text: str) -> str | None:

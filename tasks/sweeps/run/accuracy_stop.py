@@ -7,7 +7,7 @@ a difference of nothing ends a cell as better or worse with a chance of 5 % at m
 
 from collections.abc import Mapping, Sequence
 
-from tutti.tasks.scoring.statistics import Look, Looks
+from tutti.tasks.scoring.statistics import ConfidenceSequence, InterimResult
 
 MEANT = {"better": "better", "worse": "worse", "same": "the same"}
 
@@ -39,7 +39,7 @@ class Deciding:
         for task in known:
             self._missing[task] = self._missing.get(task, 0) + 1
         self._scores: dict[str, dict[int, float]] = {task: {} for task in self._order}
-        self._looks = Looks(max(1, len(self._order)), margin)
+        self._looks = ConfidenceSequence(max(1, len(self._order)), margin)
         self._taken = 0
         self._bounded = True
         self._ended: str | None = None
@@ -68,7 +68,7 @@ class Deciding:
     def _next_is_complete(self) -> bool:
         return self._taken < len(self._order) and self._missing[self._order[self._taken]] <= 0
 
-    def _said(self, found: Look) -> str | None:
+    def _said(self, found: InterimResult) -> str | None:
         if found.verdict not in MEANT or found.n == len(self._order):
             return None
         within = f" within ±{self.margin:g}" if found.verdict == "same" else ""

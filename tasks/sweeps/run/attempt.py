@@ -38,7 +38,7 @@ from tutti.tasks.agents import (
 )
 from tutti.tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
 from tutti.tasks.sandbox import NO_WALLS, CodeRunner, NoSandbox, Sandbox, SandboxSessions
-from tutti.tasks.scoring import SCORERS, Means, Score, ScorerFailed
+from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import Cast, Cell, Plan, Problem, Sample, attempted, sandbox_level
 from tutti.tasks.sweeps.spec import sessions_of
 
@@ -232,7 +232,7 @@ class Attempts:
         if trajectory.status not in COUNTED:
             return None
         scorer = SCORERS[problem.scorer]
-        means = Means(self._sandbox, cast.judge(trajectory.steps))
+        means = ScoringResources(self._sandbox, cast.judge(trajectory.steps))
         try:
             return await scorer.score(problem.target, attempted(trajectory), means)
         except ScorerFailed as error:

@@ -28,5 +28,5 @@ FAMILIES: dict[str, Family] = {
 if TYPE_CHECKING:
     from tutti.tasks.synthesis.families.expression import QUESTIONS as QUESTIONS
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -24,7 +24,7 @@ class DefaultValue:
     name = "default"
 
     def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
-        """One question for each document with a literal default, the common ones thinned out."""
+        """One question per document with a literal default; frequent defaults are thinned out."""
         for document in documents:
             parameters = document.parameters or ()
             choices = [p for p in parameters if p.default is not None and p.default != "..."]

@@ -9,13 +9,14 @@ from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.task import Slots, Task, run_python
 
-# Modules whose functions have no side effects, need no files and end at once on small arguments.
+# Modules whose functions have no side effects, need no files and terminate quickly on small
+# arguments.
 PURE_MODULES = (
     "math operator string textwrap html posixpath ntpath heapq statistics keyword "
     "unicodedata colorsys fnmatch"
 ).split()
-# Of these modules, the functions that look at the file system, the user or the working folder:
-# their answers, and with them every draw that follows, would differ from checkout to checkout.
+# Functions of these modules that depend on the file system, the user or the working folder: their
+# results, and all later draws, would differ between checkouts.
 IMPURE = frozenset(
     "abspath exists expanduser expandvars getatime getctime getmtime getsize isdir isfile islink "
     "isjunction ismount lexists realpath relpath samefile sameopenfile samestat walk".split()
@@ -85,8 +86,8 @@ def _first_that_evaluates(
             printed = str(function(*arguments))
         except (TypeError, ValueError, KeyError, ArithmeticError, AttributeError, LookupError):
             continue
-        # The shape did not fit this function: try another. Which errors a library function raises
-        # for a wrong argument is its own affair; the families' gates judge what is kept.
+        # The shape does not fit this function: try another. Library functions raise all kinds of
+        # errors for a wrong argument; the families' gates judge what is kept.
         if not printed or len(printed) > LONGEST_ANSWER or not printed.isprintable():
             continue
         if printed != printed.strip() or " at 0x" in printed:

@@ -16,7 +16,7 @@ QUESTIONS = (
 
 
 class ModuleOf:
-    """Answer: the module's name. Only short names that one document has are asked about."""
+    """Answer: the module's name. Asks only about short names that are unique in the corpus."""
 
     name = "module"
 

@@ -8,5 +8,5 @@ if TYPE_CHECKING:
     from tutti.tasks.training.pocket.build import POCKET_TASKS as POCKET_TASKS
     from tutti.tasks.training.pocket.build import train_pocket as train_pocket
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

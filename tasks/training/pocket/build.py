@@ -33,7 +33,7 @@ def train_pocket(
 ) -> dict[str, Any]:
     """Train the pocket model on a task set's train split; returns the training half of the card.
 
-    `out` is replaced when the training has succeeded. `settings` are flags of
+    `out` is replaced when the training succeeds. `settings` are flags of
     `tutti.tasks.training.pocket.train`. Raises TrainingFailed, StoreError.
     """
     work = catalog.home.artifact_folder(task_set_id.replace("task_set", "pocket"))
@@ -50,7 +50,7 @@ def train_pocket(
         arguments += [f"--{name}", str(work / f"{name}.jsonl")]
     for name, value in settings.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
-    # One state for each recipe: another length or seed is another training.
+    # One saved state per recipe: another length or seed is another training.
     state = work / f"state-{content_hash(settings)}.pt"
     arguments += ["--state", str(state)]
     trained = work / "checkpoint"

@@ -24,7 +24,7 @@ from tutti.tasks.synthesis.families import QUESTIONS as EXPRESSION_QUESTIONS
 
 WORLD_DOCUMENTS = 60
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# The longer trajectories, and the ones that copy most, are seen more often.
+# Longer trajectories, and those that copy most, are sampled more often.
 FAMILY_WEIGHTS = {
     "module": 2,
     "parameter": 4,
@@ -36,7 +36,7 @@ FAMILY_WEIGHTS = {
 
 
 def words_of(documents: Sequence[Document]) -> list[str]:
-    """The words that the documents' identifiers are made of, lower case, sorted."""
+    """The words of which the documents' identifiers consist, lower case, sorted."""
     names = itertools.chain.from_iterable(
         [d.name, *(p.name for p in d.parameters or ())] for d in documents
     )
@@ -44,7 +44,7 @@ def words_of(documents: Sequence[Document]) -> list[str]:
 
 
 class ShadowWorld:
-    """One made-up corpus with its tools; every draw comes from `rng`."""
+    """One invented corpus with its tools; all random draws use `rng`."""
 
     def __init__(self, documents: Sequence[Document], words: list[str], rng: Random) -> None:
         self.rng = rng
@@ -52,7 +52,7 @@ class ShadowWorld:
         self.modules = [self._identifier(parts=1) for _ in range(WORLD_DOCUMENTS // 5)]
         chosen = rng.sample(documents, min(WORLD_DOCUMENTS, len(documents)))
         renamed = [self._renamed(document) for document in chosen]
-        # Made-up names can collide; a name must mean one thing, as it does in the real corpus.
+        # Invented names can collide; a name must be unique, as in the real corpus.
         self.documents = list({document.short_name: document for document in renamed}.values())
 
     def tasks(self, family: str) -> list[Task]:
@@ -62,7 +62,7 @@ class ShadowWorld:
         return list(FAMILIES[family].propose(self.documents, self.rng))
 
     def use_tool(self, use: ToolUse, task: Task) -> str:
-        """What the tool would answer here: documents, or what Python would print."""
+        """The tool's answer in this world: documents, or Python's output."""
         if use.name == "search":
             return self._search(use.arguments["query"])
         if task.family == "expression":
@@ -159,7 +159,7 @@ class ShadowWorld:
 def conversation(task: Task, use_tool: Callable[[ToolUse], str]) -> list[dict[str, Any]]:
     """The oracle's trajectory for `task`: messages, the last one with the boxed answer.
 
-    `use_tool(use)` gives a tool's result. Raises LookupError where the oracle can't solve it.
+    `use_tool(use)` returns a tool's result. Raises LookupError if the oracle cannot solve it.
     """
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": SYSTEM_PROMPT},
@@ -183,7 +183,7 @@ def conversation(task: Task, use_tool: Callable[[ToolUse], str]) -> list[dict[st
 def shadow_conversations(
     documents: Sequence[Document], seed: int
 ) -> Iterator[list[dict[str, Any]]]:
-    """An endless stream of oracle conversations, eight from each family's draw of a world."""
+    """An endless stream of oracle conversations, eight per family from each world."""
     rng = Random(seed)
     words = words_of(documents)
     families, weights = list(FAMILY_WEIGHTS), list(FAMILY_WEIGHTS.values())

@@ -1,6 +1,6 @@
 """The pocket model's tokenizer: byte-level BPE in which an identifier always has the same tokens.
 
-Copying is what the pocket model must learn. Two choices make it easy. Spaces and punctuation are
+The pocket model must learn to copy. Two choices make this easy. Spaces and punctuation are
 never merged with letters, so ``iterable`` is the same tokens after a space, a quote or a brace;
 and the JSON around a tool call is one token, so a call is a name and little else.
 In: texts. Out: a `PreTrainedTokenizerFast` with a Hermes chat template.
@@ -51,8 +51,8 @@ CHAT_TEMPLATE = """\
 def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
     """Train the tokenizer on `texts`; returns a transformers `PreTrainedTokenizerFast`.
 
-    `vocabulary` counts every token, special ones included. Merges rarer than 3 are left out, so a
-    token that training would hardly see does not exist.
+    `vocabulary` counts every token, special ones included. Merges rarer than 3 are left out,
+    because training would hardly see such tokens.
     """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE

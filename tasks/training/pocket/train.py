@@ -30,21 +30,22 @@ from tutti.tasks.training.pocket.tokenizer import train_tokenizer
 Sample = tuple[list[int], list[bool]]
 BATCHES_PER_POOL = 16  # samples are sorted by length within a pool, so batches carry little padding
 FEEDER_TIMEOUT_S = 120.0
-SAVE_EVERY = 200  # steps: about three minutes of work to lose at most
+SAVE_EVERY = 200  # steps: at most about three minutes of work are lost
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the weights, besides the data."""
+    """The hyperparameters that determine the weights, besides the data."""
 
     steps: int = 2600
     tokens_per_batch: int = 8192
     real_share: float = 0.25
     """Share of samples from the gated trajectories; the rest are shadow worlds."""
     prompt_loss_weight: float = 0.2
-    """Weight of tokens the model does not write: early signal that builds the copying circuits."""
+    """Weight of tokens that the model does not write: an early signal that helps it learn to
+    copy."""
     prompt_loss_share: float = 0.1
-    """Share of those tokens that are scored; the softmax over all of them would halve the speed."""
+    """Share of those tokens in the loss; the softmax over all of them would halve the speed."""
     muon_lr: float = 0.02
     adamw_lr: float = 3e-3
     weight_decay: float = 0.01
@@ -82,7 +83,7 @@ def build_model(recipe: Recipe, vocabulary: int, eos: int, pad: int) -> Any:
 
 
 def encode(tokenizer: Any, messages: list[dict[str, Any]]) -> Sample:
-    """Token ids of a conversation, and which of them the model has to write itself."""
+    """Token ids of a conversation, and a mask of those that the model has to write itself."""
     text = tokenizer.apply_chat_template(messages, tools=TOOL_SCHEMAS, tokenize=False)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     start, end = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
@@ -100,7 +101,7 @@ def encode(tokenizer: Any, messages: list[dict[str, Any]]) -> Sample:
 
 
 def _after_next(ids: list[int], token: int, start: int) -> int:
-    """The position after the next `token` from `start` on; the end where there is none."""
+    """The position after the next `token` from `start` on; the end if there is none."""
     try:
         return ids.index(token, start) + 1
     except ValueError:
@@ -128,11 +129,11 @@ def batches(samples: Iterator[Sample], recipe: Recipe, rng: Random) -> Iterator[
 def feed(
     out: Any, tokenizer_dir: str, corpus: str, trajectories: str, recipe: Recipe, first_step: int
 ) -> None:
-    """The feeder process: put batches as (ids, mask) lists into the queue `out`, for ever."""
+    """The feeder process: put batches as (ids, mask) lists into the queue `out`, forever."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    seed = recipe.seed + first_step  # a training that goes on must not see the same worlds again
+    seed = recipe.seed + first_step  # a resumed training must not see the same worlds again
     rng = Random(seed)
     documents = read_documents(Path(corpus))
     real = read_conversations(Path(trajectories))
@@ -148,12 +149,12 @@ def feed(
 
 
 def read_documents(path: Path) -> list[Document]:
-    """Documents from JSONL, one a line."""
+    """Documents from JSONL, one per line."""
     return [Document.from_row(json.loads(line)) for line in path.read_text().splitlines()]
 
 
 def read_conversations(path: Path) -> list[list[dict[str, Any]]]:
-    """Conversations from JSONL, ``{"messages": [...]}`` a line."""
+    """Conversations from JSONL, ``{"messages": [...]}`` per line."""
     return [json.loads(line)["messages"] for line in path.read_text().splitlines()]
 
 
@@ -214,7 +215,7 @@ def save_state(state: Path, model: Any, optimizers: list[Any], progress: dict[st
 
 
 def load_state(state: Path | None, model: Any, optimizers: list[Any]) -> dict[str, Any]:
-    """What `save_state` wrote, put back in place; the beginning where there is no such file."""
+    """Restore what `save_state` wrote; without such a file, start at the beginning."""
     if state is None or not state.is_file():
         return {"step": 0, "tokens": 0, "seconds": 0.0, "log": []}
     saved = torch.load(state)
@@ -249,14 +250,14 @@ def exact_share(model: Any, samples: list[Sample], pad: int) -> float:
 
 @dataclass(frozen=True)
 class SampleSource:
-    """Where `fit` gets its samples from."""
+    """The source of samples for `fit`."""
 
     stream: Any
-    """The feeder's queue: a batch of samples each."""
+    """The feeder's queue: one batch of samples per entry."""
     held_out: list[Sample]
     """Samples never trained on."""
     pad: int
-    """The token that fills a batch's shorter samples."""
+    """The padding token."""
 
 
 def fit(
@@ -268,7 +269,7 @@ def fit(
 ) -> dict[str, Any]:
     """Run `recipe.steps` steps; returns tokens seen, seconds, and the log of losses.
 
-    Progress is saved to `state` now and then; where that file is there already, it goes on from it.
+    Progress is saved to `state` regularly; if that file exists, training resumes from it.
     """
     device = next(model.parameters()).device
     optimizers = optimizers_for(model, recipe)

@@ -284,10 +284,10 @@ async def test_a_call_that_is_cancelled_as_it_connects_is_never_sent(
 
 
 async def test_a_refused_connection_is_of_the_class_connection(engine: RawEngine) -> None:
-    """With who refused; so is an answer that is cut, and what is no HTTP."""
+    """The error names the address; truncated answers and non-HTTP answers are treated alike."""
     async with Client(engine.url) as client:
         engine.reply = answering(b"220 mail ready\r\n")
-        with pytest.raises(ModelCallFailed, match="no HTTP") as failed:
+        with pytest.raises(ModelCallFailed, match="not HTTP") as failed:
             await model_of(client).complete(ASKED, [], 1)
         assert failed.value.status == CONNECTION
 
@@ -347,7 +347,7 @@ async def test_an_answer_without_a_message_is_a_failure(
 
 
 async def test_calls_under_way_fail_when_the_client_is_closed(engine: RawEngine) -> None:
-    """On new and on kept connections, and while they connect; nobody waits for ever."""
+    """On new and kept connections, and while connecting; no call waits forever."""
     gate = asyncio.Event()
 
     async def reply(_: ReceivedRequest, wire: Wire) -> None:

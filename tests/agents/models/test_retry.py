@@ -25,7 +25,7 @@ def test_each_class_has_its_limit(status: int, tries: int) -> None:
 
 
 def test_a_servers_wish_is_kept_but_not_beyond_the_deadline() -> None:
-    """Whoever asks for an hour is not waited for."""
+    """A requested pause of an hour is not waited for."""
     assert RETRY.pause_s(429, 1, 30.0, 0.0, Random(0)) == 30.0
     assert RETRY.pause_s(429, 1, 3600.0, 0.0, Random(0)) is None
     assert Retry({429: 9}, deadline_s=10.0).pause_s(429, 1, None, 10.0, Random(0)) is None

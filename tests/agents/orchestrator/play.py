@@ -93,7 +93,7 @@ def agent_file(**given: Any) -> AgentFile:
 
 
 class Found:
-    """A search that finds what it is told to, and remembers what it was asked."""
+    """A search with scripted results that records its queries."""
 
     def __init__(self, *batches: Sequence[tuple[str, str]]) -> None:
         self.batches = list(batches)

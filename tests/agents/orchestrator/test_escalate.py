@@ -1,4 +1,4 @@
-"""Verify and escalate: refused answers go to dearer experts, and never beyond the budget."""
+"""Verify and escalate: refused answers go to more expensive experts, within the budget."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ RIGHT, WRONG = "Fine.\nVerdict: right", "Off by one.\nVerdict: wrong"
 def settle(
     models: dict[str, Script], alias: str, budget_usd: float | None, tool: Tool = TOOL
 ) -> tuple[AnswerOutcome, float]:
-    """What came of it, and what it cost."""
+    """The outcome and its cost."""
     measures = TokenMeasures()
     consultation = Consultation(experts_of(models), measures, 1)
     answering = AnswerTool(tool, PROBLEM, (), last_boxed, consultation, measures)

@@ -1,4 +1,4 @@
-"""The orchestrator in the agent loop: experts do the work, and prompts show what came of it."""
+"""The orchestrator in the agent loop: experts do the work, and prompts show the results."""
 
 from typing import Any
 
@@ -133,7 +133,7 @@ def test_what_was_wrong_with_a_call_is_in_the_next_prompt(message: Any, said: st
 
 
 def test_an_answer_that_cannot_be_read_is_no_answer() -> None:
-    """The orchestrator is told, and can ask another."""
+    """The orchestrator sees the error and can ask another expert."""
     orchestrator = Script(call("answer", "answer-2"), call("answer", "answer-1"))
     models = {"small": Script("I do not know."), "big": Script("\\boxed{1}")}
     done, _ = play(orchestrator, models)
@@ -162,7 +162,7 @@ def test_money_of_experts_ends_an_attempt() -> None:
 
 
 def test_a_failing_expert_voids_the_attempt() -> None:
-    """Server trouble is nobody's wrong answer, and nothing is asked for ever."""
+    """A server failure is not a wrong answer, and retries are bounded."""
     done, _ = play(Script(call("answer", "answer-1")), {"big": Script(ModelCallFailed("HTTP 502"))})
     assert (done.status, done.stop_reason) == ("infra_error", "ModelCallFailed")
 

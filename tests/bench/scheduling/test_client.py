@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from bench.scheduling import client as scheduling_client
-from bench.scheduling.client import Front, Outcome, run_programs
+from bench.scheduling.client import ArmEndpoint, Outcome, run_programs
 from bench.scheduling.work import SHAPES, Program, Sizes, make_programs
 
 SIZES = Sizes(3, 40, 120, 4, 0.0, 0.001, 0.0005)
@@ -70,7 +70,7 @@ async def run(
     engine: FakeEngine, *, releases: bool = True, limit_s: float = 10.0, ours: bool = False
 ) -> Outcome:
     async with engine.serving() as url:
-        front = Front(url, releases=ours, names_in_body=ours, tells_held=ours)
+        front = ArmEndpoint(url, releases=ours, names_in_body=ours, tells_held=ours)
         return await run_programs(
             front,
             programs(),
@@ -132,7 +132,12 @@ async def test_a_refusal_is_not_tried_again() -> None:
 
 async def test_no_answer_is_data() -> None:
     outcome = await run_programs(
-        Front("http://127.0.0.1:9"), programs(1), [0.0], releases=True, answer_tokens=4, limit_s=5.0
+        ArmEndpoint("http://127.0.0.1:9"),
+        programs(1),
+        [0.0],
+        releases=True,
+        answer_tokens=4,
+        limit_s=5.0,
     )
     assert [step.status for step in outcome.steps] == [scheduling_client.NO_ANSWER]
 

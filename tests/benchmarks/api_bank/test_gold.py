@@ -10,7 +10,7 @@ from tests.benchmarks.conftest import load, write_lines
 from tests.benchmarks.test_formats import lcb, write_bfcl, write_bird, write_flowbench
 from tutti.tasks.benchmarks import BENCHMARKS, BenchmarkError, Item, benchmark_named
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable, strongest_level
-from tutti.tasks.scoring import SCORERS, Attempted, Means
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 
 def test_every_scorer_exists() -> None:
@@ -22,7 +22,7 @@ async def value(name: str, item: Item) -> float:
     """What the gold answer of `item` scores."""
     benchmark = benchmark_named(name)
     attempted = benchmark.gold_attempt(item)
-    return (await SCORERS[benchmark.scorer].score(item.target, attempted, Means())).value
+    return (await SCORERS[benchmark.scorer].score(item.target, attempted, ScoringResources())).value
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,17 @@ MBPP_ROW = {
 
 
 @pytest.fixture(scope="module")
-def means() -> Means:
+def means() -> ScoringResources:
     """A sandbox, where this machine has one."""
     try:
-        return Means(sandbox=Sandbox(strongest_level(), SandboxLimits(seconds=20.0)))
+        return ScoringResources(sandbox=Sandbox(strongest_level(), SandboxLimits(seconds=20.0)))
     except SandboxUnavailable as unavailable:
         pytest.skip(str(unavailable))
 
 
 @pytest.mark.parametrize(("name", "row"), [("humaneval", HUMANEVAL_ROW), ("mbpp", MBPP_ROW)])
 async def test_gold_code_passes_its_tests(
-    tmp_path: Path, means: Means, name: str, row: dict[str, Any]
+    tmp_path: Path, means: ScoringResources, name: str, row: dict[str, Any]
 ) -> None:
     """The reference solution scores 1.0 in the sandbox, and one that is wrong 0.0."""
     (item,) = load(name, write_lines(tmp_path / "rows.jsonl", [row]))
@@ -109,15 +109,15 @@ async def test_gold_code_passes_its_tests(
     gold = benchmark.gold_attempt(item)
     assert (await scorer.score(item.target, gold, means)).value == 1.0
     wrong = "def root(n):\n    return 3\n\ndef double(n):\n    return 4\n"
-    assert (await scorer.score(item.target, Attempted(wrong, wrong), means)).value == 0.0
+    assert (await scorer.score(item.target, Submission(wrong, wrong), means)).value == 0.0
 
 
-async def test_contest_code_runs_on_every_case(tmp_path: Path, means: Means) -> None:
+async def test_contest_code_runs_on_every_case(tmp_path: Path, means: ScoringResources) -> None:
     """LiveCodeBench's cases as the scorer takes them: a program that reads and prints."""
     (item,) = load("livecodebench", write_lines(tmp_path / "test.jsonl", [lcb()]))
     right, wrong = "print(2 * int(input()))", "print(1 + int(input()))"
     scored = [
-        (await SCORERS["code"].score(item.target, Attempted(code, code), means)).value
+        (await SCORERS["code"].score(item.target, Submission(code, code), means)).value
         for code in (right, wrong)
     ]
     assert scored == [1.0, 0.0], "the second program is right on the public case only"
@@ -130,8 +130,8 @@ async def test_the_reference_s_empty_call_does_not_count(tmp_path: Path) -> None
     call, reply = load("flowbench-text", tmp_path)
     messages = benchmark_named("flowbench-text").gold_messages(call)
     assert json.loads(messages[0]["tool_calls"][0]["function"]["arguments"]) == {"of": "tea"}
-    made = Attempted(None, "", messages)
-    wrong = await SCORERS["tool_calls"].score(reply.target, made, Means())
+    made = Submission(None, "", messages)
+    wrong = await SCORERS["tool_calls"].score(reply.target, made, ScoringResources())
     assert wrong.value == 0.0
 
 

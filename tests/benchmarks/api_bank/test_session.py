@@ -13,7 +13,7 @@ from tutti.tasks.benchmarks.api_bank.single_call import read_dialogue
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER
 from tutti.tasks.benchmarks.api_bank.world import RecordedWorld, text_of
 from tutti.tasks.benchmarks.benchmark import tool_call
-from tutti.tasks.scoring import SCORERS, Attempted, Means
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 Found = dict[str, Any]
 
@@ -37,7 +37,9 @@ async def replayed(item: Item) -> tuple[int, int, int, float]:
         made = tool_call(f"c{calls}", step["name"], step["arguments"])
         messages.append({"role": "assistant", "content": None, "tool_calls": [made]})
     assert await world.reply("…") is None, "nothing is left to say"
-    score = await SCORERS["tool_calls"].score(item.target, Attempted(None, "", messages), Means())
+    score = await SCORERS["tool_calls"].score(
+        item.target, Submission(None, "", messages), ScoringResources()
+    )
     return calls, answered, said, score.value
 
 

@@ -61,7 +61,7 @@ def test_each_item_has_the_tool_that_it_must_call(data: Path) -> None:
 
 
 def test_where_the_table_and_the_dialogues_disagree(data: Path) -> None:
-    """The APIs that the table describes otherwise are named, not silently mended."""
+    """APIs that the table describes differently are listed, not silently corrected."""
     calls = [
         (turn.name, turn.arguments or {})
         for path in (data / "api-bank/lv1-lv2-samples" / LEVELS[1]).glob("*.jsonl")

@@ -11,7 +11,7 @@ from tests.benchmarks.conftest import Scripted, load, write_lines
 from tutti.tasks.benchmarks import BadRow, BenchmarkError, Item, benchmark_named
 from tutti.tasks.benchmarks.flowbench.session import MAX_CALLS, MAX_MESSAGES, FlowSession
 from tutti.tasks.benchmarks.flowbench.turn import FORMS
-from tutti.tasks.scoring import SCORERS, Attempted, Means
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 GOLD = (
     'Action: find\nAction Input: {"what": {"kind": "tea"}}\n\nAction: buy\nAction Input: {"n": 2}'
@@ -52,7 +52,9 @@ async def value(item: Item, calls: list[tuple[str, dict[str, Any]]]) -> float:
     made = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in calls]
     messages = [{"role": "assistant", "content": None, "tool_calls": made}]
     scorer = SCORERS["tool_calls"]
-    return (await scorer.score(item.target, Attempted(None, "", messages), Means())).value
+    return (
+        await scorer.score(item.target, Submission(None, "", messages), ScoringResources())
+    ).value
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -64,7 +66,7 @@ async def test_a_session_in_each_form(tmp_path: Path, form: str) -> None:
     assert "2024-02-03 09:00" in item.fields["workflow"]
     assert "tea drinker" not in json.dumps(dict(item.fields))
     gold = benchmark_named(f"flowbench-{form}-session").gold_attempt(item)
-    assert (await SCORERS["tool_calls"].score(item.target, gold, Means())).correct
+    assert (await SCORERS["tool_calls"].score(item.target, gold, ScoringResources())).correct
     find, buy = ("find", {"what": {"kind": "tea"}}), ("buy", {"n": 2})
     assert await value(item, [find, buy]) == await value(item, [buy, find]) == 1.0
     assert await value(item, [find, buy, find]) == pytest.approx(2 / 3), "an extra call costs"

@@ -17,7 +17,7 @@ from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.benchmarks import BadRow, Item, SourceMissing, World, benchmark_named
 from tutti.tasks.benchmarks.games import webshop
 from tutti.tasks.benchmarks.games.game import REMINDER, package
-from tutti.tasks.scoring import SCORERS, Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 
 
 def world_of(name: str, item: Item) -> World:
@@ -29,7 +29,9 @@ def world_of(name: str, item: Item) -> World:
 
 async def scored(world: World) -> Score:
     """What the world's outcome is worth."""
-    return await SCORERS["reward"].score({}, Attempted(None, state=world.outcome()), Means())
+    return await SCORERS["reward"].score(
+        {}, Submission(None, state=world.outcome()), ScoringResources()
+    )
 
 
 @pytest.mark.filterwarnings("ignore:Game .* is not fully supported")
@@ -267,6 +269,6 @@ async def test_a_game_that_does_not_end_well(
 
 @pytest.mark.parametrize("state", [None, {}, {"reward": True}, {"reward": 2}, {"reward": "1"}])
 async def test_no_reward_is_no_score(state: dict[str, Any] | None) -> None:
-    """Without a number from 0 to 1 the scorer fails: nobody's wrong answer."""
+    """Without a number from 0 to 1 the scorer fails; the answer is not wrong."""
     with pytest.raises(ScorerFailed, match="reward"):
-        await SCORERS["reward"].score({}, Attempted(None, state=state), Means())
+        await SCORERS["reward"].score({}, Submission(None, state=state), ScoringResources())

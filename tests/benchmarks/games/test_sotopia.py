@@ -10,7 +10,7 @@ from tests.scoring.conftest import ToldJudge
 from tutti.tasks.benchmarks import BadRow, BenchmarkError, Item, SourceMissing, benchmark_named
 from tutti.tasks.benchmarks.games.sotopia import DIMENSIONS, MAX_WORDS, Conversation
 from tutti.tasks.benchmarks.user import BEGIN, DONE
-from tutti.tasks.scoring import SCORERS, Attempted, Means
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 PEOPLE: list[dict[str, Any]] = [
     {
@@ -86,7 +86,7 @@ async def test_a_conversation(tmp_path: Path) -> None:
 
 
 async def test_it_does_not_go_on_for_ever(tmp_path: Path) -> None:
-    """So many messages of both together, whoever began."""
+    """The limit counts messages of both sides, whichever began."""
     for item in seats(tmp_path):
         world = Conversation(item, Scripted(*["well"] * MAX_WORDS))
         said = 0 if await world.begin() == BEGIN else 1
@@ -103,11 +103,11 @@ async def test_seven_dimensions_in_their_ranges(tmp_path: Path) -> None:
     would be 5.71. A rating beyond its dimension's range is no vote."""
     item, _ = seats(tmp_path)
     spoken = [{"role": "assistant", "content": "hello"}]
-    attempted = Attempted(None, "hello", spoken)
+    attempted = Submission(None, "hello", spoken)
     for place, value in ((0, 0.0), (1, 1.0)):
         says = [f"Verdict: {bounds[place]}" for bounds in DIMENSIONS.values()]
         scorer = SCORERS[benchmark_named("sotopia").scorer]
-        score = await scorer.score(item.target, attempted, Means(judge=ToldJudge(says)))
+        score = await scorer.score(item.target, attempted, ScoringResources(judge=ToldJudge(says)))
         assert (score.value, score.correct) == (value, bool(value))
     best = [bounds[1] for bounds in DIMENSIONS.values()]
     assert len(best) == 7 and round(sum(best) / 7, 2) == 5.71

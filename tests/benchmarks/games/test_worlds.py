@@ -13,7 +13,7 @@ from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attemp
 from tutti.tasks.agents.models.model import ChatModel, Message, Reply
 from tutti.tasks.benchmarks import BENCHMARKS, Item, benchmark_named, load_prompt
 from tutti.tasks.benchmarks.benchmark import tool_call
-from tutti.tasks.scoring import SCORERS, Attempted, Means, Score
+from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
 
 LONG = AttemptLimits(turns=200)
 
@@ -32,8 +32,8 @@ async def attempted(
         outcome = world.outcome()
     finally:
         await world.close()
-    seen = Attempted(done.answer, done.text, done.messages[len(prompt) :], outcome)
-    return done, await SCORERS[benchmark.scorer].score(item.target, seen, Means())
+    seen = Submission(done.answer, done.text, done.messages[len(prompt) :], outcome)
+    return done, await SCORERS[benchmark.scorer].score(item.target, seen, ScoringResources())
 
 
 class Gold:
@@ -65,7 +65,7 @@ async def test_gold_dialogues_of_api_bank(
     data: Path, level: int, answered: int, right: int, sessions: int
 ) -> None:
     """Every dialogue comes to its end and makes its gold calls. 13 of level 2's 119 are to an API
-    that its searches never found: not on offer, so not answered, whoever makes them."""
+    that its searches never found: not available, so not answered for any caller."""
     name = f"api-bank-{level}-session"
     done = [await attempted(name, item, Gold(item)) for item in load(name, data / "api-bank", [])]
     assert {(each.status, each.stop_reason) for each, _ in done} == {("ok", "answered")}

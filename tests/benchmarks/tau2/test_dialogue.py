@@ -6,7 +6,7 @@ from tests.benchmarks.conftest import Scripted, load
 from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.benchmarks.tau2.dialogue import domain_at
 from tutti.tasks.benchmarks.world import World
-from tutti.tasks.scoring import SCORERS, Attempted, Means
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 
 def world_of(data: Path, task: str, model: Scripted) -> tuple[World, dict[str, object]]:
@@ -19,8 +19,8 @@ def world_of(data: Path, task: str, model: Scripted) -> tuple[World, dict[str, o
 
 async def scored(world: World, target: dict[str, object]) -> float:
     """What the world's outcome is worth."""
-    attempted = Attempted(None, state=world.outcome())
-    return (await SCORERS["state"].score(target, attempted, Means())).value
+    attempted = Submission(None, state=world.outcome())
+    return (await SCORERS["state"].score(target, attempted, ScoringResources())).value
 
 
 async def test_a_conversation_from_end_to_end(data: Path) -> None:

@@ -12,7 +12,7 @@ from tutti.tasks.benchmarks import BenchmarkError
 from tutti.tasks.benchmarks.tau2.domain import Domain, Task, read_domain
 from tutti.tasks.benchmarks.tau2.mock import MOCK
 from tutti.tasks.benchmarks.tau2.world import Session, ToolRefused, gold_outcome
-from tutti.tasks.scoring import SCORERS, Attempted, Means
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 AGENT, USER = "assistant", "user"
 DB = {
@@ -41,8 +41,8 @@ def made_up(**parts: Any) -> tuple[Domain, Task]:
 
 async def score(target: dict[str, Any], session: Session, said: str = "") -> float:
     """What the session's outcome scores."""
-    attempted = Attempted(None, state=session.outcome(said))
-    return (await SCORERS["state"].score(target, attempted, Means())).value
+    attempted = Submission(None, state=session.outcome(said))
+    return (await SCORERS["state"].score(target, attempted, ScoringResources())).value
 
 
 async def test_gold_actions_of_every_mock_task(data: Path) -> None:

@@ -1,4 +1,4 @@
-"""Programs that take memory: at once, little by little, many together, and where nobody counts."""
+"""Programs that take memory: at once, gradually, many together, and in uncounted places."""
 
 from tests.sandbox.hostile.case import Hostile
 

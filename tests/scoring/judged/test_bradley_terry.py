@@ -35,7 +35,7 @@ def test_two_players_in_closed_form() -> None:
 @settings(deadline=None)
 @given(st.integers(0, 10**6))
 def test_it_is_the_maximum(seed: int) -> None:
-    """At it each player's expected points are those it got: the gradient is nought."""
+    """At the maximum each player's expected points equal its points: the gradient is zero."""
     games = played({"a": 900, "b": 1000, "c": 1100}, 60, seed)
     try:
         elos = fit(games)

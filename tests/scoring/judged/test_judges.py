@@ -9,7 +9,7 @@ import pytest
 from tests.scoring.conftest import ToldJudge
 from tutti.tasks.agents import fenced, read_verdict
 from tutti.tasks.agents.models.model import ModelCallFailed
-from tutti.tasks.scoring import Attempted, Means, Score, Scorer, ScorerFailed
+from tutti.tasks.scoring import Score, Scorer, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.judged.judge import LABELS, Judge
 from tutti.tasks.scoring.judged.judge_agreement import agreement
 from tutti.tasks.scoring.judged.pairwise import Pairwise
@@ -23,7 +23,9 @@ async def run(
     scorer: Scorer, target: dict[str, Any], says: list[str], answer: str = "four"
 ) -> tuple[Score, ToldJudge]:
     judge = ToldJudge(says)
-    return await scorer.score(target, Attempted(answer, answer), Means(judge=judge)), judge
+    return await scorer.score(
+        target, Submission(answer, answer), ScoringResources(judge=judge)
+    ), judge
 
 
 @pytest.mark.parametrize(
@@ -121,9 +123,9 @@ async def test_a_failed_call_is_an_error() -> None:
         async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
             raise ModelCallFailed("HTTP 503")
 
-    for means in (Means(judge=Failing()), Means()):
+    for means in (ScoringResources(judge=Failing()), ScoringResources()):
         with pytest.raises(ScorerFailed):
-            await Judge().score(QUESTION, Attempted("four"), means)
+            await Judge().score(QUESTION, Submission("four"), means)
 
 
 async def test_no_answer_asks_nobody() -> None:
@@ -134,8 +136,8 @@ async def test_no_answer_asks_nobody() -> None:
 async def test_the_final_answer_is_judged_and_the_text_where_there_is_none() -> None:
     for answer, judged, left_out in (("four", "four", "aloud"), (None, "aloud", "four")):
         judge = ToldJudge([YES] * 3)
-        attempted = Attempted(answer, "thinking aloud")
-        assert (await Judge().score(QUESTION, attempted, Means(judge=judge))).correct
+        attempted = Submission(answer, "thinking aloud")
+        assert (await Judge().score(QUESTION, attempted, ScoringResources(judge=judge))).correct
         assert judged in judge.prompts[0] and left_out not in judge.prompts[0]
 
 

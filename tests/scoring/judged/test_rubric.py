@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scoring.conftest import ToldJudge
-from tutti.tasks.scoring import Attempted, Means, Score, ScorerFailed
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.judged.rubric import Rubric
 
 SPOKEN = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "go away"}]
@@ -20,7 +20,9 @@ async def rated(
     judge = ToldJudge(says)
     criteria = [{"text": f"c{n}", "range": bounds} for n, bounds in enumerate(ranges)]
     aim = {"question": "Was it kind?", "criteria": criteria, "whole": True, **target}
-    scored = await Rubric(votes).score(aim, Attempted(None, "", SPOKEN), Means(judge=judge))
+    scored = await Rubric(votes).score(
+        aim, Submission(None, "", SPOKEN), ScoringResources(judge=judge)
+    )
     return scored, judge
 
 
@@ -53,8 +55,8 @@ async def test_ranges_that_cannot_be(bounds: Any) -> None:
 async def test_who_says_nothing_is_not_judged() -> None:
     """The partner's words alone are no answer, and cost no call."""
     aim = {"question": "q", "criteria": [{"text": "c", "range": [-10, 0]}], "whole": True}
-    silent = Attempted(None, "", [SPOKEN[0], {"role": "assistant", "content": ""}])
-    score = await Rubric().score(aim, silent, Means(judge=ToldJudge([])))
+    silent = Submission(None, "", [SPOKEN[0], {"role": "assistant", "content": ""}])
+    score = await Rubric().score(aim, silent, ScoringResources(judge=ToldJudge([])))
     assert score.value == 0.0
 
 

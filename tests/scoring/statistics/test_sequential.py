@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring.statistics import Looks, confidence_sequence, look
+from tutti.tasks.scoring.statistics import ConfidenceSequence, confidence_sequence, look
 
 
 def fortune(differences: list[float], planned: int, mean: float, sign: int) -> list[float]:
@@ -78,8 +78,9 @@ def test_four_ends_of_a_watched_run() -> None:
 
 
 def test_without_a_margin_nothing_is_the_same() -> None:
-    """`Looks` is given no margin: differences of nothing stay inconclusive to the end."""
-    looks = Looks(400)
+    """`ConfidenceSequence` is given no margin: differences of nothing stay inconclusive to the
+    end."""
+    looks = ConfidenceSequence(400)
     assert {looks.add(0.0).verdict for _ in range(399)} == {None}
     assert looks.add(0.0).verdict == "inconclusive"
 
@@ -96,10 +97,10 @@ def test_refusals() -> None:
 
 
 def test_one_by_one_as_all_at_once() -> None:
-    """`Looks` says after each difference what `look` says of all so far."""
+    """`ConfidenceSequence` says after each difference what `look` says of all so far."""
     random = np.random.default_rng(3)
     d = np.clip(random.normal(0.15, 0.3, 80), -1, 1)
-    looks = Looks(80, 0.05)
+    looks = ConfidenceSequence(80, 0.05)
     for n, each in enumerate(d, start=1):
         assert looks.add(float(each)) == look(d[:n], 80, 0.05)
     with pytest.raises(ValueError, match="-1 to 1"):

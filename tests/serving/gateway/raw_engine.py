@@ -141,7 +141,7 @@ class RawEngine:
         return f"http://127.0.0.1:{self.port}"
 
     def endpoint(self, name: str = "engine:1", **fields: Any) -> EndpointConfig:
-        """How a gateway is told of it."""
+        """Its configuration for a gateway."""
         return EndpointConfig(**({"url": self.url, "id": name, "prices": PRICES} | fields))
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""A fault at any step of one call's way ends that call, and nobody else's.
+"""A fault at any stage of a call ends that call and no other.
 
 Found by an attack: an error made by one program's body met the loop that admits others, and they
 hung for as long as they may be held.
@@ -20,7 +20,7 @@ from tutti.tasks.serving.gateway.calls.proxied_call import ProxiedCall
 from tutti.tasks.serving.gateway.endpoint import Endpoint
 from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
 from tutti.tasks.serving.gateway.recording.record import CallRecord
-from tutti.tasks.serving.scheduling import Cap, Policy, Scheduler
+from tutti.tasks.serving.scheduling import CapPolicy, Policy, Scheduler
 
 VICTIM = "victim"
 
@@ -67,11 +67,11 @@ STEPS: list[tuple[Any, str]] = [
     (PromptSizes, "learn"),
     (PromptSizes, "question"),
     (Scheduler, "arrive"),
-    (Cap, "arrived"),
-    (Cap, "admitted"),
-    (Cap, "finished"),
+    (CapPolicy, "arrived"),
+    (CapPolicy, "admitted"),
+    (CapPolicy, "finished"),
     (Policy, "first_token"),
-    (Cap, "reason"),
+    (CapPolicy, "reason"),
     (ProxiedCall, "_send"),
     (ProxiedCall, "_prepare"),
     (ProxiedCall, "_begin"),
@@ -162,7 +162,7 @@ async def test_a_fault_at_any_step_is_its_own_calls(
 async def test_a_victim_without_a_name_is_told(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch, faults: list[BaseException]
 ) -> None:
-    """A step that fails for everybody answers everybody, with 500, at once."""
+    """A stage that fails for all calls answers each of them with 500 immediately."""
     bench = await make_raw()
 
     def broken(*_: Any) -> None:
@@ -179,7 +179,7 @@ async def test_a_victim_without_a_name_is_told(
 async def test_a_policy_that_admits_nobody_any_more_keeps_nobody_waiting(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch, faults: list[BaseException]
 ) -> None:
-    """Who waits is told 500 instead of being held for ever; when it works again, so does all."""
+    """Waiting calls get 500 instead of being held forever; after recovery everything works."""
     bench = await make_raw(policy="cap", options={"limit": 1})
     assert await outcome(bench, "first", False) == 200
     waiting = asyncio.create_task(outcome(bench, "second", False))
@@ -188,7 +188,7 @@ async def test_a_policy_that_admits_nobody_any_more_keeps_nobody_waiting(
     def broken(*_: Any) -> Any:
         raise Poisoned("admit")
 
-    monkeypatch.setattr(Cap, "admit", broken)
+    monkeypatch.setattr(CapPolicy, "admit", broken)
     await bench.release("first")
     assert await asyncio.wait_for(waiting, 5) == 500
     assert await outcome(bench, "third", False) == 500
@@ -225,7 +225,7 @@ async def test_a_fault_of_a_request_that_is_passed_on_is_answered(
 
 
 def test_the_simulator_hears_of_a_policys_fault() -> None:
-    """Where nobody waits there is nobody to protect: a fault is a fault."""
+    """Without waiting calls, the exception is raised."""
     scheduler = Scheduler(Policy())
     scheduler.policy.arrived = poisoned(scheduler.policy.arrived, [])  # type: ignore[method-assign]
     with pytest.raises(Poisoned):

@@ -1,4 +1,4 @@
-"""Programs that nobody releases are bounded by number, not by time only.
+"""Programs that are not released are bounded by number, not only by time.
 
 Found by an attack: 200,000 of them took 228 MB and stalled the gateway for 1.1 s each round.
 """

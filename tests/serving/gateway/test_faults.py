@@ -109,7 +109,7 @@ async def test_a_failure_with_status_200_is_recorded_as_one(make_raw: MakeRaw, r
 async def test_a_watch_that_fails_takes_its_engine_out_of_service(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else its figures would stand still for ever, and nobody would know."""
+    """Otherwise its figures would stay unchanged forever, unnoticed."""
     bench = await make_raw()
     pools, told = bench.gateway.pools, []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
@@ -165,7 +165,7 @@ async def test_after_the_first_token_nothing_is_sent_twice(
 
 
 async def test_an_engine_that_hangs_amid_a_stream_is_given_up(make_raw: MakeRaw) -> None:
-    """A silence of `upstream_s`, though it had begun; the engine sees that nobody waits."""
+    """A silence of `upstream_s` after the answer began; the engine sees the disconnect."""
     gone = asyncio.Event()
 
     async def begin(asked: ReceivedRequest, wire: Wire) -> None:
@@ -208,7 +208,7 @@ async def test_a_killed_engine_that_comes_back_is_known_anew(make_raw: MakeRaw) 
 
 
 async def test_an_engine_that_comes_late_is_found(make_raw: MakeRaw) -> None:
-    """Reference bug 21: what is unknown at the start is not unknown, or without bound, for ever."""
+    """Reference bug 21: values unknown at the start are discovered later, and bounded."""
     engine = RawEngine()
     await engine.start()
     engine.healthy = False

@@ -1,4 +1,4 @@
-"""What clients do wrong, or cannot help: nothing stays booked, and nobody else pays for it.
+"""Faults of clients: nothing stays booked, and other clients are not affected.
 
 Reference bugs 13, 14 (calls that never end), 17 (a held call cannot be cancelled, holds longer than
 its client waits) and 18 (a release while waiting lets the call through).
@@ -88,7 +88,7 @@ async def test_what_a_left_stream_had_told_is_recorded(raw: Bench) -> None:
 
 
 async def test_a_client_that_leaves_while_held_is_never_sent(make_raw: MakeRaw) -> None:
-    """Reference bug 17: a ghost that runs later, for nobody."""
+    """Reference bug 17: a call without a client that runs later."""
     bench = await make_raw(policy="cap", options={"limit": 1})
     assert (await bench.chat("first")).status == 200
     await leave(bench, lambda: bench.held == ["leaver"])
@@ -120,7 +120,7 @@ async def test_a_client_that_retries_after_its_timeout_is_served_once(make_raw: 
 
 
 async def test_a_release_while_waiting_ends_the_wait(make_raw: MakeRaw) -> None:
-    """Reference bug 18: the call must not go on untracked; it is told so, 409."""
+    """Reference bug 18: the call must not run untracked; it gets 409."""
     bench = await make_raw(policy="cap", options={"limit": 1})
     await bench.chat("first")
     waiting = [asyncio.create_task(bench.chat("second")) for _ in range(2)]

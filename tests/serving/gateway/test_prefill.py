@@ -77,7 +77,7 @@ async def slowly(asked: ReceivedRequest, wire: Wire) -> None:
 
 
 async def test_an_idle_engine_is_measured_before_its_first_call(make_raw: MakeRaw) -> None:
-    """With prompts that nobody sent before; its calls are not on record, its price is shown."""
+    """With new prompts; its calls are not recorded, and the result is shown."""
     async with raw_engine(reply=slowly, idle=True) as engine:
         bench = await make_raw(engine)
         prompts = [tuple(asked.json()["prompt"]) for asked in engine.asked]

@@ -246,7 +246,7 @@ class _Unended:
 
 
 async def test_headers_and_fields_that_nobody_knows_pass_both_ways(raw: Bench) -> None:
-    """But for those of one connection, and for compression, which nobody here undoes."""
+    """Except hop-by-hop headers, and compression, which the gateway does not decode."""
     raw.engine.reply = answering(whole(COMPLETION, headers="X-Request-Id: r1\r\nKeep-Alive: 5\r\n"))
     headers = {"X-Custom": "a, b;c", "traceparent": "00-1", "TE": "trailers"}
     answer = await raw.chat("p", headers=headers, odd={"a": [1]}, priority=-3)

@@ -25,7 +25,7 @@ from tutti.tasks.serving.gateway.settings import Settings
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of 127.0.0.1 that nobody but itself vouches for, with its key in one file."""
+    """A self-signed certificate of 127.0.0.1, with its key in one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)

@@ -144,7 +144,7 @@ def test_a_real_page_of_vllm() -> None:
 
 
 def test_the_series_the_macros_ask_for_are_kept() -> None:
-    """They read by name; a name missing here would be null for ever."""
+    """They read by name; a name missing here would always be null."""
     sql = resources.files("tutti.storage").joinpath("sql", "window_summary.sql").read_text()
     assert set(re.findall(r"'((?:vllm|sglang):\w+)'", sql)) <= KEPT
 

@@ -83,7 +83,7 @@ def test_what_a_gpu_does_not_say_is_left_out_and_named() -> None:
 
 @pytest.mark.parametrize(
     ("nvml", "reason"),
-    [(FakeNvml(97, driver=False), "Driver Not Loaded"), (FakeNvml(), "knows of no GPU")],
+    [(FakeNvml(97, driver=False), "Driver Not Loaded"), (FakeNvml(), "lists no GPU")],
 )
 def test_without_a_driver_or_a_gpu_there_are_no_rows_and_a_reason(
     nvml: FakeNvml, reason: str

@@ -46,7 +46,7 @@ def test_without_a_discount_cached_tokens_cost_what_others_do(tmp_path: Path) ->
 
 
 def test_an_unknown_model_is_an_error_that_lists_the_known(tmp_path: Path) -> None:
-    """Nothing is free of charge because nobody entered it; who can do without asks `find_price`."""
+    """An unlisted model is not free of charge; callers that accept that use `find_price`."""
     book = read_price_book(book_at(tmp_path, GOOD))
     now = datetime(2026, 11, 21, tzinfo=UTC)
     with pytest.raises(PriceError, match="'other'; known: once, twice"):
@@ -71,8 +71,8 @@ def test_a_day_before_the_first_price_has_none(tmp_path: Path) -> None:
         ("prompt: 1,", "prompt: .nan,", "models.once.0.prompt", "nan"),
         ("prompt: 1,", "prompt: 0.00000125,", "models.once.0.prompt", "1.25e-06"),
         ("completion: 4,", "completion: 4000,", "models.once.0.completion", "4000"),
-        ("prompt: 1,", "prompt: 5,", "models.once.0", "cached costs at most"),
-        ("cached: 0.1", "cached: 1.1", "models.twice.0", "cached costs at most"),
+        ("prompt: 1,", "prompt: 5,", "models.once.0", "must be ordered"),
+        ("cached: 0.1", "cached: 1.1", "models.twice.0", "must be ordered"),
         ("prompt: 1,", "", "models.once.0.prompt", "required"),
         ("prompt: 1,", "prompt: 1, input: 2,", "models.once.0.input", "2"),
         ("source: a page", "note: a page", "models.once.0.source", "required"),

@@ -177,7 +177,7 @@ def test_a_real_page_says_all_that_scheduling_wants() -> None:
 
 
 def test_what_a_page_does_not_say_is_none_and_not_zero() -> None:
-    """A capacity of 0 would admit nobody, and one of infinity everybody."""
+    """A capacity of 0 would admit no call, and an infinite one every call."""
     sample = engine_sample(read_page("vllm:num_requests_running 2\n"), 0.0)
     told = {name: value for name, value in vars(sample).items() if value is not None}
     assert told == {"at": 0.0, "running": 2.0}

@@ -19,7 +19,7 @@ class Case:
     policy: str
     options: Mapping[str, Any] = field(default_factory=dict)
     work_conserving: bool = False
-    """It holds nobody while an engine runs nothing."""
+    """It holds no call while an engine is idle."""
     sticky: bool = False
     """But for calls of a program whose own engine has all the calls that it takes."""
     books: bool = False

@@ -25,7 +25,7 @@ def world(capacity: int) -> World:
 
 
 def test_a_smaller_call_goes_ahead_for_a_while() -> None:
-    """Until the first has waited for as long as its patience; from then on nobody passes it."""
+    """Until the first has waited `patience_s`; then no call overtakes it."""
     place = world(1000)
     runs, first = place.arrive("a", 600), place.arrive("b", 800)
     place.now = PATIENCE_LEAST_S

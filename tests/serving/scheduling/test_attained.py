@@ -52,7 +52,7 @@ def test_the_least_served_program_goes_first() -> None:
 
 
 def test_the_first_is_not_overtaken_for_being_large() -> None:
-    """It would wait for ever."""
+    """It would wait forever."""
     place = world(1000)
     running_call = place.arrive("a", 500)
     large, small = place.arrive("b", 900), place.arrive("c", 100)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.serving.scheduling.world import LATE, World, running
-from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, Cap
+from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, CapPolicy
 
 PROGRAMS = st.sampled_from("abcdefgh")
 EVENTS = st.lists(st.tuples(st.sampled_from(["arrive", "release"]), PROGRAMS), max_size=60)
@@ -31,7 +31,7 @@ def test_the_limit_and_the_order_of_arrival_are_kept(
 ) -> None:
     """After every event: never above the limit, no free place while one waits, first come first
     served, checked against a list that is the queue by definition."""
-    place, inside, queue = World(Cap(limit), None), list[str](), list[str]()
+    place, inside, queue = World(CapPolicy(limit), None), list[str](), list[str]()
     for event, name in events:
         if event == "arrive":
             call = place.arrive(name)
@@ -42,7 +42,7 @@ def test_the_limit_and_the_order_of_arrival_are_kept(
             inside, queue = ([n for n in names if n != name] for names in (inside, queue))
         free = limit - len(inside)
         inside, queue = inside + queue[:free], queue[free:]
-        assert isinstance(place.policy, Cap)
+        assert isinstance(place.policy, CapPolicy)
         assert place.policy.inside == set(inside)
         assert list(place.policy._queue) == queue
         programs = place.ledger.programs.items()
@@ -54,10 +54,10 @@ def test_the_limit_and_the_order_of_arrival_are_kept(
 @given(st.integers(1, 5), st.lists(PROGRAMS, unique=True, max_size=8))
 def test_everyone_who_waits_is_admitted_in_the_end(limit: int, names: list[str]) -> None:
     """Releasing those inside, oldest first, lets every program in exactly once, in order."""
-    place = World(Cap(limit), None)
+    place = World(CapPolicy(limit), None)
     calls = [place.arrive(name) for name in names]
     assert list(_drain(place, calls)) == names
-    assert isinstance(place.policy, Cap)
+    assert isinstance(place.policy, CapPolicy)
     assert not place.policy.inside
     assert not place.policy._queue
 
@@ -70,8 +70,8 @@ def _drain(place: World, calls: list[Call]) -> Iterator[str]:
 
 
 def test_a_program_keeps_its_place_between_calls() -> None:
-    """Its prefix stays in the engine's cache only if nobody takes its turn."""
-    place = World(Cap(1), None)
+    """Its prefix stays in the engine's cache only if no other program takes its place."""
+    place = World(CapPolicy(1), None)
     place.step("a", 100)
     held = place.arrive("b")
     again = place.arrive("a")
@@ -81,7 +81,7 @@ def test_a_program_keeps_its_place_between_calls() -> None:
 
 def test_giving_up_a_wait_gives_up_the_turn() -> None:
     """A client that went away must not take a place later; one that calls again keeps its turn."""
-    place = World(Cap(1), None)
+    place = World(CapPolicy(1), None)
     first, gone, stays, third = (place.arrive(name) for name in "abbc")
     place.scheduler.withdraw(gone, 1.0, CLIENT_GONE)
     place.finish(first)
@@ -93,7 +93,7 @@ def test_giving_up_a_wait_gives_up_the_turn() -> None:
 
 def test_all_calls_of_a_program_that_gets_a_place_go() -> None:
     """Parallel calls are one program."""
-    place = World(Cap(1), None)
+    place = World(CapPolicy(1), None)
     first, one, two = place.arrive("a"), place.arrive("b"), place.arrive("b")
     place.finish(first)
     assert place.scheduler.release("a", 1.0) == [one, two]
@@ -101,7 +101,7 @@ def test_all_calls_of_a_program_that_gets_a_place_go() -> None:
 
 def test_a_program_that_never_got_to_call_loses_its_place() -> None:
     """It has one while no engine accepts, and gives up."""
-    place = World(Cap(1), 1000)
+    place = World(CapPolicy(1), 1000)
     place.scheduler.change_engine(place.engines[0], 0.0, accepting=False)
     gone, held = place.arrive("a"), place.arrive("b")
     place.scheduler.withdraw(gone, 1.0, CLIENT_GONE)

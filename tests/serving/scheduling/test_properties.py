@@ -21,7 +21,7 @@ from tutti.tasks.serving.scheduling import (
     EngineState,
     Usage,
 )
-from tutti.tasks.serving.scheduling.thunderagent_book import Book
+from tutti.tasks.serving.scheduling.thunderagent_book import EngineBook
 
 CAPACITIES = (1000, 2500, None)
 TICK_S = 5.0
@@ -279,7 +279,7 @@ class Run:
             self.look_at(engine)
 
     def look_at(self, engine: EngineState) -> None:
-        """Bookings fit; nobody is held beside an engine that runs nothing."""
+        """Bookings fit; no call is held while an engine is idle."""
         if self.case.work_conserving and engine.open and not engine.running:
             held = self.place.ledger.waiting.values()
             assert not [c for c in held if not (self.case.sticky and full(c.program.engine))]
@@ -291,7 +291,7 @@ class Run:
         """ThunderAgent books what active programs grow to; a tick later it fits, or will."""
         for engine in self.place.ledger.engines.values():
             book = engine.note
-            if not isinstance(book, Book) or engine.capacity_tokens is None:
+            if not isinstance(book, EngineBook) or engine.capacity_tokens is None:
                 continue
             stays = [state for state in book.states.values() if not state.marked]
             tokens = sum(state.tokens + 100 for state in stays)
@@ -326,7 +326,7 @@ class Run:
 
 
 def test_every_policy_has_a_case() -> None:
-    """Whoever adds one says what it promises."""
+    """A new policy must state its invariants."""
     assert {case.policy for case in CASES.values()} == set(POLICIES)
 
 

@@ -72,7 +72,7 @@ def test_no_minute_has_more_tokens_than_the_limit(gaps: list[float], limit: int)
 
 
 def test_calls_are_spread_over_the_minute() -> None:
-    """Sixty a minute: one each second, and nobody waits where fewer come."""
+    """Sixty per minute: one each second, and no call waits if fewer arrive."""
     world = limited(Policy(), 60)
     sent = [call.admitted for call in drive(world, [0.0] * 5)]
     assert sent == pytest.approx([1000.0, 1001.0, 1002.0, 1003.0, 1004.0])

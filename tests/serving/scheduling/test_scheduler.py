@@ -7,7 +7,7 @@ from tutti.tasks.serving.scheduling import (
     CLIENT_GONE,
     POLICIES,
     Call,
-    Cap,
+    CapPolicy,
     EngineState,
     LeastAttainedService,
     Policy,
@@ -98,7 +98,7 @@ def test_a_call_ends_once() -> None:
 
 def test_withdrawing_while_waiting() -> None:
     """Its program keeps its other calls, and becomes idle with the last of them."""
-    place = World(Cap(1), 1000)
+    place = World(CapPolicy(1), 1000)
     blocker, one, two = place.arrive("x"), place.arrive("a"), place.arrive("a")
     place.now = 2.0
     place.scheduler.withdraw(one, 2.0, CLIENT_GONE)
@@ -126,7 +126,7 @@ def test_release_ends_the_program_and_an_unknown_one_changes_nothing() -> None:
 
 
 def test_releasing_a_program_with_calls_is_the_callers_mistake() -> None:
-    """They would be served for nobody."""
+    """They would be served without a client."""
     place = World(Policy(), 1000)
     place.arrive("a")
     with pytest.raises(AssertionError, match="a still has calls"):
@@ -135,7 +135,7 @@ def test_releasing_a_program_with_calls_is_the_callers_mistake() -> None:
 
 def test_idle_programs_are_over_after_the_lease() -> None:
     """Only those without a call, and not before."""
-    place = World(Cap(1), 1000, lease_s=10.0)
+    place = World(CapPolicy(1), 1000, lease_s=10.0)
     place.step("idle", 100)
     place.now = 5.0
     held = place.arrive("held", 100)
@@ -193,14 +193,14 @@ def test_a_restart_ages_every_prefix() -> None:
 
 
 def test_a_prompt_is_taken_to_begin_with_all_that_was_before_it() -> None:
-    """Unless whoever saw it says that less of it is the same."""
+    """Unless the caller reports that a smaller share of it is unchanged."""
     place = World(Policy(), 1000)
     assert place.arrive("a", 100).common == 1.0
     assert place.scheduler.arrive("a", "told", 100, 0, 0.0, common=0.25)[0].common == 0.25
 
 
 def test_a_prefix_may_be_cached_until_the_whole_cache_was_written_since() -> None:
-    """Where nobody knows the size of the cache it always may be; on an engine that left, never."""
+    """Always if the size of the cache is unknown; never on an engine that left."""
     place = World(Policy(), 1000)
     place.step("a", 300)
     program, found = place.program("a"), []
@@ -255,7 +255,7 @@ def test_blocks_and_needs() -> None:
 
 def test_policies_are_made_by_name() -> None:
     """An unknown name or option is an error at once, not at the first call."""
-    assert isinstance(make_policy("cap", {"limit": 3}), Cap)
+    assert isinstance(make_policy("cap", {"limit": 3}), CapPolicy)
     known = {"passthrough", "cap", "adaptive", "thunderagent", "continuum"}
     assert set(POLICIES) >= known | {"least_attained_service"}
     with pytest.raises(ValueError, match="no policy 'fastest'"):
@@ -277,7 +277,7 @@ def test_service_at_time_zero_counts() -> None:
 
 def test_a_program_that_waits_is_not_idle() -> None:
     """Else its lease ends while it is held: longer than the lease, that is a crash."""
-    place = World(Cap(1), 1000, lease_s=10.0)
+    place = World(CapPolicy(1), 1000, lease_s=10.0)
     place.step("a", 100)
     place.scheduler.change_engine(place.engines[0], 1.0, accepting=False)
     place.arrive("a")
@@ -286,7 +286,7 @@ def test_a_program_that_waits_is_not_idle() -> None:
 
 
 def test_an_ended_call_is_not_moved() -> None:
-    """A client goes away while its call is about to fail over: it would run for ever."""
+    """A client disconnects while its call is about to fail over: the call would run forever."""
     place = World(Policy(), 1000, 1000)
     call = place.arrive("a")
     place.fail(call)
@@ -339,7 +339,7 @@ def test_a_failover_lets_those_in_who_waited_for_its_engine() -> None:
 
 def test_a_second_call_of_the_same_id_is_the_callers_mistake() -> None:
     """It would overwrite the first, which then never ends."""
-    place = World(Cap(1), 1000)
+    place = World(CapPolicy(1), 1000)
     place.scheduler.arrive("x", "call", 1, 1, 0.0)
     with pytest.raises(AssertionError, match="call"):
         place.scheduler.arrive("y", "call", 1, 1, 0.0)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.serving.scheduling.world import World, running
 from tutti.tasks.serving.scheduling import CLIENT_GONE, ThunderAgent, make_policy
-from tutti.tasks.serving.scheduling.thunderagent_book import State
+from tutti.tasks.serving.scheduling.thunderagent_book import ThunderAgentState
 
 
 def world(*capacities: int | None, **options: Any) -> World:
@@ -15,10 +15,10 @@ def world(*capacities: int | None, **options: Any) -> World:
     return World(ThunderAgent(**options), *capacities)
 
 
-def state(place: World, program: str) -> State:
+def state(place: World, program: str) -> ThunderAgentState:
     """What the policy keeps of a program."""
     note = place.program(program).note
-    assert isinstance(note, State)
+    assert isinstance(note, ThunderAgentState)
     return note
 
 
@@ -28,7 +28,7 @@ def paused(place: World) -> list[str]:
 
 
 def test_new_programs_go_where_least_is_booked_while_they_fit() -> None:
-    """One on each engine, then the emptier one, then nobody."""
+    """One on each engine, then on the emptier one, then none."""
     place = world(2000, 2000)
     first, second = place.arrive("a", 1000), place.arrive("b", 500)
     third, fourth = place.arrive("c", 1000), place.arrive("d", 1500)
@@ -208,7 +208,7 @@ def test_a_failed_first_call_counts_as_a_step(stale: bool, first: str) -> None:
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_a_call_without_usage(lost: bool) -> None:
-    """The program computes for ever in the book: it can't be paused, a mark does nothing."""
+    """The program is booked as reasoning forever: it cannot be paused, and a mark has no effect."""
     place = world(10_000, lost_usage=lost)
     call = place.arrive("a", 5000)
     assert place.fail(call) == []
@@ -220,7 +220,7 @@ def test_a_call_without_usage(lost: bool) -> None:
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_a_call_given_up_while_paused(lost: bool) -> None:
-    """A ghost is resumed and booked for nobody."""
+    """A program without a client is resumed and booked."""
     place = world(10_000, lost_usage=lost)
     blocker = place.arrive("x", 9000)
     call = place.arrive("ghost", 5000)
@@ -271,7 +271,7 @@ def test_an_endpoint_without_capacity_holds_nobody() -> None:
 
 
 def test_ticks_off_the_beat_do_not_sweep() -> None:
-    """The policy's interval is the interval, whoever else ticks."""
+    """The policy keeps its interval, whatever other ticks occur."""
     place = world(1000)
     place.tick(5)
     call = place.arrive("a", 800)

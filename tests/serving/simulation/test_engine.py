@@ -70,7 +70,7 @@ def test_the_least_recently_freed_prefix_goes_first_and_from_its_tail() -> None:
 
 
 def test_a_shared_prefix_is_there_once_for_all() -> None:
-    """Two blocks of it, found by whoever comes later, held while anybody runs."""
+    """Two blocks of it, found by later requests, held while any request runs."""
     engine = SimEngine(TINY)
     calls = [SimRequest(name, 0, 12, 2, shared=SharedPrefix(8, "g")) for name in "abc"]
     drive(engine, [(0.0, calls[0]), (0.5, calls[1]), (20.0, calls[2])])

@@ -1,4 +1,5 @@
-"""A recorded run: read from the store, fitted, run again; and what is told when it can't be."""
+"""A recorded run: read from the store, fitted, simulated; and the errors if that is not
+possible."""
 
 import json
 from collections.abc import Iterator
@@ -130,7 +131,7 @@ def test_a_calibration_is_kept_as_json(recording: Recording, tmp_path: Path) -> 
     with pytest.raises(SimulationError, match=r"c\.json"):
         read_calibration(tmp_path / "c.json")
     (tmp_path / "c.json").write_text("[]")
-    with pytest.raises(SimulationError, match="no calibration of version 1"):
+    with pytest.raises(SimulationError, match="not a calibration of version 1"):
         read_calibration(tmp_path / "c.json")
 
 

@@ -61,7 +61,7 @@ def test_a_cap_holds_programs_and_its_wait_is_in_the_latency() -> None:
 
 
 def test_a_gate_that_keeps_the_engine_idle_is_seen() -> None:
-    """One program at a time: while its tool runs nobody uses the engine."""
+    """One program at a time: the engine is idle while its tool runs."""
     assert run(FEW, 4, "cap:1").idle_with_queue_share > 0.25
     assert run(FEW, 4, "passthrough").idle_with_queue_share == 0
 

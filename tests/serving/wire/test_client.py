@@ -23,7 +23,7 @@ from tutti.tasks.serving.wire.messages import Headers, find
 EARLIER = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: a\r\n\r\n"
 
 
-class Heard:
+class RecordingReceiver:
     """All that a receiver was told."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Heard:
 
     @property
     def over(self) -> bool:
-        """Whether it was told of an end."""
+        """Whether the answer has ended."""
         return bool(self.ends or self.failure)
 
 
@@ -72,13 +72,13 @@ async def origin(engine: RawEngine) -> AsyncIterator[Origin]:
     await origin.close()
 
 
-def send(origin: Origin, body: bytes = b"{}") -> tuple[OutgoingRequest, Heard]:
+def send(origin: Origin, body: bytes = b"{}") -> tuple[OutgoingRequest, RecordingReceiver]:
     """A POST."""
-    heard = Heard()
+    heard = RecordingReceiver()
     return origin.send(b"POST", b"/v1/x", [(b"X-Some", b"header")], body, heard), heard
 
 
-async def ask(origin: Origin, body: bytes = b"{}") -> Heard:
+async def ask(origin: Origin, body: bytes = b"{}") -> RecordingReceiver:
     """A POST, to its end."""
     _, heard = send(origin, body)
     await until(lambda: heard.over, "the answer ends")
@@ -173,9 +173,9 @@ async def test_half_an_answer_is_a_failure(engine: RawEngine, origin: Origin, se
 async def test_what_is_no_http_is_a_failure(
     engine: RawEngine, origin: Origin, garbage: bytes
 ) -> None:
-    """With a reason that says so."""
+    """The failure says so."""
     engine.reply = answering(garbage)
-    assert "no HTTP" in (await ask(origin)).failure
+    assert "not HTTP" in (await ask(origin)).failure
 
 
 async def test_a_kept_connection_that_was_closed_is_tried_once_more(
@@ -212,7 +212,7 @@ async def test_no_connection_is_a_failure(engine: RawEngine, origin: Origin) -> 
 
 
 async def test_a_cancelled_request_closes_its_connection(engine: RawEngine, origin: Origin) -> None:
-    """The engine sees that nobody waits; the receiver hears no more; nothing is sent again."""
+    """The engine sees the disconnect; the receiver gets no more calls; nothing is sent again."""
     noticed = asyncio.Event()
 
     async def wait(_: ReceivedRequest, wire: Wire) -> None:
@@ -250,7 +250,7 @@ async def test_a_paused_answer_waits_and_its_connection_goes_on_after_it(
     await until(lambda: heard.over, "it ends")
     assert heard.body == body
 
-    class Pausing(Heard):
+    class Pausing(RecordingReceiver):
         def on_data(self, data: bytes) -> None:
             request.pause(True)
 

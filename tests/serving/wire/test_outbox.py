@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.serving.wire.test_client import Heard
+from tests.serving.wire.test_client import RecordingReceiver
 from tutti.tasks.serving.wire.client import Origin
 from tutti.tasks.serving.wire.connection import ServerLimits
 from tutti.tasks.serving.wire.exchange import Exchange
@@ -75,7 +75,7 @@ async def test_what_was_sent_before_the_end_arrives(end: str) -> None:
 
     server = Server(handle, ServerLimits())
     port = await server.listen("127.0.0.1", 0)
-    origin, heard = Origin(f"http://127.0.0.1:{port}"), Heard()
+    origin, heard = Origin(f"http://127.0.0.1:{port}"), RecordingReceiver()
     origin.send(b"GET", b"/", [], b"", heard)
     async with asyncio.timeout(WAIT_S):
         while not heard.over:
@@ -98,7 +98,7 @@ async def test_a_request_that_is_cancelled_in_its_turn_is_never_sent() -> None:
     port = await server.listen("127.0.0.1", 0)
     origin = Origin(f"http://127.0.0.1:{port}")
     for path in (b"/warm", b"/unwanted", b"/wanted"):
-        heard = Heard()
+        heard = RecordingReceiver()
         outbox().add(Noted([]))  # the first of its turn
         request = origin.send(b"GET", path, [], b"", heard)
         if path == b"/unwanted":

@@ -1,4 +1,4 @@
-"""What no client sends, and attackers do: it is refused, costs no memory, and hurts nobody else."""
+"""Malformed requests of attackers are refused, cost no memory, and do not affect other clients."""
 
 import asyncio
 import gc
@@ -36,7 +36,7 @@ __all__ = ["make_site", "site"]  # fixtures
 async def test_two_parsers_could_read_it_in_two_ways(
     site: Site, sent: bytes, bytewise: bool
 ) -> None:
-    """400, whether it comes at once or byte by byte; and nobody handles it."""
+    """400, whether it comes at once or byte by byte, without reaching the handler."""
     client = await site.client()
     for piece in [bytes([byte]) for byte in sent] if bytewise else [sent]:
         await client.send(piece)

@@ -237,7 +237,7 @@ def test_a_folder_is_read_with_its_tasks(tmp_path: Path, folder: Path) -> None:
 
 
 def test_a_grown_file_gives_the_same_trials(folder: Path) -> None:
-    """A document is told by its id."""
+    """A document is identified by its id."""
     before, _ = taken(read(samples(folder, [sample(0), sample(5)]), "run"))
     after, _ = taken(read(samples(folder, [sample(0), sample(5), sample(6)]), "run"))
     assert keys(after)[:2] == keys(before)

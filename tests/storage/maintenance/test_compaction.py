@@ -145,7 +145,7 @@ def test_a_part_removed_meanwhile_is_not_brought_back(
 
 
 def test_one_compactor_at_a_time(catalog: storage.Catalog) -> None:
-    """The second is told so."""
+    """The second one raises an error that says so."""
     with (
         storage.held(catalog, "compact"),
         pytest.raises(storage.StoreBusy, match="compact is held"),

@@ -1,4 +1,4 @@
-"""Retention lets whole sweeps go, says first what would go, and disturbs nobody."""
+"""Retention removes whole sweeps, shows first what it would remove, and disturbs no reader."""
 
 from datetime import timedelta
 from typing import Any

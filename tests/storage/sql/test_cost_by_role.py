@@ -23,7 +23,7 @@ def call(
 
 
 def test_every_call_counts_once(catalog: storage.Catalog) -> None:
-    """Failed calls too, and those whose role nobody gave; another cell's do not."""
+    """Failed calls and calls without a role count too; those of another cell do not."""
     calls = [
         call("c", "orchestrator", "pocket", 0.25),
         call("c", "orchestrator", "pocket", 0.5),

@@ -168,7 +168,7 @@ def test_the_window_of_a_ramp_begins_at_its_end(catalog: storage.Catalog) -> Non
 
 
 def test_no_window_lies_across_a_pause(catalog: storage.Catalog) -> None:
-    """It is in the longer stretch; the pause is in nobody's rates."""
+    """The longer stretch is used; no rate includes the pause."""
     starts = [turn + slot * 0.01 for turn in range(5) for slot in range(2)]
     starts += [100 + turn + slot * 0.01 for turn in range(20) for slot in range(2)]
     rows = session_rows(starts, 0.99, 2)

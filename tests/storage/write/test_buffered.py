@@ -169,7 +169,7 @@ def test_commits_are_a_second_apart_however_steady_the_load(catalog: storage.Cat
 
 
 def test_a_caller_that_breaks_the_thread_hears_of_it(catalog: storage.Catalog) -> None:
-    """It would wait for ever for a thread that ended."""
+    """It would wait forever for a thread that ended."""
 
     def make() -> dict[str, list[Any]]:
         raise KeyError("no body")
@@ -294,7 +294,7 @@ def test_a_lost_lease_is_raised_and_nothing_more_is_committed(catalog: storage.C
 def test_costly_rows_are_made_on_the_writers_thread_and_once(
     catalog: storage.Catalog, fail: Fail
 ) -> None:
-    """A prompt is hashed where nobody waits, and not again when the disk was full."""
+    """A prompt is hashed on the writer's thread, and not again after a full disk."""
     made: list[str] = []
 
     def make() -> dict[str, list[Any]]:

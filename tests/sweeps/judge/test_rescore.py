@@ -4,7 +4,7 @@ import pytest
 
 from tests.sweeps.conftest import Sweep, plan_of
 from tests.sweeps.tasks_entered import enter_tasks
-from tutti.tasks.scoring import SCORERS, Attempted, Means, Score
+from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
 from tutti.tasks.sweeps.judge.rescore import rescore
 from tutti.tasks.sweeps.spec.suite import SuiteError
 
@@ -14,7 +14,7 @@ class Lenient:
 
     name, version, needs = "lenient", "9", "pure"
 
-    async def score(self, target: object, attempted: Attempted, means: Means) -> Score:
+    async def score(self, target: object, attempted: Submission, means: ScoringResources) -> Score:
         """Right, with what the attempt said last."""
         return Score(self.name, self.version, 1.0, True, attempted.text[:20])
 

@@ -1,1 +1,1 @@
-"""Who may do what, and the routes of the gateway's own API and page."""
+"""Access control, and the routes of the gateway's own API and page."""

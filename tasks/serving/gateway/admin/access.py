@@ -1,12 +1,12 @@
 """Access control: bearer tokens with scopes, and budgets.
 
-Tokens come from the environment (`TUTTI_GATEWAY_TOKENS`), one after the other, separated by
-spaces: ``name:scopes:token`` or ``name:scopes:token:usd`` with scopes joined by ``+``. Only their
-hashes are kept. Scopes: ``call`` (models), ``read`` (programs, engines, metrics), ``admin`` (cells,
+Tokens come from the environment (`TUTTI_GATEWAY_TOKENS`), separated by spaces:
+``name:scopes:token`` or ``name:scopes:token:usd`` with scopes joined by ``+``. Only their hashes
+are kept. Scopes: ``call`` (models), ``read`` (programs, engines, metrics), ``admin`` (cells,
 engines, releases of others).
 
-Without tokens the gateway is open: everybody on this machine may call and read. Nobody is admin
-without a token: where none of those given has that scope, one is made.
+Without tokens the gateway is open: everybody on this machine may call and read. The admin scope
+always needs a token: if no configured token has it, the gateway generates one.
 """
 
 import hashlib
@@ -22,7 +22,8 @@ from tutti.tasks.serving.scheduling import Program
 
 TOKENS_VARIABLE = "TUTTI_GATEWAY_TOKENS"
 ADMIN_VARIABLE = "TUTTI_GATEWAY_ADMIN_TOKEN"
-"""The admin token to use instead of a new one: set by a parent that controls its gateway."""
+"""The admin token to use instead of a generated one: set by a parent process that controls its
+gateway."""
 ADMIN_NAME = "admin"
 SCOPES = frozenset(("call", "read", "admin"))
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
@@ -46,28 +47,28 @@ class AccessDenied(Exception):
 
 @dataclass
 class Key:
-    """The holder of a token, or everybody."""
+    """The holder of a token, or an anonymous client."""
 
     name: str
     scopes: frozenset[str]
     has_token: bool = True
-    """Whether requests carry a token of this gateway, which is never sent to engines."""
+    """Whether its requests carry a token of this gateway, which is never forwarded to engines."""
     budget_usd: float | None = None
     spent_usd: float = 0.0
 
     @property
     def is_admin(self) -> bool:
-        """Whether it may change cells, engines and the programs of others."""
+        """Whether it may change cells, engines and other clients' programs."""
         return "admin" in self.scopes
 
     def check_owner(self, program: Program | None) -> None:
-        """Raises AccessDenied if the program belongs to another key."""
+        """Raise AccessDenied if the program belongs to another key."""
         if program is not None and program.key != self.name and not self.is_admin:
             raise AccessDenied(403, f"the program {program.program_id!r} belongs to another token")
 
 
 class Access:
-    """All keys, the budget of the run, and the host names that browsers may use."""
+    """All keys, the run's budget, and the host names that browsers may use."""
 
     def __init__(
         self,
@@ -76,15 +77,15 @@ class Access:
         admin_token: str | None = None,
         hosts: Iterable[str] = (),
     ) -> None:
-        """`admin_token` is for where `tokens` has no admin; `hosts` are names beside this
-        machine's. Raises AccessError, which never shows a token."""
+        """`admin_token` is used if `tokens` has no admin; `hosts` are names besides this machine's.
+        Raises AccessError, whose message never contains a token."""
         given = [_key(text, place) for place, text in enumerate(tokens.split())]
         names = [key.name for key, _ in given]
         if len(set(names)) < len(names):
-            raise AccessError(f"{TOKENS_VARIABLE}: a name is there twice: {', '.join(names)}")
+            raise AccessError(f"{TOKENS_VARIABLE}: a name is used twice: {', '.join(names)}")
         self.is_open = not given
         self.token_to_show: str | None = None
-        """The admin's, where it was made here."""
+        """The admin token, if it was generated here."""
         if not any(key.is_admin for key, _ in given):
             if ADMIN_NAME in names:
                 raise AccessError(f"{TOKENS_VARIABLE}: {ADMIN_NAME!r} needs the scope admin")
@@ -100,7 +101,7 @@ class Access:
 
     @classmethod
     def of_environment(cls, budget_usd: float | None = None, hosts: Iterable[str] = ()) -> "Access":
-        """With the tokens of the environment. Raises AccessError."""
+        """Read the tokens from the environment. Raises AccessError."""
         admin = os.environ.get(ADMIN_VARIABLE, "").strip() or None
         return cls(os.environ.get(TOKENS_VARIABLE, ""), budget_usd, admin, hosts)
 
@@ -110,7 +111,7 @@ class Access:
         return list(self._keys.values())
 
     def check_host(self, host: str) -> None:
-        """Raises AccessError for a network address where no token is set."""
+        """Raise AccessError for a network address if no token is set."""
         if host not in LOOPBACK and self.is_open:
             raise AccessError(
                 f"--host {host} can be reached from the network and no token is set; set "
@@ -120,15 +121,15 @@ class Access:
     def check_site(self, known: Mapping[bytes, bytes]) -> None:
         """Refuse cross-site requests of browsers. Raises AccessDenied.
 
-        That is a foreign Origin header, or a Host header that this gateway does not serve (DNS
-        rebinding). `known` holds the headers by their names in lower case.
+        A request is cross-site if it has a foreign Origin header, or a Host header that this
+        gateway does not serve (DNS rebinding). `known` holds the headers by lower-case name.
         """
         host = known.get(b"host", b"")
         origin = known.get(b"origin")
         if origin is not None and origin.partition(b"://")[2].lower() != host.lower():
             shown = origin.decode("latin-1")
             raise AccessDenied(
-                403, f"requests of another site's pages are refused (Origin: {shown:.100})"
+                403, f"requests from pages of another site are refused (Origin: {shown:.100})"
             )
         if self.is_open and host not in self._known_hosts:
             self._check_name(host)
@@ -146,7 +147,7 @@ class Access:
         if found is None:
             if not self.is_open or scope not in self.everybody.scopes:
                 raise AccessDenied(
-                    401, f"a bearer token of this gateway's with the scope {scope} is needed"
+                    401, f"a bearer token of this gateway with the scope {scope} is needed"
                 )
             return self.everybody
         if scope not in found.scopes:
@@ -154,7 +155,7 @@ class Access:
         return found
 
     def check_budget(self, key: Key) -> None:
-        """Raises AccessDenied if the run's or the key's budget is spent."""
+        """Raise AccessDenied if the run's or the key's budget is spent."""
         if self.budget_usd is not None and self.spent_usd >= self.budget_usd:
             raise AccessDenied(402, f"the run's budget of {self.budget_usd:.2f} USD is spent")
         if key.budget_usd is not None and key.spent_usd >= key.budget_usd:
@@ -163,7 +164,7 @@ class Access:
             )
 
     def spend(self, key: Key, usd: float) -> None:
-        """Add the cost of a call."""
+        """Add the cost of a call to the run and the key."""
         self.spent_usd += usd
         key.spent_usd += usd
 
@@ -172,7 +173,7 @@ class Access:
         if not (name in self._names or _is_this_machine(name)):
             raise AccessDenied(
                 403,
-                f"the request is for the host {name!r:.100}, which this gateway does not go by; "
+                f"the request is for the host {name!r:.100}, which is not a name of this gateway; "
                 "use its address, or start it with --allow-host",
             )
         if len(self._known_hosts) < HOSTS_KEPT and len(host) <= HOST_KEPT_BYTES:
@@ -208,12 +209,12 @@ def _key(text: str, place: int) -> tuple[Key, bytes]:
     name, scopes, token, budget = (*text.split(":"), "", "", "")[:4]
     wanted = frozenset(scopes.split("+"))
     if not name or not token or not wanted <= SCOPES:
-        raise AccessError(  # never with the text itself: it holds the secret
+        raise AccessError(  # never shows the text itself: it contains the secret
             f"{TOKENS_VARIABLE}: entry {place + 1} must be name:scopes:token with scopes of "
             f"{'+'.join(sorted(SCOPES))}"
         )
     try:
         most = float(budget) if budget else None
     except ValueError:
-        raise AccessError(f"{TOKENS_VARIABLE}: the budget of {name!r} is no number") from None
+        raise AccessError(f"{TOKENS_VARIABLE}: the budget of {name!r} is not a number") from None
     return Key(name, wanted, budget_usd=most), _digest(token.encode())

@@ -38,7 +38,7 @@ class AdminApi:
     def routes(self) -> Routes:
         """Handlers by method and path, with the scope that each needs."""
         return {
-            ("GET", "/health"): (None, self.health),  # a load balancer has no token
+            ("GET", "/health"): (None, self.health),  # load balancers have no token
             ("GET", "/ui"): (None, self.page),
             ("GET", "/programs"): ("read", self.programs),
             ("GET", "/profiles"): ("read", self.profiles),
@@ -73,7 +73,8 @@ class AdminApi:
                 f"a cell needs `cell_id`, a known `policy` and its options: {error!r}"
             ) from None
         for proxied in list(gateway.in_flight.values()):
-            if proxied.state is CallState.HELD:  # of an abandoned cell; no policy would admit it
+            # of an abandoned cell; no policy would admit these calls
+            if proxied.state is CallState.HELD:
                 wait = [(b"Retry-After", b"1")]
                 proxied.refuse(503, "another cell has begun", wait, ReasonCode.CELL_CHANGED)
         for pool in gateway.pools.by_name.values():
@@ -103,7 +104,7 @@ class AdminApi:
     # Programs
 
     def release(self, exchange: Exchange) -> None:
-        """Release a program: its place is free at once."""
+        """Release a program: its place is free immediately."""
         fields = read_object(exchange.body)
         if "program_id" not in fields:
             raise BadRequest("the body must name `program_id`")

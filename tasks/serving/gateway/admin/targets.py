@@ -1,9 +1,9 @@
-"""Where an engine that was added over HTTP may be, and which keys it may be given.
+"""Which hosts and keys are allowed for engines added over HTTP.
 
-Whoever adds an engine makes the gateway connect somewhere and send it a key. So both are listed by
-the operator, on the command line. Addresses of this machine, of private networks and of links
-(cloud machines keep their credentials there) are refused unless listed. What counts is the address
-that is connected to, each time: a name may lead elsewhere tomorrow.
+A client that adds an engine makes the gateway connect to a host and send it a key. So the operator
+lists the allowed ones on the command line. Loopback, private and link-local addresses (cloud
+machines serve credentials there) are refused unless listed. The check is of the address at each
+connection, because a name may resolve differently later.
 """
 
 import ipaddress
@@ -36,7 +36,8 @@ class Targets:
             self._names.add(host.lower())
 
     def check(self, config: EndpointConfig) -> Permits | None:
-        """What an engine may connect to: None for anywhere, its host is listed by name.
+        """A filter of the addresses that an engine may connect to; None if its host is listed by
+        name.
 
         Raises ValueError for a key or an address that is not listed.
         """
@@ -55,7 +56,7 @@ class Targets:
         return self.permits
 
     def permits(self, address: str) -> bool:
-        """Whether an address is public, or listed."""
+        """Whether an address is public or listed."""
         found = _address(address)
         if found is None:
             return False
@@ -64,7 +65,7 @@ class Targets:
 
 
 def _address(text: str) -> Address | None:
-    """The address, of one IPv4 that is wrapped in IPv6 the inner one; None for a name."""
+    """The address in a host name, unwrapped if it is IPv4 in IPv6; None for a name."""
     try:
         found = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

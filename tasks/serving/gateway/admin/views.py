@@ -1,4 +1,4 @@
-"""What the gateway shows of itself: health, programs, engines, Prometheus text, a live page."""
+"""The gateway's views of its own state: health, programs, engines, Prometheus text, a live page."""
 
 import hashlib
 from base64 import b64encode
@@ -14,23 +14,23 @@ from tutti.tasks.serving.gateway.state import GatewayState, Trend
 from tutti.tasks.serving.scheduling import Program
 from tutti.tasks.serving.wire.messages import Headers
 
-SHOWN = 500  # programs and holds on the page: more than anybody reads
+SHOWN = 500  # programs and held calls on the page: more than people read
 TREND_S = 120
 
 
 def new_trend() -> Trend:
-    """Of the last two minutes."""
+    """An empty trend of the last two minutes."""
     return deque(maxlen=TREND_S)
 
 
 def load(gateway: GatewayState) -> tuple[int, int]:
-    """Calls held and running now."""
+    """Number of held and running calls."""
     held = sum(len(pool.scheduler.ledger.waiting) for pool in gateway.pools.by_name.values())
     return held, sum(len(endpoint.engine.running) for endpoint in gateway.pools.all_endpoints())
 
 
 def health(gateway: GatewayState) -> dict[str, Any]:
-    """Whether it works, for whom, and what it could not record."""
+    """The gateway's health and the rows that it could not record."""
     pools = gateway.pools.by_name.values()
     ledgers = [pool.scheduler.ledger for pool in pools]
     programs = sum(len(ledger.programs) for ledger in ledgers)
@@ -68,7 +68,7 @@ def health(gateway: GatewayState) -> dict[str, Any]:
 
 
 def programs(gateway: GatewayState) -> dict[str, Any]:
-    """Every program, by its id."""
+    """Every program by its id."""
     return {
         name: describe(program, gateway.pulse.now())
         for pool in gateway.pools.by_name.values()
@@ -77,7 +77,7 @@ def programs(gateway: GatewayState) -> dict[str, Any]:
 
 
 def profiles(gateway: GatewayState) -> dict[str, Any]:
-    """Means of every program; the single calls are rows of `calls`."""
+    """Average times of every program; single calls are rows of `calls`."""
     return {
         name: {
             "step_count": program.calls_done,
@@ -91,7 +91,7 @@ def profiles(gateway: GatewayState) -> dict[str, Any]:
 
 
 def engines(gateway: GatewayState) -> list[dict[str, Any]]:
-    """Every engine: whether it takes calls, what is booked of its cache."""
+    """Every engine: whether it accepts calls, and what is booked of its cache."""
     return [
         {
             "id": endpoint.name,
@@ -125,7 +125,7 @@ def _booked(pool: Pool, name: str) -> int:
 
 
 def state(gateway: GatewayState) -> dict[str, Any]:
-    """All that the page shows."""
+    """The data of the live page."""
     now = gateway.pulse.now()
     held = [
         {
@@ -139,7 +139,7 @@ def state(gateway: GatewayState) -> dict[str, Any]:
         for call in list(pool.scheduler.ledger.waiting.values())[:SHOWN]
     ]
     shown: dict[str, Any] = {}
-    for program in islice(_foremost(gateway), 4 * SHOWN):  # those with many calls come often
+    for program in islice(_foremost(gateway), 4 * SHOWN):  # programs with many calls appear often
         if len(shown) == SHOWN:
             break
         if program.program_id not in shown:
@@ -154,7 +154,7 @@ def state(gateway: GatewayState) -> dict[str, Any]:
 
 
 def _foremost(gateway: GatewayState) -> Iterator[Program]:
-    """Programs, those that wait first, then those at an engine; some more than once."""
+    """Programs in order of display: waiting ones first, then running ones; some more than once."""
     pools = list(gateway.pools.by_name.values())
     return chain(
         (call.program for pool in pools for call in pool.scheduler.ledger.waiting.values()),
@@ -164,7 +164,7 @@ def _foremost(gateway: GatewayState) -> Iterator[Program]:
 
 
 def prometheus(gateway: GatewayState) -> str:
-    """Prometheus' text format."""
+    """The metrics in Prometheus' text format."""
     found = health(gateway)
     lines: list[str] = []
 
@@ -180,8 +180,13 @@ def prometheus(gateway: GatewayState) -> str:
     one("held_calls", "gauge", "Calls held.", found["held"])
     one("running_calls", "gauge", "Calls at an engine.", found["running"])
     one("recorded_rows_total", "counter", "Rows committed.", found["recorded"])
-    one("unrecorded_rows_total", "counter", "Rows that could not be kept.", found["unrecorded"])
-    one("decision_p99_seconds", "gauge", "Of the last decisions.", found["decision_p99_ms"] / 1e3)
+    one("unrecorded_rows_total", "counter", "Rows that could not be recorded.", found["unrecorded"])
+    one(
+        "decision_p99_seconds",
+        "gauge",
+        "Durations of the last decisions.",
+        found["decision_p99_ms"] / 1e3,
+    )
     one("loop_stall_max_seconds", "gauge", "Longest stall.", found["loop_stall_max_ms"] / 1e3)
     one("spent_usd_total", "counter", "Money spent.", gateway.access.spent_usd)
     counts = [
@@ -198,10 +203,12 @@ def prometheus(gateway: GatewayState) -> str:
         ]
         family(name, kind, text, series)
 
-    by_engine("engine_accepting", "gauge", "1 where it takes calls.", "accepting")
+    by_engine("engine_accepting", "gauge", "1 if it accepts calls.", "accepting")
     by_engine("engine_capacity_tokens", "gauge", "KV cache.", "capacity_tokens")
     by_engine("engine_booked_tokens", "gauge", "KV cache given out.", "booked_tokens")
-    by_engine("engine_kv_usage_ratio", "gauge", "KV cache in use, as it says.", "kv_usage")
+    by_engine(
+        "engine_kv_usage_ratio", "gauge", "KV cache in use, as the engine reports it.", "kv_usage"
+    )
     by_engine("engine_running_calls", "gauge", "Calls in flight.", "running")
     by_engine("engine_calls_total", "counter", "Calls sent.", "calls")
     by_engine("engine_failed_calls_total", "counter", "Calls it failed.", "failed_calls")
@@ -211,7 +218,7 @@ def prometheus(gateway: GatewayState) -> str:
 
 @cache
 def page() -> tuple[bytes, Headers]:
-    """The live page, and headers by which a browser runs no other script than its own."""
+    """The live page, with headers that let a browser run only its own script."""
     text = files("tutti.tasks.serving.gateway.admin").joinpath("page.html").read_bytes()
     script = text.partition(b"<script>")[2].partition(b"</script>")[0]
     own = b64encode(hashlib.sha256(script).digest())
@@ -228,7 +235,7 @@ def page() -> tuple[bytes, Headers]:
 
 
 def _number(value: float) -> str:
-    """All digits: a counter that is rounded has no rate."""
+    """A number with all digits: rates cannot be computed from a rounded counter."""
     return str(int(value)) if value == int(value) else repr(value)
 
 

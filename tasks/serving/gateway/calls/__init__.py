@@ -1,1 +1,1 @@
-"""A call's way through the gateway: head, body, wait, engine, answer."""
+"""The stages of a call in the gateway: head, body, wait, engine, answer."""

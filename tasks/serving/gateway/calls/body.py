@@ -1,7 +1,7 @@
 """Reads JSON bodies within limits, so that no body blocks the event loop.
 
-A parser takes what a writer then refuses (nesting), and a body of empty objects takes twenty times
-its size in memory. Both are found out here, before anybody depends on the body.
+The parser accepts deeper nesting than the writer, and a body of empty objects takes twenty times
+its size in memory. Both are checked here, before the body is used.
 """
 
 from typing import Any
@@ -11,16 +11,17 @@ import orjson
 from tutti.tasks.serving.gateway.calls.routes import BadRequest
 
 SHALLOW = 200
-"""Brackets: with fewer no body can be nested too deeply."""
-MARGIN = 4  # levels that we may put around it
+"""A body with fewer brackets cannot be nested too deeply."""
+MARGIN = 4  # levels that the gateway may add
 LARGE_BYTES = 2**20
 MAX_PARTS = 1_000_000
-"""Values of a large body, about: a prompt of a million token ids, parsed in 20 ms."""
+"""Approximate number of values of a large body: a prompt of a million token ids, parsed in 20
+ms."""
 SEPARATORS = (b",", b"{", b"[")
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """The JSON object that a body is. Raises BadRequest."""
+    """The JSON object in a body. Raises BadRequest."""
     if len(data) > LARGE_BYTES:
         _check_parts(data)
     try:

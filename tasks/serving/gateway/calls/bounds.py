@@ -48,7 +48,7 @@ def check(proxied: ProxiedCall, gateway: GatewayState, now: float) -> None:
         ):
             proxied.comment(now, f"held by the gateway for {held:.0f} s")
     elif now - proxied.active_at > settings.upstream_s and not proxied.paused:
-        assert proxied.endpoint is not None, "a call that was sent has an endpoint"
+        assert proxied.endpoint is not None, "a sent call has an endpoint"
         proxied.endpoint.failed(now, "silence")
         gateway.endpoint_changed(proxied.endpoint)
         proxied.refuse(504, f"the engine was silent for {settings.upstream_s:.0f} s")

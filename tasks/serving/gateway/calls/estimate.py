@@ -1,8 +1,8 @@
-"""How many tokens a prompt has, before the engine says so.
+"""Estimates the tokens of a prompt before the engine reports them.
 
-A program's next prompt is what its last call left, exactly, and the text that is new, by the bytes
-a token of that model takes. Only a first prompt is a guess as a whole; while it is held, the
-engine's own tokenizer is asked.
+A program's next prompt has the tokens of its last call, which are exact, and new text, estimated by
+the model's bytes per token. Only a first prompt is estimated as a whole; while it is held, the
+engine's tokenizer is asked.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ def chain_of(raw: bytes) -> tuple[int, ...]:
 
 
 def common_share(program: Program | None, chain: tuple[int, ...]) -> float:
-    """The share of a program's last prompt that this one begins with; 1 where it only grew."""
+    """The share of a program's last prompt that this one begins with; 1 if it only grew."""
     if program is None or not program.prompt_chain:
         return 1.0
     before = program.prompt_chain
@@ -34,29 +34,29 @@ def common_share(program: Program | None, chain: tuple[int, ...]) -> float:
         if old != new:
             break
         same += 1
-    # A body ends with what comes after its messages, so its last pieces never match.
+    # A body ends with the fields after its messages, so its last pieces never match.
     return 1.0 if same >= len(before) - SLACK else (same + 0.5) / len(before)
 
 
 class PromptSizes:
-    """Bytes a token, by model."""
+    """Bytes per token, by model."""
 
     def __init__(self) -> None:
         self._ratios: dict[str, float] = {}
 
     def estimate(self, program: Program | None, request: CallRequest) -> int:
-        """Prompt tokens of a call."""
+        """Estimated prompt tokens of a call."""
         size = len(request.raw)
         ratio = self._ratios.get(request.model, FIRST_RATIO)
         if program is None or not program.calls_done or not program.prompt_bytes:
             return max(1, int(size / ratio))
         new = size - program.prompt_bytes
-        if new < 0:  # rebuilt or cut: the whole of it may be other text
+        if new < 0:  # rebuilt or cut: all of it may be new text
             return max(1, int(size / ratio))
         return program.context_tokens + int(new / ratio)
 
     def learn(self, request: CallRequest, size: int, prompt_tokens: int) -> None:
-        """An engine said how many tokens a body of `size` bytes was."""
+        """Learn that a body of `size` bytes had so many tokens."""
         sample = size / prompt_tokens
         old = self._ratios.get(request.model)
         if old is None and len(self._ratios) >= MAX_MODELS:
@@ -64,7 +64,7 @@ class PromptSizes:
         self._ratios[request.model] = sample if old is None else old + (sample - old) / MEMORY
 
     def question(self, request: CallRequest) -> bytes | None:
-        """The body of a request for the engine's /tokenize; None where it takes none."""
+        """The body of a request for the engine's /tokenize; None if the call has no such form."""
         wanted: dict[str, Any] = {"model": request.model}
         if request.kind == "chat/completions":
             for name in ("messages", "tools", "chat_template_kwargs"):

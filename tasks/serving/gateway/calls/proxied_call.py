@@ -1,7 +1,7 @@
 """One call through the gateway: held, sent, answered. It ends exactly once.
 
-The connections on both sides call its methods. It owns only its own state. The gateway enters it in
-the ledger; `_close` is the only place that ends it there.
+The connections on both sides call its methods. It changes only its own state. The gateway enters it
+in the ledger; only `_close` ends it there.
 """
 
 import time
@@ -51,7 +51,7 @@ class CallOwner(Protocol):
         """A held call was admitted."""
 
     def ended(self, proxied: "ProxiedCall") -> None:
-        """A call is over: record it. Raises nothing."""
+        """A call has ended: record it. Raises nothing."""
 
     def report(self, error: Exception) -> None:
         """Report an error that only the operator can act on."""
@@ -74,7 +74,8 @@ class ProxiedCall:
     ) -> None:
         self.owner, self.pool, self.exchange = owner, pool, exchange
         self.request, self.key = request, key
-        self.scheduler = pool.scheduler  # a new cell brings another; this call ends with its own
+        # a new cell has a new scheduler; this call ends with its own
+        self.scheduler = pool.scheduler
         self.record = CallRecord(request)
         self.prompt_bytes = len(request.raw)
         self.state = CallState.HELD
@@ -90,7 +91,7 @@ class ProxiedCall:
         self._stream = StreamedAnswer(self.record.answered, strip=False)
         self._tried: set[str] = set()
         self.paused = False
-        """The client reads too slowly, so a silent engine is not at fault."""
+        """Whether the client reads too slowly, so that the engine's silence is not its fault."""
 
     # Held
 
@@ -110,7 +111,7 @@ class ProxiedCall:
         self.record.http_status = status
         exchange = self.exchange
         if self.state is CallState.STREAMING:
-            exchange.abort()  # part of the answer is sent; a cut shows the failure
+            exchange.abort()  # part of the answer is sent; cutting it off shows the failure
         elif exchange.started:
             exchange.send(b"data: %b\n\n" % refusal(status, message))
             exchange.end()
@@ -158,7 +159,7 @@ class ProxiedCall:
     # Sent
 
     def send(self) -> None:
-        """The scheduler admitted it: send it to the engine of its call."""
+        """Send the call, which the scheduler admitted, to its engine."""
         try:
             self._send()
         except Exception as error:
@@ -201,14 +202,14 @@ class ProxiedCall:
     # The answer
 
     def on_head(self, status: int, headers: Headers) -> None:
-        """The engine answers."""
+        """The engine's answer began."""
         try:
             self._begin(status, headers)
         except Exception as error:
             self.fail(error)
 
     def on_data(self, data: bytes) -> None:
-        """A piece of the answer."""
+        """A piece of the answer arrived."""
         try:
             self._take(data)
         except StreamTooLong as error:
@@ -326,7 +327,7 @@ class ProxiedCall:
         headers = self._passed()
         if (cost := record.cost_usd()) is not None and status == 200:
             headers.append((b"X-Tutti-Cost-Usd", b"%.9f" % cost))
-        if self.exchange.started:  # it was held with comments, so the head was sent
+        if self.exchange.started:  # it was held with comments, so the head is already sent
             self.exchange.send(b"data: %b\n\n" % body.replace(b"\n", b" "))
             self.exchange.end()
         else:
@@ -334,7 +335,7 @@ class ProxiedCall:
         self._close(Reason(ReasonCode.ANSWERED, f"HTTP {status}"))
 
     def _wait_its_turn(self, endpoint: Endpoint) -> bool:
-        """After 429: pause the endpoint for as long as it asks, and queue the call again."""
+        """After 429: pause the endpoint for as long as it asks, and requeue the call."""
         pause = retry_after_s(self._head)
         call = self.call
         if call is None or self.record.retry >= MAX_TRIES:
@@ -361,7 +362,7 @@ class ProxiedCall:
             self.scheduler.progress(call, self.chunks, self.active_at)
 
     def cost_usd(self) -> float:
-        """What the call costs its key; for a cut answer, the cost until the cut."""
+        """The call's cost to its key; for an answer cut off, the cost until then."""
         record, call = self.record, self.call
         if record.reported.prompt is None and self.chunks and record.streamed and call is not None:
             prices = record.prices
@@ -374,7 +375,7 @@ class ProxiedCall:
         return headers
 
     def _close(self, reason: Reason) -> None:
-        """The call is over, for the ledger and for the record."""
+        """End the call in the ledger and in the record."""
         self.state = CallState.OVER
         self.exchange.on_gone = self.exchange.on_writable = None
         self.record.end()
@@ -390,6 +391,6 @@ class ProxiedCall:
                     call.program.prompt_chain = self.chain
                 admitted = scheduler.finish(call, usage, now)
         if scheduler is not self.pool.scheduler:
-            admitted += self.pool.scheduler.tick(now)  # its cell is over, so its room is free
+            admitted += self.pool.scheduler.tick(now)  # its cell has ended, so its room is free
         self.owner.ended(self)
         self.owner.send_admitted(self.pool, admitted)

@@ -1,8 +1,8 @@
 """Reads a model call from a request: its program, model, sizes and headers.
 
 A program is named by the path (``/p/<program>/v1/…``), by the header ``X-Program-Id``, or in the
-body by ``program_id`` (taken out of it: engines may refuse it) or ``job_id`` (left in: Continuum
-reads it). A request that names none is a program of its own.
+body by ``program_id`` (removed from it: engines may refuse it) or ``job_id`` (kept: Continuum reads
+it). A request that names none is a program of its own.
 """
 
 import itertools
@@ -20,9 +20,9 @@ from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import HOP_BY_HOP, Headers, lowered
 
 MAX_NAME = 256  # characters of an id
-MAX_STEP_DIGITS = 9  # as many as the table's column takes
-UNLIMITED = 1 << 16  # output tokens of a call that sets no limit; forecasts are used before it
-MOST_OUTPUT = 1 << 31  # whatever a call asks for; sums of it fit the tables' columns
+MAX_STEP_DIGITS = 9  # the width of the table's column
+UNLIMITED = 1 << 16  # assumed output tokens of a call without a limit, until forecasts exist
+MOST_OUTPUT = 1 << 31  # cap on a call's limit; sums of it fit the tables' columns
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 ROLE = "orchestrator"
 ENCODING, IDENTITY = b"content-encoding", b"identity"
@@ -35,7 +35,7 @@ SPANS = re.compile(rb"\d{1,6}-\d{1,6}(,\d{1,6}-\d{1,6})*")
 NOT_PASSED = HOP_BY_HOP | {
     b"accept-encoding",
     b"cookie",
-    # Some servers would turn a POST into a method that is not allowed.
+    # Some servers map a disallowed method to POST.
     b"x-http-method",
     b"x-http-method-override",
     b"x-method-override",
@@ -46,7 +46,7 @@ _IDS = (uuid.uuid4().hex[:20], itertools.count())
 
 
 def new_id() -> str:
-    """A globally unique id; takes a tenth of the time of a uuid."""
+    """A globally unique id; takes a tenth of the time of a UUID."""
     return f"{_IDS[0]}{next(_IDS[1]):012x}"
 
 
@@ -54,7 +54,8 @@ _KINDS: dict[bytes, tuple[bool, bytes | None]] = {}
 
 
 def _kind(name: bytes) -> tuple[bool, bytes | None]:
-    """Whether a header is passed on, and as what it is read here; clients send the same few."""
+    """Whether a header is forwarded, and as what it is read here; cached, as clients send the same
+    few."""
     lower = lowered(name)
     kind = lower not in NOT_PASSED, lower if lower in OWN or lower == ENCODING else None
     if len(_KINDS) < NAMES_KEPT and len(name) <= NAME_KEPT_BYTES:
@@ -67,13 +68,13 @@ class CallRequest:
     """A model call as its client sent it."""
 
     path: bytes
-    """As the engine gets it: with the query, without the program."""
+    """The path for the engine: with the query, without the program."""
     kind: str
     """The path below /v1."""
     headers: Headers
     body: dict[str, Any]
     raw: bytes
-    """The body as the engine gets it."""
+    """The body for the engine."""
     program: str
     is_anonymous: bool
     call_id: str
@@ -81,15 +82,15 @@ class CallRequest:
     step: int
     role: str
     keeps_messages: bool
-    """The client records the conversation itself, in the order of its prompts."""
+    """Whether the client records the conversation itself, in the order of its prompts."""
     model: str
     stream: bool
     spans: list[dict[str, int]] | None = None
-    """Which of the messages that the client records the prompt is, where it is not all of them."""
+    """Which of the client's recorded messages form the prompt; None if all of them do."""
     has_call_id: bool = False
-    """The client gave the call its id."""
+    """Whether the client set the call's id."""
     usage_added: bool = False
-    """The client did not ask for usage in the stream, and must not see it."""
+    """Whether usage was requested by the gateway and not by the client, which must not see it."""
 
     @property
     def output_tokens(self) -> int:
@@ -104,7 +105,7 @@ class CallRequest:
 
 
 def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> CallRequest:
-    """The call that a POST makes, in the cell that runs. Raises BadRequest, AccessDenied."""
+    """Parse the call in a POST, for the running cell. Raises BadRequest, AccessDenied."""
     headers: Headers = []
     own: dict[bytes, bytes] = {}
     for header in exchange.headers:
@@ -135,7 +136,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
     ):  # fmt: skip
         raise BadRequest(f"ids, roles and model names may have at most {MAX_NAME} characters")
     if its_cell != cell and key.has_token and not key.is_admin:
-        raise AccessDenied(403, f"X-Tutti-Cell: {its_cell!r} is not the cell that runs")
+        raise AccessDenied(403, f"X-Tutti-Cell: {its_cell!r} is not the running cell")
     step = own.get(b"x-tutti-step", b"0")
     if not step.isdigit() or len(step) > MAX_STEP_DIGITS:
         raise BadRequest(f"X-Tutti-Step must be a whole number, not {step.decode('latin-1')!r}")
@@ -160,7 +161,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
 
 
 def _spans(header: bytes) -> list[dict[str, int]]:
-    """``0-1,6-9``: positions of messages, ends inclusive."""
+    """Parse ``0-1,6-9``: positions of messages, ends inclusive."""
     if not SPANS.fullmatch(header):
         raise BadRequest("X-Tutti-Spans must be like 0-1,6-9")
     pairs = [span.split(b"-") for span in header.split(b",")]
@@ -168,7 +169,7 @@ def _spans(header: bytes) -> list[dict[str, int]]:
 
 
 def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:
-    """The body with more fields, without writing all of it again."""
+    """The body with added fields, without serialising all of it again."""
     trimmed = raw.rstrip()
     assert trimmed.endswith(b"}"), "a JSON object"
     more = orjson.dumps(fields)[1:]
@@ -177,7 +178,7 @@ def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:
 
 
 def ask_for_usage(request: CallRequest) -> None:
-    """Have the engine send usage at a stream's end, where the client did not ask for it."""
+    """Make the engine send usage at the end of a stream, if the client did not ask for it."""
     if not request.stream or request.kind not in ("chat/completions", "completions"):
         return
     options = request.body.get("stream_options")

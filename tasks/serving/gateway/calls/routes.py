@@ -1,8 +1,8 @@
-"""Which requests are passed to engines: only the methods and paths that are listed.
+"""The requests that are forwarded to engines: only listed methods and paths.
 
-In: a request's method and target. Out: its route, whose path is decoded once and listed as decoded,
-so that an engine, which decodes what it gets, reads the same path that was decided on. A provider's
-other paths (files, batches, stored responses) are of its account, which is not the callers'.
+In: a request's method and target. Out: its route. The path is decoded once and matched as decoded,
+so that an engine, which decodes what it gets, sees the same path that was authorised. A provider's
+other paths (files, batches, stored responses) belong to its account and not to the callers.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,13 @@ CALLS = frozenset(
 )
 """POST paths that use an engine's KV cache: they are scheduled and recorded."""
 ADAPTERS = frozenset(("load_lora_adapter", "unload_lora_adapter"))
-"""Admin requests that change what an engine serves; sent to all engines of the pool."""
+"""Admin requests that change the adapters that an engine serves; sent to all engines of the
+pool."""
 SIZES = frozenset(("tokenize", "detokenize", "messages/count_tokens"))
 """POST paths that use no KV cache."""
 MODELS = "models"
 AT_THE_ROOT = frozenset(("tokenize", "detokenize"))
-"""Engines serve these at the root; clients with one base URL ask for them below /v1."""
+"""Engines serve these at the root; clients with one base URL request them below /v1."""
 V1 = b"/v1/"
 
 
@@ -34,7 +35,7 @@ class ModelRoute:
     """A request for an engine."""
 
     path: bytes
-    """As the engine gets it: with the query, without the program."""
+    """The path for the engine: with the query, without the program."""
     kind: str
     """The path below /v1."""
     program: str | None
@@ -56,7 +57,7 @@ def model_route(method: bytes, target: bytes) -> ModelRoute:
     if known is not None:
         return known
     found = _read_route(method, target)
-    # Most clients ask for the same path over and over; one that names its program does not.
+    # Most clients repeat the same path; one that names its program does not.
     if found.program is None and len(target) <= TARGET_KEPT_BYTES and len(_KNOWN) < ROUTES_KEPT:
         _KNOWN[method, target] = found
     return found
@@ -73,7 +74,9 @@ def _read_route(method: bytes, target: bytes) -> ModelRoute:
     wanted = _method(kind)
     if wanted is None:
         shown = path.decode("latin-1")
-        raise AccessDenied(404, f"{shown!r:.200} is not passed on: this gateway lists what is")
+        raise AccessDenied(
+            404, f"{shown!r:.200} is not forwarded: it is not one of the gateway's routes"
+        )
     if method != wanted and not (wanted == b"GET" and method == b"HEAD"):
         raise AccessDenied(405, f"/v1/{kind} takes {wanted.decode()}")
     if kind.startswith(MODELS):
@@ -83,14 +86,14 @@ def _read_route(method: bytes, target: bytes) -> ModelRoute:
 
 
 def _method(kind: str) -> bytes | None:
-    """The method that a path takes; None where it is not listed."""
+    """The method of a path; None if it is not listed."""
     if kind in CALLS or kind in SIZES or kind in ADAPTERS:
         return b"POST"
     return b"GET" if kind == MODELS or kind.startswith(MODELS + "/") else None
 
 
 def _split(target: bytes) -> tuple[bytes, str | None]:
-    """The target without its program, and the program that it names."""
+    """Split the target into the path without its program, and the program."""
     if not target.startswith(b"/p/"):
         return target, None
     name, slash, rest = target[3:].partition(b"/")

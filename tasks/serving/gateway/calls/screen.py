@@ -17,7 +17,7 @@ JSON = (b"Content-Type", b"application/json")
 PLAIN_JSON = b"application/json"
 UNSUPPORTED = 415
 OF_PAGES = (b"text/plain", b"multipart/form-data", b"application/x-www-form-urlencoded")
-"""Bodies that a browser sends to any site for any page, without asking the site first."""
+"""Content types that a browser sends to any site from any page without a preflight request."""
 
 AdminHandler = Callable[[Exchange], None]
 Routes = dict[tuple[str, str], tuple[str | None, AdminHandler]]
@@ -26,7 +26,7 @@ ends in / matches every path below it."""
 
 
 def refusal(status: int, message: str) -> bytes:
-    """An error's body, as OpenAI's clients read it."""
+    """An error body in OpenAI's format."""
     error = {"message": message, "type": "gateway_error", "code": status}
     return orjson.dumps({"error": error})
 
@@ -34,12 +34,12 @@ def refusal(status: int, message: str) -> bytes:
 def answer(
     exchange: Exchange, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = ()
 ) -> None:
-    """Answer with JSON, and with `headers` beside its type."""
+    """Answer with JSON and additional `headers`."""
     exchange.respond(status, [JSON, *headers], body)
 
 
 class Permission(NamedTuple):
-    """A request that may go on, and where to."""
+    """An authorised request and its destination."""
 
     key: Key
     route: ModelRoute | None
@@ -49,13 +49,13 @@ class Permission(NamedTuple):
 
 
 class RequestScreen:
-    """Decides on each request by its head: authenticates it and finds its route."""
+    """Authenticates each request by its head and finds its route."""
 
     def __init__(self, access: Access, handlers: Routes, count: Callable[[str], None]) -> None:
         self.access, self._handlers, self._count = access, handlers, count
 
     def __call__(self, method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> Permission:
-        """Raises RequestRefused."""
+        """Check a request's head. Raises RequestRefused."""
         try:
             return self._pass(method, target, known)
         except AccessDenied as denied:

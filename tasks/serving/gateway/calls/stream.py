@@ -1,7 +1,7 @@
-"""A stream of events on its way to the client, without the event that only the gateway asked for.
+"""Forwards a stream of events to the client without the event that only the gateway asked for.
 
-In: pieces as they come, of any size. Out: pieces to pass on. The work for a piece does not depend
-on how much of an event came before it.
+In: pieces of any size. Out: pieces to forward. The work for a piece does not depend on how much of
+an event came before it.
 """
 
 import re
@@ -11,29 +11,29 @@ from tutti.tasks.serving.gateway.recording.usage import ReportedUsage, usage_onl
 
 EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
 BETWEEN = re.compile(rb"((?:\r?\n){2,})")
-EDGE_BYTES = 3  # an event's end that a piece may have begun
+EDGE_BYTES = 3  # a piece may end within an event's end mark
 MAX_EVENT_BYTES = 4 * 2**20
-"""No engine says as much in one event; without a bound one that never ends would be kept whole."""
+"""No engine sends as much in one event; without a bound, an endless event would be stored whole."""
 MAX_STREAM_BYTES = 64 * 2**20
-PIECE_BYTES = 64  # what it takes to keep a piece, beside its bytes
-USAGE_MARKS = (b'"usage"', b"_reason", b'"error"')  # what an event may have that the record wants
+PIECE_BYTES = 64  # memory overhead of a piece, beside its bytes
+USAGE_MARKS = (b'"usage"', b"_reason", b'"error"')  # text in an event that the record needs
 FIRST_LOOK_PIECES, LAST_LOOK_BYTES = 4, 2**20
 
 
 class StreamTooLong(Exception):
-    """An event, or the stream, has no end in sight."""
+    """An event or the stream exceeds its size limit."""
 
 
 class StreamedAnswer:
-    """An answer in events: what of it goes on, and what it says of itself."""
+    """A streamed answer: what is forwarded of it, and the usage that it reports."""
 
     def __init__(self, pieces: list[bytes], strip: bool) -> None:
-        """`pieces` keeps the stream as it came; `strip`: leave the usage event out."""
+        """`pieces` stores the stream as received; `strip`: leave the usage event out."""
         self._pieces, self._bytes = pieces, 0
         self._filter = UsageFilter() if strip else None
 
     def take(self, data: bytes) -> bytes:
-        """What can be passed on now. Raises StreamTooLong."""
+        """Take a piece; returns what can be forwarded now. Raises StreamTooLong."""
         self._pieces.append(data)
         self._bytes += len(data) + PIECE_BYTES
         if self._bytes > MAX_STREAM_BYTES:
@@ -41,11 +41,11 @@ class StreamedAnswer:
         return data if self._filter is None else self._filter.take(data)
 
     def rest(self) -> bytes:
-        """What can be passed on at its end."""
+        """What can be forwarded at the end."""
         return b"" if self._filter is None else self._filter.rest()
 
     def read_usage(self, reported: ReportedUsage) -> None:
-        """Usage and finish reason: they come late, so the last events are read first."""
+        """Read usage and finish reason; they come late, so the last events are read first."""
         pieces = self._pieces
         if len(pieces) > FIRST_LOOK_PIECES:
             _read_lines(b"".join(pieces[-FIRST_LOOK_PIECES:]), reported)
@@ -55,7 +55,7 @@ class StreamedAnswer:
 
 
 class UsageFilter:
-    """Leaves the usage event out; part of an event waits for its end."""
+    """Leaves the usage event out; holds back an incomplete event."""
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
@@ -63,7 +63,7 @@ class UsageFilter:
         self._edge = b""
 
     def take(self, data: bytes) -> bytes:
-        """What of the stream can be passed on now. Raises StreamTooLong."""
+        """Take a piece; returns what can be forwarded now. Raises StreamTooLong."""
         if not self._held and b'"usage"' not in data and data.endswith(EVENT_ENDS):
             return data
         seen = self._edge + data
@@ -106,7 +106,7 @@ def _without_usage(events: bytes) -> bytes:
 
 
 def end_of(pieces: Sequence[bytes], most_bytes: int) -> bytes:
-    """The last pieces of a stream, about so many bytes of them."""
+    """The last pieces of a stream, of about so many bytes."""
     size, first = 0, len(pieces)
     while first and size < most_bytes:
         first -= 1

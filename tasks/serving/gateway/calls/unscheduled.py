@@ -1,4 +1,4 @@
-"""Requests that use no KV cache: they are passed to an engine without scheduling."""
+"""Requests that use no KV cache: they are forwarded to an engine without scheduling."""
 
 from typing import Protocol
 
@@ -31,20 +31,20 @@ class _Settings(Protocol):
 
 
 class ForwardingOwner(Protocol):
-    """What forwarding needs of its gateway."""
+    """What forwarding needs from its gateway."""
 
     pools: Pools
 
     @property
     def settings(self) -> _Settings:
-        """How the gateway behaves."""
+        """The gateway's settings."""
 
     def report(self, error: Exception) -> None:
         """Report an error that only the operator can act on."""
 
 
 async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute) -> None:
-    """Pass a request on to an engine that serves its model, and the answer back."""
+    """Forward a request to an engine that serves its model, and return the answer."""
     endpoints = [e for e in owner.pools.all_endpoints() if e.reachable]
     if not endpoints:
         answer(exchange, 503, refusal(503, "no engine answers"))
@@ -72,7 +72,7 @@ async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute)
 
 
 def _target(endpoints: list[Endpoint], exchange: Exchange, route: ModelRoute) -> Endpoint:
-    """The endpoint that serves the model which the path or the body names, else the first."""
+    """The endpoint that serves the model named by the path or the body, else the first."""
     named = route.kind.partition("/")[2] if route.kind.startswith(MODELS) else ""
     body = {} if exchange.method in (b"GET", b"HEAD") else read_object(exchange.body)
     model = named or str(body.get("model") or "")
@@ -113,7 +113,7 @@ async def _change_adapters(
 
 
 async def measure(pool: Pool, wanted: bytes) -> int | None:
-    """How many tokens a prompt has, by an engine's tokenizer. Raises ProbeFailed."""
+    """The tokens of a prompt, by an engine's tokenizer. Raises ProbeFailed."""
     reachable = [e for e in pool.endpoints.values() if e.reachable and e.config.metrics]
     if not reachable:
         return None

@@ -1,1 +1,1 @@
-"""What the gateway records: calls, messages, decisions, GPUs, and its journal of programs."""
+"""The gateway's records: calls, messages, decisions, GPU metrics, and its journal of programs."""

@@ -1,8 +1,8 @@
 """Writes ended calls to the store.
 
-Rows are made at once where that is quick: what a call has brought would else lie in memory until
-the next commit, and a second's calls are more than a processor's cache. What takes long, or has to
-ask the store, is made on the writer's thread, in its program's turn.
+Rows are made immediately if that is fast: otherwise a call's data would stay in memory until the
+next commit, and one second of calls exceeds a processor's cache. Rows that take long, or need a
+query, are made on the writer's thread, in the order of the program's calls.
 """
 
 import asyncio
@@ -23,12 +23,13 @@ class CallRecorder:
     def __init__(self, writer: BufferedWriter, transcripts: Transcripts) -> None:
         self.writer, self._transcripts = writer, transcripts
         self._late: dict[str, int] = {}
-        """Programs with calls whose rows the writer's thread has still to make."""
+        """Programs with calls whose rows the writer's thread has yet to make."""
         self._lock = threading.Lock()
         self._ended: deque[CallRecord] = deque()
 
     def soon(self, record: CallRecord) -> None:
-        """`keep` within milliseconds: neither a call's answer nor the next call waits for it."""
+        """Schedule `keep` within milliseconds: neither the answer nor the next call waits for
+        it."""
         if not self._ended:
             asyncio.get_running_loop().call_later(SOON_S, self._keep_some)
         self._ended.append(record)
@@ -40,12 +41,12 @@ class CallRecorder:
             asyncio.get_running_loop().call_soon(self._keep_some)
 
     def catch_up(self) -> None:
-        """Keep all that has ended, before a flush or the end."""
+        """Record all ended calls, before a flush or the end."""
         while self._ended:
             self.keep(self._ended.popleft())
 
     def keep(self, record: CallRecord) -> None:
-        """Have a call recorded; what cannot be is counted by the writer."""
+        """Record a call; the writer counts calls that cannot be recorded."""
         if not self._takes_long(record):
             self.writer.add_all(self._rows(record))
             return
@@ -78,6 +79,6 @@ class CallRecorder:
     def _rows(self, record: CallRecord) -> dict[str, list[Row]]:
         try:
             return record.rows(self._transcripts)
-        except Exception as error:  # whatever a body holds, its call has ended well
+        except Exception as error:  # an invalid body must not affect the call, which has ended
             self.writer.lost(1, f"call {record.request.call_id!r}: {error!r}")
             return {}

@@ -1,4 +1,4 @@
-"""Decisions as rows of `gateway_events`, with what was booked and the capacity at that moment."""
+"""Decisions as rows of `gateway_events`, with the booked tokens and the capacity at that moment."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,10 +23,10 @@ class EventLog:
         self._recorder, self._cell, self._count = recorder, cell, count
         self.pools: Pools | None = None
         self.all_events = False
-        """Record also the events that `calls` covers."""
+        """Whether to record also the events that `calls` covers."""
 
     def note(self, event: str, program: Program, call: Call | None, reason: Reason) -> None:
-        """A decision about a program, or about a call of its."""
+        """Record a decision about a program or one of its calls."""
         self._count(f"event_{event}")
         if event not in DECISION_EVENTS and not self.all_events:
             return
@@ -41,7 +41,7 @@ class EventLog:
         self._add(program.program_id, event, reason, row)
 
     def trouble(self, reason: Reason) -> None:
-        """Record a failure that belongs to no program: of an engine, or of the policy."""
+        """Record a failure that belongs to no program: of an engine or of the policy."""
         self._add("", "reject", reason, {})
 
     def _add(self, program: str, event: str, reason: Reason, more: dict[str, Any]) -> None:

@@ -1,4 +1,5 @@
-"""GPUs of the gateway's machine, read each second of a cell by a thread, so that no call waits."""
+"""GPU metrics of the gateway's machine, read each second of a cell in a thread, so that no call
+waits."""
 
 import asyncio
 import socket
@@ -12,8 +13,7 @@ Rows = list[dict[str, Any]]
 
 
 class Gpus:
-    """Rows of `server_metrics` from NVML while a cell runs; nothing but a reason where it is not
-    there."""
+    """Rows of `server_metrics` from NVML while a cell runs; without NVML, only the reason."""
 
     def __init__(
         self,
@@ -24,10 +24,10 @@ class Gpus:
     ) -> None:
         self.on_rows, self.cell, self.make, self.sample_s = on_rows, cell, make, sample_s
         self.absent = "not read yet"
-        """Why there are none to read; empty where there are."""
+        """Why no GPU can be read; empty if one can."""
 
     async def watch(self) -> None:
-        """Sample for ever; returns where there is nothing to sample."""
+        """Sample forever; returns if there is no GPU to sample."""
         sampler = await asyncio.to_thread(self.make, f"host:{socket.gethostname()}")
         self.absent = sampler.absent
         try:

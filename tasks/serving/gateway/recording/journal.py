@@ -1,8 +1,8 @@
-"""Programs on record, so that a gateway that was killed knows them again.
+"""A journal of programs, so that a restarted gateway knows those of a killed one.
 
-One line a change, appended as it happens and written out a few times a second: what a kill costs
-is at most the last lines, which the programs' next calls bring back. Nothing is booked from it
-for ever: a program that does not come back loses its place like any other.
+Each change is one line, written out a few times a second. A kill loses at most the last lines,
+which the programs' next calls replace. A restored program that does not call again loses its place
+like any other.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ REWRITE_FACTOR = 4
 
 
 class ProgramState(NamedTuple):
-    """A program on record."""
+    """The recorded state of a program."""
 
     engine: str | None
     context_tokens: int
@@ -30,11 +30,11 @@ class ProgramState(NamedTuple):
 
 
 LivingPrograms = dict[tuple[str, str], ProgramState]
-"""By pool and program."""
+"""States by pool and program."""
 
 
 class Journal:
-    """An append-only file of programs' states. Failures to write are counted, and never a call's.
+    """An append-only file of programs' states. Write failures are counted and never fail a call.
 
     Raises OSError only when it is opened.
     """
@@ -47,39 +47,40 @@ class Journal:
         lines = list(_lines(path))
         self._written = len(lines)
         if lines and not lines[-1].endswith(b"\n"):
-            os.write(self._file, b"\n")  # what a kill cut must not spoil the next line too
+            os.write(self._file, b"\n")  # a line cut off by a kill must not spoil the next one
         self.failures = 0
 
     def note(self, pool: str, program: Program) -> None:
-        """A program's call has ended."""
+        """Record the end of a program's call."""
         engine = program.engine.engine_id if program.engine else None
         known = (engine, program.context_tokens, program.calls_done, program.key)
         self._lines.append(orjson.dumps([pool, program.program_id, *known]))
 
     def forget(self, pool: str, program_id: str) -> None:
-        """A program is over."""
+        """Record the end of a program."""
         self._lines.append(orjson.dumps([pool, program_id]))
 
     def take(self) -> list[bytes]:
-        """What was noted and is not written; for `write`, on a thread that may wait for a disk."""
+        """Take the lines that are not written yet; pass them to `write`, on a thread that may wait
+        for a disk."""
         lines, self._lines = self._lines, []
         self._written += len(lines)
         return lines
 
     def write(self, lines: list[bytes]) -> None:
-        """Write what was taken."""
+        """Write the lines taken."""
         try:
             os.write(self._file, b"\n".join(lines) + b"\n")
         except OSError:
             self.failures += 1
 
     def flush(self) -> None:
-        """Write what was noted."""
+        """Write all pending lines."""
         if lines := self.take():
             self.write(lines)
 
     def rewrite(self, ledgers: dict[str, Ledger]) -> None:
-        """Keep one line a living program, when the file has grown far beyond that."""
+        """Rewrite the file with one line per living program, if it has grown far beyond that."""
         alive = sum(len(ledger.programs) for ledger in ledgers.values())
         if self._written < max(REWRITE_LINES, REWRITE_FACTOR * alive):
             return
@@ -101,16 +102,16 @@ class Journal:
         self._file, self._written, self._lines = descriptor, alive, []
 
     def close(self) -> None:
-        """Write what is left and close."""
+        """Write pending lines and close."""
         self.flush()
         os.close(self._file)
 
 
 def read_journal(path: Path) -> LivingPrograms:
-    """Programs that are not over."""
+    """Read the programs that have not ended."""
     living: LivingPrograms = {}
     for line in _lines(path):
-        # The last line of a killed process may be half a line; so may any before a full disk.
+        # The last line of a killed process may be incomplete; so may any before a full disk.
         with contextlib.suppress(orjson.JSONDecodeError, ValueError, TypeError):
             pool, name, *state = orjson.loads(line)
             if state:
@@ -126,7 +127,7 @@ def read_journal(path: Path) -> LivingPrograms:
 def restore(
     living: LivingPrograms, pool: str, ledger: Ledger, engines: dict[str, EngineState], now: float
 ) -> None:
-    """Enter the programs of `pool` that are on record, once: they are taken out of `living`."""
+    """Restore the programs of `pool`, once: they are removed from `living`."""
     for its_pool, name in [each for each in living if each[0] == pool]:
         engine, context, calls, key = living.pop((its_pool, name))
         if name not in ledger.programs:

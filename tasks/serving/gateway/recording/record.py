@@ -1,4 +1,4 @@
-"""The row that a call leaves in `calls`, and its conversation in `messages`."""
+"""The rows of a call: one in `calls`, and its conversation in `messages`."""
 
 import contextlib
 import hashlib
@@ -18,47 +18,47 @@ from tutti.tasks.serving.gateway.recording.usage import ReportedUsage
 from tutti.tasks.serving.registry import Prices
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
-MANY_BYTES, MANY_PIECES = 64 * 1024, 32  # a third of a millisecond to make rows of
+MANY_BYTES, MANY_PIECES = 64 * 1024, 32  # takes a third of a millisecond to convert
 
 
 @dataclass(slots=True)
 class CallRecord:
-    """One call; filled in as it goes, made into rows when it has ended."""
+    """One call; filled in as it proceeds and converted to rows when it has ended."""
 
     request: CallRequest
     sent: float = field(default_factory=time.monotonic)
-    """When the call came, in seconds of the monotonic clock."""
+    """When the call arrived, in seconds of the monotonic clock."""
     held_s: float | None = None
-    """Until it was let in; None if it never was."""
+    """Time until it was admitted; None if it never was."""
     ttft_s: float | None = None
-    """Since the call was sent; time held is part of it."""
+    """Time since the call was sent by its client, hold time included."""
     latency_s: float = 0.0
     status: str = "infra_error"
     http_status: int | None = None
     retry: int = 0
-    """Other engines, or the same again, tried before this answer."""
+    """Number of attempts, on this or other engines, before this answer."""
     endpoint: str = ""
     policy: str = ""
     concurrency: int | None = None
     prices: Prices | None = None
     reported: ReportedUsage = field(default_factory=ReportedUsage)
     whole: Any = None
-    """What the answer says in JSON, if it came whole."""
+    """The parsed JSON of a complete answer."""
     answered: list[bytes] = field(default_factory=list)
-    """A stream as it came; read when the rows are made."""
+    """The stream as received; parsed when the rows are made."""
     streamed: bool = False
     records_tokens: bool = False
 
     def note_first_token(self) -> None:
-        """The first event of a stream has come."""
+        """The first event of a stream arrived."""
         self.ttft_s = time.monotonic() - self.sent
 
     def end(self) -> None:
-        """The call is over, as of now."""
+        """The call has ended now."""
         self.latency_s = time.monotonic() - self.sent
 
     def cost_usd(self) -> float | None:
-        """What the call cost, by its usage so far; None where nobody knows the price."""
+        """The call's cost, by its usage so far; None if the price is unknown."""
         reported = self.reported
         if self.prices is None:
             return None
@@ -67,7 +67,7 @@ class CallRecord:
         )
 
     def spend(self, spent: dict[str, float]) -> None:
-        """Add the call to its program's account."""
+        """Add the call's cost to its program."""
         reported = self.reported
         amounts = {
             "calls": 1,
@@ -83,13 +83,13 @@ class CallRecord:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether making its rows would hold up an event loop."""
+        """Whether converting it would block the event loop noticeably."""
         reads = self.reads_answer and len(self.answered) > MANY_PIECES
         return reads or len(self.request.raw) > MANY_BYTES
 
     @property
     def prompt(self) -> list[dict[str, Any]] | None:
-        """Its messages, if it is a chat that an engine would answer."""
+        """Its messages, if it is a valid chat request."""
         messages = self.request.body.get("messages")
         if not isinstance(messages, list):
             return None
@@ -97,11 +97,11 @@ class CallRecord:
 
     @property
     def reads_answer(self) -> bool:
-        """Whether its rows hold what was answered."""
+        """Whether its rows contain the answer."""
         return self.records_tokens or not self.request.keeps_messages
 
     def rows(self, transcripts: Transcripts) -> Rows:
-        """The call's row, and its messages where the client does not record them itself."""
+        """The call's row, and its messages unless the client records them itself."""
         request, prompt, row = self.request, self.prompt, self._row()
         answer = read_answer(self._objects() if self.reads_answer else ())
         if self.records_tokens:
@@ -123,13 +123,14 @@ class CallRecord:
         whole = b"".join(self.answered).replace(b"\r\n", b"\n")
         for line in whole.split(b"\n"):
             if line.startswith(b"data:"):
-                with contextlib.suppress(orjson.JSONDecodeError):  # [DONE], and what is none
+                # [DONE], and events that are not JSON
+                with contextlib.suppress(orjson.JSONDecodeError):
                     yield orjson.loads(line[5:])
 
     def _row(self) -> dict[str, Any]:
         request, reported, body = self.request, self.reported, self.request.body
         held_s, ttft_s = self.held_s, self.ttft_s
-        sent_at = cat.at(self.sent)  # once a call: the wall clock may jump in between
+        sent_at = cat.at(self.sent)  # read once per call: the wall clock may jump in between
         prompt = body.get("messages", body.get("prompt", body.get("input")))
         return {
             "call_id": request.call_id,

@@ -1,6 +1,7 @@
-"""Conversations as the gateway sees them: growing prompts in, each message stored once.
+"""Records conversations from growing prompts, storing each message once.
 
-For agents that keep no record of their own: an unmodified one is recorded by its base URL alone.
+For agents that keep no record of their own: an unmodified agent is recorded when its base URL
+points to the gateway.
 """
 
 import math
@@ -11,14 +12,14 @@ from typing import Any
 
 from tutti.storage import Conversation, Home, Message, query
 
-MAX_PROGRAMS = 10_000  # beyond it the one that was silent longest is forgotten; its next prompt
-# is stored again, whole
-MAX_TOKEN_ID = 2**31  # what the column takes
+MAX_PROGRAMS = 10_000  # beyond it, the program silent for longest is forgotten; its next prompt
+# is stored again in full
+MAX_TOKEN_ID = 2**31  # the width of the column
 Rows = dict[str, list[Mapping[str, Any]]]
 
 
 class Transcripts:
-    """The conversations of the programs behind one gateway; for several threads."""
+    """The conversations of the programs behind one gateway; thread-safe."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -34,9 +35,9 @@ class Transcripts:
         prompt: Sequence[Message],
         answer: Message | None,
     ) -> Rows:
-        """The row of `calls` with its prompt's spans, and the messages that are new.
+        """The row of `calls` with the spans of its prompt, and the new messages.
 
-        Calls of one program are to come in their order, one after the other.
+        Calls of one program must come in order, one after the other.
         """
         conversation = self._conversation(str(call["attempt_id"]), prompt)
         messages, spans = conversation.observe(str(call["call_id"]), prompt, answer)
@@ -45,7 +46,7 @@ class Transcripts:
         return {"calls": [{**call, "prompt_spans": spans}], "messages": [*messages]}
 
     def forget(self, program: str) -> None:
-        """A program has no call to come."""
+        """Forget a program that will make no more calls."""
         with self._lock:
             self._known.pop(program, None)
 
@@ -69,16 +70,16 @@ class Transcripts:
 
 
 def began_before(prompt: Sequence[Message]) -> bool:
-    """Whether a program whose first prompt this is may have begun before this process did: then
-    the store must be asked where its messages go on."""
+    """Whether a program may have begun before this process did, given its first prompt here: then
+    its next message position must be read from the store."""
     return any(message.get("role") == "assistant" for message in prompt)
 
 
 def read_answer(objects: Iterable[Any]) -> "AnswerMessage":
-    """The first choice of an answer: what a whole one says in JSON, or each of its events."""
+    """The first choice of an answer: from its JSON, or assembled from its events."""
     answer = AnswerMessage()
     for said in objects:
-        # The client got it as it is; what is no JSON object holds no message.
+        # The client got it unchanged; anything but a JSON object has no message.
         choices = said.get("choices") if isinstance(said, dict) else None
         for choice in choices if isinstance(choices, list) else []:
             if isinstance(choice, dict):
@@ -87,7 +88,7 @@ def read_answer(objects: Iterable[Any]) -> "AnswerMessage":
 
 
 class AnswerMessage:
-    """The first choice of an answer, put together from its message or its streamed deltas."""
+    """The first choice of an answer, assembled from its message or its streamed deltas."""
 
     def __init__(self) -> None:
         self._role = "assistant"
@@ -97,7 +98,7 @@ class AnswerMessage:
         self.logprobs: list[float] | None = None
 
     def take(self, choice: Mapping[str, Any]) -> None:
-        """Take a choice of a whole answer or of one event."""
+        """Add a choice of a complete answer or of one event."""
         if choice.get("index", 0) != 0:
             return
         self._take_tokens(choice)
@@ -114,7 +115,7 @@ class AnswerMessage:
                 self._take_call(call, index if isinstance(index, int) else place)
 
     def message(self) -> dict[str, Any] | None:
-        """The answer so far as a chat message; None when nothing came."""
+        """The answer so far as a chat message; None if nothing came."""
         if not self._texts and not self._calls:
             return None
         texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
@@ -122,7 +123,7 @@ class AnswerMessage:
         return {"role": self._role, **texts} | ({"tool_calls": calls} if calls else {})
 
     def _take_tokens(self, choice: Mapping[str, Any]) -> None:
-        """Token ids and log probabilities, where the engine gives them."""
+        """Collect token ids and log probabilities, if the engine sends them."""
         ids = choice.get("token_ids")
         if isinstance(ids, list) and all(type(x) is int and 0 <= x < MAX_TOKEN_ID for x in ids):
             self.token_ids = [*(self.token_ids or []), *ids]
@@ -144,5 +145,5 @@ class AnswerMessage:
 
 
 def _probability(value: Any) -> float:
-    """A log probability; NaN where an engine says what is none."""
+    """A log probability; NaN if the engine sends an invalid one."""
     return float(value) if isinstance(value, int | float) else math.nan

@@ -1,7 +1,7 @@
-"""Usage and finish reason, as every protocol says them: OpenAI's chat, completions, responses and
-embeddings, Anthropic's messages; whole answers and streams' events.
+"""Reads usage and finish reason from every protocol: OpenAI's chat, completions, responses and
+embeddings, Anthropic's messages; from complete answers and from events.
 
-Engines that send usage with every event are right in the last one, so later ones win.
+If an engine sends usage with every event, the last one is right, so later values win.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ class ReportedUsage:
         self.cached: int | None = None
         self.finish_reason: str | None = None
         self.failed = False
-        """The answer reported an error in its body, although its status was 200."""
+        """Whether the answer reported an error in its body although its status was 200."""
 
     def read(self, data: bytes) -> Any:
-        """Take what an answer or an event says, and return it; None, and nothing taken, where it
-        is no JSON object."""
+        """Read an answer or an event and return it; None, without effect, if it is not a JSON
+        object."""
         try:
             answer = orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -42,7 +42,7 @@ class ReportedUsage:
     def take(self, answer: Mapping[str, Any]) -> None:
         """Take the usage of a parsed answer or event."""
         self.failed = self.failed or bool(answer.get("error"))
-        # Events of the responses API and of Anthropic's hold the object that has the usage.
+        # Events of the responses API and of Anthropic's nest the object that has the usage.
         for inner in (answer.get("response"), answer.get("message"), answer):
             if isinstance(inner, dict) and isinstance(usage := inner.get("usage"), dict):
                 self._take_usage(usage)
@@ -59,7 +59,7 @@ class ReportedUsage:
     def _take_usage(self, usage: Mapping[str, Any]) -> None:
         prompt = _count(usage.get("prompt_tokens"))
         if prompt is None and (prompt := _count(usage.get("input_tokens"))) is not None:
-            # Anthropic counts what its cache gave or took apart from the input.
+            # Anthropic counts tokens read from or written to its cache apart from the input.
             read = _count(usage.get("cache_read_input_tokens"))
             made = _count(usage.get("cache_creation_input_tokens"))
             prompt += (read or 0) + (made or 0)
@@ -69,21 +69,21 @@ class ReportedUsage:
             if (value := _count(usage.get(name))) is not None:
                 self.completion = value
         for name in ("prompt_tokens_details", "input_tokens_details"):
-            if name in usage:  # there, but null: an engine that has found nothing
+            if name in usage:  # the field is null if an engine found nothing
                 details = usage[name]
                 found = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
                 self.cached = found or 0
 
     @property
     def usage(self) -> Usage | None:
-        """For the ledger; None while nothing was said."""
+        """Usage for the ledger; None if none was reported."""
         if self.prompt is None:
             return None
         return Usage(self.prompt, self.completion or 0, self.cached)
 
 
 def _ended(response: Mapping[str, Any]) -> Any:
-    """Why a response of the responses API ended, in its own words; None while it goes on."""
+    """Why a response of the responses API ended, in its own terms; None while it is in progress."""
     if response.get("object") != "response":
         return None
     details = response.get("incomplete_details")
@@ -94,7 +94,7 @@ def _ended(response: Mapping[str, Any]) -> Any:
 
 
 def _count(value: Any) -> int | None:
-    """A number of tokens that can be one, and that a table's column takes."""
+    """A plausible number of tokens that fits a table's column."""
     counts = isinstance(value, int) and not isinstance(value, bool)
     return value if counts and 0 <= value <= MAX_TOKENS else None
 

@@ -117,7 +117,7 @@ async def test_a_program_belongs_to_who_began_it(make_raw: MakeRaw) -> None:
 
 
 async def test_the_runs_money_has_an_end(make_raw: MakeRaw) -> None:
-    """402 when it is spent, for everybody; what runs may end."""
+    """402 for every client when it is spent; running calls may finish."""
     bench = await make_raw(access=Access("", budget_usd=1.5 * CALL_USD))
     assert [(await bench.chat("p")).status for _ in range(3)] == [200, 200, 402]
     assert bench.gateway.access.spent_usd == pytest.approx(2 * CALL_USD)

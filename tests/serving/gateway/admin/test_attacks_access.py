@@ -205,7 +205,7 @@ async def test_a_refused_request_costs_no_memory(make_raw: MakeRaw) -> None:
 
 
 async def test_a_small_refused_request_keeps_its_connection(make_raw: MakeRaw) -> None:
-    """A client that forgot its token is told so, and goes on where it is."""
+    """A client without its token gets an error that says so, and its connection is kept."""
     bench = await make_raw(access=Access("caller:call:c"))
     reader, writer = await asyncio.open_connection("127.0.0.1", bench.gateway.server.port)
     body = b'{"model": "m", "messages": []}'

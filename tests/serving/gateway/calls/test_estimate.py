@@ -43,7 +43,7 @@ def test_a_first_prompt_is_guessed_by_its_bytes() -> None:
 
 
 def test_a_later_prompt_is_the_context_and_what_is_new() -> None:
-    """A prompt that is shorter than the last one was made anew: all of it is guessed."""
+    """A prompt shorter than the last one was rebuilt: all of it is estimated."""
     sizes, program = PromptSizes(), Program("p", 0.0, context_tokens=1000, calls_done=1)
     program.prompt_bytes = 2000
     assert sizes.estimate(program, asking(2400)) == 1000 + 400 / FIRST_RATIO

@@ -1,8 +1,9 @@
 """What all folders of tests share: a new store without its wait, and how many cases are tried."""
 
+import gc
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,18 @@ from tutti import storage
 settings.register_profile("ci", max_examples=100, deadline=None)
 settings.register_profile("thorough", max_examples=2_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays to the end: the garbage collector need not look at it again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
 
 NewCatalog = Callable[[storage.Home], storage.Catalog]
 

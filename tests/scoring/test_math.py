@@ -116,6 +116,7 @@ async def test_large_numbers_that_can_be_had(gold: str, answer: str) -> None:
 SLOW = r"\sum_{n=1}^{10^9} n^{n}"
 
 
+@pytest.mark.slow
 async def test_late_is_killed_and_whose_fault_it_is() -> None:
     """A given answer that takes for ever alone is wrong; a gold answer that does is an error."""
     await score("1", "1")

@@ -45,7 +45,8 @@ def test_when_the_client_is_the_bottleneck(
 
 def test_the_client_is_marked_and_said(connect_to: Connect, tmp_path: Path) -> None:
     """A lagging client is in the rows, the words and the page; its samples are no engine's."""
-    report = build_report(connect_to(LONG | {"lag_s": 0.12}), ["s"], tmp_path, "t", {})
+    connection = connect_to(LONG | {"lag_s": 0.12})
+    report = build_report(connection, ["s"], tmp_path, "t", {}, files=False)
     (cell,) = report.cells
     assert (cell.reached.lag_p99_s, cell.reached.lag_max_s) == pytest.approx((0.12, 0.12))
     assert cell.client_fault == "its event loop lagged by 120 ms (p99)"

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tutti import storage
+
+if TYPE_CHECKING:  # hypothesis keeps the types of a test it runs until Python has ended
+    from duckdb import DuckDBPyConnection
 
 COLUMNS = (
     "cell_id text, task_id text, sample_id text, attempt_id text, attempt bigint, status text, "
@@ -112,7 +115,7 @@ def test_right_or_wrong_is_tested_by_mcnemar(connection: duckdb.DuckDBPyConnecti
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
 def test_mcnemar_is_the_binomial_for_any_table(
-    connection: duckdb.DuckDBPyConnection, pairs: list[tuple[bool, bool]]
+    connection: "DuckDBPyConnection", pairs: list[tuple[bool, bool]]
 ) -> None:
     """Any right and wrong: p as scipy's, and the t interval unless all differences are alike."""
     a, b = ([float(pair[side]) for pair in pairs] for side in (0, 1))
@@ -135,7 +138,7 @@ def test_mcnemar_is_the_binomial_for_any_table(
     )
 )
 def test_the_t_test_is_scipys_for_any_scores(
-    connection: duckdb.DuckDBPyConnection, pairs: list[tuple[float, float]]
+    connection: "DuckDBPyConnection", pairs: list[tuple[float, float]]
 ) -> None:
     """Property: interval and p, and a verdict that follows from them."""
     a, b = ([pair[side] for pair in pairs] for side in (0, 1))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -13,6 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.storage.schemas import TABLES
+
+if TYPE_CHECKING:  # hypothesis keeps the types of a test it runs until Python has ended
+    from duckdb import DuckDBPyConnection
 
 BEGAN = datetime(2026, 11, 22, tzinfo=UTC)
 PREEMPTIONS, HITS = "vllm:num_preemptions_total", "vllm:prefix_cache_hits_total"
@@ -85,7 +88,7 @@ def restarting(draw: st.DrawFn) -> Samples:
     st.integers(1, 40),
 )
 def test_it_is_the_sum_over_consecutive_samples(
-    connection: duckdb.DuckDBPyConnection,
+    connection: "DuckDBPyConnection",
     engines: dict[str, Samples],
     start: int,
     seconds: int,

@@ -28,6 +28,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """At Python's end it must: what DuckDB's module leaves uncollected is reported as leaked."""
+    gc.unfreeze()
+
+
 NewCatalog = Callable[[storage.Home], storage.Catalog]
 
 

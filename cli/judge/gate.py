@@ -50,7 +50,7 @@ def gate(
 
         asked = read_gates(file)
         with storage.open_catalog() as catalog:
-            with storage.connect(catalog.home, macros=()) as connection:
+            with storage.connect(catalog.home) as connection:
                 named = baseline or asked.baseline or sweep
                 of_baseline, of_sweep = find_pair(connection, named, sweep)
                 side = known(connection, sweep, of_sweep)

@@ -249,7 +249,8 @@ def _sqlite(file: Path) -> sa.Engine:
             _configure(connection, None)
         return connection
 
-    engine = _with_shared_statements(sa.pool.QueuePool(connect))
+    pool = sa.pool.QueuePool(connect)  # type: ignore[arg-type]  # sqlite3 is no DBAPIConnection
+    engine = _with_shared_statements(pool)
 
     @sa.event.listens_for(engine, "checkout")
     def _renew(connection: sqlite3.Connection, record: Any, _: Any) -> None:

@@ -1,10 +1,13 @@
 """compare(a, b) against scipy: interval, p and verdict, what counts, and how often it is right."""
 
+# Hypothesis keeps a test that it ran; a type in its annotations is what nanobind calls leaked.
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Iterator, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -15,9 +18,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tutti import storage
-
-if TYPE_CHECKING:  # hypothesis keeps the types of a test it runs until Python has ended
-    from duckdb import DuckDBPyConnection
 
 COLUMNS = (
     "cell_id text, task_id text, sample_id text, attempt_id text, attempt bigint, status text, "
@@ -115,7 +115,7 @@ def test_right_or_wrong_is_tested_by_mcnemar(connection: duckdb.DuckDBPyConnecti
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
 def test_mcnemar_is_the_binomial_for_any_table(
-    connection: "DuckDBPyConnection", pairs: list[tuple[bool, bool]]
+    connection: duckdb.DuckDBPyConnection, pairs: list[tuple[bool, bool]]
 ) -> None:
     """Any right and wrong: p as scipy's, and the t interval unless all differences are alike."""
     a, b = ([float(pair[side]) for pair in pairs] for side in (0, 1))
@@ -138,7 +138,7 @@ def test_mcnemar_is_the_binomial_for_any_table(
     )
 )
 def test_the_t_test_is_scipys_for_any_scores(
-    connection: "DuckDBPyConnection", pairs: list[tuple[float, float]]
+    connection: duckdb.DuckDBPyConnection, pairs: list[tuple[float, float]]
 ) -> None:
     """Property: interval and p, and a verdict that follows from them."""
     a, b = ([pair[side] for pair in pairs] for side in (0, 1))

@@ -1,10 +1,13 @@
 """A counter's increase over a window, whatever restarts there were: from sample to sample."""
 
+# Hypothesis keeps a test that it ran; a type in its annotations is what nanobind calls leaked.
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -13,9 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.storage.schemas import TABLES
-
-if TYPE_CHECKING:  # hypothesis keeps the types of a test it runs until Python has ended
-    from duckdb import DuckDBPyConnection
 
 BEGAN = datetime(2026, 11, 22, tzinfo=UTC)
 PREEMPTIONS, HITS = "vllm:num_preemptions_total", "vllm:prefix_cache_hits_total"
@@ -88,7 +88,7 @@ def restarting(draw: st.DrawFn) -> Samples:
     st.integers(1, 40),
 )
 def test_it_is_the_sum_over_consecutive_samples(
-    connection: "DuckDBPyConnection",
+    connection: duckdb.DuckDBPyConnection,
     engines: dict[str, Samples],
     start: int,
     seconds: int,

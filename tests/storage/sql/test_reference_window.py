@@ -1,5 +1,8 @@
 """ThunderAgent's summaries come out of our SQL with the numbers that its definitions give."""
 
+# Hypothesis keeps a test that it ran; a type in its annotations is what nanobind calls leaked.
+from __future__ import annotations
+
 import json
 import math
 import tempfile
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta, timezone
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -37,9 +40,6 @@ from tutti.storage.exchange.thunderagent.summary import (
     window_summary,
 )
 from tutti.storage.schemas import TABLES
-
-if TYPE_CHECKING:  # hypothesis keeps the types of a test it runs until Python has ended
-    from duckdb import DuckDBPyConnection
 
 READ_BY_THE_MACRO = ("calls", "server_metrics", "gateway_events", "tool_runs", "attempts")
 
@@ -165,7 +165,7 @@ def small_runs(draw: st.DrawFn) -> dict[str, str]:
 @settings(deadline=None, max_examples=settings().max_examples // 4)
 @given(run=small_runs(), start_s=instants, length_s=instants)
 def test_any_small_run_has_their_numbers(
-    connection: "DuckDBPyConnection", run: dict[str, str], start_s: float, length_s: float
+    connection: duckdb.DuckDBPyConnection, run: dict[str, str], start_s: float, length_s: float
 ) -> None:
     """Property: whatever the files hold, and wherever the window's ends fall, on records too."""
     with tempfile.TemporaryDirectory() as name:

@@ -1,8 +1,11 @@
 """pass_at_k, pass_hat_k and majority_at_k against the Python metrics, and what they count."""
 
+# Hypothesis keeps a test that it ran; a type in its annotations is what nanobind calls leaked.
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -11,9 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.scoring import majority_at_k, pass_at_k, pass_hat_k
-
-if TYPE_CHECKING:  # hypothesis keeps the types of a test it runs until Python has ended
-    from duckdb import DuckDBPyConnection
 
 MACROS = ("pass_at_k", "pass_hat_k", "majority_at_k")
 TABLES = (
@@ -120,7 +120,7 @@ TASKS = st.lists(st.lists(TRIAL, min_size=1, max_size=8), max_size=6)
 @settings(deadline=None, max_examples=40)
 @given(cells=st.lists(TASKS, min_size=1, max_size=3), k=st.integers(1, 6))
 def test_sql_and_python_agree(
-    connection: "DuckDBPyConnection", macro: str, cells: list[Tasks], k: int
+    connection: duckdb.DuckDBPyConnection, macro: str, cells: list[Tasks], k: int
 ) -> None:
     """Every cell has a row, also where no task has k counted trials."""
     named = {f"cell:{place}": tasks for place, tasks in enumerate(cells)}

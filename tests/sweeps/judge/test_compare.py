@@ -97,7 +97,7 @@ def compared(store: Store, a: str, b: str, **options: Any) -> list[Any]:
 
 def checked(store: Store, gate: dict[str, Any], sweep: str, baseline: str = "") -> list[Outcome]:
     """Outcomes of one gate."""
-    with storage.connect(store.catalog.home, macros=()) as connection:
+    with storage.connect(store.catalog.home) as connection:
         side = find_side(connection, sweep)
         against = find_side(connection, baseline) if baseline else None
         assert side is not None

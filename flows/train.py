@@ -96,7 +96,7 @@ async def train_from_scratch(
 
 
 async def _measured(sweep_id: str, catalog: Catalog, log: StageLog) -> dict[str, Any]:
-    connection = connect(catalog.home)
+    connection = connect(catalog.home, macros=())
     try:
         scores = family_scores(connection, sweep_id)
     finally:

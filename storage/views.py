@@ -6,6 +6,9 @@ other processes write and compact.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -13,6 +16,7 @@ import duckdb
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
+from tutti.storage import instance
 from tutti.storage.columns import AT, COLUMNS, INT, PARTITION, REAL, SCHEMA_VERSION, TEXT
 from tutti.storage.error_types import MESSAGES_UNTIL, READ_BEFORE
 from tutti.storage.errors import StoreError
@@ -46,8 +50,6 @@ CATALOG_TABLES = (
     cat.windows,
     cat.verdicts,
 )
-Parts = dict[tuple[int, bool], list[str]]
-"""The paths for DuckDB, by schema version and whether the path contains the partition."""
 SQL_TYPES: dict[type, str] = {
     sa.Text: TEXT,
     sa.Integer: INT,
@@ -55,26 +57,40 @@ SQL_TYPES: dict[type, str] = {
     sa.Float: REAL,
     sa.DateTime: AT,
 }
+TABLES_SQL = "".join(
+    f"create table {table.name} ("
+    + ", ".join(f'"{c.name}" {SQL_TYPES[type(c.type)]}' for c in table.columns)
+    + ");\n"
+    for table in (cat.parts, *CATALOG_TABLES)
+) + (
+    "create view task_sets as select artifact_id as task_set_id, detail, created_at "
+    "from artifacts where kind = 'task_set';\n"
+)
+Parts = dict[tuple[int, bool], list[str]]
+"""The paths for DuckDB, by schema version and whether the path contains the partition."""
 
 
-def connect(home: Home | None = None) -> duckdb.DuckDBPyConnection:
+def connect(home: Home | None = None, macros: Iterable[str] = MACROS) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB connection over `home` (TUTTI_HOME's store if None) in its current state.
 
-    Every table of the contract is a view, even if it has no rows yet; the contract's macros are
-    defined. Parts entered later are not visible: connect again. Raises StoreError if the catalog
-    cannot be read or is of a newer tutti, CatalogMissing if there are parts but no catalog,
-    PartDamaged if a part is missing or changed.
+    Every table of the contract is a view, even if it has no rows yet; the contract's `macros` are
+    defined, by default all. Parts entered later are not visible: connect again. Raises StoreError
+    if the catalog cannot be read or is of a newer tutti, CatalogMissing if there are parts but no
+    catalog, PartDamaged if a part is missing or changed.
     """
-    return _open(home or current_home(), MACROS)
-
-
-def _open(home: Home, macros: Iterable[str]) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     try:
         connection.execute("set timezone = 'UTC'")
         connection.execute("set parquet_metadata_cache = true")
-        with cat.open_catalog(home) as catalog:
-            _register(connection, catalog, macros)
+        with cat.open_catalog(home or current_home()) as catalog:
+            snapshot = _snapshot(catalog)
+            if isinstance(files := files_of(catalog.home), RemoteFiles):
+                connection.register_filesystem(files.fs)
+        connection.execute(TABLES_SQL)
+        _fill(connection, snapshot)
+        connection.execute(_views_sql(snapshot.urls))
+        for macro in macros:
+            connection.execute(_macro_sql(macro))
     except BaseException:
         connection.close()
         raise
@@ -84,33 +100,62 @@ def _open(home: Home, macros: Iterable[str]) -> duckdb.DuckDBPyConnection:
 def query(
     sql: str, home: Home | None = None, parameters: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Run one statement on a fresh connection; returns its rows as dictionaries.
+    """Run one statement on a fresh database; returns its rows as dictionaries.
 
     `parameters` are the statement's ``$name``s. Raises like `connect`.
     """
-    # Defining all macros takes as long as everything else together.
-    named = {name for name in MACROS if name in sql.lower()}
+    home = home or current_home()
+    if isinstance(files_of(home), RemoteFiles):  # an instance knows one file system a protocol
+        with closing(connect(home, macros_named(sql))) as connection:
+            return _rows(connection, sql, parameters)
+    with cat.open_catalog(home) as catalog:
+        snapshot = _snapshot(catalog)
+    empty = {"tables": TABLES_SQL + _views_sql({name: {} for name in COLUMNS})}
+    macros = {name: _macro_sql(name) for name in macros_named(sql)}
+    with instance.database(empty | macros) as connection:
+        _fill(connection, snapshot)
+        with_parts = {name: parts for name, parts in snapshot.urls.items() if parts}
+        connection.execute(_views_sql(with_parts))
+        return _rows(connection, sql, parameters)
+
+
+def macros_named(sql: str) -> list[str]:
+    """The macros whose names are in the text, and those that they need.
+
+    Defining all takes as long as the rest of `connect`. A text that asks for the list of functions
+    needs all.
+    """
+    text = sql.lower()
+    if "duckdb_functions" in text:
+        return list(MACROS)
+    named = {name for name in MACROS if name in text}
     needed = named.union(*(NEEDED.get(name, ()) for name in named))
-    connection = _open(home or current_home(), [name for name in MACROS if name in needed])
-    try:
-        cursor = connection.execute(sql, dict(parameters) if parameters else None)
-        names = [column[0] for column in cursor.description or []]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    finally:
-        connection.close()
+    return [name for name in MACROS if name in needed]
 
 
-def _register(
-    connection: duckdb.DuckDBPyConnection, catalog: cat.Catalog, macros: Iterable[str]
-) -> None:
+def _rows(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None
+) -> list[dict[str, Any]]:
+    cursor = connection.execute(sql, dict(parameters) if parameters else None)
+    names = [column[0] for column in cursor.description or []]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """What the catalog says at one moment."""
+
+    rows: dict[str, list[dict[str, Any]]]
+    """The rows of each of the catalog's tables."""
+    urls: dict[str, Parts]
+    """The parts of each of the contract's tables."""
+
+
+def _snapshot(catalog: cat.Catalog) -> _Snapshot:
     files = files_of(catalog.home)
-    if isinstance(files, RemoteFiles):
-        connection.register_filesystem(files.fs)
     parts = catalog.rows(sa.select(cat.parts).where(cat.parts.c.removed_at.is_(None)))
     check_parts(catalog, parts)
-    _create_table(connection, cat.parts, parts)
-    for table in CATALOG_TABLES:
-        _create_table(connection, table, catalog.rows(sa.select(table)))
+    rows = {table.name: catalog.rows(sa.select(table)) for table in CATALOG_TABLES}
     urls: dict[str, Parts] = {name: {} for name in COLUMNS}
     for part in parts:
         known = urls.get(part["table_name"])
@@ -121,19 +166,15 @@ def _register(
             )
         kind = (part["schema_version"], f"/{PARTITION}=" in part["path"])
         known.setdefault(kind, []).append(files.url(part["path"]))
-    for name, parts_of in urls.items():
-        _create_view(connection, name, parts_of)
-    connection.execute(
-        "create view task_sets as select artifact_id as task_set_id, detail, created_at "
-        "from artifacts where kind = 'task_set'"
-    )
-    for macro in macros:
-        source = resources.files("tutti.storage").joinpath("sql", f"{macro}.sql").read_text()
-        connection.execute(source)
+    return _Snapshot(rows | {cat.parts.name: parts}, urls)
 
 
-def _create_view(connection: duckdb.DuckDBPyConnection, name: str, parts: Parts) -> None:
-    """Parts of one version share their columns, so only one of them is opened here."""
+def _views_sql(urls: Mapping[str, Parts]) -> str:
+    return "".join(_view_sql(name, parts) for name, parts in urls.items())
+
+
+def _view_sql(name: str, parts: Parts) -> str:
+    """Parts of one version share their columns, so DuckDB opens only one of them for this."""
     selects = []
     for (version, partitioned), urls in sorted(parts.items(), reverse=True):
         files = ", ".join("'" + url.replace("'", "''") + "'" for url in sorted(urls))
@@ -142,25 +183,28 @@ def _create_view(connection: duckdb.DuckDBPyConnection, name: str, parts: Parts)
             hive = f"hive_partitioning = true, hive_types = {{'{PARTITION}': varchar}}"
         read = READ_BEFORE if name == "attempts" and version <= MESSAGES_UNTIL else "*"
         selects.append(f"select {read} from read_parquet([{files}], {hive})")
+    table = ""
     if {version for version, _ in parts} != {SCHEMA_VERSION}:
         # An empty table with the current columns provides those that older parts lack.
         typed = ", ".join(f'"{column}" {kind}' for column, kind in COLUMNS[name].items())
-        connection.execute(f"create table {name}_schema ({typed})")
+        table = f"create table if not exists {name}_schema ({typed});\n"
         selects.insert(0, f"select * from {name}_schema")
     columns = ", ".join(f'"{column}"' for column in COLUMNS[name])
     union = " union all by name ".join(selects)
-    connection.execute(f"create view {name} as select {columns} from ({union})")
+    return f"{table}create or replace view {name} as select {columns} from ({union});\n"
 
 
-def _create_table(
-    connection: duckdb.DuckDBPyConnection, table: sa.Table, rows: list[dict[str, Any]]
-) -> None:
-    """The catalog's rows as a table, passed as one list per column: ten thousand in 35 ms."""
-    typed = ", ".join(f'"{c.name}" {SQL_TYPES[type(c.type)]}' for c in table.columns)
-    connection.execute(f"create table {table.name} ({typed})")
-    if rows:
-        lists = {
-            f"c{place}": [row[c.name] for row in rows] for place, c in enumerate(table.columns)
-        }
-        unnested = ", ".join(f"unnest(${name})" for name in lists)
-        connection.execute(f"insert into {table.name} select {unnested}", lists)
+@cache
+def _macro_sql(name: str) -> str:
+    return resources.files("tutti.storage").joinpath("sql", f"{name}.sql").read_text()
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, snapshot: _Snapshot) -> None:
+    """Insert the catalog's rows, passed as one list per column: ten thousand in 35 ms."""
+    for table in (cat.parts, *CATALOG_TABLES):
+        if rows := snapshot.rows[table.name]:
+            lists = {
+                f"c{place}": [row[c.name] for row in rows] for place, c in enumerate(table.columns)
+            }
+            unnested = ", ".join(f"unnest(${name})" for name in lists)
+            connection.execute(f"insert into {table.name} select {unnested}", lists)

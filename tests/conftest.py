@@ -1,9 +1,10 @@
 """What all folders of tests share: a new store without its wait, and how many cases are tried."""
 
+import gc
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 from hypothesis import settings
@@ -19,6 +20,23 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # A shell that starts the tests in the background has them ignore Ctrl-C, and what they start too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays to the end: the garbage collector need not look at it again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """At Python's end it must: what DuckDB's module leaves uncollected is reported as leaked."""
+    gc.unfreeze()
+
 
 NewCatalog = Callable[[storage.Home], storage.Catalog]
 

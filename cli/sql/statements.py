@@ -19,7 +19,7 @@ import duckdb
 from tutti.cli.failures import UsageError
 from tutti.cli.sql.formats import TEXT_FORMATS, format_of, write_parquet, writing
 from tutti.cli.sql.rows import Look, Rows, interruptible
-from tutti.storage import connect
+from tutti.storage import connect, macros_named
 
 STDOUT = Path("/dev/stdout")
 
@@ -32,7 +32,7 @@ def run_sql(
 ) -> None:
     """Run statements one after another. Raises UsageError, duckdb.Error, StoreError."""
     output = format_of(out, output)
-    connection = connect()
+    connection = connect(macros=macros_named(text))
     try:
         statements = parse(connection, text)
         _check_parameters(statements, parameters)

@@ -278,7 +278,7 @@ def _export(
     force: bool,
 ) -> tuple[list[Path], int]:
     """The written files, and the number of attempts in them."""
-    from tutti.storage import connect
+    from tutti.storage import connect, macros_named
     from tutti.storage.exchange import export as write
     from tutti.storage.exchange import stored_trials
 
@@ -292,7 +292,7 @@ def _export(
 
     sweeps = [_find_sweep(catalog, chosen.sweep)] if chosen.sweep else []
     _check_cells(catalog, chosen.cells)
-    with closing(connect(catalog.home)) as connection:
+    with closing(connect(catalog.home, macros_named(chosen.where or ""))) as connection:
         trials = counted(stored_trials(connection, chosen.where, sweeps=sweeps, cells=chosen.cells))
         files = write(format, trials, out, force)
     return files, count

@@ -110,7 +110,7 @@ def _cell_of_attempt(catalog: "Catalog", given: str) -> str | None:
     """The cell of an attempt; None for an unknown attempt."""
     from tutti.storage import connect
 
-    connection = connect(catalog.home)
+    connection = connect(catalog.home, macros=())
     try:
         sql = "select cell_id from attempts where attempt_id = $given limit 1"
         row = connection.execute(sql, {"given": given}).fetchone()

@@ -40,7 +40,7 @@ def write_summaries(
     if taken := [str(folder) for folder in folders.values() if folder.exists() and not force]:
         raise UsageError(f"{taken[0]}: exists already; --force replaces it")
     written = []
-    with closing(connect(catalog.home)) as connection:
+    with closing(connect(catalog.home, macros=["reference_window"])) as connection:
         for cell_id, folder in folders.items():
             asked, files = over(connection, cell_id, start_s, end_s), RunFiles(usage_jsonl=cell_id)
             found = {

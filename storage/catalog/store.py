@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.util import LRUCache
 
 from tutti.storage.catalog import revisions
 from tutti.storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
@@ -25,6 +27,7 @@ from tutti.storage.home import Home, current_home
 
 MIGRATION_LOCK = 7_011_741_441  # any number, but the same in all versions
 WAL_RETRY_S = 0.01
+MOST_COMPILED = 500  # statements, as SQLAlchemy keeps of each engine
 POSTGRESQL_TIMEOUTS = {
     "connect_timeout": 10,
     "options": f"-c lock_timeout={BUSY_TIMEOUT_S}s -c timezone=UTC",
@@ -248,7 +251,8 @@ def _sqlite(file: Path) -> sa.Engine:
             _configure(connection, None)
         return connection
 
-    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.QueuePool)
+    pool = sa.pool.QueuePool(connect)  # type: ignore[arg-type]  # sqlite3 is no DBAPIConnection
+    engine = _with_shared_statements(pool)
 
     @sa.event.listens_for(engine, "checkout")
     def _renew(connection: sqlite3.Connection, record: Any, _: Any) -> None:
@@ -256,6 +260,25 @@ def _sqlite(file: Path) -> sa.Engine:
         if record.info.setdefault("read_only", read_only) != read_only:
             raise sa.exc.DisconnectionError  # the pool reconnects
 
+    return engine
+
+
+@cache
+def _first_engine() -> sa.Engine:
+    """An engine of no file: its dialect, which must have seen a connection, and its options."""
+    engine = sa.create_engine("sqlite://").execution_options(compiled_cache=LRUCache(MOST_COMPILED))
+    engine.connect().close()
+    return engine
+
+
+def _with_shared_statements(pool: sa.pool.Pool) -> sa.Engine:
+    """An engine on `pool` that takes statements as another catalog of this process compiled them.
+
+    Compiling takes a millisecond a statement; a query of the store reads eight tables.
+    """
+    first = _first_engine()
+    engine = sa.Engine(pool, first.dialect, first.url)
+    engine.update_execution_options(**first.get_execution_options())
     return engine
 
 

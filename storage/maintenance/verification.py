@@ -141,7 +141,7 @@ def _attempts(catalog: cat.Catalog, repair: bool) -> tuple[int, list[StoreFault]
     """
     states = cat.attempt_states
     done = catalog.rows(sa.select(states.c.attempt_id).where(states.c.state == "done"))
-    connection = connect(catalog.home)
+    connection = connect(catalog.home, macros=())
     try:
         query = "select attempt_id, count(*) from attempts group by all"
         rows = dict(connection.execute(query).fetchall())

@@ -21,6 +21,7 @@ from tutti.tasks.reporting import (
     markdown_table,
     terminal_summary,
 )
+from tutti.tasks.reporting.focus import MACROS_USED
 from tutti.tasks.runs import code_version, describe_machine
 
 
@@ -96,7 +97,7 @@ async def write_report(
             "code": code_version(),
             "sweep": ", ".join(sweep_ids),
         }
-        with closing(connect(catalog.home)) as connection:
+        with closing(connect(catalog.home, MACROS_USED)) as connection:
             return build(connection, notes={**facts, **notes}, files=files)
 
     return await asyncio.to_thread(write)

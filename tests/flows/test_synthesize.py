@@ -16,6 +16,7 @@ FLAGS = ["synth", "--families", "module", "--train", "1", "--test", "3"]
 
 
 @pytest.mark.timeout(240)  # embeds the standard library: seconds, a minute on a busy machine
+@pytest.mark.slow
 async def test_a_task_set_is_made_counted_and_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

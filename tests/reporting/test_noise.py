@@ -65,7 +65,7 @@ def test_the_report_says_it_next_to_the_verdicts(connect_to: Connect, tmp_path: 
     """In words under the verdicts of the highest load, and in a table of its own."""
     cells = [ONE | {"policy": policy} for policy in ("passthrough", "cap")]
     connection = connect_to(*cells, AGAIN | {"policy": "passthrough"}, OLD)
-    report = build_report(connection, ["s"], tmp_path, "Noise", {})
+    report = build_report(connection, ["s"], tmp_path, "Noise", {}, files=False)
     noise = "2 at once: passthrough measured twice (A/A, same seeds, 1 pair) differed by at most"
     place = next(i for i, text in enumerate(report.findings) if text.startswith(noise))
     assert "against passthrough" in report.findings[place - 1]

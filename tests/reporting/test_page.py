@@ -120,7 +120,7 @@ def test_no_calls(connect_to: Connect, tmp_path: Path) -> None:
 
 def test_one_cell_of_two_was_not_sampled(connect_to: Connect, tmp_path: Path) -> None:
     cells = ({"sampled": False}, {"policy": "passthrough", "samples": 12})
-    report = build_report(connect_to(*cells), ["s"], tmp_path / "out", "Half", {})
+    report = build_report(connect_to(*cells), ["s"], tmp_path / "out", "Half", {}, files=False)
     page = report.page.read_text()
     assert "no server_metrics in the window: cap at 2." in page
     assert "The server was not sampled: cap." in page

@@ -48,6 +48,7 @@ async def test_honest_solutions_pass_and_mutants_fail(sandbox: Sandbox, name: st
     assert not mutant.correct and mutant.detail["status"] == "error", mutant.detail
 
 
+@pytest.mark.slow
 async def test_no_cheat_passes(sandbox: Sandbox) -> None:
     """Each on a target of its own; all of them on all targets with the e2e tests."""
     names = list(TARGETS)

@@ -118,6 +118,7 @@ async def test_large_numbers_that_can_be_had(gold: str, answer: str) -> None:
 SLOW = r"\sum_{n=1}^{10^9} n^{n}"
 
 
+@pytest.mark.slow
 async def test_late_is_killed_and_whose_fault_it_is() -> None:
     """An answer whose own evaluation does not terminate is wrong; such a gold answer is an
     error."""

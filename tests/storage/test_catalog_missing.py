@@ -147,6 +147,7 @@ def _open_and_commit(root: str, nth: int) -> None:
         storage.commit(catalog, {"attempts": [{"attempt_id": f"a{nth}"}]})
 
 
+@pytest.mark.slow
 def test_many_that_open_a_new_store_at_once_all_write(home: storage.Home) -> None:
     """Without luck one sees the first part of another; none is refused."""
     with multiprocessing.get_context("spawn").Pool(4) as pool:

@@ -48,7 +48,7 @@ def test_when_the_client_is_the_bottleneck(
 def test_the_client_is_marked_and_said(connect_to: Connect, tmp_path: Path) -> None:
     """A slow client is in the rows, the words and the page; its samples are no engine's."""
     slow = LONG | {"lag_s": 0.12, "gap_s": 0.25}
-    report = build_report(connect_to(slow), ["s"], tmp_path, "t", {})
+    report = build_report(connect_to(slow), ["s"], tmp_path, "t", {}, files=False)
     (cell,) = report.cells
     assert (cell.reached.lag_p99_s, cell.reached.lag_max_s) == pytest.approx((0.12, 0.12))
     assert cell.client_fault == "it added 0.25 s to the p95 of step latency (2.00 s)"

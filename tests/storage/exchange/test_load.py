@@ -187,6 +187,7 @@ def test_a_source_that_breaks_off_keeps_what_was_committed(catalog: storage.Cata
     assert load(catalog, trials(5), "test").taken == 1
 
 
+@pytest.mark.slow
 def test_a_killed_import_is_made_whole(home: storage.Home, worker_environment: Any) -> None:
     """SIGKILL at some commit, then the same import again: each attempt and message once."""
     for commits in (1, 2, 4):

@@ -119,8 +119,8 @@ def test_a_writer_meanwhile_loses_no_attempt(
     """An attempt that ends between our look at the rows and at the states is not lost."""
     real = connect
 
-    def meanwhile(home: storage.Home) -> Any:
-        connection = real(home)
+    def meanwhile(home: storage.Home, **given: Any) -> Any:
+        connection = real(home, **given)
         state = {"attempt_id": "a", "cell_id": "c", "sample_id": "a", "task_id": "t", "trial": 0}
         state |= {"attempt": 1, "run_id": "r", "state": "done"}
         storage.commit(

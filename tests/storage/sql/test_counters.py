@@ -1,5 +1,8 @@
 """A counter's increase over a window, whatever restarts there were: from sample to sample."""
 
+# Hypothesis keeps a test that it ran; a type in its annotations is what nanobind calls leaked.
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import resources

@@ -202,6 +202,7 @@ def let_go(workers: "list[subprocess.Popen[str]]") -> None:
         worker.stdin.flush()
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_no_committed_row_and_doubles_none(
     home: storage.Home, worker_environment: dict[str, str]
 ) -> None:
@@ -239,6 +240,7 @@ def test_a_killed_process_loses_no_committed_row_and_doubles_none(
     assert "next" in attempts(home)
 
 
+@pytest.mark.slow
 def test_processes_that_commit_at_once_all_land(
     home: storage.Home, worker_environment: dict[str, str]
 ) -> None:

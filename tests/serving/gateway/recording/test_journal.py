@@ -204,6 +204,7 @@ async def eventually(client: aiohttp.ClientSession, **expected: Any) -> None:
     raise AssertionError(f"never {expected}, but {found}")
 
 
+@pytest.mark.slow
 async def test_a_gateway_that_is_killed_knows_its_programs_again(tmp_path: Path) -> None:
     """kill -9 with a call held and one running: their clients see a connection that broke, and may
     try again; the programs and what they hold are known; nothing stays booked forever."""

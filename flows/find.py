@@ -26,9 +26,9 @@ from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.plan import TaskSet, library_of, other_models, plan_of, task_set_of
 from tutti.tasks.sweeps.run import Bench, Spending, open_bench, run_plan
 from tutti.tasks.sweeps.search import (
-    Found,
     Objectives,
     Probe,
+    SearchOutcome,
     content_of,
     find_highest,
     lines_of,
@@ -106,7 +106,7 @@ class _Levels:
             return read_probe(store, sweep_id, level, cells)
 
 
-async def _show(name: str, found: Sequence[Found]) -> None:
+async def _show(name: str, found: Sequence[SearchOutcome]) -> None:
     """The answers as a table, with notes; in a flow run as an artifact too."""
     rows, console = table_of(found), Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)

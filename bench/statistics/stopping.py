@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.tasks.sweeps.run.accuracy_stop import Deciding
-from tutti.tasks.sweeps.run.latency_stop import Saturation
+from tutti.tasks.sweeps.run.accuracy_stop import AccuracyStop
+from tutti.tasks.sweeps.run.latency_stop import LatencyStop
 
 Array = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class DecisionRates(NamedTuple):
 
 
 def stopped(cells: int, seed: int) -> StopRates:
-    """Cells of `SLOTS` sessions under `Saturation`: at the limit, and far above it."""
+    """Cells of `SLOTS` sessions under `LatencyStop`: at the limit, and far above it."""
     ended: dict[str, float] = {}
     singly = 0.0
     for place, (name, rounds) in enumerate(MEMORIES.items()):
@@ -81,7 +81,7 @@ def steps_above(cells: int, memory: float, limit: float, seed: tuple[int, int]) 
 
 def ended_after(above: NDArray[np.bool]) -> int | None:
     """After how many steps the cell was ended; None where it ran whole."""
-    watch = Saturation(LIMIT_S, SLOTS)
+    watch = LatencyStop(LIMIT_S, SLOTS)
     for count, is_above in enumerate(above.tolist(), start=1):
         watch.step(ABOVE_S if is_above else BELOW_S)
         if watch.verdict() is not None:
@@ -124,7 +124,7 @@ def is_decided(
     reference: dict[str, float], order: list[str], scores: dict[str, float], ended: list[str]
 ) -> bool:
     """Whether the cell was ended as better or worse; no margin, so that `same` ends none."""
-    watch = Deciding(reference, order, 0.0)
+    watch = AccuracyStop(reference, order, 0.0)
     for task in ended:
         watch.sample(task, 0, scores[task])
     return watch.verdict() is not None

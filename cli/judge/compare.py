@@ -13,7 +13,7 @@ from tutti.errors import INCONCLUSIVE
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from tutti.tasks.sweeps.judge import Compared, Side
+    from tutti.tasks.sweeps.judge import CellComparison, Side
 
 
 class Metric(StrEnum):
@@ -76,7 +76,7 @@ def known(connection: "DuckDBPyConnection", name: str, side: "Side | None") -> "
     return side
 
 
-def _show(found: "list[Compared]", title: str, margin: float) -> None:
+def _show(found: "list[CellComparison]", title: str, margin: float) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

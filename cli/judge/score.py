@@ -12,7 +12,7 @@ from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics import Interval
-    from tutti.tasks.sweeps.judge import Labelled, Rescored
+    from tutti.tasks.sweeps.judge import LabelAgreement, RescoreResult
 
 SHOWN = 20  # changed attempts printed as text
 
@@ -65,7 +65,7 @@ def score(
 
 def _rescored(
     sweep_id: str, catalog: Any, scorer: str | None, judge: str | None, models: Path, quiet: bool
-) -> "Rescored":
+) -> "RescoreResult":
     from rich.console import Console
     from rich.progress import Progress
 
@@ -80,7 +80,7 @@ def _rescored(
         return asyncio.run(score_sweep(sweep_id, catalog, scorer, judge, models, show))
 
 
-def _as_json(found: "Rescored | None", compared: "Labelled | None") -> str:
+def _as_json(found: "RescoreResult | None", compared: "LabelAgreement | None") -> str:
     fields: dict[str, object] = {}
     if found is not None:
         fields = {"scored": found.scored, "flipped": found.flipped, "failed": found.failed}
@@ -90,12 +90,12 @@ def _as_json(found: "Rescored | None", compared: "Labelled | None") -> str:
     return json.dumps(fields)
 
 
-def _as_text(found: "Rescored | None", compared: "Labelled | None") -> str:
+def _as_text(found: "RescoreResult | None", compared: "LabelAgreement | None") -> str:
     lines = [] if found is None else _flips(found)
     return "\n".join(lines if compared is None else [*lines, *_agreement(compared)])
 
 
-def _flips(found: "Rescored") -> list[str]:
+def _flips(found: "RescoreResult") -> list[str]:
     lines = [f"{found.scored} attempts scored, {len(found.flipped)} flipped"]
     for flip in found.flipped[:SHOWN]:
         was, now = ("right" if flip[name] else "wrong" for name in ("before", "now"))
@@ -108,7 +108,7 @@ def _flips(found: "Rescored") -> list[str]:
     return lines
 
 
-def _agreement(compared: "Labelled") -> list[str]:
+def _agreement(compared: "LabelAgreement") -> list[str]:
     left_out = f"{compared.unscored} labelled attempts have no score" if compared.unscored else ""
     found = compared.agreement
     if found is None:

@@ -11,7 +11,7 @@ from tutti.cli.sweep import suites
 from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.plan import Outlook
+    from tutti.tasks.sweeps.plan import PlanEstimate
 
 
 def register(sweep_app: typer.Typer) -> None:
@@ -53,7 +53,7 @@ def plan(
     guarded(work)
 
 
-def _content(found: "Outlook") -> dict[str, Any]:
+def _content(found: "PlanEstimate") -> dict[str, Any]:
     cells = [
         {
             "cell_id": each.cell.cell_id,
@@ -75,7 +75,7 @@ def _content(found: "Outlook") -> dict[str, Any]:
     return {"sweep_id": found.plan.sweep_id, **totals, "cells": cells}
 
 
-def _show(found: "Outlook") -> None:
+def _show(found: "PlanEstimate") -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

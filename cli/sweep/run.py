@@ -74,7 +74,7 @@ def run(
     sought = {"step_latency_p95": latency, "accuracy": accuracy}
     sought |= {"lowest": lowest, "highest": highest}
     budget = _first(budget_minutes, minutes), _first(budget_usd, usd)
-    how = _How(models, prefect, as_json, dry_run)
+    how = RunOptions(models, prefect, as_json, dry_run)
     _warn_of_deprecated((find or None, latency, accuracy, lowest, highest, minutes, usd))
 
     def work() -> bool:
@@ -106,14 +106,14 @@ def _warn_of_deprecated(values: tuple[float | None, ...]) -> None:
         typer.echo(f"tutti: deprecated: {renamed}", err=True)
 
 
-class _How(NamedTuple):
+class RunOptions(NamedTuple):
     models: Path
     prefect: bool
     as_json: bool
     dry_run: bool
 
 
-def _night(path: Path, given: list[Any], night: datetime | None, how: _How) -> bool:
+def _night(path: Path, given: list[Any], night: datetime | None, how: RunOptions) -> bool:
     """Run a night file. It takes no flags that change a suite: its stages name their own."""
     if any(given):
         raise UsageError(
@@ -124,7 +124,7 @@ def _night(path: Path, given: list[Any], night: datetime | None, how: _How) -> b
     return run_night(path, how.models, how.prefect, how.as_json, night and night.date())
 
 
-def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: _How) -> bool:
+def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: RunOptions) -> bool:
     if how.dry_run:
         from tutti.tasks.sweeps.plan import dry_run as shown
         from tutti.tasks.sweeps.spec import parts

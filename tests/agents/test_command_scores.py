@@ -8,7 +8,7 @@ from tests.sweeps.conftest import plan_of
 from tutti.tasks.agents.command import CommandTrajectory
 from tutti.tasks.benchmarks import Source, benchmark_named
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.sweeps.run.entry import Entered
+from tutti.tasks.sweeps.run.entry import RunningAttempt
 from tutti.tasks.sweeps.run.records import attempt_rows
 
 OURS, THEIRS = Score("numeric", "1", 1.0, True), Score("theirs", "2", 0.0, False)
@@ -28,7 +28,7 @@ def test_both_scores_are_rows(ours: Score | None, theirs: Score | None, rows: li
     plan = plan_of(count=1)
     cell = plan.cells[0]
     trajectory = CommandTrajectory(status="ok", answer="42", imported=theirs, score=ours)
-    entered = Entered(cell.samples[0], 1, "a1")
+    entered = RunningAttempt(cell.samples[0], 1, "a1")
     made = attempt_rows(plan, cell, entered, trajectory, "run:1")
     assert sorted(row["scorer"] for row in made.get("scores", [])) == rows
     assert made["attempts"][0]["score"] == (ours.value if ours else None)

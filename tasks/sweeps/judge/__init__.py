@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.judge.compare import Compared as Compared
+    from tutti.tasks.sweeps.judge.compare import CellComparison as CellComparison
     from tutti.tasks.sweeps.judge.compare import Side as Side
     from tutti.tasks.sweeps.judge.compare import compare_sides as compare_sides
     from tutti.tasks.sweeps.judge.compare import find_pair as find_pair
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge.gates import enter_verdicts as enter_verdicts
     from tutti.tasks.sweeps.judge.gates import read_gates as read_gates
     from tutti.tasks.sweeps.judge.gates import unjudged as unjudged
-    from tutti.tasks.sweeps.judge.labels import Labelled as Labelled
+    from tutti.tasks.sweeps.judge.labels import LabelAgreement as LabelAgreement
     from tutti.tasks.sweeps.judge.labels import compare_labels as compare_labels
-    from tutti.tasks.sweeps.judge.rescore import Rescored as Rescored
+    from tutti.tasks.sweeps.judge.rescore import RescoreResult as RescoreResult
     from tutti.tasks.sweeps.judge.score import score_sweep as score_sweep
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours

@@ -1,8 +1,8 @@
 """Two sides of stored cells compared task by task: sweeps, cells, models or policies.
 
-In: a connection from `storage.connect()` and two names. Out: one `Compared` for each set-up that
-both sides have (benchmark, model, policy, concurrency; an axis on which each side has one value is
-what is compared and need not match), judged together. Repeats of a task are averaged first; what
+In: a connection from `storage.connect()` and two names. Out: one `CellComparison` for each set-up
+that both sides have (benchmark, model, policy, concurrency; an axis on which each side has one value
+is what is compared and need not match), judged together. Repeats of a task are averaged first; what
 counts is what the macro `compare` counts.
 """
 
@@ -100,7 +100,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Compared:
+class CellComparison:
     """One set-up of the second side against the first. None is "not known", never 0."""
 
     where: str
@@ -134,7 +134,7 @@ class Compared:
     cells_b: tuple[str, ...]
 
 
-class Sampled(NamedTuple):
+class SampledTasks(NamedTuple):
     """What the cells of one set-up came to."""
 
     rows: tuple[dict[str, Any], ...]
@@ -172,11 +172,11 @@ def find_pair(connection: "DuckDBPyConnection", a: str, b: str) -> tuple[Side | 
     return Side(a, first.kind, next(sides)), Side(b, first.kind, next(sides))
 
 
-def sampled(connection: "DuckDBPyConnection", cells: Sequence[str]) -> Sampled:
+def sampled(connection: "DuckDBPyConnection", cells: Sequence[str]) -> SampledTasks:
     """The counted samples of some cells, repeats of a set-up together."""
     found = _rows(connection, SCORES_SQL, cells=list(cells))
     lost = _rows(connection, LOST_SQL, cells=list(cells))
-    return Sampled(tuple(found), int(lost[0]["n"]))
+    return SampledTasks(tuple(found), int(lost[0]["n"]))
 
 
 def compare_sides(
@@ -185,7 +185,7 @@ def compare_sides(
     second: Side,
     metric: str = "score",
     margin: float = MARGIN,
-) -> list[Compared]:
+) -> list[CellComparison]:
     """One row a set-up that both have, in the order of the first's cells; empty for none.
 
     `margin` is in the score's own unit, and a share for costs and seconds. KeyError for a metric
@@ -258,7 +258,7 @@ class _Measured(NamedTuple):
 
 
 def _measured(
-    first: Sampled, second: Sampled, column: str, metric: Metric, wide: float
+    first: SampledTasks, second: SampledTasks, column: str, metric: Metric, wide: float
 ) -> _Measured:
     a, b = first.by_task(column), second.by_task(column)
     tasks = sorted(a.keys() & b.keys())
@@ -283,7 +283,7 @@ def _measured(
 def _row(
     where: str, metric: str, found: _Measured, verdict: Verdict,
     cells_a: Sequence[str], cells_b: Sequence[str],
-) -> Compared:  # fmt: skip
+) -> CellComparison:  # fmt: skip
     word, reason = verdict.word, verdict.reason
     paired, finding = found.paired, found.finding
     if paired is None:
@@ -298,7 +298,7 @@ def _row(
         scale = paired.first if METRICS[metric].relative and paired.first else 1.0
         detectable = minimum_detectable(paired.n, paired.se * sqrt(paired.n) / abs(scale))
     low, high = finding.interval or (None, None)
-    return Compared(
+    return CellComparison(
         where, metric, paired.n if paired else 0, *found.only, *found.lost, found.lost_share,
         paired.first if paired else None, paired.second if paired else None,
         finding.difference if paired else None, low, high, finding.p, verdict.p_holm,

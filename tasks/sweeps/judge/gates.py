@@ -25,8 +25,8 @@ from tutti.tasks.scoring.statistics import (
 from tutti.tasks.sweeps import GateError
 from tutti.tasks.sweeps.judge.compare import (
     METRICS,
-    Compared,
-    Sampled,
+    CellComparison,
+    SampledTasks,
     Side,
     compare_sides,
     named,
@@ -194,7 +194,7 @@ def _against(
     return [_judged_margin(gate, row) for row in rows]
 
 
-def _judged_margin(gate: Gate, row: Compared) -> Outcome:
+def _judged_margin(gate: Gate, row: CellComparison) -> Outcome:
     interval = None if row.ci_low is None or row.ci_high is None else (row.ci_low, row.ci_high)
     status, reason = _margin_status(gate, interval, row.verdict)
     if row.lost_share > MOST_LOST:
@@ -281,7 +281,7 @@ def _of_point(gate: Gate, point: LoadPoint | None) -> _Figure:
     return _Figure(point.latency, point.latency_interval, point.steps)
 
 
-def _score(found: Sampled) -> _Figure:
+def _score(found: SampledTasks) -> _Figure:
     tasks = found.by_task("score")
     if not tasks:
         return _Figure(None, None, 0)
@@ -292,8 +292,8 @@ def _score(found: Sampled) -> _Figure:
     return _Figure(mean.value, ends, mean.n)
 
 
-def _mean_of(column: str) -> Callable[[Sampled], _Figure]:
-    def figure(found: Sampled) -> _Figure:
+def _mean_of(column: str) -> Callable[[SampledTasks], _Figure]:
+    def figure(found: SampledTasks) -> _Figure:
         means = [sum(values) / len(values) for values in found.by_task(column).values()]
         if not means:
             return _Figure(None, None, 0)
@@ -302,7 +302,7 @@ def _mean_of(column: str) -> Callable[[Sampled], _Figure]:
     return figure
 
 
-def _cost_per_solved(found: Sampled) -> _Figure:
+def _cost_per_solved(found: SampledTasks) -> _Figure:
     cost, solved = found.by_task("cost_usd"), found.by_task("solved")
     if not cost:
         return _Figure(None, None, 0)
@@ -311,12 +311,12 @@ def _cost_per_solved(found: Sampled) -> _Figure:
     return _Figure(per.value, ends, per.n)
 
 
-def _infra_share(found: Sampled) -> _Figure:
+def _infra_share(found: SampledTasks) -> _Figure:
     n = found.lost + len(found.rows)
     return _Figure(found.lost / n if n else None, wilson(found.lost, n), n)
 
 
-FIGURES: Mapping[str, Callable[[Sampled], _Figure]] = {
+FIGURES: Mapping[str, Callable[[SampledTasks], _Figure]] = {
     "score": _score,
     "cost_usd": _mean_of("cost_usd"),
     "working_s": _mean_of("working_s"),

@@ -23,7 +23,7 @@ where a.sweep_id = $sweep group by all
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelAgreement:
     """What came of the comparison."""
 
     scorers: tuple[str, ...]
@@ -34,7 +34,7 @@ class Labelled:
     """Labelled attempts without one: infra or scorer errors. They are in no share."""
 
 
-def compare_labels(sweep_id: str, file: Path, catalog: Catalog) -> Labelled:
+def compare_labels(sweep_id: str, file: Path, catalog: Catalog) -> LabelAgreement:
     """Compare a sweep's newest scores with the labels in `file`.
 
     Raises SuiteError with file and line for what is no label, or names no attempt, or several.
@@ -65,7 +65,7 @@ def compare_labels(sweep_id: str, file: Path, catalog: Catalog) -> Labelled:
     pairs = [(bool(row["correct"]), labels[each]) for each, row in scored.items()]
     scorers = tuple(sorted({row["scorer"] for row in scored.values()}))
     found = agreement(pairs) if pairs else None
-    return Labelled(scorers, found, len(labels) - len(pairs))
+    return LabelAgreement(scorers, found, len(labels) - len(pairs))
 
 
 def _label(

@@ -48,7 +48,7 @@ JudgeOf = Callable[[str], JudgeClient]
 
 
 @dataclass
-class Rescored:
+class RescoreResult:
     """What came of it."""
 
     scored: int = 0
@@ -65,7 +65,7 @@ async def rescore(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     judge_of: JudgeOf | None = None,
     before_commit: Callable[[], None] = lambda: None,
-) -> Rescored:
+) -> RescoreResult:
     """Score every counted attempt of a sweep, by `scorer` or by its benchmark's; with a judge and
     no `scorer`, by ``judge`` where the benchmark's asks none.
 
@@ -85,7 +85,7 @@ async def rescore(
         _check(name, judged)
     sandbox = _sandbox(chosen.values())
     messages = dict(_conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
-    done, slots = Rescored(), asyncio.Semaphore(AT_ONCE)
+    done, slots = RescoreResult(), asyncio.Semaphore(AT_ONCE)
     rows: list[dict[str, Any]] = []
 
     async def one(row: Mapping[str, Any]) -> None:
@@ -177,7 +177,7 @@ def _row(row: Mapping[str, Any], score: Score) -> dict[str, Any]:
     return key | score_columns(score, row["answer"])
 
 
-def _count(done: Rescored, row: Mapping[str, Any], score: Score) -> None:
+def _count(done: RescoreResult, row: Mapping[str, Any], score: Score) -> None:
     done.scored += 1
     if row["correct"] is not None and row["correct"] != score.correct:
         flip = {name: row[name] for name in ("attempt_id", "task_id", "answer")}

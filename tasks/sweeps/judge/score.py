@@ -10,7 +10,7 @@ from tutti.storage import Catalog
 from tutti.tasks.progress import StageLog
 from tutti.tasks.project import MODELS
 from tutti.tasks.serving import pick_models
-from tutti.tasks.sweeps.judge.rescore import Rescored, rescore
+from tutti.tasks.sweeps.judge.rescore import RescoreResult, rescore
 from tutti.tasks.sweeps.plan import open_judge
 from tutti.tasks.sweeps.run import open_bench
 
@@ -22,7 +22,7 @@ async def score_sweep(
     judge: str | None = None,
     models: Path = MODELS,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Rescored:
+) -> RescoreResult:
     """Score a sweep again; what serves the judge is started for it.
 
     Its calls have the attempts' ids and no cell: what a cell's calls took stays what was measured.

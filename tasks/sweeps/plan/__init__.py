@@ -6,7 +6,7 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.enter import enter_plan as enter_plan
-    from tutti.tasks.sweeps.plan.estimate import Outlook as Outlook
+    from tutti.tasks.sweeps.plan.estimate import PlanEstimate as PlanEstimate
     from tutti.tasks.sweeps.plan.estimate import detectable_line as detectable_line
     from tutti.tasks.sweeps.plan.estimate import detectable_words as detectable_words
     from tutti.tasks.sweeps.plan.library import Library as Library
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.reasons import EndReason as EndReason
     from tutti.tasks.sweeps.plan.reasons import asked_reasons as asked_reasons
     from tutti.tasks.sweeps.plan.roles import WARM as WARM
-    from tutti.tasks.sweeps.plan.roles import Cast as Cast
-    from tutti.tasks.sweeps.plan.roles import Served as Served
+    from tutti.tasks.sweeps.plan.roles import OtherModels as OtherModels
+    from tutti.tasks.sweeps.plan.roles import ServedModel as ServedModel
     from tutti.tasks.sweeps.plan.roles import open_judge as open_judge
     from tutti.tasks.sweeps.plan.roles import other_models as other_models
     from tutti.tasks.sweeps.plan.roles import roles_of as roles_of

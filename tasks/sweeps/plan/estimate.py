@@ -1,6 +1,6 @@
 """What a sweep would do: which cells are there, which would run, how long and how dear.
 
-In: a plan and the store. Out: an `Outlook`. Nothing is started or entered. Times and money are
+In: a plan and the store. Out: an `PlanEstimate`. Nothing is started or entered. Times and money are
 those of past cells of the same benchmark and model: of the same policy and concurrency where there
 are some, else of the nearest concurrency, which is said.
 """
@@ -45,7 +45,7 @@ where a.cell_id in (select unnest($cells)) and a.status in ('ok', 'limit', 'mode
 
 
 @dataclass(frozen=True)
-class CellOutlook:
+class CellEstimate:
     """What would become of one cell."""
 
     cell: Cell
@@ -61,12 +61,12 @@ class CellOutlook:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class PlanEstimate:
     """What a plan would do."""
 
     # Not shown: asyncio.run shows what it returns to nobody, which took as long as all else.
     plan: Plan = field(repr=False)
-    cells: tuple[CellOutlook, ...] = field(repr=False)
+    cells: tuple[CellEstimate, ...] = field(repr=False)
     accuracy: float | None
     """Of past cells."""
     detectable: float | None
@@ -84,7 +84,7 @@ class Outlook:
         return _sum(each.cost_usd for each in self.cells if each.missing)
 
 
-def outlook_of(plan: Plan, catalog: Catalog) -> Outlook:
+def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
     """See the module."""
     of = {"benchmark": plan.suite.benchmark_name, "model": plan.set_up.served_name}
     past = query(PAST, catalog.home, of)
@@ -95,11 +95,11 @@ def outlook_of(plan: Plan, catalog: Catalog) -> Outlook:
     cells = tuple(
         _cell(cell, finished[cell.cell_id], begun, stale, past)
         if cell.cell_id in missing or finished[cell.cell_id] == len(cell.samples)
-        else CellOutlook(cell, "reuse", "it ended early, as the suite asks", 0, None, None, "")
+        else CellEstimate(cell, "reuse", "it ended early, as the suite asks", 0, None, None, "")
         for cell in plan.cells
     )
     accuracy = _accuracy(past)
-    return Outlook(plan, cells, accuracy, _detectable(plan, accuracy))
+    return PlanEstimate(plan, cells, accuracy, _detectable(plan, accuracy))
 
 
 def detectable_line(plan: Plan, catalog: Catalog) -> str:
@@ -116,7 +116,7 @@ def detectable_line(plan: Plan, catalog: Catalog) -> str:
 
 
 def detectable_words(accuracy: float | None, detectable: float | None) -> str:
-    """An `Outlook`'s two figures in words; empty where it has none."""
+    """A `PlanEstimate`'s two figures in words; empty where it has none."""
     if detectable is None:
         return ""
     if detectable > 1:
@@ -151,12 +151,12 @@ def _cell(
     begun: Set[str],
     stale: Mapping[str, str],
     past: Sequence[Mapping[str, Any]],
-) -> CellOutlook:
+) -> CellEstimate:
     missing = len(cell.samples) - finished
     if not missing and cell.cell_id in stale:
-        return CellOutlook(cell, "re-score", stale[cell.cell_id], 0, None, None, "")
+        return CellEstimate(cell, "re-score", stale[cell.cell_id], 0, None, None, "")
     if not missing:
-        return CellOutlook(cell, "reuse", "all samples are finished", 0, None, None, "")
+        return CellEstimate(cell, "reuse", "all samples are finished", 0, None, None, "")
     reason = f"{finished} of {len(cell.samples)} samples are finished"
     if cell.cell_id not in begun:
         reason = "was never run"
@@ -164,11 +164,11 @@ def _cell(
         reason = "no sample is finished"
     like, basis = _like(cell, past)
     if not like:
-        return CellOutlook(cell, "run", reason, missing, None, None, basis)
+        return CellEstimate(cell, "run", reason, missing, None, None, basis)
     seconds = median(row["seconds"] / row["n"] for row in like) * missing
     costs = [row["cost_usd"] for row in like if row["cost_usd"] is not None]
     cost = median(costs) * missing if costs else None
-    return CellOutlook(cell, "run", reason, missing, seconds, cost, basis)
+    return CellEstimate(cell, "run", reason, missing, seconds, cost, basis)
 
 
 def _like(cell: Cell, past: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:

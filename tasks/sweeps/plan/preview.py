@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tutti.storage import Catalog, open_catalog
 from tutti.tasks.serving import pick_models
-from tutti.tasks.sweeps.plan.estimate import Outlook, outlook_of
+from tutti.tasks.sweeps.plan.estimate import PlanEstimate, outlook_of
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.roles import other_models
 from tutti.tasks.sweeps.plan.set_up import check_names, serving_of
@@ -13,7 +13,7 @@ from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, parts
 from tutti.tasks.synthesis import find_made
 
 
-def outlook(suite: Suite, models: Path) -> tuple[Outlook, ...]:
+def outlook(suite: Suite, models: Path) -> tuple[PlanEstimate, ...]:
     """What running `suite` now would do: one for each of its benchmarks and models.
 
     Raises RegistryError, BenchmarkError, and SuiteError where its tasks are yet to be made.
@@ -24,7 +24,7 @@ def outlook(suite: Suite, models: Path) -> tuple[Outlook, ...]:
         return tuple(_outlook_of_part(part, suite, models, catalog) for part in every)
 
 
-def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) -> Outlook:
+def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) -> PlanEstimate:
     entries = pick_models(models, (part.model, *other_models(part)))
     serving = serving_of(entries, catalog, part.execution.engines)
     task_set, index_id = _tasks(part, catalog)

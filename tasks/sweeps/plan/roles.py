@@ -32,7 +32,7 @@ SHARE = 4  # of a model's context: the most that an answer of it may take, so th
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedModel:
     """A model of the registry, as it is reached."""
 
     name: str
@@ -50,11 +50,11 @@ class Served:
 class Roles:
     """Who does what in a sweep besides the model that is measured."""
 
-    judge: Served | None = None
-    user: Served | None = None
+    judge: ServedModel | None = None
+    user: ServedModel | None = None
     agent: AgentFile | None = None
     """How the measured model asks experts; None where it works alone."""
-    experts: Mapping[str, Served] = field(default_factory=dict)
+    experts: Mapping[str, ServedModel] = field(default_factory=dict)
     """By the name that the agent's file has for them."""
 
     @property
@@ -87,7 +87,7 @@ def other_models(suite: Suite) -> list[str]:
     return sorted({name for name in named if name is not None})
 
 
-def roles_of(suite: Suite, served: Mapping[str, Served]) -> Roles:
+def roles_of(suite: Suite, served: Mapping[str, ServedModel]) -> Roles:
     """The roles of `suite`, whose models are `served` by their names in the registry."""
     named, file = suite.roles, _agent(suite)
     return Roles(
@@ -135,7 +135,7 @@ def _experts(suite: Suite, file: AgentFile | None) -> dict[str, str]:
     return {name: suite.roles.experts.get(name, name) for name in names}
 
 
-class Cast:
+class OtherModels:
     """The other models of one attempt."""
 
     def __init__(self, client: Client, cell_id: str, attempt_id: str, roles: Roles) -> None:
@@ -146,18 +146,18 @@ class Cast:
         """What judge and user cost, which is no part of what the attempt does; without calls
         whose price is unknown."""
 
-    def judge(self, step: int = 0) -> "Judged | None":
+    def judge(self, step: int = 0) -> "AttemptJudge | None":
         """The judge, as scorers ask it; None where the sweep has none. `step`: after which."""
         served = self.roles.judge
-        return None if served is None else Judged(self, served, step)
+        return None if served is None else AttemptJudge(self, served, step)
 
-    def user(self, seed: int) -> "Heard | None":
+    def user(self, seed: int) -> "SimulatedUser | None":
         """The model that plays the user; None where the sweep has none."""
         served = self.roles.user
         if served is None:
             return None
         model = self.model(served, USER, WARM, _room(served.model, USER_TOKENS), seed)
-        return Heard(model, self.pay)
+        return SimulatedUser(model, self.pay)
 
     def pay(self, usd: float | None) -> None:
         """Somebody who is not measured was asked; None: at a price that is unknown."""
@@ -177,7 +177,7 @@ class Cast:
         return self.roles.experts[expert.model].model.dialect
 
     def model(
-        self, served: Served, role: str, temperature: float, max_tokens: int, seed: int
+        self, served: ServedModel, role: str, temperature: float, max_tokens: int, seed: int
     ) -> GatewayModel:
         """One of them, as it is asked."""
         sampling = sampling_of(served.model, temperature, max_tokens, seed)
@@ -185,11 +185,11 @@ class Cast:
         return GatewayModel(self._client, served.name, origin, sampling)
 
 
-class Judged:
+class AttemptJudge:
     """The judge of one attempt (`tutti.tasks.scoring` asks it)."""
 
-    def __init__(self, cast: Cast, served: Served, step: int) -> None:
-        self._cast, self._served, self._step = cast, served, step
+    def __init__(self, models: OtherModels, served: ServedModel, step: int) -> None:
+        self._models, self._served, self._step = models, served, step
 
     async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
         """The judge's text, and the id of the call that gave it.
@@ -197,21 +197,21 @@ class Judged:
         Raises ModelCallFailed, ContextExceeded; scorers make a scorer_error of both.
         """
         most = _room(self._served.model, JUDGE_TOKENS)
-        model = self._cast.model(self._served, JUDGE, WARM, most, seed)
+        model = self._models.model(self._served, JUDGE, WARM, most, seed)
         reply = await model.complete([{"role": "user", "content": prompt}], (), self._step)
-        self._cast.pay(reply.cost_usd)
+        self._models.pay(reply.cost_usd)
         return reply.message["content"], reply.call_id
 
 
 @asynccontextmanager
-async def open_judge(url: str, served: Served) -> AsyncIterator[Callable[[str], Judged]]:
+async def open_judge(url: str, served: ServedModel) -> AsyncIterator[Callable[[str], AttemptJudge]]:
     """The judge of attempts that ended before, by their ids; its calls belong to no cell."""
     async with Client(url) as client:
         roles = Roles(judge=served)
-        yield lambda attempt_id: Judged(Cast(client, "", attempt_id, roles), served, 0)
+        yield lambda attempt_id: AttemptJudge(OtherModels(client, "", attempt_id, roles), served, 0)
 
 
-class Heard:
+class SimulatedUser:
     """A model that remembers which call said what."""
 
     def __init__(self, model: ChatModel, pay: Callable[[float | None], None]) -> None:

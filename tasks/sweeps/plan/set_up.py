@@ -17,7 +17,7 @@ from tutti.tasks.serving import (
     checkpoint_id,
     engine_of,
 )
-from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles, Served, roles_of
+from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles, ServedModel, roles_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec import Suite
 
@@ -65,7 +65,7 @@ class Serving:
     """More engines of that model, which share its load."""
     others: tuple[Engine | ExternalEndpoint, ...]
     """Of judge, user and experts."""
-    served: Mapping[str, Served]
+    served: Mapping[str, ServedModel]
     """Every model as it is reached, by its name in the registry."""
 
     @property
@@ -138,7 +138,7 @@ def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog
 
 def _engines_of(
     models: Mapping[str, Model], catalog: Catalog
-) -> tuple[list[Engine | ExternalEndpoint], dict[str, Served]]:
+) -> tuple[list[Engine | ExternalEndpoint], dict[str, ServedModel]]:
     """What serves the models, each once, in their order; and each model as it is reached.
 
     Raises RegistryError where calls could not say which of two models they mean.
@@ -148,7 +148,7 @@ def _engines_of(
     for name, model in models.items():
         made = engine_of(name, model, catalog)
         engine = engines.setdefault(made.engine_id, made)
-        served[name] = Served(engine.address.served_name, engine.engine_id, model)
+        served[name] = ServedModel(engine.address.served_name, engine.engine_id, model)
     known: dict[str, str] = {}
     for engine in engines.values():
         called = engine.address.served_name

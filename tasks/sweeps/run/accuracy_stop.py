@@ -12,7 +12,7 @@ from tutti.tasks.scoring.statistics import ConfidenceSequence, InterimResult
 MEANT = {"better": "better", "worse": "worse", "same": "the same"}
 
 
-class Deciding:
+class AccuracyStop:
     """Watches one cell.
 
     Tasks that end early are the quick ones, and an attempt that goes wrong is often the slow one:

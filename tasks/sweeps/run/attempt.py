@@ -39,7 +39,15 @@ from tutti.tasks.agents import (
 from tutti.tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
 from tutti.tasks.sandbox import NO_WALLS, CodeRunner, NoSandbox, Sandbox, SandboxSessions
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
-from tutti.tasks.sweeps.plan import Cast, Cell, Plan, Problem, Sample, attempted, sandbox_level
+from tutti.tasks.sweeps.plan import (
+    Cell,
+    OtherModels,
+    Plan,
+    Problem,
+    Sample,
+    attempted,
+    sandbox_level,
+)
 from tutti.tasks.sweeps.spec import sessions_of
 
 SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
@@ -104,20 +112,20 @@ class Attempts:
 
         A scorer that fails makes it a `scorer_error`. What it did is in the gateway's records.
         """
-        cast = Cast(self._client, self.cell.cell_id, attempt_id, self.plan.set_up.roles)
+        others = OtherModels(self._client, self.cell.cell_id, attempt_id, self.plan.set_up.roles)
         model = self._model(sample, attempt_id)
         if self.plan.suite.harness.command is not None:
             done: Trajectory = await self._run_command(sample, attempt_id, model)
         elif sample.problem.world is not None:
-            done = await self._in_world(sample, model, cast)
+            done = await self._in_world(sample, model, others)
         elif self.plan.set_up.roles.agent is not None:
-            done = await self._orchestrated(sample, model, cast)
+            done = await self._orchestrated(sample, model, others)
         else:
             done = await self._alone(sample, attempt_id, model)
         try:
-            done.score = await self._score(sample.problem, done, cast)
+            done.score = await self._score(sample.problem, done, others)
         finally:
-            self.aside_usd += cast.aside_usd
+            self.aside_usd += others.aside_usd
         return done
 
     async def release(self, sample: Sample, attempt_id: str) -> None:
@@ -157,27 +165,33 @@ class Attempts:
         async with self._tools(sample.problem, attempt_id) as tools:
             return await self._run(prompt, model, tools, agent)
 
-    async def _orchestrated(self, sample: Sample, model: GatewayModel, cast: Cast) -> Trajectory:
+    async def _orchestrated(
+        self, sample: Sample, model: GatewayModel, others: OtherModels
+    ) -> Trajectory:
         """A question, which experts answer that the model picks."""
         assert self.plan.set_up.roles.agent is not None, "asked for by the suite"
         problem, seed = sample.problem, self._seed(sample)
         file = drawn(self.plan.set_up.roles.agent, seed, problem.task_id)
         search = service_search(self._http, self._search_url or "")
         own, sandbox = self._agent(problem), self._experts_sandbox
-        asking = Orchestrator(file, problem.messages, own, cast.experts(seed), search, sandbox)
+        asking = Orchestrator(file, problem.messages, own, others.experts(seed), search, sandbox)
         return await self._run(asking.opening, model, asking, asking.agent)
 
-    async def _in_world(self, sample: Sample, model: GatewayModel, cast: Cast) -> Trajectory:
+    async def _in_world(
+        self, sample: Sample, model: GatewayModel, others: OtherModels
+    ) -> Trajectory:
         """An attempt whose tools act in a world of its own, in which someone may speak."""
         problem, seed = sample.problem, self._seed(sample)
         assert problem.world is not None, problem.task_id
-        user, prompt, agent = cast.user(seed), problem.messages, self._agent(problem)
+        user, prompt, agent = others.user(seed), problem.messages, self._agent(problem)
         world = problem.world(user)
         asked: ChatModel = model
         tools: Tools = world
         if self.plan.set_up.roles.agent is not None:
             file = drawn(self.plan.set_up.roles.agent, seed, problem.task_id)
-            turns = ExpertTurns(file, model, world, cast.experts(seed), agent.dialect, cast.dialect)
+            turns = ExpertTurns(
+                file, model, world, others.experts(seed), agent.dialect, others.dialect
+            )
             asked = tools = turns
         try:
             done = await self._run(prompt, asked, tools, agent, world)
@@ -228,11 +242,13 @@ class Attempts:
         done.cost.add(None if spent.get("unpriced") else spent.get("cost_usd", 0.0))
         return done
 
-    async def _score(self, problem: Problem, trajectory: Trajectory, cast: Cast) -> Score | None:
+    async def _score(
+        self, problem: Problem, trajectory: Trajectory, others: OtherModels
+    ) -> Score | None:
         if trajectory.status not in COUNTED:
             return None
         scorer = SCORERS[problem.scorer]
-        means = ScoringResources(self._sandbox, cast.judge(trajectory.steps))
+        means = ScoringResources(self._sandbox, others.judge(trajectory.steps))
         try:
             return await scorer.score(problem.target, attempted(trajectory), means)
         except ScorerFailed as error:

@@ -10,8 +10,8 @@ from statistics import fmean
 from tutti.storage import Catalog, query
 from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan import Cell, EndReason, Plan, asked_reasons
-from tutti.tasks.sweeps.run.accuracy_stop import Deciding
-from tutti.tasks.sweeps.run.latency_stop import Saturation
+from tutti.tasks.sweeps.run.accuracy_stop import AccuracyStop
+from tutti.tasks.sweeps.run.latency_stop import LatencyStop
 from tutti.tasks.sweeps.run.queue import Watch
 
 SCORES = """
@@ -29,10 +29,10 @@ def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason
     if suite.stopping.saturation is not None:
         # Of an open loop about as many run at once as its level says.
         limit = suite.stopping.saturation.step_latency_p95
-        found.append((asked[CellReason.LATENCY_LIMIT], Saturation(limit, cell.concurrency)))
+        found.append((asked[CellReason.LATENCY_LIMIT], LatencyStop(limit, cell.concurrency)))
     if suite.stopping.stop_when_sure is not None and (reference := _reference(plan, cell, catalog)):
         planned = [sample.problem.task_id for sample in cell.samples]
-        watch = Deciding(reference, planned, suite.stopping.stop_when_sure.margin)
+        watch = AccuracyStop(reference, planned, suite.stopping.stop_when_sure.margin)
         for row in query(SCORES, catalog.home, {"cell": cell.cell_id}):
             watch.sample(row["task_id"], row["trial"], row["score"])
         found.append((asked[CellReason.ACCURACY_DECIDED], watch))

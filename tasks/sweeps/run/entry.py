@@ -13,13 +13,13 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, Lease, artifact_id, check_lease
 from tutti.storage import catalog as cat
 from tutti.tasks.sweeps.plan import Cell, Sample
-from tutti.tasks.sweeps.run.queue import Due
+from tutti.tasks.sweeps.run.queue import DueSample
 
 IDS_AT_ONCE = 500  # bound variables of one statement
 
 
 @dataclass(frozen=True)
-class Entered:
+class RunningAttempt:
     """An attempt that is in the catalog as running."""
 
     sample: Sample
@@ -30,10 +30,10 @@ class Entered:
     """When it was meant to start; None in a closed loop and for later attempts of a sample."""
 
 
-Waiting = tuple[Due, "asyncio.Future[Entered]"]
+Waiting = tuple[DueSample, "asyncio.Future[RunningAttempt]"]
 
 
-class Entry:
+class AttemptEntry:
     """Enters the attempts of one cell."""
 
     def __init__(self, cell: Cell, catalog: Catalog, run_id: str, lease: Lease) -> None:
@@ -41,12 +41,12 @@ class Entry:
         self._waiting: list[Waiting] = []
         self._work: asyncio.Task[None] | None = None
 
-    async def enter(self, due: Due) -> Entered:
+    async def enter(self, due: DueSample) -> RunningAttempt:
         """The next attempt of the sample that is due, which is in the catalog as running then.
 
         Raises LeaseLost, StoreError.
         """
-        entered: asyncio.Future[Entered] = asyncio.get_running_loop().create_future()
+        entered: asyncio.Future[RunningAttempt] = asyncio.get_running_loop().create_future()
         self._waiting.append((due, entered))
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._enter_waiting())
@@ -64,7 +64,7 @@ class Entry:
                 if not entered.done():  # a session that was cancelled: the next run finds it lost
                     entered.set_result(attempt)
 
-    def _enter(self, every: list[Due]) -> list[Entered]:
+    def _enter(self, every: list[DueSample]) -> list[RunningAttempt]:
         states = cat.attempt_states
         ids = [due.sample.sample_id for due in every]
         assert len(set(ids)) == len(ids), "a sample has one attempt at a time"
@@ -94,13 +94,13 @@ class Entry:
         return attempts
 
 
-def _next_attempt(due: Due, known: Mapping[str, int]) -> Entered:
+def _next_attempt(due: DueSample, known: Mapping[str, int]) -> RunningAttempt:
     """`known`: the number of the last attempt of each sample that had one."""
     sample_id = due.sample.sample_id
     number = known.get(sample_id, 0) + 1
     # A later attempt is due when the one before it has failed, not at a time of the schedule.
     due_at = due.at if number == 1 else None
-    return Entered(due.sample, number, artifact_id("attempt", [sample_id, number]), due_at)
+    return RunningAttempt(due.sample, number, artifact_id("attempt", [sample_id, number]), due_at)
 
 
 def _fail(waiting: list[Waiting], error: Exception) -> None:

@@ -10,11 +10,11 @@ from tutti.tasks.scoring.statistics import CONFIDENCE
 
 TAIL = 0.05  # the share of steps that may be above the limit: the limit is on the 95th percentile
 LEAST_STEPS = 40  # of a batch: of these two may be above, and one session's next steps are alike
-ROUNDS = 4  # steps of each session in a batch: see `Saturation`
+ROUNDS = 4  # steps of each session in a batch: see `LatencyStop`
 BETS = (1.0, 3.0, 10.0)  # from a share a little above TAIL to far above; below 1 / TAIL
 
 
-class Saturation:
+class LatencyStop:
     """Watches one cell.
 
     A gambler bets on each batch of steps: its share above the limit multiplies the capital by

@@ -33,7 +33,7 @@ class Watch(Protocol):
 
 
 @dataclass(frozen=True)
-class Due:
+class DueSample:
     """A sample to run now."""
 
     sample: Sample
@@ -41,7 +41,7 @@ class Due:
     """When it was meant to start; None in a closed loop."""
 
 
-class Tap:
+class SampleQueue:
     """Gives out samples until there are none or it is closed."""
 
     def __init__(self, samples: Sequence[Sample], due_s: Sequence[float] | None = None) -> None:
@@ -82,7 +82,7 @@ class Tap:
             self._paused_since = None
             self._open.set()
 
-    async def take(self) -> Due | None:
+    async def take(self) -> DueSample | None:
         """The next sample once it is due; None when there are no more. Those who ask wait in
         their order."""
         async with self._turn:
@@ -100,13 +100,13 @@ class Tap:
             return 0.0
         return self._began + self._due_s[-1] - asyncio.get_running_loop().time()
 
-    def _next(self) -> Due:
+    def _next(self) -> DueSample:
         sample = self._samples.pop()
         if not self._samples:
             self._over.set()
         if self._due_s is None:
-            return Due(sample, None)
-        return Due(sample, self._began_at + timedelta(seconds=self._due_s.pop()))
+            return DueSample(sample, None)
+        return DueSample(sample, self._began_at + timedelta(seconds=self._due_s.pop()))
 
     async def until(self, seconds: float) -> None:
         """Wait so long; less where there is nothing more to give out by then."""

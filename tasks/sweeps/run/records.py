@@ -9,13 +9,13 @@ from tutti.storage import catalog as cat
 from tutti.tasks.agents import CommandTrajectory, Trajectory
 from tutti.tasks.scoring import Score
 from tutti.tasks.sweeps.plan import Cell, Plan
-from tutti.tasks.sweeps.run.entry import Entered
+from tutti.tasks.sweeps.run.entry import RunningAttempt
 
 Rows = dict[str, list[dict[str, Any]]]
 
 
 def attempt_rows(
-    plan: Plan, cell: Cell, entered: Entered, trajectory: Trajectory, run_id: str
+    plan: Plan, cell: Cell, entered: RunningAttempt, trajectory: Trajectory, run_id: str
 ) -> Rows:
     """Rows of attempts, messages, tool_runs, retrievals and scores for one ended attempt."""
     sample, score = entered.sample, trajectory.score

@@ -43,10 +43,10 @@ from tutti.tasks.sweeps.run.attempt import COUNTED, Attempts
 from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.early_stop import watches_of
-from tutti.tasks.sweeps.run.entry import Entered, Entry
+from tutti.tasks.sweeps.run.entry import AttemptEntry, RunningAttempt
 from tutti.tasks.sweeps.run.failures import Failures
 from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
-from tutti.tasks.sweeps.run.queue import Due, Tap, Watch
+from tutti.tasks.sweeps.run.queue import DueSample, SampleQueue, Watch
 from tutti.tasks.sweeps.run.records import attempt_rows, lost_attempt_row
 from tutti.tasks.sweeps.spec import due_times, ramp_starts
 
@@ -132,7 +132,7 @@ class _CellRun:
             execution.lease,
         )
         self.progress, self.on_progress, self.spending = progress, on_progress, execution.spending
-        self.entry = Entry(cell, self.catalog, self.run_id, self.lease)
+        self.entry = AttemptEntry(cell, self.catalog, self.run_id, self.lease)
         self.watches = watches_of(self.plan, cell, self.catalog)
         self.failures = Failures(answered=progress.done > 0)
         self.running = 0
@@ -163,7 +163,7 @@ class _CellRun:
             # Of a cell that is resumed only the rest is due, from now on, as far apart as before.
             skipped = 0 if due_s is None else len(due_s) - len(missing)
             left = None if due_s is None else [at - due_s[skipped] for at in due_s[skipped:]]
-            self.tap = Tap(missing, left)
+            self.tap = SampleQueue(missing, left)
             if await asyncio.to_thread(is_paused, self.catalog, self.plan.sweep_id):
                 self._pause(True)
             sessions = [
@@ -205,7 +205,7 @@ class _CellRun:
             finally:
                 self.running -= 1
 
-    async def _sample(self, due: Due) -> None:
+    async def _sample(self, due: DueSample) -> None:
         for nth in range(self.plan.suite.limits.max_attempts):
             # Longer than the guards need to notice a dead engine, so that its death costs
             # each session one attempt and not all of them.
@@ -214,7 +214,7 @@ class _CellRun:
             if self.failures.is_final(done):
                 break
 
-    async def _attempt(self, due: Due) -> Trajectory:
+    async def _attempt(self, due: DueSample) -> Trajectory:
         entered = await self.entry.enter(due)
         trajectory = await self.attempts.make(due.sample, entered.attempt_id)
         self.failures.settle(trajectory)
@@ -254,7 +254,7 @@ class _CellRun:
             assert self.tap.reason is not None, "it is closed"
             self.progress.reason = self.tap.reason.text
 
-    async def _keep(self, entered: Entered, trajectory: Trajectory) -> None:
+    async def _keep(self, entered: RunningAttempt, trajectory: Trajectory) -> None:
         """Give the attempt to the writer; waits, on a thread, while the writer has no room."""
         rows = attempt_rows(self.plan, self.cell, entered, trajectory, self.run_id)
         ended = {entered.attempt_id: trajectory.status}

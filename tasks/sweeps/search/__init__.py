@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.search.outcome import Found as Found
+    from tutti.tasks.sweeps.search.outcome import SearchOutcome as SearchOutcome
     from tutti.tasks.sweeps.search.outcome import content_of as content_of
     from tutti.tasks.sweeps.search.outcome import find_highest as find_highest
     from tutti.tasks.sweeps.search.outcome import lines_of as lines_of

@@ -31,7 +31,7 @@ the limit (seconds) may end early. Or says why the level could not be measured w
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchOutcome:
     """The answer of one policy."""
 
     policy: str
@@ -52,7 +52,9 @@ class Found:
         return next((each for each in self.probes if each.level == self.concurrency), None)
 
 
-async def find_highest(policy: str, lowest: int, objectives: Objectives, measure: Measure) -> Found:
+async def find_highest(
+    policy: str, lowest: int, objectives: Objectives, measure: Measure
+) -> SearchOutcome:
     """Probe level after level until the answer is found, or a level could not be measured."""
     asked = objectives
     search = Search(lowest, max(lowest, asked.highest), asked.resolution, asked.times)
@@ -73,7 +75,7 @@ def _found(
     objectives: Objectives,
     probes: Mapping[int, tuple[Probe, Outcome]],
     broken_off: str | None = None,
-) -> Found:
+) -> SearchOutcome:
     measured = tuple(probe for probe, _ in probes.values())
     outcomes = {level: outcome for level, (_, outcome) in probes.items()}
     notes = [
@@ -89,7 +91,7 @@ def _found(
     ]
     notes += out_of_order(measured)
     if broken_off is not None:
-        return Found(policy, None, False, broken_off, measured, outcomes, tuple(notes))
+        return SearchOutcome(policy, None, False, broken_off, measured, outcomes, tuple(notes))
     answer, sure = search.answer, search.is_sure
     said = str(answer)
     if answer is None:
@@ -97,10 +99,10 @@ def _found(
     elif answer >= objectives.highest:
         said = f"{answer}, the highest asked"
     said += "" if sure else ", by values alone"
-    return Found(policy, answer, sure, said, measured, outcomes, tuple(notes))
+    return SearchOutcome(policy, answer, sure, said, measured, outcomes, tuple(notes))
 
 
-def lines_of(found: Found) -> list[str]:
+def lines_of(found: SearchOutcome) -> list[str]:
     """How each level was judged, and what speaks against the answer."""
     levels = [f"{each.level} {_word(found.outcomes[each.level])}" for each in found.probes]
     return [f"probed {', '.join(levels) or 'nothing'}", *found.notes]
@@ -112,7 +114,7 @@ def _word(outcome: Outcome) -> str:
     return "met by values" if outcome.by_value else "not met by values"
 
 
-def content_of(found: Found) -> dict[str, Any]:
+def content_of(found: SearchOutcome) -> dict[str, Any]:
     """As JSON: the answer with its figures, and every probe."""
     answer: dict[str, Any] = {"policy": found.policy, "concurrency": found.concurrency}
     answer |= {"sure": found.sure, "said": found.said, "notes": list(found.notes)}
@@ -120,19 +122,19 @@ def content_of(found: Found) -> dict[str, Any]:
     return answer | best | {"probes": [_content(found, each) for each in found.probes]}
 
 
-def _content(found: Found, probe: Probe) -> dict[str, Any]:
+def _content(found: SearchOutcome, probe: Probe) -> dict[str, Any]:
     outcome = found.outcomes[probe.level]
     content: dict[str, Any] = {"concurrency": probe.level, "cells": list(probe.cells)}
     content |= {"outcome": outcome.word, "by_value": outcome.by_value, "reason": outcome.reason}
     return content | _figures(probe)
 
 
-def table_of(found: Sequence[Found]) -> list[dict[str, str]]:
+def table_of(found: Sequence[SearchOutcome]) -> list[dict[str, str]]:
     """One row a policy, all of the same columns, as text."""
     return [_row(each) for each in found]
 
 
-def _row(found: Found) -> dict[str, str]:
+def _row(found: SearchOutcome) -> dict[str, str]:
     row = {"policy": found.policy, "highest": found.said}
     best = found.best
     if best is None:

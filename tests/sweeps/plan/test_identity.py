@@ -13,7 +13,7 @@ from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.identity import grid_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 from tutti.tasks.sweeps.plan.problem import problem_of_task
-from tutti.tasks.sweeps.plan.roles import Roles, Served
+from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec.marks import (
     AXIS,
@@ -93,7 +93,7 @@ def set_up(suite: Suite) -> SetUp:
     task_set = replace(made.task_set, task_set_id=f"task_set:{content}")
     named = {n: value_of(suite, n) for n in ("judge", "user", "agent", "experts")}
     entry = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=64)
-    other = Served("other", f"engine:{json.dumps(named, sort_keys=True)}", entry)
+    other = ServedModel("other", f"engine:{json.dumps(named, sort_keys=True)}", entry)
     roles = Roles(judge=other if any(named.values()) else None)
     return replace(made, task_set=task_set, roles=roles, model_id=f"checkpoint:{suite.model}")
 

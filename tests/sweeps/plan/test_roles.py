@@ -19,7 +19,7 @@ from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.roles import (
     NO_ROLES,
     Roles,
-    Served,
+    ServedModel,
     open_judge,
     other_models,
     roles_of,
@@ -29,7 +29,7 @@ from tutti.tasks.sweeps.plan.task_set import check_roles, enter_items
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, with_fields
 
-OTHER = Served(
+OTHER = ServedModel(
     "other", "engine:2", Model(provider="openai", endpoint="http://h/v1", context_tokens=8192)
 )
 FACTS = [{"problem": f"What is fact {n}?", "answer": f"Fact {n}."} for n in range(3)]
@@ -90,7 +90,7 @@ def dialogue(tmp_path: Path) -> Suite:
     )
 
 
-def plan_of(suite: Suite, catalog: storage.Catalog, **served: Served) -> Plan:
+def plan_of(suite: Suite, catalog: storage.Catalog, **served: ServedModel) -> Plan:
     """Its plan; every other model of it is served as `other` is, where nothing else is said."""
     entered = enter_items(suite, catalog)
     roles = roles_of(suite, {name: OTHER for name in other_models(suite)} | served)
@@ -324,14 +324,14 @@ def test_other_models_are_other_cells(catalog: storage.Catalog, facts: Suite) ->
     """Another judge gives another cell of another sweep, and is among its parents; without any the
     ids have nothing of them."""
     one, same = (plan_of(facts, catalog) for _ in range(2))
-    other = plan_of(facts, catalog, other=Served("other", "engine:3", OTHER.model))
+    other = plan_of(facts, catalog, other=ServedModel("other", "engine:3", OTHER.model))
     assert one.cells[0].cell_id == same.cells[0].cell_id
     assert {one.cells[0].cell_id, one.sweep_id}.isdisjoint({other.cells[0].cell_id, other.sweep_id})
     assert one.set_up.parents[-1] == "engine:2" and other.set_up.parents[-1] == "engine:3"
     assert NO_ROLES.content == {} and NO_ROLES.engine_ids == []
     assert Roles(judge=OTHER).content != Roles(user=OTHER).content
     thinking = OTHER.model.model_copy(update={"thinking": True})
-    assert Served("other", "engine:2", thinking).content != OTHER.content
+    assert ServedModel("other", "engine:2", thinking).content != OTHER.content
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.scoring.statistics import look
-from tutti.tasks.sweeps.run.accuracy_stop import Deciding
+from tutti.tasks.sweeps.run.accuracy_stop import AccuracyStop
 
 TASKS = [f"task-{n}" for n in range(200)]
 HALF = dict.fromkeys(TASKS, 0.5)
 
 
-def feed(watch: Deciding, samples: list[tuple[str, int, float]]) -> int | None:
+def feed(watch: AccuracyStop, samples: list[tuple[str, int, float]]) -> int | None:
     """How many samples ended before the cell did; None where it was not ended."""
     for count, (task, trial, score) in enumerate(samples, start=1):
         watch.sample(task, trial, score)
@@ -27,7 +27,7 @@ def feed(watch: Deciding, samples: list[tuple[str, int, float]]) -> int | None:
 
 def test_it_ends_where_look_ends_and_says_how() -> None:
     """All right against a half: better, after as many tasks as `look` needs."""
-    watch = Deciding(HALF, TASKS, 0.02)
+    watch = AccuracyStop(HALF, TASKS, 0.02)
     count = feed(watch, [(task, 0, 1.0) for task in TASKS])
     assert count is not None and count < 50
     assert look([0.5] * count, len(TASKS), 0.02).verdict == "better"
@@ -42,14 +42,14 @@ def test_it_ends_where_look_ends_and_says_how() -> None:
 @pytest.mark.parametrize(("score", "word"), [(0.0, "worse"), (0.5, "the same within ±0.1")])
 def test_worse_and_the_same(score: float, word: str) -> None:
     """The other two ends."""
-    watch = Deciding(HALF, TASKS, 0.1)
+    watch = AccuracyStop(HALF, TASKS, 0.1)
     assert feed(watch, [(task, 0, score) for task in TASKS]) is not None
     assert f"accuracy is {word} (" in str(watch.verdict())
 
 
 def test_what_ends_first_waits_for_its_turn() -> None:
     """Only the complete beginning of the plan counts: the rest says nothing yet."""
-    watch = Deciding(HALF, TASKS, 0.02)
+    watch = AccuracyStop(HALF, TASKS, 0.02)
     assert feed(watch, [(task, 0, 1.0) for task in TASKS[1:]]) is None
     watch.sample(TASKS[0], 0, 1.0)
     assert watch.verdict() is not None
@@ -58,13 +58,13 @@ def test_what_ends_first_waits_for_its_turn() -> None:
 def test_a_task_counts_with_all_its_trials() -> None:
     """Trials come in passes over the tasks; the mean is of all of them."""
     planned = TASKS * 2
-    watch = Deciding(HALF, planned, 0.02)
+    watch = AccuracyStop(HALF, planned, 0.02)
     first = [(task, 0, 1.0) for task in TASKS]
     assert feed(watch, first) is None
     assert feed(watch, [(task, 1, 0.0) for task in TASKS]) == feed(
-        Deciding(HALF, TASKS, 0.02), [(task, 0, 0.5) for task in TASKS]
+        AccuracyStop(HALF, TASKS, 0.02), [(task, 0, 0.5) for task in TASKS]
     )
-    again = Deciding(HALF, planned, 0.02)
+    again = AccuracyStop(HALF, planned, 0.02)
     assert feed(again, first + first) is None, "a trial told twice is one"
     assert feed(again, [(task, 1, 1.0) for task in TASKS]) is not None
 
@@ -72,34 +72,34 @@ def test_a_task_counts_with_all_its_trials() -> None:
 def test_tasks_that_the_reference_lacks_are_left_out() -> None:
     """Whatever they scored, and though they never end."""
     some = {task: 0.5 for task in TASKS[::2]}
-    watch = Deciding(some, TASKS, 0.02)
+    watch = AccuracyStop(some, TASKS, 0.02)
     assert feed(watch, [(task, 0, 1.0) for task in TASKS[::2]]) is not None
-    assert feed(Deciding(some, TASKS, 0.02), [(task, 0, 1.0) for task in TASKS[1::2]]) is None
-    assert feed(Deciding({}, TASKS, 0.02), [(task, 0, 1.0) for task in TASKS]) is None
+    assert feed(AccuracyStop(some, TASKS, 0.02), [(task, 0, 1.0) for task in TASKS[1::2]]) is None
+    assert feed(AccuracyStop({}, TASKS, 0.02), [(task, 0, 1.0) for task in TASKS]) is None
 
 
 def test_the_end_of_the_plan_is_no_early_end() -> None:
     """A cell whose last task decides has run whole: that is not said to have ended early."""
     few = TASKS[:3]
-    watch = Deciding(dict.fromkeys(few, 0.5), few, 1.0)
+    watch = AccuracyStop(dict.fromkeys(few, 0.5), few, 1.0)
     assert feed(watch, [(task, 0, 0.5) for task in few]) in (1, 2)
-    watch = Deciding({"one": 0.5}, ["one"], 1.0)
+    watch = AccuracyStop({"one": 0.5}, ["one"], 1.0)
     assert feed(watch, [("one", 0, 0.5)]) is None
 
 
 def test_scores_outside_0_to_1_are_not_judged() -> None:
     """The bound on errors is for scores of 0 to 1; others do not break the cell either."""
-    watch = Deciding(HALF, TASKS, 0.02)
+    watch = AccuracyStop(HALF, TASKS, 0.02)
     assert feed(watch, [(task, 0, 7.0) for task in TASKS]) is None
 
 
 def test_latencies_are_of_no_interest() -> None:
     """It implements the whole of what a cell tells its watches; no margin below 0."""
-    watch = Deciding(HALF, TASKS, 0.02)
+    watch = AccuracyStop(HALF, TASKS, 0.02)
     watch.step(99.0)
     assert watch.verdict() is None
     with pytest.raises(ValueError, match="margin"):
-        Deciding(HALF, TASKS, -0.1)
+        AccuracyStop(HALF, TASKS, -0.1)
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -111,7 +111,7 @@ def test_the_order_of_ends_changes_nothing(random: Random, trials: int) -> None:
     samples = [(t, n, scores[t, n]) for n in range(trials) for t in few]
     planned = [t for _ in range(trials) for t in few]
     reference = dict.fromkeys(few, 0.2)
-    in_order, shuffled = (Deciding(reference, planned, 0.0) for _ in range(2))
+    in_order, shuffled = (AccuracyStop(reference, planned, 0.0) for _ in range(2))
     for each in samples:
         in_order.sample(*each)
     random.shuffle(samples)
@@ -126,7 +126,7 @@ def test_watching_a_plan_of_10000_samples_is_quick() -> None:
     many = [f"task-{n}" for n in range(10_000)]
     random = np.random.default_rng(0)
     reference = dict.fromkeys(many, 0.5)
-    watch = Deciding(reference, many, 0.0)
+    watch = AccuracyStop(reference, many, 0.0)
     began = time.process_time()
     for task, right in zip(many, random.random(10_000) < 0.5, strict=True):
         watch.sample(task, 0, float(right))
@@ -143,10 +143,10 @@ def test_slow_wrong_answers_raise_no_alarms() -> None:
         chances = dict(zip(TASKS[:100], random.beta(0.8, 0.8, 100), strict=True))
         before, right = ({t: float(random.random() < p) for t, p in chances.items()} for _ in "ab")
         ended = in_order_of_ends(right, random)
-        watch = Deciding(before, list(chances), 0.0)
+        watch = AccuracyStop(before, list(chances), 0.0)
         feed(watch, [(task, 0, right[task]) for task in ended])
         alarms += watch.verdict() is not None
-        as_ended = Deciding(before, ended, 0.0)
+        as_ended = AccuracyStop(before, ended, 0.0)
         feed(as_ended, [(task, 0, right[task]) for task in ended])
         naive += as_ended.verdict() is not None
     assert alarms <= 0.05 * 150 < naive

@@ -12,13 +12,13 @@ from tutti.tasks.sweeps.run.latency_stop import (
     LEAST_STEPS,
     ROUNDS,
     TAIL,
-    Saturation,
+    LatencyStop,
 )
 
 
 def steps_until_the_end(latencies_s: list[float], slots: int = 4) -> int | None:
     """How many steps a watched cell made; None where it was not ended."""
-    watch = Saturation(2.0, slots)
+    watch = LatencyStop(2.0, slots)
     for count, latency_s in enumerate(latencies_s, start=1):
         watch.step(latency_s)
         if watch.verdict() is not None:
@@ -28,7 +28,7 @@ def steps_until_the_end(latencies_s: list[float], slots: int = 4) -> int | None:
 
 def test_a_cell_far_above_the_limit_ends_and_says_why() -> None:
     """In words and numbers, of the steps after each session's first."""
-    watch = Saturation(2.0, slots=4)
+    watch = LatencyStop(2.0, slots=4)
     for latency_s in [9.0] * 4 + [1.0, 3.0] * 200:
         watch.step(latency_s)
         if watch.verdict():
@@ -53,7 +53,7 @@ def test_the_first_step_of_each_session_is_left_out() -> None:
 
 def test_scores_are_of_no_interest() -> None:
     """It implements the whole of what a cell tells its watches."""
-    watch = Saturation(2.0)
+    watch = LatencyStop(2.0)
     watch.sample("task", 0, 0.0)
     assert watch.verdict() is None
 
@@ -111,4 +111,4 @@ def test_cells_at_the_limit_are_seldom_ended() -> None:
 def test_refusals(limit_s: float, slots: int) -> None:
     """No limit, no slots."""
     with pytest.raises(ValueError, match="above 0"):
-        Saturation(limit_s, slots)
+        LatencyStop(limit_s, slots)

@@ -12,7 +12,7 @@ from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.plan import Sample
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.reasons import EndReason
-from tutti.tasks.sweeps.run.queue import Due, Tap
+from tutti.tasks.sweeps.run.queue import DueSample, SampleQueue
 
 ENOUGH = EndReason(CellReason.TIME_LIMIT, "enough", 1.0)
 SPENT = EndReason(CellReason.BUDGET_USD, "the budget is spent", 1.0)
@@ -24,9 +24,9 @@ def samples(count: int) -> list[Sample]:
     return [Sample(f"s{trial}", PROBLEM, trial) for trial in range(count)]
 
 
-async def all_of(tap: Tap, sessions: int) -> list[Due]:
+async def all_of(tap: SampleQueue, sessions: int) -> list[DueSample]:
     """What so many sessions are given, in order."""
-    given: list[Due] = []
+    given: list[DueSample] = []
 
     async def session() -> None:
         while (due := await tap.take()) is not None:
@@ -43,7 +43,7 @@ def test_each_sample_is_given_once_and_in_order(count: int, sessions: int, close
     """Whoever asks, also where it is closed on the way: then those before it, and no others."""
 
     async def work() -> None:
-        tap = Tap(samples(count))
+        tap = SampleQueue(samples(count))
         given: list[int] = []
 
         async def session() -> None:
@@ -67,7 +67,7 @@ def test_each_sample_is_given_once_and_in_order(count: int, sessions: int, close
 async def test_samples_are_given_when_they_are_due() -> None:
     """Not before; and what is late is given at once, with the time at which it was due."""
     began = time.time()
-    tap = Tap(samples(3), [0.0, 0.15, 0.15])
+    tap = SampleQueue(samples(3), [0.0, 0.15, 0.15])
     due = await all_of(tap, 1)
     assert time.time() - began == pytest.approx(0.15, abs=0.1)
     meant = [each.at.timestamp() - began for each in due if each.at is not None]
@@ -76,7 +76,7 @@ async def test_samples_are_given_when_they_are_due() -> None:
 
 async def test_a_pause_moves_what_is_due() -> None:
     """Nothing is given meanwhile, and nothing is late because of it."""
-    tap = Tap(samples(2), [0.0, 0.1])
+    tap = SampleQueue(samples(2), [0.0, 0.1])
     first = await tap.take()
     tap.pause()
     tap.pause()
@@ -93,7 +93,7 @@ async def test_a_pause_moves_what_is_due() -> None:
 async def test_closing_ends_those_who_wait() -> None:
     """For a sample that is due in an hour, in a pause, for their turn in a ramp."""
     for paused in (False, True):
-        tap = Tap(samples(2), [3600.0, 3600.0])
+        tap = SampleQueue(samples(2), [3600.0, 3600.0])
         if paused:
             tap.pause()
         waiting = [asyncio.create_task(tap.take()) for _ in range(3)]
@@ -107,7 +107,7 @@ async def test_closing_ends_those_who_wait() -> None:
 
 async def test_who_waits_for_its_turn_in_a_ramp_ends_with_the_samples() -> None:
     """Sessions that come too late have nothing to wait for."""
-    tap = Tap(samples(1))
+    tap = SampleQueue(samples(1))
     late = asyncio.create_task(tap.until(3600))
     await all_of(tap, 1)
     await asyncio.wait_for(late, 3)

@@ -5,7 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tutti.tasks.sweeps.search.outcome import Found, content_of, find_highest, lines_of, table_of
+from tutti.tasks.sweeps.search.outcome import (
+    SearchOutcome,
+    content_of,
+    find_highest,
+    lines_of,
+    table_of,
+)
 from tutti.tasks.sweeps.search.search import Figure, Objectives, Probe
 
 LIMITS = Objectives(step_latency_p95=2.0, accuracy=0.5, highest=16)
@@ -20,7 +26,7 @@ def at(level: int, p95: float, spread: float = 0.1, accuracy: Figure = RIGHT) ->
 
 async def found_with(
     measure: Callable[[int, int], Probe | str], asked: Objectives = LIMITS, lowest: int = 1
-) -> Found:
+) -> SearchOutcome:
     """The search's end."""
 
     async def measured(policy: str, level: int, repeats: int, limit_s: float) -> Probe | str:

@@ -1,9 +1,9 @@
 """Two sides of stored cells compared task by task: sweeps, cells, models or policies.
 
 In: a connection from `storage.connect()` and two names. Out: one `CellComparison` for each set-up
-that both sides have (benchmark, model, policy, concurrency; an axis on which each side has one value
-is what is compared and need not match), judged together. Repeats of a task are averaged first; what
-counts is what the macro `compare` counts.
+that both sides have (benchmark, model, policy, concurrency; an axis on which each side has one
+value is what is compared and need not match), judged together. Repeats of a task are averaged
+first; what counts is what the macro `compare` counts.
 """
 
 from collections.abc import Mapping, Sequence

@@ -48,9 +48,10 @@ async def tell(
 
 def summary(record: Record) -> dict[str, Any]:
     """What an event and a webhook carry; `text` is what chat programs show."""
-    label = record.night.label
+    label, link = record.night.label, run_link()
     return {
-        "text": f"{label}: {record.verdict}: {record.reason}",
+        "text": f"{label}: {record.verdict}: {record.reason}" + (f" {link}" if link else ""),
+        "link": link,
         "night": label,
         "verdict": record.verdict,
         "reason": record.reason,
@@ -58,6 +59,19 @@ def summary(record: Record) -> dict[str, Any]:
         "accepted": record.accepted,
         "sweeps": dict(record.sweeps),
     }
+
+
+def run_link() -> str | None:
+    """The address of this flow run's page, with the night's tables; None outside a flow run and
+    where Prefect knows no address of its pages."""
+    if not in_flow_run():
+        return None
+    from prefect.context import FlowRunContext
+    from prefect.utilities.urls import url_for
+
+    context = FlowRunContext.get()
+    run = None if context is None else context.flow_run
+    return None if run is None else url_for(run)
 
 
 async def _tell_prefect(record: Record, page: str) -> None:

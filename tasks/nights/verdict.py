@@ -16,7 +16,15 @@ from tutti.storage import catalog as cat
 from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night
 from tutti.tasks.scoring.statistics import Word
-from tutti.tasks.sweeps.judge import Outcome, Side, check_gates, enter_verdicts, find_side, unjudged
+from tutti.tasks.sweeps.judge import (
+    Outcome,
+    Side,
+    check_gates,
+    enter_verdicts,
+    find_side,
+    outcome_words,
+    unjudged,
+)
 from tutti.tasks.sweeps.spec import Gate, Suite, parts
 
 NO_BASELINE = "no earlier night was accepted"
@@ -177,9 +185,15 @@ def _passed(outcomes: Sequence[Outcome]) -> str:
 
 def _words(outcomes: Sequence[Outcome], status: str) -> str:
     meant = [each for each in outcomes if each.status == status]
-    said = [
-        f"{each.gate}{f' ({each.where})' if each.where else ''}: {each.reason}"
-        for each in meant[:MOST_SAID]
-    ]
+    said = [_said(each) for each in meant[:MOST_SAID]]
     more = [f"and {len(meant) - MOST_SAID} more"] if len(meant) > MOST_SAID else []
     return "; ".join(said + more)
+
+
+def _said(outcome: Outcome) -> str:
+    """One gate at one set-up: its figures first, then what they are judged by."""
+    where = f" ({outcome.where})" if outcome.where else ""
+    figures = outcome_words(outcome)
+    if not figures:
+        return f"{outcome.gate}{where}: {outcome.reason}"
+    return f"{figures}{where}; {outcome.gate}: {outcome.reason}"

@@ -128,14 +128,23 @@ def against(compared: SetupComparison) -> str:
         both = f"{rate(c.mean_b)} against {rate(c.mean_a)} steps/min"
         times = "" if c.change is None else f", {c.change:.2f} times"
         interval = "" if c.low is None else f" [{c.low:.2f} to {c.high:.2f}]"
-        return f"{who}: {c.verdict}. {both}{times}{interval}."
+        return f"{who}: {c.verdict}. {both}{times}{interval}{_corrected(c, 1.0)}."
     both = f"score {share(c.mean_b)} against {share(c.mean_a)}"
     if c.change is None or c.low is None or c.high is None:
         return f"{who}: {c.verdict}. {both}; {c.reason}."
     gap = f"{c.change * 100:+.1f} points [{signed_range(c.low * 100, c.high * 100)}]"
     p = "" if c.p is None else f", p {p_value(c.p)}" if c.p < 0.0001 else f", p = {p_value(c.p)}"
     left = f", {c.left_out} tried on one side only" if c.left_out else ""
-    return f"{who}: {c.verdict}. {both}, {gap}{p}, paired by task (n = {count(c.n)}{left})."
+    paired = f"paired by task (n = {count(c.n)}{left})"
+    return f"{who}: {c.verdict}. {both}, {gap}{p}, {paired}{_corrected(c, 0.0)}."
+
+
+def _corrected(compared: SetupComparison, no_effect: float) -> str:
+    """Why a difference whose own interval excludes no effect is still inconclusive."""
+    c = compared
+    if c.verdict != "inconclusive" or c.low is None or c.high is None:
+        return ""
+    return f"; {c.reason}" if c.low > no_effect or c.high < no_effect else ""
 
 
 def tally(compared: Sequence[SetupComparison]) -> list[str]:

@@ -71,13 +71,15 @@ def judge(
     if not margin >= 0:
         raise ValueError(f"the margin is 0 or more, not {margin}")
     adjusted = holm([found.p for found in findings])
+    family = sum(found.p is not None for found in findings)
     return [
-        _judged(found, p, margin, 1 if higher_is_better else -1)
+        _judged(found, p, margin, 1 if higher_is_better else -1, family)
         for found, p in zip(findings, adjusted, strict=True)
     ]
 
 
-def _judged(found: Finding, p: float | None, margin: float, good: int) -> Verdict:
+def _judged(found: Finding, p: float | None, margin: float, good: int, family: int) -> Verdict:
+    """`p` is adjusted over `family` comparisons; `good` is the sign of a better difference."""
     if found.interval is None or p is None:
         return Verdict("inconclusive", "too few tasks for an interval", p)
     low, high = found.interval
@@ -89,5 +91,9 @@ def _judged(found: Finding, p: float | None, margin: float, good: int) -> Verdic
     if wide is not None and -margin <= wide[0] and wide[1] <= margin:
         return Verdict("same", f"the interval lies within ±{margin:g}", p)
     if excludes:
-        return Verdict("inconclusive", f"the interval excludes 0 but Holm's p is {p:.2g}", p)
+        reason = (
+            f"the interval of this one comparison excludes 0, but over all {family} compared "
+            f"together p is {p:.2g} (Holm)"
+        )
+        return Verdict("inconclusive", reason, p)
     return Verdict("inconclusive", f"the interval holds 0 and reaches beyond ±{margin:g}", p)

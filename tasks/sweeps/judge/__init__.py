@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge.labels import compare_labels as compare_labels
     from tutti.tasks.sweeps.judge.rescore import RescoreResult as RescoreResult
     from tutti.tasks.sweeps.judge.score import score_sweep as score_sweep
+    from tutti.tasks.sweeps.judge.words import outcome_words as outcome_words
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

@@ -76,6 +76,10 @@ class Outcome:
     cells_b: tuple[str, ...]
     lacks_baseline: bool = False
     """Whether it is a margin, and there is no baseline to judge it by."""
+    before: float | None = None
+    """The baseline's figure; None for a bound."""
+    after: float | None = None
+    """The sweep's figure."""
 
 
 class _Figure(NamedTuple):
@@ -179,7 +183,7 @@ def _judged_bound(gate: Gate, where: str, figure: _Figure, cells: Sequence[str])
     verdict = {"passed": "better", "failed": "worse"}.get(status, status)
     return Outcome(
         gate, where, status, verdict, figure.value, low, high, None, figure.n, reason, (),
-        tuple(cells),
+        tuple(cells), after=figure.value,
     )  # fmt: skip
 
 
@@ -201,7 +205,7 @@ def _judged_margin(gate: Gate, row: CellComparison) -> Outcome:
         status, reason = "inconclusive", row.reason
     return Outcome(
         gate, row.where, status, row.verdict, row.difference, row.ci_low, row.ci_high, row.p_holm,
-        row.n, reason, row.cells_a, row.cells_b,
+        row.n, reason, row.cells_a, row.cells_b, before=row.mean_a, after=row.mean_b,
     )  # fmt: skip
 
 
@@ -233,7 +237,7 @@ def _rates_against(
         found.append(
             Outcome(
                 gate, named(key), status, verdict, value, low, high, None, a.n + b.n, reason,
-                tuple(of_a[key]), tuple(of_b[key]),
+                tuple(of_a[key]), tuple(of_b[key]), before=a.value, after=b.value,
             )
         )  # fmt: skip
     return found

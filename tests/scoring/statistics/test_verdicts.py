@@ -82,7 +82,7 @@ def test_many_comparisons_need_more() -> None:
     among = judge([one] + [finding(-0.2, 0.2, 0.9)] * 19, 0.05)[0]
     assert among.word == "inconclusive"
     assert among.p_holm == pytest.approx(0.6)
-    assert "Holm's p is 0.6" in among.reason
+    assert among.reason.endswith("over all 20 compared together p is 0.6 (Holm)")
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.1, 0.2, 0.3])

@@ -51,6 +51,7 @@ from tutti.tasks.reporting.text.columns import (
     trial_rows,
     which,
 )
+from tutti.tasks.reporting.text.headline import headlines
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -182,6 +183,7 @@ def build_report(
     pngs = write_figures(out, drawn.all, svgs) if files else {}
     alarms = words.alarms(found.cells)
     said = [
+        *headlines(found.cells),
         *words.load_findings(found.cells, found.policies, found.noise),
         *words.efficiency_findings(found.worth),
         *words.cell_findings(found.cells),

@@ -3,15 +3,19 @@
 import asyncio
 import base64
 import os
+import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import sqlalchemy as sa
 from rich.console import Console
 
 from tutti.storage import Catalog, connect
+from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_page, stage
 from tutti.tasks.reporting import (
     Report,
@@ -93,6 +97,8 @@ async def write_report(
     def write() -> Report:
         machine = describe_machine()
         facts = {
+            **_measured(catalog, sweep_ids),
+            **_command(),
             "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**machine),
             "code": code_version(),
             "sweep": ", ".join(sweep_ids),
@@ -120,3 +126,25 @@ async def _leave_artifacts(report: Report, link: str) -> None:
         data = base64.b64encode(path.read_bytes()).decode()
         key = "plot-" + name.replace("_", "-")
         await acreate_image_artifact(f"data:image/png;base64,{data}", key, name)
+
+
+def _measured(catalog: Catalog, sweep_ids: Sequence[str]) -> dict[str, str]:
+    """When the sweeps' cells ran (days in UTC), their benchmarks and models, how many samples."""
+    cells = cat.cells.c
+    current = cells.status.is_distinct_from(cat.SUPERSEDED)
+    rows = catalog.rows(sa.select(cat.cells).where(cells.sweep_id.in_(sweep_ids), current))
+    times = sorted(t for row in rows for t in (row["started_at"], row["ended_at"]) if t is not None)
+    days = dict.fromkeys(f"{each:%Y-%m-%d}" for each in times[:1] + times[-1:])
+    return {
+        "measured": " to ".join(days) or "not yet",
+        "benchmark": ", ".join(sorted({row["benchmark"] for row in rows})),
+        "model": ", ".join(sorted({row["model"] for row in rows})),
+        "samples": f"{sum(row['samples'] or 0 for row in rows):,}",
+    }
+
+
+def _command() -> dict[str, str]:
+    """The command that this process was started by, where it is tutti's own."""
+    if Path(sys.argv[0]).name != "tutti":
+        return {}
+    return {"command": shlex.join(["tutti", *sys.argv[1:]])}

@@ -118,7 +118,9 @@ async def test_nights_are_measured_judged_and_told(
     assert desk.published[-1] == [third["stages"][0]["sweep_id"]]
     assert desk.asked == asked and again["verdict"] == "worse"
     assert [told["night"] for told in desk.told] == ["nightly-2026-11-03"] * 2
-    assert desk.told[0]["text"].startswith("nightly-2026-11-03: worse: full: score 100.0 % -> 0.0 % (n = ")
+    assert desk.told[0]["text"].startswith(
+        "nightly-2026-11-03: worse: full: score 100.0 % -> 0.0 % (n = "
+    )
     (gate,) = third["stages"][0]["gates"]
     assert (gate["n"], gate["value"], gate["status"]) == (len(ROWS), -1.0, "failed")
     rows = storage.query("select metric, verdict, n, p from verdicts order by created_at, metric")

@@ -28,6 +28,7 @@ from tests.sandbox.hostile.case import Hostile, prelude
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxResult, Status
 from tutti.tasks.sandbox.filter import denied_calls
 
+_CLOCK_STEP_S = 2.0  # a clock that was set; the machine itself slews it by less
 _GRACE_S = 3.0  # a killed run is read and reaped in this time, on a busy machine
 _MEMORY_KB = 3 * 2**20  # four runs of half a GiB at once, and what they take between two looks
 _FIRST_MARKS = (130, 170, 230, 270)  # of up to 40 marks each, by test worker
@@ -65,7 +66,7 @@ class Outside:
         environment = {"TUTTI_SECRET": self.secret}
         self.victim = subprocess.Popen(["sleep", "3600"], env=environment, start_new_session=True)
         self.victim_was = _looks(self.victim.pid)
-        self.host_was = _host()
+        self.host_was, self.drift_was_s = _host(), _clock_drift_s()
         self.memory_was_kb = self.lowest_kb
         self.has_keyring = _keep_key(self.secret)
 
@@ -82,8 +83,10 @@ class Outside:
             yield f"time: {result.seconds - result.start_s:.1f} s of {case.seconds}"
         if left := until_none(lambda: processes_limited_to(place.mark_mb)):
             yield f"processes: {left} are left"
-        if _host() != self.host_was:
-            yield f"host: {_host()} was {self.host_was}"
+        if (now := _host()) != self.host_was:
+            yield f"host: {now} was {self.host_was}"
+        if abs(_clock_drift_s() - self.drift_was_s) > _CLOCK_STEP_S:
+            yield f"host: the clock was set by {_clock_drift_s() - self.drift_was_s:.1f} s"
         if self.memory_was_kb - self.lowest_kb > _MEMORY_KB:
             yield f"memory: {(self.memory_was_kb - self.lowest_kb) >> 10} MiB were taken"
 
@@ -290,10 +293,14 @@ def _looks(pid: int) -> tuple[str, int, object, object]:
     return (state, int(stat[16]), os.sched_getaffinity(pid), limit)
 
 
-def _host() -> tuple[str, str, int]:
-    """What no program may change: the machine's name, its mounts, its clock (in steps of 2 s)."""
-    drift = time.time() - time.monotonic()
-    return (socket.gethostname(), Path("/proc/self/mounts").read_text(), round(drift / 2))
+def _host() -> tuple[str, str]:
+    """What no program may change, besides the clock: the machine's name and its mounts."""
+    return (socket.gethostname(), Path("/proc/self/mounts").read_text())
+
+
+def _clock_drift_s() -> float:
+    """The clock against one that nobody can set; the machine itself slews it by milliseconds."""
+    return time.time() - time.monotonic()
 
 
 def _address() -> str:

@@ -41,6 +41,9 @@ def score(
 ) -> None:
     """Re-score the stored answers of a sweep; old scores are kept.
 
+    The new scores are rows of the table scores. Attempts, reports and the view results keep the
+    verdicts given when the attempts were made; the report says how many of the new ones disagree.
+
     No model is called but the judge, if one is named. With --labels alone, the newest scores are
     compared with the labels and nothing is re-scored.
     """

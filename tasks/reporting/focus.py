@@ -37,7 +37,10 @@ COPIED = {
         "cell_id",
     ),
     "retrievals": ("cell_id, attempt_id, step, latency_s", "cell_id"),
-    "scores": (f"cell_id, attempt_id, scored_at, {ANSWER_HASH}", "attempt_id"),
+    "scores": (
+        f"cell_id, attempt_id, scorer, scorer_version, correct, scored_at, {ANSWER_HASH}",
+        "attempt_id",
+    ),
     "server_metrics": ('cell_id, engine_id, name, "at", value', "cell_id, name"),
 }
 # Histograms' buckets are most of a server's samples and in no figure of a report.

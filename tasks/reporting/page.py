@@ -32,6 +32,7 @@ from tutti.tasks.reporting.paired import (
     model_pairs,
     policy_pairs,
 )
+from tutti.tasks.reporting.scorers import ScorerUse, scorer_findings, scorer_uses
 from tutti.tasks.reporting.summary import CellSummary, cells_of, in_order, without_a_a
 from tutti.tasks.reporting.text import words
 from tutti.tasks.reporting.text.columns import (
@@ -139,6 +140,7 @@ class ReportRows:
     noise: list[Noise]
     failed: list[Failure]
     faults: list[Fault]
+    scorers: list[ScorerUse]
     shown: dict[str, Transcript]
 
 
@@ -189,6 +191,7 @@ def build_report(
         *words.cell_findings(found.cells),
         *words.model_findings(found.scores, found.models),
         *words.failure_findings(found.cells, found.failed),
+        *scorer_findings(found.scorers),
     ]
     gaps = words.gaps(found.cells)
     page = write_page(out, title, notes, (alarms, said, gaps), _sections(found, drawn, svgs))
@@ -287,6 +290,7 @@ def _found(
         noise=noise_floor(cells),
         failed=failed,
         faults=faults(focused),
+        scorers=scorer_uses(focused),
         shown=transcripts(focused, failed),
     )
 

@@ -1,0 +1,74 @@
+"""Which scorers, in which versions, scored a report's attempts, and which later ones disagree.
+
+In: a connection of `focus`. Out: `ScorerUse` rows. A report shows the verdict that an attempt got
+when it was made (`attempts.correct`); `tutti score` adds rows to `scores` and changes no attempt.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.text.numbers import count
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+# Of each attempt and scorer version the newest score.
+SCORERS_SQL = """
+with newest as (
+    select attempt_id, scorer, scorer_version, arg_max(correct, scored_at) as correct,
+           max(scored_at) as scored_at
+    from scores where attempt_id is not null group by attempt_id, scorer, scorer_version
+)
+select scorer, scorer_version as version, count(*) as n,
+       count(*) filter (n.correct is distinct from a.correct) as differing,
+       min(n.scored_at) as first_at, max(n.scored_at) as last_at
+from newest n join attempts a using (attempt_id)
+group by all order by first_at, scorer, version
+"""
+
+
+@dataclass(frozen=True)
+class ScorerUse:
+    """One scorer in one version."""
+
+    scorer: str
+    version: str
+    n: int
+    """Attempts that it scored."""
+    differing: int
+    """Of those, attempts with another verdict in this report."""
+    first_at: datetime | None
+    last_at: datetime | None
+
+    @property
+    def name(self) -> str:
+        """``numeric 1``."""
+        return f"{self.scorer} {self.version}"
+
+
+def scorer_uses(focused: "DuckDBPyConnection") -> list[ScorerUse]:
+    """The scorers of the report's attempts, the first used first."""
+    return [ScorerUse(**row) for row in rows(focused, SCORERS_SQL)]
+
+
+def scorer_findings(uses: Sequence[ScorerUse]) -> list[str]:
+    """Who gave the verdicts, and which later scores disagree with them."""
+    agreeing = [use for use in uses if use.differing == 0]
+    sentences = []
+    if agreeing:
+        by = ", ".join(f"{use.name} (n = {count(use.n)}, {_days(use)})" for use in agreeing)
+        sentences.append(f"Scored by {by}.")
+    return sentences + [
+        f"{use.name} ({_days(use)}) judges {count(use.differing)} of {count(use.n)} attempts "
+        "otherwise; this report shows the verdicts given when the attempts were made."
+        for use in uses
+        if use.differing
+    ]
+
+
+def _days(use: ScorerUse) -> str:
+    ends = (use.first_at, use.last_at)
+    return " to ".join(dict.fromkeys(f"{each:%Y-%m-%d}" for each in ends if each is not None))

@@ -1,0 +1,54 @@
+"""A report says who scored its attempts, and where a later scorer disagrees."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.reporting.conftest import START, Cell, build_store
+from tutti import storage
+from tutti.tasks.reporting import build_report
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.scorers import scorer_findings, scorer_uses
+
+
+def scored(cell: Cell, scorer: str, wrong: int, day: int) -> list[dict[str, Any]]:
+    """A score for each attempt; of the first `wrong` right ones it says that they are wrong."""
+    return [
+        {
+            "sweep_id": cell.sweep_id,
+            "cell_id": cell.cell_id,
+            "attempt_id": f"{cell.cell_id}-{i}",
+            "scorer": scorer,
+            "scorer_version": "1",
+            "correct": wrong <= i < cell.correct,
+            "scored_at": START + timedelta(days=day),
+        }
+        for i in range(cell.samples - 1)  # the last one hit its limit
+    ]
+
+
+def test_later_scores_are_named_and_change_no_figure(tmp_path: Path) -> None:
+    cell = Cell("s", "m", "cap", 2, 1.0, 40, 30, failed=False)
+    home = build_store(tmp_path / "store", (cell,))
+    with storage.open_catalog(home) as catalog:
+        storage.commit(catalog, {"scores": scored(cell, "numeric", 0, 0)})
+        storage.commit(catalog, {"scores": scored(cell, "judge", 3, 1)})
+    with storage.connect(home) as connection:
+        with focus(connection, ["s"]) as focused:
+            uses = scorer_uses(focused)
+        report = build_report(connection, ["s"], tmp_path / "page", "t", {}, files=False)
+    assert [(use.name, use.n, use.differing) for use in uses] == [
+        ("numeric 1", 39, 0),
+        ("judge 1", 39, 3),
+    ]
+    assert report.cells[0].correct == 30
+    assert scorer_findings(uses) == [
+        "Scored by numeric 1 (n = 39, 2026-01-01).",
+        "judge 1 (2026-01-02) judges 3 of 39 attempts otherwise; this report shows the verdicts "
+        "given when the attempts were made.",
+    ]
+    assert set(scorer_findings(uses)) <= set(report.findings)
+
+
+def test_a_store_without_scores_names_none() -> None:
+    assert scorer_findings([]) == []

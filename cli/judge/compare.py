@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tutti.cli.failures import UsageError, guarded
+from tutti.cli.judge.set_ups import apart, grouped
 from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
@@ -81,29 +82,34 @@ def _show(found: "list[CellComparison]", title: str, margin: float) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title)
-    table.add_column("set-up", overflow="fold")
-    for head in ("tasks", "A", "B", "difference", "interval", "p", "Holm", "verdict"):
+    shared, own = apart([row.where for row in found])
+    if shared:
+        title = f"{title}\n{shared}"
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=title)
+    table.add_column("set-up", overflow="fold", min_width=12)
+    for head in ("n", "A", "B", "B - A", "interval", "p", "verdict"):
         table.add_column(head, no_wrap=True, justify="left" if head == "verdict" else "right")
-    for row in found:
+    for name, row in zip(own, found, strict=True):
         numbers = map(number, (row.mean_a, row.mean_b, row.difference))
-        table.add_row(
-            row.where, str(row.n), *numbers, interval(row.ci_low, row.ci_high), probability(row.p),
-            probability(row.p_holm), row.verdict,
-        )  # fmt: skip
+        ends = interval(row.ci_low, row.ci_high)
+        table.add_row(name, str(row.n), *numbers, ends, probability(row.p_holm), row.verdict)
     console = Console()
     console.print(table)
-    for row in found:
-        lost = row.lost_a + row.lost_b
-        notes = [row.reason]
-        if row.verdict == "inconclusive" and row.detectable is not None:
-            notes.append(f"minimum detectable difference {row.detectable:.3g}")
-        if row.n_only_a or row.n_only_b:
-            notes.append(f"{row.n_only_a + row.n_only_b} tasks on one side only")
-        if lost:
-            notes.append(f"{lost} samples lost to infrastructure")
-        console.print(f"{row.verdict}: {row.where}: {'; '.join(notes)}", soft_wrap=True)
-    console.print(f"`same` is within ±{margin:g}; interval, p: docs/statistics.md")
+    for line in grouped((name, _note(row)) for name, row in zip(own, found, strict=True)):
+        console.print(line)
+    console.print(f"n: paired tasks. p: Holm's, over all rows. same: within ±{margin:g}.")
+
+
+def _note(row: "CellComparison") -> str:
+    """The verdict's reason, and what was left out."""
+    notes = [f"{row.verdict}: {row.reason}"]
+    if row.verdict == "inconclusive" and row.detectable is not None:
+        notes.append(f"minimum detectable difference {row.detectable:.3g}")
+    if row.n_only_a or row.n_only_b:
+        notes.append(f"{row.n_only_a + row.n_only_b} tasks on one side only")
+    if lost := row.lost_a + row.lost_b:
+        notes.append(f"{lost} samples lost to infrastructure")
+    return "; ".join(notes)
 
 
 def number(value: float | None) -> str:

@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from tutti.cli.failures import UsageError, guarded
-from tutti.cli.judge.compare import interval, known, number
+from tutti.cli.judge.compare import known
+from tutti.cli.judge.set_ups import apart, grouped
 from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge import Outcome
+
+COLOURS = {"passed": "green", "failed": "red", "inconclusive": "yellow"}
 
 
 def register(app: typer.Typer) -> None:
@@ -83,17 +87,25 @@ def _accept(night: str, why: str, as_json: bool) -> None:
 
 
 def _show(found: "list[Outcome]") -> None:
+    """For each gate its set-ups with their figures, and the reasons once."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for head in ("gate", "set-up"):
-        table.add_column(head, overflow="fold")
-    for head in ("", "value", "interval"):
-        table.add_column(head, no_wrap=True)
-    table.add_column("reason", overflow="fold")
-    for each in found:
-        numbers = number(each.value), interval(each.low, each.high)
-        table.add_row(str(each.gate), each.where, each.status, *numbers, each.reason)
-    Console().print(table)
+    from tutti.tasks.sweeps.judge import outcome_words
+
+    console = Console()
+    for gate in dict.fromkeys(str(each.gate) for each in found):
+        mine = [each for each in found if str(each.gate) == gate]
+        shared, own = apart([each.where for each in mine])
+        title = f"[bold]{gate}[/]" + (f" ({shared})" if shared else "")
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_header=False)
+        for column in (0, 1, 2):
+            table.add_column(no_wrap=column == 0, overflow="fold")
+        for name, each in zip(own, mine, strict=True):
+            colour = COLOURS[each.status]
+            figures = outcome_words(each) or "nothing was measured"
+            table.add_row(f"[{colour}]{each.status}[/]", escape(name), escape(figures))
+        console.print(title, table, sep="\n")
+        for line in grouped((n, each.reason) for n, each in zip(own, mine, strict=True)):
+            console.print(f"  {escape(line)}")

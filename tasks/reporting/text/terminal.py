@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WIDTH = 80  # characters of a usual terminal
+WIDEST = 16  # of a column of words that is not broken
 HEADER = 10  # of a column's name: what is longer is broken at its spaces
 
 
@@ -65,8 +66,10 @@ def terminal_table(cells: Sequence[CellSummary]) -> "Table":
 
 
 def trials_table(cells: Sequence[CellSummary]) -> "Table":
-    """pass@k, pass^k and majority@k of the cells with several trials a task."""
-    found = trial_rows(in_order(cells))
+    """pass@k, pass^k and majority@k of the cells with several trials a task, for one trial and for
+    the most; the page has every k."""
+    every = trial_rows(in_order(cells))
+    found = [row for row in every if row[1].k in (1, row[0].trials[-1].k)]
     spare = ("95 %, majority", "95 %, pass^k", "95 %, pass@k", "left out")
     return _table(trial_columns(found), found, "several trials a task", spare)
 
@@ -83,7 +86,15 @@ def reached_table(cells: Sequence[CellSummary]) -> "Table":
 
 def efficiency_table(found: Sequence[Efficiency]) -> "Table":
     """Tasks solved against time, cost and energy."""
-    names = ("front", "solved an engine hour", "95 %, engine hour", "USD/solved", "J/solved")
+    names: tuple[str, ...] = (
+        "front",
+        "solved an engine hour",
+        "95 %, engine hour",
+        "USD/solved",
+        "J/solved",
+    )
+    if len({each.standing for each in found}) < 2:
+        names = names[1:]  # a front of all, or of none, tells nothing
     chosen = {name: EFFICIENCY[name] for name in (*names, "working s/solved")}
     spare = ("95 %, engine hour",)
     return _table(with_values({**which(found), **chosen}, found), found, "what it is worth", spare)
@@ -172,7 +183,9 @@ def _table(
         table.title, table.title_justify = Text(title), "left"
     for name in texts:
         if name in WORDS:
-            table.add_column(Text(_header(name)), justify="left", no_wrap=name not in WRAPPED)
+            # Folded, not clipped: a model's name must be readable to its end.
+            fold = name in WRAPPED or _width(name, texts[name]) > WIDEST
+            table.add_column(Text(_header(name)), justify="left", no_wrap=not fold, overflow="fold")
         else:
             table.add_column(Text(_header(name)), justify="right", no_wrap=True)
     for line in zip(*texts.values(), strict=True):

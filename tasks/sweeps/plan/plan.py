@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from random import Random
 
 from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models
-from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of, sample_id_of, sweep_id_of
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.roles import check_agent
@@ -122,7 +121,7 @@ def runs_programs(plan: Plan) -> bool:
     """Whether its agents or its scorers run what a model wrote."""
     problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
     tools = plan.suite.harness.command is None and any(each.searches for each in problems.values())
-    scored = any(SCORERS[name].needs == "sandbox" for name in {p.scorer for p in problems.values()})
+    scored = any(each.scoring.needs == "sandbox" for each in problems.values())
     return tools or scored or plan.set_up.roles.agent is not None
 
 

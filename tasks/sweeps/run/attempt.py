@@ -38,7 +38,7 @@ from tutti.tasks.agents import (
 )
 from tutti.tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
 from tutti.tasks.sandbox import NO_WALLS, CodeRunner, NoSandbox, Sandbox, SandboxSessions
-from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import (
     Cell,
     OtherModels,
@@ -247,7 +247,7 @@ class Attempts:
     ) -> Score | None:
         if trajectory.status not in COUNTED:
             return None
-        scorer = SCORERS[problem.scorer]
+        scorer = problem.scoring
         means = ScoringResources(self._sandbox, others.judge(trajectory.steps))
         try:
             return await scorer.score(problem.target, attempted(trajectory), means)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tutti.tasks.retrieval.corpus import Parameter as Parameter
     from tutti.tasks.retrieval.corpus import corpus_id as corpus_id
     from tutti.tasks.retrieval.corpus import load_stdlib_corpus as load_stdlib_corpus
+    from tutti.tasks.retrieval.documents.folder import open_documents as open_documents
     from tutti.tasks.retrieval.endpoint import EndpointEmbedder as EndpointEmbedder
     from tutti.tasks.retrieval.errors import CorpusRefused as CorpusRefused
     from tutti.tasks.retrieval.errors import EmbedderFailed as EmbedderFailed

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.retrieval.build import MANIFEST as MANIFEST
     from tutti.tasks.retrieval.build import EmbedWorkers as EmbedWorkers
     from tutti.tasks.retrieval.corpus import Document as Document
     from tutti.tasks.retrieval.corpus import Parameter as Parameter

@@ -25,6 +25,7 @@ from tutti.tasks.agents import (
     ModelCallFailed,
     Partner,
     Sampling,
+    SearchTool,
     Toolbox,
     Tools,
     Trajectory,
@@ -213,6 +214,8 @@ class Attempts:
         if problem.searches:
             async with self._toolbox.of(attempt_id) as tools:
                 yield tools
+        elif self.plan.suite.harness.search_index is not None:
+            yield SearchTool(self._toolbox)
         else:
             yield DescribedTools(problem.offered) if self._mcp is None else self._mcp
 

@@ -132,13 +132,25 @@ def synth(
 
 
 @app.command()
-def index(as_json: AsJson = False) -> None:
-    """Build the index of the standard library's documentation and measure its recall."""
+def index(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            help="a folder or file of documents (markdown, text, HTML, PDF, JSONL); "
+            "default: the standard library's documentation"
+        ),
+    ] = None,
+    words: Annotated[bool, typer.Option("--words", help="also build BM25")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build an index of documents and measure its recall."""
 
     def work() -> None:
-        from tutti.cli.stages import build_stdlib_index
+        from tutti.cli.stages import build_index
 
-        typer.echo(build_stdlib_index(as_json))
+        asked: dict[str, Any] = {"words": words}
+        asked |= {} if folder is None else {"corpus": str(folder)}
+        typer.echo(build_index(asked, as_json))
 
     guarded(work)
 

@@ -25,13 +25,16 @@ def synthesize_tasks(asked: Mapping[str, Any], as_json: bool) -> str:
     return "\n".join([made["task_set_id"], count_lines(made["counts"])])
 
 
-def build_stdlib_index(as_json: bool) -> str:
-    """Build (or find) the index over the standard library and describe it."""
-    from tutti.flows.index import DEFAULT_INDEX
+def build_index(asked: Mapping[str, Any], as_json: bool) -> str:
+    """Build (or find) an index and describe it; `asked`: fields of `IndexParameters`.
+
+    Raises ValidationError, RetrievalError, StoreError.
+    """
+    from tutti.flows.index import IndexParameters
     from tutti.flows.index import build_index as flow
     from tutti.tasks.retrieval import recall_line
 
-    manifest = run_flow(flow, False, as_json, DEFAULT_INDEX)
+    manifest = run_flow(flow, False, as_json, IndexParameters.model_validate(asked))
     folder = manifest.pop("folder")
     if as_json:
         return json.dumps(manifest)

@@ -1,7 +1,7 @@
 """The flow `build-index`: an index over documents, with its recall probe.
 
-Run: ``tutti index``, or from the Prefect UI. An index that exists is reused; a build that was
-interrupted continues where it stopped.
+Run: ``tutti index [FOLDER]``, or from the Prefect UI. An index that exists is reused; a build that
+was interrupted continues where it stopped.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from tutti.storage import Catalog
 from tutti.tasks.progress import StageProgress, leave_page, stage
 from tutti.tasks.retrieval import (
     STDLIB_TEMPLATE,
-    CorpusRefused,
     EmbedderFailed,
     EmbedWorkers,
     EndpointEmbedder,
     IndexSpec,
     load_stdlib_corpus,
     manifest_page,
+    open_documents,
     read_manifest,
 )
 from tutti.tasks.retrieval import build_index as build
@@ -38,8 +38,8 @@ class IndexParameters(BaseModel):
     corpus: str = Field(
         STDLIB_CORPUS,
         min_length=1,
-        description="a JSONL file whose lines have id, text and title; `stdlib` is the "
-        "documentation of Python's standard library",
+        description="a folder or file of documents (markdown, text, HTML, PDF), or a JSONL file "
+        "with id, text, title; `stdlib` is the documentation of Python's standard library",
     )
     kind: Literal["flat", "ivf", "hnsw"] = Field(
         "flat",
@@ -109,12 +109,13 @@ async def embed_and_build(
     def show(step: str, done: int, total: int) -> None:
         progress.show(done, total, step)
 
+    def tell(line: str) -> None:
+        progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
     def work() -> Path:
         corpus = parameters.corpus
-        file = None if corpus == STDLIB_CORPUS else Path(corpus)
-        if file is not None and not file.is_file():
-            raise CorpusRefused(f"corpus: {file}: no such file; give a JSONL file or `stdlib`")
-        documents = load_stdlib_corpus() if file is None else file
+        stdlib = corpus == STDLIB_CORPUS
+        documents = load_stdlib_corpus() if stdlib else open_documents(Path(corpus), tell)
         workers = EmbedWorkers(parameters.workers, parameters.cluster or None)
         return build(documents, catalog, parameters.spec, parameters.embedder, workers, show)
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.retrieve import open_http as open_http
     from tutti.tasks.agents.retrieve import service_search as service_search
     from tutti.tasks.agents.score import Score as Score
+    from tutti.tasks.agents.toolbox import SearchTool as SearchTool
     from tutti.tasks.agents.toolbox import Toolbox as Toolbox
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
     from tutti.tasks.agents.tools import DescribedTools as DescribedTools

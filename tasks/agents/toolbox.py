@@ -105,6 +105,21 @@ class Toolbox:
         return ToolResult(content, "ok", started_at, now(), retrievals=(found.row,))
 
 
+class SearchTool:
+    """The tool search alone, of a toolbox."""
+
+    schemas: Sequence[Mapping[str, Any]] = TOOL_SCHEMAS[:1]
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self._toolbox = toolbox
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """Like `Toolbox.use`. Raises ToolUnavailable."""
+        if name != "search":
+            return refused(f"no tool {name!r}; there is: search")
+        return await self._toolbox.use(name, arguments)
+
+
 class _AttemptTools:
     """One attempt's tools, with a Python session that keeps variables."""
 

@@ -1,9 +1,10 @@
-"""Public benchmarks: their items, prompts and scorers. Adding one: a file here and a line below."""
+"""Benchmarks: their items, prompts and scorers. To add one: a file here and a line below."""
 
 from tutti.tasks.benchmarks.api_bank.session import API_BANK_SESSIONS
 from tutti.tasks.benchmarks.api_bank.single_call import API_BANK_1, API_BANK_2
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.errors import (
+    BadBenchmarkFile,
     BadPrompt,
     BadRow,
     BadSelection,
@@ -18,6 +19,9 @@ from tutti.tasks.benchmarks.games.text_games import TEXT_GAMES
 from tutti.tasks.benchmarks.games.webshop import WEBSHOP
 from tutti.tasks.benchmarks.harness import HARNESS
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
+from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, jsonl_benchmark
+from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
+from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.paced import PACED
 from tutti.tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
 from tutti.tasks.benchmarks.questions.aime import AIME_24, AIME_25
@@ -81,8 +85,23 @@ def benchmark_named(name: str) -> Benchmark:
     return BENCHMARKS[name]
 
 
+def open_benchmark(choice: BenchmarkChoice, reading: OwnReading | None = None) -> Benchmark:
+    """The benchmark that was chosen; `reading` is for one of the user's own files.
+
+    Raises UnknownBenchmark, SourceMissing, BadBenchmarkFile, BenchmarkError.
+    """
+    reading = reading or OwnReading()
+    if choice.path is None:
+        return benchmark_named(choice.name)
+    if choice.path.suffix == ".py":
+        return python_benchmark(choice.name, choice.path, reading.source)
+    return jsonl_benchmark(choice.name, choice.path, reading)
+
+
 __all__ = [
     "BENCHMARKS",
+    "SCORER_WORDS",
+    "BadBenchmarkFile",
     "BadPrompt",
     "BadRow",
     "BadSelection",
@@ -92,6 +111,8 @@ __all__ = [
     "ExcludedRow",
     "Hub",
     "Item",
+    "OwnBenchmark",
+    "OwnReading",
     "Prompt",
     "Source",
     "SourceMissing",
@@ -100,6 +121,8 @@ __all__ = [
     "benchmark_named",
     "first_prompt",
     "load_prompt",
+    "open_benchmark",
     "parse_benchmark",
+    "python_benchmark",
     "select",
 ]

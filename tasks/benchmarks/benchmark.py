@@ -15,7 +15,7 @@ from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.world import MakeWorld
-from tutti.tasks.scoring import Submission
+from tutti.tasks.scoring import SCORERS, Scorer, Submission
 
 Read = Callable[[Files], Iterator[Item | ExcludedRow]]
 Gold = Callable[[Item], str | None]
@@ -67,6 +67,16 @@ class Benchmark:
     """The folder of its data, if tutti includes them."""
     gold: Gold = answer_of
     """The answer that must score 1.0; None if the benchmark has none."""
+
+    own_scorer: Scorer | None = None
+    """The scorer, if it is not one of tutti's."""
+    file: Path | None = None
+    """The user's own Python file that defines it."""
+
+    @property
+    def scoring(self) -> Scorer:
+        """The scorer itself."""
+        return self.own_scorer or SCORERS[self.scorer]
 
     @property
     def split(self) -> str:

@@ -2,6 +2,7 @@
 
 BenchmarkError
 ├── UnknownBenchmark  no benchmark has that name; the message lists the known ones
+├── BadBenchmarkFile  a Python file of the user's own that cannot be used
 ├── SourceMissing     the data were not found; the message says what to do
 ├── BadRow            an invalid row; the message names file, line and field
 ├── BadPrompt         a prompt file that cannot be used, or a field that an item does not have
@@ -21,6 +22,10 @@ class BenchmarkError(TuttiError, ValueError):
 
 class UnknownBenchmark(BenchmarkError):
     """No benchmark has that name."""
+
+
+class BadBenchmarkFile(BenchmarkError):
+    """The user's own Python file cannot be used as a benchmark."""
 
 
 class SourceMissing(BenchmarkError):

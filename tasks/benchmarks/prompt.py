@@ -192,14 +192,20 @@ def _with_image(text: str, item: Item) -> str | list[dict[str, Any]]:
 
 
 def load_prompt(name: str | Path) -> Prompt:
-    """Load the shipped prompt `name`, or a YAML file by its path.
+    """Load the shipped prompt `name`, a YAML file by its path, or a template with ``{fields}``,
+    which becomes the user's message.
 
     Raises BadPrompt; for an unknown name it lists the known ones.
     """
+    if "{" in str(name):
+        return Prompt("template", PromptFile(user=str(name)))
     file = Path(name) if str(name).endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not file.is_file():
         known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.yaml")))
-        raise BadPrompt(f"no prompt {str(name)!r}; there are {known}, or the path of a .yaml file")
+        raise BadPrompt(
+            f"no prompt {str(name)!r}; there are {known}, the path of a .yaml file, or a "
+            "template such as '{question}'"
+        )
     parsed = read_document(file, BadPrompt).check(PromptFile)
     return Prompt(file.stem, parsed, file.parent)
 

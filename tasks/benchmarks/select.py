@@ -1,4 +1,5 @@
-"""Selects items of a benchmark: ``gsm8k@revision:4``, ``--limit``, ``--ids``, ``--where``.
+"""Selects a benchmark (``gsm8k@revision:4``, ``my.jsonl:4``) and its items (``--limit``,
+``--ids``, ``--where``).
 
 In: the user's text, and items. Out: a `BenchmarkChoice`, and the chosen items in the order of the
 source: the same selection gives the same items in the same order.
@@ -7,6 +8,7 @@ source: the same selection gives the same items in the same order.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -20,6 +22,9 @@ _ASKED = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?:@(?P<revision>[\w./-]+))?(?::(?P<trials>[0-9]+))?"
 )
 
+_OWN = re.compile(r"(?P<path>[^\0\n]*\.(?:jsonl|py))(?::(?P<trials>[0-9]+))?")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
 
 @dataclass(frozen=True)
 class BenchmarkChoice:
@@ -30,17 +35,37 @@ class BenchmarkChoice:
     """Revision on the hub; None for the pinned one."""
     trials: int = 1
     """Samples per item, each with its own seed."""
+    path: Path | None = None
+    """The file of a benchmark of the user's own; its name is then made from the file's."""
 
 
 def parse_benchmark(text: str) -> BenchmarkChoice:
-    """Read ``name[@revision][:trials]``. Raises BadSelection."""
+    """Read ``name[@revision][:trials]``, or the path of a .jsonl or .py file, ``path[:trials]``.
+
+    Raises BadSelection.
+    """
+    if (own := _OWN.fullmatch(text.strip())) is not None:
+        path = Path(own["path"])
+        return BenchmarkChoice(_stem(path), None, _trials(text, own["trials"]), path)
     match = _ASKED.fullmatch(text.strip())
     if match is None:
         raise BadSelection(f"{text!r} is not name[@revision][:trials], as gsm8k, aime-25:16")
-    trials = int(match["trials"] or 1)
+    return BenchmarkChoice(match["name"], match["revision"], _trials(text, match["trials"]))
+
+
+def _trials(text: str, given: str | None) -> int:
+    trials = int(given or 1)
     if not 1 <= trials <= MAX_TRIALS:
         raise BadSelection(f"{text!r}: {trials} trials; give 1 to {MAX_TRIALS}")
-    return BenchmarkChoice(match["name"], match["revision"], trials)
+    return trials
+
+
+def _stem(path: Path) -> str:
+    """The file's name without its ending, with ``-`` for what a benchmark's name cannot have."""
+    name = _UNSAFE.sub("-", path.stem).strip("-._")
+    if not name:
+        raise BadSelection(f"{str(path)!r}: the file's name has no letter from a to z and no digit")
+    return name
 
 
 def select(

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.retrieval.build import MANIFEST as MANIFEST
     from tutti.tasks.retrieval.build import EmbedWorkers as EmbedWorkers
     from tutti.tasks.retrieval.corpus import Document as Document
     from tutti.tasks.retrieval.corpus import Parameter as Parameter
     from tutti.tasks.retrieval.corpus import corpus_id as corpus_id
     from tutti.tasks.retrieval.corpus import load_stdlib_corpus as load_stdlib_corpus
+    from tutti.tasks.retrieval.documents.folder import open_documents as open_documents
     from tutti.tasks.retrieval.endpoint import EndpointEmbedder as EndpointEmbedder
     from tutti.tasks.retrieval.errors import CorpusRefused as CorpusRefused
     from tutti.tasks.retrieval.errors import EmbedderFailed as EmbedderFailed

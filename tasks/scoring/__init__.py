@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
-from tutti.tasks.scoring.choice import Choice
+from tutti.tasks.scoring.choice import LETTERS, Choice
 from tutti.tasks.scoring.code import Code
 from tutti.tasks.scoring.exact import EXACT, Exact, score_exact
 from tutti.tasks.scoring.ifeval import IFEval
@@ -13,7 +13,7 @@ from tutti.tasks.scoring.judged.judge import Judge
 from tutti.tasks.scoring.judged.pairwise import Pairwise
 from tutti.tasks.scoring.judged.rubric import Rubric
 from tutti.tasks.scoring.math import Math
-from tutti.tasks.scoring.numeric import Numeric
+from tutti.tasks.scoring.numeric import Numeric, numbers
 from tutti.tasks.scoring.reward import Reward
 from tutti.tasks.scoring.score import (
     Needs,
@@ -46,6 +46,7 @@ SCORERS: dict[str, Scorer] = {
 
 __all__ = [
     "EXACT",
+    "LETTERS",
     "SCORERS",
     "Needs",
     "Score",
@@ -53,6 +54,7 @@ __all__ = [
     "ScorerFailed",
     "ScoringResources",
     "Submission",
+    "numbers",
     "same",
     "score_exact",
 ]

@@ -18,6 +18,7 @@ from tutti.tasks.retrieval import (
     manifest_page,
     read_manifest,
 )
+from tutti.tasks.retrieval.index import Index
 
 DOCUMENTS = [
     {"id": f"d{i}", "title": f"number {word}", "text": f"The number {word} is {i}."}
@@ -50,10 +51,29 @@ async def test_an_index_of_a_file_is_built_and_found_again(corpus: Path) -> None
     assert first == second == {"flow": "build-index", "status": "completed"}
 
 
+def test_an_index_of_a_folder(corpus: Path) -> None:
+    """By the verb: what was read and skipped on stderr, the index's id on stdout."""
+    folder = corpus.with_name("handbook")
+    folder.mkdir()
+    (folder / "tea.md").write_text("# Tea\n\nGreen tea steeps for two minutes.")
+    (folder / "coffee.txt").write_text("Coffee is brewed at 93 degrees.")
+    (folder / "scan.pdf").write_bytes(b"no pdf")
+    done = CliRunner().invoke(app, ["index", str(folder), "--words"])
+    assert done.exit_code == 0, done.output
+    assert "2 files read, 2 passages; skipped: 1 unreadable or without text" in done.stderr
+    assert "scan.pdf: not a sound PDF" in " ".join(done.stderr.split())
+    first, _, place = done.stdout.splitlines()
+    assert first.startswith("index:") and first.endswith("  2 documents")
+    (hits,) = Index(Path(place)).search(["how long does tea steep?"], 1)
+    assert (hits[0].document.id, hits[0].document.title) == ("tea.md#0", "Tea")
+    missing = CliRunner().invoke(app, ["index", str(folder / "nowhere")])
+    assert missing.exit_code == 1 and "nowhere: no such file or folder" in missing.stderr
+
+
 async def test_a_missing_file_is_named(corpus: Path) -> None:
     """And the run is recorded as failed."""
     nowhere = corpus.with_name("nowhere.jsonl")
-    with pytest.raises(CorpusRefused, match=r"nowhere\.jsonl: no such file"):
+    with pytest.raises(CorpusRefused, match=r"nowhere\.jsonl: no such file or folder"):
         await build_index.fn(IndexParameters(corpus=str(nowhere)))
     (run,) = storage.query("select status, error from runs")
     assert run["status"] == "failed" and "no such file" in run["error"]

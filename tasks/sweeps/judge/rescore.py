@@ -10,15 +10,18 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import dropwhile, groupby
+from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog, commit, query
+from tutti.tasks.benchmarks import python_benchmark
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.scoring import (
     EXACT,
     SCORERS,
     JudgeClient,
     Score,
+    Scorer,
     ScorerFailed,
     ScoringResources,
     Submission,
@@ -77,12 +80,7 @@ async def rescore(
         task_set: _detail(catalog, task_set) for task_set in {r["task_set_id"] for r in attempts}
     }
     judged = judge_of is not None
-    chosen = {
-        task_set: scorer or _scorer(found.get("scorer", EXACT), judged)
-        for task_set, found in details.items()
-    }
-    for name in chosen.values():
-        _check(name, judged)
+    chosen = {task_set: _scorer_of(found, scorer, judged) for task_set, found in details.items()}
     sandbox = _sandbox(chosen.values())
     messages = dict(_conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
     done, slots = RescoreResult(), asyncio.Semaphore(AT_ONCE)
@@ -90,12 +88,11 @@ async def rescore(
 
     async def one(row: Mapping[str, Any]) -> None:
         async with slots:
-            name = chosen[row["task_set_id"]]
             target = _target(row, "benchmark" in details[row["task_set_id"]])
             means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
             said = _attempted(row, messages.get(row["attempt_id"], []))
             try:
-                score = await SCORERS[name].score(target, said, means)
+                score = await chosen[row["task_set_id"]].score(target, said, means)
             except ScorerFailed as error:
                 done.failed[row["attempt_id"]] = str(error)
             else:
@@ -111,8 +108,22 @@ async def rescore(
     return done
 
 
-def _scorer(own: str, judged: bool) -> str:
-    return "judge" if judged and SCORERS[own].needs != "judge" else own
+def _scorer_of(detail: Mapping[str, Any], asked: str | None, judged: bool) -> Scorer:
+    """The scorer `asked` for, or the benchmark's own; with a judge, one that asks it.
+
+    Raises SuiteError, and BenchmarkError for a file of the user's own that cannot be used.
+    """
+    name = detail.get("scorer", EXACT)
+    if "file" in detail and asked in (None, name) and not judged:
+        own = python_benchmark(name, Path(detail["file"])).own_scorer
+        if own is None:
+            raise SuiteError(f"{detail['file']}: no longer has a method `score`; give --scorer")
+        return own
+    if asked is None:
+        asks_judge = name in SCORERS and SCORERS[name].needs == "judge"
+        asked = "judge" if judged and not asks_judge else name
+    _check(asked, judged)
+    return SCORERS[asked]
 
 
 def _check(name: str, judged: bool) -> None:
@@ -166,9 +177,9 @@ def _target(row: Mapping[str, Any], of_benchmark: bool) -> dict[str, Any]:
     return {"question": row["question"], **target}
 
 
-def _sandbox(scorers: Iterable[str]) -> Sandbox | None:
+def _sandbox(scorers: Iterable[Scorer]) -> Sandbox | None:
     """None where no scorer needs one. Raises SandboxUnavailable."""
-    needed = any(SCORERS[name].needs == "sandbox" for name in scorers)
+    needed = any(scorer.needs == "sandbox" for scorer in scorers)
     return Sandbox(level_for_models()) if needed else None
 
 

@@ -15,7 +15,6 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog, query
 from tutti.storage import catalog as cat
-from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
 from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
@@ -202,8 +201,7 @@ def _begun(plan: Plan, catalog: Catalog) -> set[str]:
 
 def _stale(plan: Plan, catalog: Catalog) -> dict[str, str]:
     """Cells with attempts that today's scorer has not scored."""
-    name = plan.cells[0].samples[0].problem.scorer
-    scorer = SCORERS[name]
+    scorer = plan.cells[0].samples[0].problem.scoring
     wanted: dict[str, Any] = {"cells": [cell.cell_id for cell in plan.cells]}
     wanted |= {"scorer": scorer.name, "version": scorer.version}
     reason = f"not scored by {scorer.name} {scorer.version}: `tutti score {plan.suite.name}`"

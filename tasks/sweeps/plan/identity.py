@@ -11,6 +11,7 @@ from tutti.storage import artifact_id
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec import (
     CELL,
+    INDEX,
     MODELS,
     SWEEP,
     TASKS,
@@ -20,6 +21,7 @@ from tutti.tasks.sweeps.spec import (
     set_fields,
     value_of,
     without_groups,
+    without_path,
 )
 
 LOOP_VERSION = "4"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
@@ -64,9 +66,11 @@ def grid_id_of(suite: Suite) -> str | None:
     """
     if not suite.is_grid:
         return None
-    kept = {name for name, mark in marks_of(Suite).items() if mark in (SWEEP, TASKS, MODELS)}
+    kept = {name for name, mark in marks_of(Suite).items() if mark in (SWEEP, TASKS, MODELS, INDEX)}
     given = without_groups(Suite, suite.model_dump(mode="json", exclude_defaults=True))
     settings = {name: value for name, value in given.items() if name in kept - {"name"}}
+    if "benchmark" in settings:
+        settings["benchmark"] = without_path(suite.benchmark)
     return artifact_id("sweep", {"grid": suite.name, "settings": settings})
 
 

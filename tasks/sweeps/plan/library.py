@@ -11,10 +11,15 @@ from pathlib import Path
 
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageLog, StageProgress, stage
-from tutti.tasks.retrieval import build_index, load_stdlib_corpus, read_manifest
+from tutti.tasks.retrieval import (
+    MANIFEST,
+    build_index,
+    load_stdlib_corpus,
+    read_manifest,
+)
 from tutti.tasks.serving import reap_stale, retrieval_service
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_items, made_tasks
-from tutti.tasks.sweeps.spec import STDLIB, Suite
+from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError
 from tutti.tasks.synthesis import TaskRequest, synthesize
 
 
@@ -35,9 +40,18 @@ async def index_stdlib(_: StageProgress, catalog: Catalog) -> Path:
 @contextlib.asynccontextmanager
 async def open_library(catalog: Catalog, log: StageLog) -> AsyncIterator[Library]:
     """Build (or reuse) the index over the standard library and serve it for the block."""
+    _reap(catalog, log)
+    async with _serve(await index_stdlib(log, catalog), catalog) as library:
+        yield library
+
+
+def _reap(catalog: Catalog, log: StageLog) -> None:
     for role in reap_stale(catalog):
         log.console.print(f"[yellow]ended a {role} process that an earlier run left behind[/]")
-    folder = await index_stdlib(log, catalog)
+
+
+@contextlib.asynccontextmanager
+async def _serve(folder: Path, catalog: Catalog) -> AsyncIterator[Library]:
     with contextlib.ExitStack() as stack:
         service = retrieval_service(folder, catalog)
         url = await asyncio.to_thread(stack.enter_context, service)
@@ -60,11 +74,33 @@ async def synthesize_tasks(
     return await synthesize(documents, request, index_id, url, catalog, progress.show)
 
 
+def find_index(named: str, catalog: Catalog) -> Path:
+    """The folder of an index that a suite names by its id or folder. Raises SuiteError."""
+    entry = catalog.artifact(named) if named.startswith("index:") else {"path": Path(named)}
+    folder = None if entry is None else entry["path"]
+    if folder is not None and (folder / MANIFEST).is_file():
+        return Path(folder)
+    raise SuiteError(
+        f"harness.search_index: there is no index {named!r}; `tutti index FOLDER` builds one and "
+        "prints its id and folder"
+    )
+
+
 @contextlib.asynccontextmanager
 async def library_of(
     suites: Sequence[Suite], catalog: Catalog, log: StageLog
 ) -> AsyncIterator[Library | None]:
-    """What the tasks of one of the suites search; None where all search nothing."""
+    """What the tasks of one of the suites search; None where all search nothing.
+
+    Parts of one suite share `harness.search_index`. Raises SuiteError where there is no such index.
+    """
+    named = next(filter(None, (suite.harness.search_index for suite in suites)), None)
+    if named is not None:
+        folder = find_index(named, catalog)
+        _reap(catalog, log)
+        async with _serve(folder, catalog) as library:
+            yield library
+        return
     if all(suite.benchmark != STDLIB for suite in suites):
         yield None
         return

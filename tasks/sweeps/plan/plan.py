@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from random import Random
 
 from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models
-from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of, sample_id_of, sweep_id_of
 from tutti.tasks.sweeps.plan.problem import Problem
-from tutti.tasks.sweeps.plan.roles import check_agent
+from tutti.tasks.sweeps.plan.roles import check_agent, check_search
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec import Policy, Suite, due_times
 
@@ -62,11 +61,13 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
 
     Each cell has the same tasks, in the same order, with the same seeds; of a higher level more
     trials where `per_session` says so. `whole` is the suite that this one is a part or a probe of.
-    Raises SuiteError where the suite's agent is not made for such tasks, or its trace is too short.
+    Raises SuiteError where the suite's agent or its search is not made for such tasks, or its trace
+    is too short.
     """
     problems = set_up.task_set.problems
     searches = bool(set_up.index_id or suite.roles.search_url)
     check_agent(suite, set_up.roles, problems, searches)
+    check_search(suite, problems)
     order = list(problems)
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)
@@ -122,7 +123,7 @@ def runs_programs(plan: Plan) -> bool:
     """Whether its agents or its scorers run what a model wrote."""
     problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
     tools = plan.suite.harness.command is None and any(each.searches for each in problems.values())
-    scored = any(SCORERS[name].needs == "sandbox" for name in {p.scorer for p in problems.values()})
+    scored = any(each.scoring.needs == "sandbox" for each in problems.values())
     return tools or scored or plan.set_up.roles.agent is not None
 
 

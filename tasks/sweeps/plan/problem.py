@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.tasks.agents import Agent, ChatModel, CommandTrajectory, Message, Trajectory, opening
 from tutti.tasks.benchmarks import Benchmark, Item, Prompt, World
-from tutti.tasks.scoring import EXACT, Submission
+from tutti.tasks.scoring import EXACT, SCORERS, Scorer, Submission
 from tutti.tasks.synthesis import Task
 
 
@@ -34,6 +34,13 @@ class Problem:
     """The item's own id in its benchmark."""
     world: Callable[[ChatModel | None], World] | None = None
     """Makes what surrounds one attempt; it gets the model that plays the user, where one does."""
+    own_scorer: Scorer | None = None
+    """The scorer, if it is not one of tutti's."""
+
+    @property
+    def scoring(self) -> Scorer:
+        """The scorer itself."""
+        return self.own_scorer or SCORERS[self.scorer]
 
 
 def problem_of_task(task: Task) -> Problem:
@@ -56,6 +63,7 @@ def problem_of_item(benchmark: Benchmark, prompt: Prompt, item: Item) -> Problem
         offered=tuple(item.tools),
         item_id=item.id,
         world=world,
+        own_scorer=benchmark.own_scorer,
     )
 
 

@@ -117,6 +117,17 @@ def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searche
         )
 
 
+def check_search(suite: Suite, problems: Sequence[Problem]) -> None:
+    """See that `harness.search_index` is given for questions without tools. Raises SuiteError."""
+    if suite.harness.search_index is None:
+        return
+    if any(problem.offered or problem.world is not None for problem in problems):
+        raise SuiteError(
+            f"harness.search_index: {suite.benchmark_name} has tools or a dialogue of its own; "
+            "leave it out"
+        )
+
+
 def _agent(suite: Suite) -> AgentFile | None:
     try:
         return None if suite.roles.agent is None else read_agent(suite.roles.agent)

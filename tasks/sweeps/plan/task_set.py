@@ -17,15 +17,13 @@ from tutti.tasks.benchmarks import (
     Item,
     Prompt,
     Source,
-    benchmark_named,
     first_prompt,
     load_prompt,
     parse_benchmark,
     select,
 )
-from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.plan.problem import Problem, problem_of_item, problem_of_task
-from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError
+from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, open_named
 from tutti.tasks.synthesis import read_tasks
 
 
@@ -43,9 +41,9 @@ def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
     Raises BenchmarkError (no such data, a bad row, a bad selection), SuiteError where none fits.
     """
     asked = parse_benchmark(suite.benchmark)
-    benchmark = benchmark_named(asked.name)
     data = suite.data
-    source = Source(data.source, data.split, asked.revision)
+    benchmark = open_named(suite.benchmark, data)
+    source = Source(asked.path or data.source, data.split, asked.revision)
     items = select(benchmark.load(source), suite.limit, data.ids, data.where)
     if not items:
         raise SuiteError(f"{benchmark.name}: no item fits the selection")
@@ -55,11 +53,11 @@ def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
 def check_roles(suite: Suite) -> None:
     """See that a public benchmark has the models that it needs, and no others.
 
-    Raises SuiteError, UnknownBenchmark.
+    Raises SuiteError, BenchmarkError.
     """
-    benchmark = benchmark_named(parse_benchmark(suite.benchmark).name)
+    benchmark = open_named(suite.benchmark, suite.data)
     harness, roles = suite.harness.command, suite.roles
-    scorer = SCORERS[benchmark.scorer]
+    scorer = benchmark.scoring
     if scorer.needs == "judge" and roles.judge is None and harness is None:
         raise SuiteError(
             f"roles.judge: {benchmark.name} is scored by one; name a model of models.yaml"
@@ -102,6 +100,8 @@ def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
         commit(catalog, {"tasks": rows})
         detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(items)}
         detail |= {"request": None, "licence": benchmark.licence, "scorer": benchmark.scorer}
+        if benchmark.own_scorer is not None:
+            detail["file"] = str(benchmark.file)  # `tutti score` finds the scorer there
         catalog.enter_artifact(task_set_id, detail, [])
     return made
 

@@ -25,6 +25,7 @@ from tutti.tasks.agents import (
     ModelCallFailed,
     Partner,
     Sampling,
+    SearchTool,
     Toolbox,
     Tools,
     Trajectory,
@@ -38,7 +39,7 @@ from tutti.tasks.agents import (
 )
 from tutti.tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
 from tutti.tasks.sandbox import NO_WALLS, CodeRunner, NoSandbox, Sandbox, SandboxSessions
-from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import (
     Cell,
     OtherModels,
@@ -213,6 +214,8 @@ class Attempts:
         if problem.searches:
             async with self._toolbox.of(attempt_id) as tools:
                 yield tools
+        elif self.plan.suite.harness.search_index is not None:
+            yield SearchTool(self._toolbox)
         else:
             yield DescribedTools(problem.offered) if self._mcp is None else self._mcp
 
@@ -247,7 +250,7 @@ class Attempts:
     ) -> Score | None:
         if trajectory.status not in COUNTED:
             return None
-        scorer = SCORERS[problem.scorer]
+        scorer = problem.scoring
         means = ScoringResources(self._sandbox, others.judge(trajectory.steps))
         try:
             return await scorer.score(problem.target, attempted(trajectory), means)

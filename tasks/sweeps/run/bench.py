@@ -68,7 +68,8 @@ class Bench:
 
     def set_up(self, suite: Suite, task_set: TaskSet, adapter: Adapter | None = None) -> SetUp:
         """What the cells of `suite` are measured with here."""
-        searched = self.library if suite.benchmark == STDLIB else None
+        searches = suite.benchmark == STDLIB or suite.harness.search_index is not None
+        searched = self.library if searches else None
         index_id = None if searched is None else searched.index_id
         return self.serving.set_up(suite, task_set, index_id, adapter)
 

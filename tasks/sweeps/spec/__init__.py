@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.load import sessions_of as sessions_of
     from tutti.tasks.sweeps.spec.marks import AXIS as AXIS
     from tutti.tasks.sweeps.spec.marks import CELL as CELL
+    from tutti.tasks.sweeps.spec.marks import INDEX as INDEX
     from tutti.tasks.sweeps.spec.marks import MODELS as MODELS
     from tutti.tasks.sweeps.spec.marks import RUN as RUN
     from tutti.tasks.sweeps.spec.marks import SWEEP as SWEEP
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.marks import value_of as value_of
     from tutti.tasks.sweeps.spec.marks import without_groups as without_groups
     from tutti.tasks.sweeps.spec.old_keys import with_new_places as with_new_places
+    from tutti.tasks.sweeps.spec.own import open_named as open_named
+    from tutti.tasks.sweeps.spec.own import without_path as without_path
     from tutti.tasks.sweeps.spec.policy import Policy as Policy
     from tutti.tasks.sweeps.spec.suite import STDLIB as STDLIB
     from tutti.tasks.sweeps.spec.suite import Suite as Suite

@@ -6,9 +6,8 @@ cells are as those of a suite of its own; engines are started once for a model.
 
 from typing import Any
 
-from tutti.tasks.benchmarks import benchmark_named, parse_benchmark
-from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.spec.marks import value_of
+from tutti.tasks.sweeps.spec.own import JSONL_FIELDS, is_jsonl, open_named, stored_name
 from tutti.tasks.sweeps.spec.suite import (
     PLACES,
     PUBLIC_ONLY,
@@ -44,11 +43,14 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
     if benchmark == STDLIB:
         change |= dict.fromkeys(PUBLIC_ONLY)
     else:
-        name = parse_benchmark(benchmark).name
-        known = benchmark_named(name)
-        if suite.data.source is not None:
-            change["source"] = suite.data.source / name
-        if SCORERS[known.scorer].needs != "judge":
+        if is_jsonl(benchmark):
+            change["source"] = None
+        else:
+            change |= dict.fromkeys(JSONL_FIELDS)
+            if suite.data.source is not None:
+                change["source"] = suite.data.source / stored_name(benchmark).partition("@")[0]
+        known = open_named(benchmark, suite.data)
+        if known.scoring.needs != "judge":
             change["judge"] = None
         if not known.needs_user or suite.harness.command is not None:
             change["user"] = None

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tutti.tasks.sweeps.spec.gate_file import Gate
-from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS, Group
+from tutti.tasks.sweeps.spec.marks import AXIS, CELL, INDEX, MODELS, RUN, SWEEP, TASKS, Group
 
 
 class Budget(BaseModel):
@@ -40,7 +40,8 @@ class Sure(BaseModel):
 
 
 class DataSelection(Group):
-    """The items of a public benchmark that are measured, and their prompt."""
+    """The items of a benchmark that are measured, their prompt, and how a file of one's own is
+    read."""
 
     source: Annotated[Path | None, TASKS] = Field(
         None, description="a file or folder with the data; default: download from the hub"
@@ -53,7 +54,17 @@ class DataSelection(Group):
         None, description="SQL filter on the items' attributes: subject = 'x'"
     )
     prompt: Annotated[str | None, TASKS] = Field(
-        None, description="the name of a prompt of tutti's, or a .yaml file"
+        None,
+        description="a prompt of tutti's by its name, a .yaml file, or a template: '{question}'",
+    )
+    scorer: Annotated[Literal["exact", "numeric", "math", "choice", "judge"] | None, TASKS] = Field(
+        None, description="of a .jsonl file, which needs it: how answers are compared"
+    )
+    question_field: Annotated[str | None, TASKS] = Field(
+        None, description="of a .jsonl file; default: question, prompt or problem"
+    )
+    answer_field: Annotated[str | None, TASKS] = Field(
+        None, description="of a .jsonl file; default: answer, target or expected_answer"
     )
 
 
@@ -153,6 +164,11 @@ class HarnessSettings(Group):
     )
     mcp: Annotated[str | None, SWEEP] = Field(
         None, description="of a public benchmark: an MCP server (URL or shell line) as its tools"
+    )
+    search_index: Annotated[str | None, INDEX] = Field(
+        None,
+        description="of a benchmark: an index that its agent searches, by id or folder "
+        "(`tutti index FOLDER`)",
     )
     python: Annotated[Literal["once", "session"], SWEEP] = Field(
         "once", description="of stdlib: whether the tool python keeps an attempt's variables"

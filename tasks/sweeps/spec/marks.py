@@ -39,12 +39,13 @@ class Mark:
 
     belongs: Belongs
     through: str | None = None
-    """What it reaches ids through: the task set, or other models. None: it stands in them."""
+    """What it reaches ids through: the task set, models, an index. None: it stands in them."""
 
 
 AXIS, CELL, SWEEP, RUN = (Mark(each) for each in Belongs)
 TASKS = Mark(Belongs.SWEEP, "task set")
 MODELS = Mark(Belongs.SWEEP, "models")
+INDEX = Mark(Belongs.SWEEP, "index")
 
 
 class Group(BaseModel):

@@ -5,9 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from tutti.tasks.benchmarks import BenchmarkError, benchmark_named, parse_benchmark
+from tutti.tasks.benchmarks import BenchmarkError, parse_benchmark
 from tutti.tasks.config import read_document
 from tutti.tasks.serving.scheduling import DEFAULT_CAP
 from tutti.tasks.sweeps import SuiteError
@@ -29,13 +36,14 @@ from tutti.tasks.sweeps.spec.groups import (
 from tutti.tasks.sweeps.spec.load import Load
 from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS, places_of, value_of
 from tutti.tasks.sweeps.spec.old_keys import lifted, with_new_places
+from tutti.tasks.sweeps.spec.own import JSONL_FIELDS, check_reading, known_name, stored_name
 from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
 from tutti.tasks.synthesis import TaskRequest
 
 STDLIB = "stdlib"
 PUBLIC_ONLY = (
-    *("source", "split", "limit", "ids", "where", "prompt"),
-    *("command", "mcp", "judge", "user", "search_url"),
+    *("source", "split", "limit", "ids", "where", "prompt", *JSONL_FIELDS),
+    *("command", "mcp", "search_index", "judge", "user", "search_url"),
 )
 """Fields that stdlib has no use for."""
 __all__ = [
@@ -69,7 +77,9 @@ class Suite(BaseModel):
         "demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name"
     )
     benchmark: Annotated[str, SWEEP] = Field(
-        STDLIB, description="stdlib, or a public benchmark: gsm8k, aime-25:16, name@revision"
+        STDLIB,
+        description="stdlib, a public benchmark (gsm8k, aime-25:16, name@revision), or a .jsonl "
+        "or .py file, relative to the suite file",
     )
     benchmarks: Annotated[tuple[str, ...], AXIS] = Field(
         (), description="several in place of `benchmark`; `data.source` has a folder for each"
@@ -96,7 +106,7 @@ class Suite(BaseModel):
     data: DataSelection = Field(
         DataSelection(),
         title="Data",
-        description="of a public benchmark: its data, the items to measure and their prompt",
+        description="of a benchmark: its data, the items to measure and their prompt",
     )
     roles: RoleModels = Field(
         RoleModels(),
@@ -157,6 +167,12 @@ class Suite(BaseModel):
                 "`stopping.saturation` measures the steps of tutti's agent; `harness.command` has "
                 "its own"
             )
+        if harness.search_index is not None and (harness.command or harness.mcp):
+            raise ValueError("`harness.search_index` is for tutti's agent: no `command`, no `mcp`")
+        if harness.search_index is not None and STDLIB in self.benchmarks:
+            raise ValueError("`harness.search_index`: stdlib has its own index; leave it out")
+        if harness.search_index is not None and roles.search_url is not None:
+            raise ValueError("`harness.search_index` and `roles.search_url` are both given")
         if self.benchmarks:
             return self  # each part is looked at by itself
         if self.benchmark == STDLIB:
@@ -165,6 +181,7 @@ class Suite(BaseModel):
                 fields = ", ".join(".".join(PLACES[name]) for name in given)
                 raise ValueError(f"stdlib has no {fields}; its tasks say what is made")
             return self
+        check_reading(self.benchmark, self.data)
         if parse_benchmark(self.benchmark).trials > 1 and self.repetition.trials > 1:
             raise ValueError("trials are given twice, by `benchmark` and by `repetition.trials`")
         return self
@@ -207,8 +224,8 @@ class Suite(BaseModel):
 
     @property
     def benchmark_name(self) -> str:
-        """With its revision, without its trials: ``gsm8k``."""
-        return self.benchmark.partition(":")[0]
+        """With its revision, without its trials: ``gsm8k``; of a file its name."""
+        return stored_name(self.benchmark)
 
     @property
     def samples_of_each(self) -> int:
@@ -218,21 +235,21 @@ class Suite(BaseModel):
 
     @field_validator("benchmark")
     @classmethod
-    def _known_benchmark(cls, name: str) -> str:
+    def _known_benchmark(cls, name: str, info: ValidationInfo) -> str:
         try:
-            if name != STDLIB:
-                benchmark_named(parse_benchmark(name).name)
+            folder = (info.context or {}).get("folder")
+            return name if name == STDLIB else known_name(name, STDLIB, folder)
         except BenchmarkError as error:
             raise ValueError(f"{error}, and stdlib") from None
-        return name
 
     @field_validator("benchmarks")
     @classmethod
-    def _known_benchmarks(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        plain = [name.partition(":")[0] for name in names]
+    def _known_benchmarks(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        known = tuple(cls._known_benchmark(name, info) for name in names)
+        plain = [name if name == STDLIB else stored_name(name) for name in known]
         if len(set(plain)) < len(plain):
             raise ValueError("names a benchmark twice; its trials are one number")
-        return tuple(cls._known_benchmark(name) for name in names)
+        return known
 
     @field_validator("schedule")
     @classmethod
@@ -272,7 +289,7 @@ def read_suite(path: Path) -> Suite:
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
         raise SuiteError(f"{path}: no such suite; known there: {known}") from None
-    return with_new_places(document, Suite).check(Suite)
+    return with_new_places(document, Suite).check(Suite, {"folder": path.parent})
 
 
 def with_fields(suite: Suite, given: Mapping[str, Any]) -> Suite:

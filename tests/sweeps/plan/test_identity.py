@@ -18,6 +18,7 @@ from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec.marks import (
     AXIS,
     CELL,
+    INDEX,
     MODELS,
     RUN,
     SWEEP,
@@ -42,6 +43,10 @@ CHANGES: dict[str, Any] = {
     "ids": ("a",),
     "where": "subject = 'x'",
     "prompt": "generic",
+    "scorer": "numeric",
+    "question_field": "asked",
+    "answer_field": "gold",
+    "search_index": "index:2",
     "model": "other",
     "models": ("a", "b"),
     "judge": "other",
@@ -80,9 +85,14 @@ CHANGES: dict[str, Any] = {
     "max_attempts": 2,
 }
 """Of each field another value than its default."""
-PUBLIC = ("source", "split", "limit", "ids", "where", "prompt", "judge", "user", "command", "mcp")
+PUBLIC = (
+    *("source", "split", "limit", "ids", "where", "prompt", "judge", "user", "command", "mcp"),
+    "search_index",
+)
 NEEDS: dict[str, dict[str, Any]] = {name: {"benchmark": "gsm8k"} for name in PUBLIC}
 NEEDS |= {"experts": {"agent": "pocket"}, "search_url": {"benchmark": "gsm8k", "agent": "pocket"}}
+OWN = ("scorer", "question_field", "answer_field")
+NEEDS |= {name: {"benchmark": "my.jsonl", "scorer": "exact"} for name in OWN}
 
 
 def set_up(suite: Suite) -> SetUp:
@@ -95,7 +105,9 @@ def set_up(suite: Suite) -> SetUp:
     entry = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=64)
     other = ServedModel("other", f"engine:{json.dumps(named, sort_keys=True)}", entry)
     roles = Roles(judge=other if any(named.values()) else None)
-    return replace(made, task_set=task_set, roles=roles, model_id=f"checkpoint:{suite.model}")
+    index_id = suite.harness.search_index or "index:1"
+    model_id = f"checkpoint:{suite.model}"
+    return replace(made, task_set=task_set, roles=roles, model_id=model_id, index_id=index_id)
 
 
 def planned(suite: Suite) -> Plan:
@@ -139,6 +151,7 @@ def test_a_field_changes_what_its_mark_says(name: str) -> None:
         SWEEP: lambda: not same_sweep and not cells & others,
         TASKS: lambda: not same_sweep and not cells & others,
         MODELS: lambda: not same_sweep and not cells & others,
+        INDEX: lambda: not same_sweep and not cells & others,
         RUN: lambda: same_sweep and cells == others,
     }
     assert expected[mark]()
@@ -152,7 +165,7 @@ def test_a_grids_id_is_of_its_settings_alone(name: str) -> None:
         return  # a grid has `models`
     changed = with_fields(base, {name: CHANGES[name]})
     moved = grid_id_of(base) != grid_id_of(changed)
-    assert moved == (marks_of(Suite)[name] in (SWEEP, TASKS, MODELS))
+    assert moved == (marks_of(Suite)[name] in (SWEEP, TASKS, MODELS, INDEX))
 
 
 def test_a_policys_options_are_part_of_its_cells_ids() -> None:

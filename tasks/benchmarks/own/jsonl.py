@@ -1,0 +1,161 @@
+"""The user's own benchmark as a JSONL file: one item a line.
+
+In: the file, and which of its fields hold question and answer. Out: a `Benchmark`. The fields of a
+row that are neither question nor answer can be used in a prompt and in ``--where``.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.errors import BenchmarkError, SourceMissing
+from tutti.tasks.benchmarks.item import IMAGE, Item
+from tutti.tasks.benchmarks.own.reading import OwnReading
+from tutti.tasks.benchmarks.questions.choices import options_text
+from tutti.tasks.benchmarks.rows import Row, shown
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.scoring import LETTERS, numbers
+
+QUESTION_FIELDS = ("question", "prompt", "problem")
+ANSWER_FIELDS = ("answer", "target", "expected_answer")
+CHOICES, ID = "choices", "id"
+URLS = ("data:", "https:", "http:")
+DEFAULT_PROMPTS: Mapping[str, str] = {
+    "exact": "plain",
+    "numeric": "number",
+    "math": "math",
+    "choice": "choice",
+    "judge": "short_answer",
+}
+"""Each scorer that a JSONL file can use, with the prompt that asks for an answer it can read."""
+SCORER_WORDS = (
+    "exact (the whole reply), numeric (a number), math (a formula), choice (a letter), "
+    "judge (a model compares; needs roles.judge)"
+)
+
+
+def jsonl_benchmark(name: str, path: Path, reading: OwnReading) -> Benchmark:
+    """The benchmark in `path`. Raises SourceMissing, and BenchmarkError without a scorer."""
+    if not path.is_file():
+        raise SourceMissing(
+            f"benchmark: {path} does not exist; a relative path starts at the suite file's folder"
+        )
+    scorer = reading.scorer
+    if scorer is None or scorer not in DEFAULT_PROMPTS:
+        raise BenchmarkError(f"data.scorer: {path.name} needs one: {SCORER_WORDS}")
+    return Benchmark(
+        name=name,
+        read=JsonlReader(scorer, reading).read,
+        splits={"test": ("*.jsonl",)},
+        scorer=scorer,
+        prompt=DEFAULT_PROMPTS[scorer],
+        gold=_first_answer,
+        licence="yours",
+    )
+
+
+@dataclass(frozen=True)
+class JsonlReader:
+    """Makes items of rows."""
+
+    scorer: str
+    reading: OwnReading
+
+    def read(self, files: Files) -> Iterator[Item]:
+        """One item a row. Raises BadRow."""
+        lines: dict[str, int] = {}
+        for number, row in enumerate(files.rows()):
+            item = self._item(number, row)
+            if item.id in lines:
+                row.bad(ID, f"{item.id!r} is also the id of line {lines[item.id]}")
+            lines[item.id] = row.line
+            yield item
+
+    def _item(self, number: int, row: Row) -> Item:
+        question_names = _names(self.reading.question_field, QUESTION_FIELDS)
+        answer_names = _names(self.reading.answer_field, ANSWER_FIELDS)
+        question = row.name(*question_names) if self._has_question(row, question_names) else None
+        used = {row.name_of(*answer_names), row.name_of(ID)}
+        others = {key: text for key, text in _texts_of(row).items() if key not in used}
+        target = self._target(row, answer_names)
+        fields = others if question is None else others | {"question": question}
+        if self.scorer == "choice":
+            choices = target.get(CHOICES)
+            fields |= {CHOICES: options_text(choices) if isinstance(choices, list) else ""}
+        if IMAGE in fields and not fields[IMAGE].startswith(URLS):
+            row.bad(IMAGE, f"{shown(fields[IMAGE])} is not a data: or https: URL")
+        if question is not None and self.scorer == "judge":
+            target["question"] = question
+        item_id = row.name(ID) if row.name_of(ID) else str(number)
+        asked = row.name_of(*question_names)
+        attributes = {key: text for key, text in others.items() if key != asked}
+        return Item(item_id, fields, target, attributes)
+
+    def _has_question(self, row: Row, names: tuple[str, ...]) -> bool:
+        """Whether to read the question. A prompt with fields of its own can do without one."""
+        prompt = self.reading.prompt or ""
+        own_prompt = "{" in prompt or prompt.endswith((".yaml", ".yml"))
+        required = not own_prompt or self.scorer == "judge" or self.reading.question_field
+        return bool(required) or row.name_of(*names) is not None
+
+    def _target(self, row: Row, names: tuple[str, ...]) -> dict[str, Any]:
+        """The scorer's target. Raises BadRow for an answer that the scorer cannot compare."""
+        value = row.value(*names)
+        field = row.name_of(*names) or names[0]
+        texts = [_answer_text(row, field, each) for each in _listed(row, field, value)]
+        if self.scorer == "choice":
+            return self._choice_target(row, field, texts)
+        for text in texts if self.scorer == "numeric" else ():
+            if (count := len(numbers(text))) != 1:
+                row.bad(field, f"{shown(text)} holds {count} numbers; numeric compares one")
+        return {"answer": texts if isinstance(value, list) else texts[0]}
+
+    def _choice_target(self, row: Row, field: str, texts: list[str]) -> dict[str, Any]:
+        choices = row.texts(CHOICES) if row.name_of(CHOICES) else []
+        if row.name_of(CHOICES) and not 2 <= len(choices) <= len(LETTERS):
+            row.bad(CHOICES, f"has {len(choices)} texts; 2 to {len(LETTERS)} are possible")
+        letters = LETTERS[: len(choices)] if choices else LETTERS
+        text = texts[0].strip()
+        letter = letters[choices.index(text)] if text in choices else text.upper()
+        if len(texts) > 1 or len(letter) != 1 or letter not in letters:
+            also = " or the text of a choice" if choices else ""
+            row.bad(field, f"{shown(row.data[field])} is not one of {letters}{also}")
+        return {"answer": letter, CHOICES: choices or len(LETTERS)}
+
+
+def _names(given: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    return default if given is None else (given,)
+
+
+def _listed(row: Row, field: str, value: Any) -> list[Any]:
+    if value == []:
+        row.bad(field, "is empty")
+    return value if isinstance(value, list) else [value]
+
+
+def _answer_text(row: Row, field: str, value: Any) -> str:
+    """An answer as text. Raises BadRow for what is neither text nor number, and for empty text."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return json.dumps(value)
+    if not isinstance(value, str):
+        row.bad(field, f"{shown(value)} is not a text, a number, or a list of them")
+    if not value.strip():
+        row.bad(field, "is empty")
+    return value
+
+
+def _texts_of(row: Row) -> dict[str, str]:
+    """Every field that has a value, as text: what is no text as JSON."""
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in row.data.items()
+        if value is not None
+    }
+
+
+def _first_answer(item: Item) -> str:
+    answer = item.target["answer"]
+    return answer if isinstance(answer, str) else str(answer[0])

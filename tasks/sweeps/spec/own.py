@@ -1,0 +1,77 @@
+"""A suite's benchmark as a file of the user's own: where it is, and what the suite says of it.
+
+In: `benchmark` and `data` of a suite. Out: the opened benchmark. Checking a suite opens no file.
+"""
+
+from pathlib import Path
+
+from tutti.tasks.benchmarks import (
+    BENCHMARKS,
+    SCORER_WORDS,
+    Benchmark,
+    OwnReading,
+    benchmark_named,
+    open_benchmark,
+    parse_benchmark,
+)
+from tutti.tasks.sweeps.spec.groups import DataSelection
+
+JSONL_FIELDS = ("scorer", "question_field", "answer_field")
+"""Fields of `data` that only a JSONL file of the user's own has a use for."""
+
+
+def open_named(benchmark: str, data: DataSelection) -> Benchmark:
+    """The benchmark that a suite names. Raises BenchmarkError."""
+    reading = OwnReading(
+        data.scorer, data.question_field, data.answer_field, data.prompt, data.source
+    )
+    return open_benchmark(parse_benchmark(benchmark), reading)
+
+
+def known_name(benchmark: str, reserved: str, folder: Path | None) -> str:
+    """A benchmark as a suite keeps it: a relative path of a file starts at `folder`.
+
+    Raises BenchmarkError for an unknown one, and ValueError for a file with the name of another
+    benchmark.
+    """
+    choice = parse_benchmark(benchmark)
+    if choice.path is None:
+        benchmark_named(choice.name)
+        return benchmark
+    if choice.name in (*BENCHMARKS, reserved):
+        raise ValueError(f"{choice.name} is a benchmark of tutti's: rename {choice.path}")
+    if folder is None or choice.path.is_absolute():
+        return benchmark
+    return str((folder / benchmark.strip()).absolute())
+
+
+def is_jsonl(benchmark: str) -> bool:
+    """Whether it is a JSONL file of the user's own."""
+    path = parse_benchmark(benchmark).path
+    return path is not None and path.suffix == ".jsonl"
+
+
+def stored_name(benchmark: str) -> str:
+    """What ids and tables call it: with its revision, without its trials; of a file its name."""
+    choice = parse_benchmark(benchmark)
+    return benchmark.partition(":")[0] if choice.path is None else choice.name
+
+
+def check_reading(benchmark: str, data: DataSelection) -> None:
+    """See that the fields of `data` belong to the benchmark. Raises ValueError."""
+    if not is_jsonl(benchmark):
+        given = [f"data.{name}" for name in JSONL_FIELDS if getattr(data, name) is not None]
+        if given:
+            name = stored_name(benchmark)
+            raise ValueError(f"{', '.join(given)}: for a .jsonl file, and {name} is none")
+        return
+    if data.scorer is None:
+        raise ValueError(f"`data.scorer`: {benchmark} needs one: {SCORER_WORDS}")
+    if data.source is not None:
+        raise ValueError(f"`data.source`: {benchmark} is the data itself; leave it out")
+
+
+def without_path(benchmark: str) -> str:
+    """The benchmark and its trials; a file by its name, so that ids do not depend on its folder."""
+    choice = parse_benchmark(benchmark)
+    return benchmark if choice.path is None else f"{choice.name}:{choice.trials}"

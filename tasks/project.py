@@ -24,3 +24,9 @@ def package_version() -> str:
         return metadata.version("tutti")
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+def default_registry() -> Path:
+    """The model registry to use if none is named: `models.yaml` here, or else tutti's own."""
+    here = Path("models.yaml")
+    return here if here.is_file() else MODELS

@@ -9,9 +9,9 @@ import typer
 
 from tutti.cli.failures import UsageError, guarded
 from tutti.cli.flow import run_flow
+from tutti.cli.options import ModelsFile
 from tutti.cli.sweep import suites
 from tutti.errors import INCONCLUSIVE
-from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec import Suite
@@ -36,9 +36,14 @@ def register(sweep_app: typer.Typer) -> None:
 
 def run(
     suite: suites.SuiteName,
-    models: Annotated[Path, typer.Option(help="the model registry file")] = MODELS,
+    models: ModelsFile,
+    model: suites.Model = None,
+    concurrency: suites.Concurrency = "",
+    policies: suites.Policies = "",
     source: suites.Source = None,
     limit: suites.Limit = None,
+    temperature: suites.Temperature = None,
+    max_tokens: suites.MaxTokens = None,
     ids: suites.Ids = "",
     where: suites.Where = None,
     judge: suites.Judge = None,
@@ -71,6 +76,8 @@ def run(
     """
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
+    chosen |= {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+    chosen |= {"policies": suites.names_in(policies)}
     sought = {"step_latency_p95": latency, "accuracy": accuracy}
     sought |= {"lowest": lowest, "highest": highest}
     budget = _first(budget_minutes, minutes), _first(budget_usd, usd)
@@ -79,6 +86,7 @@ def run(
 
     def work() -> bool:
         path = suites.path_of(suite)
+        chosen["concurrency"] = suites.levels_in(concurrency)
         if _is_night(path):
             given = [*chosen.values(), *sought.values(), *budget, ids, expert, dry_run, find]
             return _night(path, given, night, how)
@@ -136,7 +144,7 @@ def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: RunOptions) -> b
         from tutti.cli.sweep.search import run_search
 
         return run_search(wanted, sought, how.models, how.prefect, how.as_json) == 0
-    return _measured(wanted, how.models, how.prefect, how.as_json)
+    return measured(wanted, how.models, how.prefect, how.as_json)
 
 
 def _is_night(path: Path) -> bool:
@@ -145,29 +153,13 @@ def _is_night(path: Path) -> bool:
     return path.is_file() and is_night(path)
 
 
-def _measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> bool:
+def measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> bool:
     """Run the sweep; return whether all its cells are complete."""
-    import sqlalchemy as sa
-
     from tutti.flows.sweep import eval_sweep
-    from tutti.storage import catalog as cat
-    from tutti.storage import open_catalog
-    from tutti.tasks.sweeps.plan import A_A
-    from tutti.tasks.sweeps.spec import parts
+    from tutti.tasks.sweeps.plan import unfinished_cells
 
     sweep_id = run_flow(eval_sweep, prefect, as_json, suite, models)
-    cells = cat.cells.c
-    unfinished = sa.select(cells.cell_id).where(
-        cells.sweep_id == sweep_id,
-        cells.status.in_(("planned", "running", "incomplete")),
-        cells.policy.in_(list(suite.each_policy)),  # without cells of an earlier plan
-        cells.concurrency.in_(suite.concurrency),
-        cells.repeat < suite.repetition.repeats,
-        cells.repeat >= (A_A if suite.repetition.a_a else 0),
-        cells.benchmark.in_([part.benchmark_name for part in parts(suite)]),
-    )
-    with open_catalog() as catalog:
-        left = len(catalog.rows(unfinished))
+    left = unfinished_cells(suite, sweep_id)
     if as_json:
         typer.echo(json.dumps({"sweep_id": sweep_id, "unfinished_cells": left}))
     elif left:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.addresses import served_page as served_page
     from tutti.tasks.serving.dialects import Dialect as Dialect
     from tutti.tasks.serving.discovery import CONTEXT_TOKENS as CONTEXT_TOKENS
+    from tutti.tasks.serving.discovery import DiscoveredEntry as DiscoveredEntry
     from tutti.tasks.serving.discovery import EndpointRequest as EndpointRequest
     from tutti.tasks.serving.discovery import discover as discover
     from tutti.tasks.serving.discovery import is_url as is_url

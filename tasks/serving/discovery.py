@@ -43,8 +43,17 @@ def short_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-async def discover(request: EndpointRequest) -> dict[str, Any]:
-    """The entry of the endpoint's model, with its served name and context length.
+@dataclass(frozen=True)
+class DiscoveredEntry:
+    """The entry of an endpoint's model, with its served name and context length."""
+
+    fields: dict[str, Any]
+    is_context_assumed: bool
+    """Whether neither the user nor the endpoint gave the context length."""
+
+
+async def discover(request: EndpointRequest) -> DiscoveredEntry:
+    """The entry of the endpoint's model.
 
     Raises EndpointFailed if it does not answer, UsageError if its list leaves the model open.
     """
@@ -57,7 +66,8 @@ async def discover(request: EndpointRequest) -> dict[str, Any]:
         entry["metrics"] = await _has_metrics(entry)
     reported = found.get("max_model_len")
     context = request.context_tokens or (reported if isinstance(reported, int) else None)
-    return entry | {"served_name": served, "context_tokens": context or CONTEXT_TOKENS}
+    entry |= {"served_name": served, "context_tokens": context or CONTEXT_TOKENS}
+    return DiscoveredEntry(entry, context is None)
 
 
 def _address(request: EndpointRequest) -> dict[str, Any]:

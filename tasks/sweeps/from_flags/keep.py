@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import yaml
 
 from tutti.storage import current_home
-from tutti.tasks.benchmarks import parse_benchmark
 from tutti.tasks.project import default_registry
 from tutti.tasks.serving import (
     CONTEXT_TOKENS,
@@ -74,6 +73,7 @@ class _ChosenModel:
     model: Model
     written: dict[str, Any] | None = None
     """The entry of an endpoint."""
+    is_context_assumed: bool = False
 
 
 async def keep_sweep(benchmark: str, model: str, settings: RunSettings) -> KeptSweep:
@@ -91,8 +91,7 @@ async def keep_sweep(benchmark: str, model: str, settings: RunSettings) -> KeptS
         entries = _others(registry, settings) | {chosen.entry_name: chosen.written}
         registry = home / "models" / f"{name}.yaml"
         _write(registry, f"Of {path}.", {"models": entries})
-    reported = settings.get("context_tokens") or chosen.model.context_tokens != CONTEXT_TOKENS
-    kept = KeptSweep(suite, path, registry, chosen.written is not None and not reported)
+    kept = KeptSweep(suite, path, registry, chosen.is_context_assumed)
     _write(path, f"Written by `tutti run`. To repeat: {kept.command}", _content(suite))
     return kept
 
@@ -106,11 +105,13 @@ async def _chosen(model: str, registry: Path, settings: RunSettings) -> _ChosenM
         settings.get("api_key_env"),
         settings.get("context_tokens"),
     )
-    entry = await discover(request)
+    found = await discover(request)
+    entry = found.fields
     served = short_name(str(entry["served_name"]).rpartition("/")[2]) or "model"
     parts = urlsplit(model)
     place = parts.netloc + parts.path.rstrip("/").removesuffix("/v1")
-    return _ChosenModel(served, f"{served}-{place}", Model.model_validate(entry), entry)
+    model_entry = Model.model_validate(entry)
+    return _ChosenModel(served, f"{served}-{place}", model_entry, entry, found.is_context_assumed)
 
 
 def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSettings) -> Suite:
@@ -129,8 +130,6 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
         fields["source"] = Path(source).absolute()  # the kept suite is run from any folder
     if fields["max_tokens"] is None and benchmark != STDLIB:
         fields["max_tokens"] = min(MAX_TOKENS, chosen.model.context_tokens // 2)
-    if benchmark != STDLIB:
-        parse_benchmark(benchmark)  # its own message for a name that is no benchmark
     return with_fields(Suite.model_validate(content), fields)
 
 

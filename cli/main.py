@@ -26,7 +26,7 @@ from tutti.tasks.project import PROJECT
 ORDER = (
     *("init", "doctor", "models", "run", "demo", "sweep", "report", "sql", "compare", "score"),
     *("gate", "view", "synth", "index", "serve", "gateway", "simulate", "train"),
-    *("import", "export", "lineage", "compact", "verify"),
+    *("import", "export", "lineage", "compact", "verify", "expire"),
 )
 """The verbs in the order of work."""
 

@@ -18,7 +18,7 @@ ENTRIES = """\
 # The model registry: the models that suites name. `tutti models --check` tests every entry.
 models:
   my-model:
-    provider: openai                    # openai, vllm, sglang, azure, anthropic, together, nebius, litellm
+    provider: openai                    # openai, vllm, sglang, azure, anthropic and others
     endpoint: http://127.0.0.1:8000/v1  # base URL of an OpenAI-compatible server; change it
     # served_name: Qwen/Qwen3-8B        # the model's name there; left out, it is `my-model`
     # api_key_env: MY_KEY               # the environment variable that holds the key
@@ -36,7 +36,7 @@ POCKET_ENTRY = """\
 FIRST_SUITE = """\
 # A sweep: benchmark x model x policy x concurrency. One point of this grid is a cell.
 name: first
-benchmark: gsm8k                        # a public benchmark; its format, with ten questions of tutti's
+benchmark: gsm8k                        # a public benchmark; here ten questions in its form
 data: {source: %s}   # without `data`, the benchmark is downloaded
 model: %s                         # an entry of models.yaml
 concurrency: [2, 4]                     # sessions at once, one cell for each
@@ -77,7 +77,7 @@ def init(
         files = contents(folder.absolute(), POCKET)
         if existing := [name for name in files if (folder / name).exists()]:
             names = ", ".join(str(folder / name) for name in existing)
-            raise UsageError(f"{names} exists and is not overwritten; name another folder")
+            raise UsageError(f"not overwritten: {names}; remove it or name another folder")
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text, "utf-8")

@@ -2,7 +2,6 @@
 repeated."""
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,52 +16,59 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.from_flags import RunSettings
 
 
+Benchmark = Annotated[str, typer.Argument(help="a public benchmark: gsm8k, aime-25:16; or stdlib")]
+ModelOrUrl = Annotated[
+    str,
+    typer.Option(
+        "--model", help="a model in the registry, or the URL of an OpenAI-compatible endpoint"
+    ),
+]
+ServedName = Annotated[
+    str | None, typer.Option(help="of a URL: the model's name there (the only one it lists)")
+]
+ApiKeyEnv = Annotated[
+    str | None, typer.Option(help="of a URL: the environment variable that holds the key")
+]
+ContextTokens = Annotated[
+    int | None,
+    typer.Option(
+        min=64, help="of a URL: most tokens of prompt and answer together (as it reports, or 8192)"
+    ),
+]
+Name = Annotated[str | None, typer.Option(help="the sweep's name (made of benchmark and model)")]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(min=1, help="most tokens of one reply (1024, or half of a shorter context)"),
+]
+MaxTurns = Annotated[int | None, typer.Option(min=1, help="most calls of one attempt (8)")]
+Repeats = Annotated[int | None, typer.Option(min=1, help="runs of each cell (1)")]
+Trials = Annotated[int | None, typer.Option(min=1, help="samples of each task (1)")]
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("run")(run)
 
 
 def run(
-    benchmark: Annotated[
-        str, typer.Argument(help="a public benchmark: gsm8k, aime-25:16; or stdlib")
-    ],
-    model: Annotated[
-        str,
-        typer.Option(help="a model in the registry, or the URL of an OpenAI-compatible endpoint"),
-    ],
+    benchmark: Benchmark,
+    model: ModelOrUrl,
     models: ModelsFile,
-    served_name: Annotated[
-        str | None, typer.Option(help="of a URL: the model's name there (the only one it lists)")
-    ] = None,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="of a URL: the environment variable that holds the key")
-    ] = None,
-    context_tokens: Annotated[
-        int | None,
-        typer.Option(
-            min=64,
-            help="of a URL: most tokens of prompt and answer together (as it reports, or 8192)",
-        ),
-    ] = None,
+    served_name: ServedName = None,
+    api_key_env: ApiKeyEnv = None,
+    context_tokens: ContextTokens = None,
     concurrency: suites.Concurrency = "8",
     policies: suites.Policies = "passthrough",
     limit: suites.Limit = None,
-    name: Annotated[
-        str | None, typer.Option(help="the sweep's name (made of benchmark and model)")
-    ] = None,
+    name: Name = None,
     source: suites.Source = None,
     ids: suites.Ids = "",
     where: suites.Where = None,
     temperature: suites.Temperature = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="most tokens of one reply (1024, or half of a shorter context)"),
-    ] = None,
-    max_turns: Annotated[
-        int | None, typer.Option(min=1, help="most calls of one attempt (8)")
-    ] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="runs of each cell (1)")] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="samples of each task (1)")] = None,
+    max_tokens: MaxTokens = None,
+    max_turns: MaxTurns = None,
+    repeats: Repeats = None,
+    trials: Trials = None,
     judge: suites.Judge = None,
     user: suites.User = None,
     agent: suites.Agent = None,
@@ -91,7 +97,7 @@ def run(
         levels: RunSettings = {"concurrency": suites.levels_in(concurrency)}
         kept = asyncio.run(keep_sweep(benchmark, model, settings | levels))
         typer.echo(f"tutti: {kept.words}", err=True)
-        with suites.about(Path(kept.path)):
+        with suites.about(kept.path):
             return measured(kept.suite, kept.models, prefect, as_json)
 
     if not guarded(work):

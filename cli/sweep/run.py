@@ -29,6 +29,16 @@ DEPRECATED = {
 """Old flags of `sweep run`, which still work, and what replaces each."""
 
 
+SOUGHT = ("step_latency_p95", "accuracy", "lowest", "highest")
+"""What the flags --latency, --accuracy, --lowest and --highest set."""
+Night = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d"], help="for a night file: the night's date (the last one due)"
+    ),
+]
+
+
 def register(sweep_app: typer.Typer) -> None:
     """Add the verb."""
     sweep_app.command("run")(run)
@@ -53,12 +63,7 @@ def run(
     unsafe_sandbox: suites.UnsafeSandbox = None,
     budget_minutes: suites.BudgetMinutes = None,
     budget_usd: suites.BudgetUsd = None,
-    night: Annotated[
-        datetime | None,
-        typer.Option(
-            formats=["%Y-%m-%d"], help="for a night file: the night's date (the last one due)"
-        ),
-    ] = None,
+    night: Night = None,
     dry_run: Annotated[bool, typer.Option(help="print the first prompt and stop")] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
@@ -77,15 +82,14 @@ def run(
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
     chosen |= {"model": model, "temperature": temperature, "max_tokens": max_tokens}
-    chosen |= {"policies": suites.names_in(policies)}
-    sought = {"step_latency_p95": latency, "accuracy": accuracy}
-    sought |= {"lowest": lowest, "highest": highest}
+    sought = dict(zip(SOUGHT, (latency, accuracy, lowest, highest), strict=True))
     budget = _first(budget_minutes, minutes), _first(budget_usd, usd)
     how = RunOptions(models, prefect, as_json, dry_run)
     _warn_of_deprecated((find or None, latency, accuracy, lowest, highest, minutes, usd))
 
     def work() -> bool:
         path = suites.path_of(suite)
+        chosen["policies"] = suites.names_in(policies)
         chosen["concurrency"] = suites.levels_in(concurrency)
         if _is_night(path):
             given = [*chosen.values(), *sought.values(), *budget, ids, expert, dry_run, find]

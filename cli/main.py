@@ -11,19 +11,40 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow
 from tutti.cli.judge import compare, gate, score
+from tutti.cli.options import ModelsFile
 from tutti.cli.serve import gateway, models, simulate
+from tutti.cli.setup import init
 from tutti.cli.store import exchange, lineage, maintenance
-from tutti.cli.sweep import cancel, pause, plan, report, run, search
-from tutti.tasks.project import MODELS, PROJECT
+from tutti.cli.sweep import cancel, from_flags, pause, plan, report, run, search
+from tutti.tasks.project import PROJECT
+
+ORDER = (
+    *("init", "doctor", "models", "run", "demo", "sweep", "report", "sql", "compare", "score"),
+    *("gate", "view", "synth", "index", "serve", "gateway", "simulate", "train"),
+    *("import", "export", "lineage", "compact", "verify", "expire"),
+)
+"""The verbs in the order of work."""
+
+
+class InOrder(TyperGroup):
+    """Lists the verbs in `ORDER`; others follow."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the verbs."""
+        known = super().list_commands(ctx)
+        return sorted(known, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
 
 # Prefect reads this when it is imported: its own progress lines would break up ours.
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
 
 app = typer.Typer(
+    cls=InOrder,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,6 +54,8 @@ sweep_app = typer.Typer(no_args_is_help=True, help="Plan, run and control sweeps
 train_app = typer.Typer(no_args_is_help=True, help="Train models.")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(train_app, name="train")
+init.register(app)
+from_flags.register(app)
 lineage.register(app)
 gateway.register(app)
 simulate.register(app)
@@ -50,7 +73,6 @@ pause.register(sweep_app)
 cancel.register(sweep_app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
-ModelsFile = Annotated[Path, typer.Option("--models", help="the model registry file")]
 
 
 class Format(StrEnum):
@@ -66,6 +88,31 @@ def show_result(result: Any, as_json: bool) -> None:
     """With `as_json`, print a flow's result as the only line on standard output."""
     if as_json:
         typer.echo(json.dumps(result if isinstance(result, dict) else {"sweep_id": result}))
+
+
+def print_version(wanted: bool) -> None:
+    """Print the versions of the package and of its code, and exit."""
+    if wanted:
+        from tutti.tasks.project import package_version
+        from tutti.tasks.runs import code_version
+
+        typer.echo(f"tutti {package_version()} (code {code_version()})")
+        raise typer.Exit
+
+
+@app.callback()
+def with_version(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="print the versions of package and code, and exit",
+            callback=print_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Synthesize tasks, serve models, measure agents under load, train on their trajectories."""
 
 
 @app.command()
@@ -91,7 +138,7 @@ def doctor(
 
 @app.command()
 def demo(
-    models: ModelsFile = MODELS,
+    models: ModelsFile,
     small: Annotated[
         bool, typer.Option("--small", help="use few tasks and train for seconds")
     ] = False,
@@ -158,8 +205,9 @@ def index(
 @app.command()
 def serve(
     model: Annotated[str, typer.Argument(help="a model in the registry")] = "pocket",
-    models: ModelsFile = MODELS,
     port: Annotated[int | None, typer.Option(help="the gateway's port (a free one)")] = None,
+    *,
+    models: ModelsFile,
     as_json: AsJson = False,
 ) -> None:
     """Serve a model with vLLM behind the gateway until Ctrl-C."""
@@ -222,7 +270,8 @@ def train_pocket(
     steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 2600,
     seed: Annotated[int, typer.Option(help="seed of weights and data order")] = 0,
     out: Annotated[Path, typer.Option(help="folder of the checkpoint")] = PROJECT / "assets/pocket",
-    models: ModelsFile = MODELS,
+    *,
+    models: ModelsFile,
     evaluate_only: Annotated[bool, typer.Option(help="only evaluate the checkpoint")] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
     as_json: AsJson = False,

@@ -8,8 +8,9 @@ deeply ends Python's stack.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -53,7 +54,7 @@ class Document:
         try:
             return model.model_validate(content, context=context)
         except ValidationError as error:
-            raise self.refusal(f"{self.path}: {explain(error, self.lines)}") from error
+            raise self.refusal(f"{self.path}: {explain(error, self.lines, model)}") from error
 
 
 def read_document(path: Path, refusal: type[Exception]) -> Document:
@@ -80,20 +81,61 @@ def read_document(path: Path, refusal: type[Exception]) -> Document:
     return Document(path, content, lines, refusal)
 
 
-def explain(error: ValidationError, lines: Mapping[Place, int] | None = None) -> str:
-    """A validation error in one line: of each field where it is, what is wrong, and its value."""
-    return "; ".join(_fault(each, lines or {}) for each in error.errors())
+def explain(
+    error: ValidationError,
+    lines: Mapping[Place, int] | None = None,
+    model: type[BaseModel] | None = None,
+) -> str:
+    """A validation error in one line: of each field where it is, what is wrong, and its value.
+
+    With the `model` that refused it, an unknown field is told with the known one that is near.
+    """
+    return "; ".join(_fault(each, lines or {}, model) for each in error.errors())
 
 
-def _fault(error: Mapping[str, Any], lines: Mapping[Place, int]) -> str:
+def _fault(
+    error: Mapping[str, Any], lines: Mapping[Place, int], model: type[BaseModel] | None
+) -> str:
     said: str = error["msg"].removeprefix("Value error, ")
     if not error["loc"] and error["type"] == "value_error":
         return said  # of several fields, which it names itself
     # A union's tags, which pydantic puts among the places, are in no file.
     named = [str(part) for part in error["loc"] if not str(part).startswith("<")]
+    if error["type"] == "extra_forbidden" and (near := _near_field(model, error["loc"])):
+        said += f"; did you mean `{near}`?"
     place = ".".join(named) or "file"
     line = _line(error["loc"], lines)
     return f"{f'line {line}: ' if line else ''}{place}: {said} (given: {_shown(error)})"
+
+
+def _near_field(model: type[BaseModel] | None, place: Place) -> str | None:
+    """The known field nearest to an unknown one: its name, with its group if it is in one."""
+    *outer, name = place
+    owners = [model] if model else []
+    for part in outer:
+        owners = [each for owner in owners for each in _models_under(owner, part)] or owners
+    known: dict[str, str] = {}
+    for owner in owners:
+        for field in owner.model_fields:
+            for inner in _models_in(owner.model_fields[field].annotation):
+                known |= {each: f"{field}.{each}" for each in inner.model_fields}
+    known |= {field: field for owner in owners for field in owner.model_fields}
+    near = get_close_matches(str(name), known, n=1, cutoff=0.7)
+    return known[near[0]] if near else None
+
+
+def _models_under(owner: type[BaseModel], part: str | int) -> list[type[BaseModel]]:
+    """The models that may stand in `owner` at `part`. List positions and names of a mapping's
+    entries are no fields: `owner` stays as it is."""
+    field = owner.model_fields.get(str(part))
+    return _models_in(field.annotation) if field else []
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that an annotation names, also within containers and unions."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [each for inner in get_args(annotation) for each in _models_in(inner)]
 
 
 def _line(place: Place, lines: Mapping[Place, int]) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any
 from tutti.storage import Catalog, open_catalog
 from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageLog
-from tutti.tasks.project import PROJECT
+from tutti.tasks.project import IS_CHECKOUT, PROJECT, package_version
 
 
 def describe_machine() -> dict[str, Any]:
@@ -31,7 +31,13 @@ def describe_machine() -> dict[str, Any]:
 
 
 def code_version() -> str:
-    """The commit of the code that runs, "+changes" where files differ, "unknown" without git."""
+    """The commit of the code that runs, "+changes" where files differ, "unknown" without git.
+
+    Of an installed wheel it is the package's version: the folder around it may be another
+    project's repository.
+    """
+    if not IS_CHECKOUT:
+        return f"v{package_version()}"
     command = ["git", "-C", str(PROJECT), "describe", "--always", "--dirty=+changes"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10)
     return done.stdout.strip() if done.returncode == 0 else "unknown"

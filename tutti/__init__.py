@@ -1,5 +1,21 @@
 """tutti: Prefect flows that measure tool-using agents and train on what they did.
 
 Every module of ours is below this package: ``tutti.flows``, ``tutti.tasks``, ``tutti.storage``,
-``tutti.cli``. In a checkout they are links to the folders beside this one.
+``tutti.cli``. In a checkout they are links to the folders beside this one. The names below are the
+API for Python programs; each is loaded when it is first used.
 """
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.api import RunSettings as RunSettings
+    from tutti.api import SweepResult as SweepResult
+    from tutti.api import run as run
+    from tutti.errors import TuttiError as TuttiError
+    from tutti.storage.views import connect as connect
+    from tutti.storage.views import query as query
+
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
+    __getattr__ = lazy(__name__, __file__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tutti.cli.failures import guarded
-from tutti.tasks.project import MODELS
+from tutti.cli.options import ModelsFile
 
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics import Interval
@@ -36,7 +36,8 @@ def score(
             help="human labels: JSONL (attempt_id, correct)",
         ),
     ] = None,
-    models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
+    *,
+    models: ModelsFile,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
     """Re-score the stored answers of a sweep; old scores are kept.

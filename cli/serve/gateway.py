@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tutti.cli.failures import UsageError, guarded, message_of
-from tutti.tasks.project import MODELS
+from tutti.cli.options import ModelsFile
 from tutti.tasks.serving.gateway import GatewayOptions, OptionInfo, flag_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
 def gateway(
     *,
     model: ModelNames = None,
-    models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
+    models: ModelsFile,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:

@@ -9,13 +9,12 @@ import asyncio
 import json
 import os
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tutti.cli.failures import FAILED, guarded
-from tutti.tasks.project import MODELS
+from tutti.cli.options import ModelsFile
 
 if TYPE_CHECKING:
     from tutti.tasks.serving import Model
@@ -51,7 +50,7 @@ class Entry:
 
 
 def show_models(
-    models: Annotated[Path, typer.Option("--models", help="the model registry file")] = MODELS,
+    models: ModelsFile,
     check: Annotated[
         bool, typer.Option("--check", help="test each endpoint; exit code 1 if one fails")
     ] = False,

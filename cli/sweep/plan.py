@@ -1,14 +1,13 @@
 """`tutti sweep plan`: what will be reused, re-scored or run, with time and cost estimates."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tutti.cli.failures import guarded
+from tutti.cli.options import ModelsFile
 from tutti.cli.sweep import suites
-from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan import PlanEstimate
@@ -21,9 +20,14 @@ def register(sweep_app: typer.Typer) -> None:
 
 def plan(
     suite: suites.SuiteName,
-    models: Annotated[Path, typer.Option(help="the model registry file")] = MODELS,
+    models: ModelsFile,
+    model: suites.Model = None,
+    concurrency: suites.Concurrency = "",
+    policies: suites.Policies = "",
     source: suites.Source = None,
     limit: suites.Limit = None,
+    temperature: suites.Temperature = None,
+    max_tokens: suites.MaxTokens = None,
     ids: suites.Ids = "",
     where: suites.Where = None,
     judge: suites.Judge = None,
@@ -38,7 +42,10 @@ def plan(
         from tutti.tasks.sweeps.plan import outlook
 
         chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
-        chosen |= {"judge": judge, "user": user, "agent": agent}
+        chosen |= {"judge": judge, "user": user, "agent": agent, "model": model}
+        chosen |= {"temperature": temperature, "max_tokens": max_tokens}
+        chosen |= {"policies": suites.names_in(policies)}
+        chosen |= {"concurrency": suites.levels_in(concurrency)}
         with suites.about(suites.path_of(suite)):
             found = outlook(suites.suite_of(suite, ids, expert, **chosen), models)
         if as_json:

@@ -9,9 +9,9 @@ import typer
 
 from tutti.cli.failures import UsageError, guarded
 from tutti.cli.flow import run_flow
+from tutti.cli.options import ModelsFile
 from tutti.cli.sweep import suites
 from tutti.errors import INCONCLUSIVE
-from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec import Suite
@@ -29,6 +29,16 @@ DEPRECATED = {
 """Old flags of `sweep run`, which still work, and what replaces each."""
 
 
+SOUGHT = ("step_latency_p95", "accuracy", "lowest", "highest")
+"""What the flags --latency, --accuracy, --lowest and --highest set."""
+Night = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d"], help="for a night file: the night's date (the last one due)"
+    ),
+]
+
+
 def register(sweep_app: typer.Typer) -> None:
     """Add the verb."""
     sweep_app.command("run")(run)
@@ -36,9 +46,14 @@ def register(sweep_app: typer.Typer) -> None:
 
 def run(
     suite: suites.SuiteName,
-    models: Annotated[Path, typer.Option(help="the model registry file")] = MODELS,
+    models: ModelsFile,
+    model: suites.Model = None,
+    concurrency: suites.Concurrency = "",
+    policies: suites.Policies = "",
     source: suites.Source = None,
     limit: suites.Limit = None,
+    temperature: suites.Temperature = None,
+    max_tokens: suites.MaxTokens = None,
     ids: suites.Ids = "",
     where: suites.Where = None,
     judge: suites.Judge = None,
@@ -48,12 +63,7 @@ def run(
     unsafe_sandbox: suites.UnsafeSandbox = None,
     budget_minutes: suites.BudgetMinutes = None,
     budget_usd: suites.BudgetUsd = None,
-    night: Annotated[
-        datetime | None,
-        typer.Option(
-            formats=["%Y-%m-%d"], help="for a night file: the night's date (the last one due)"
-        ),
-    ] = None,
+    night: Night = None,
     dry_run: Annotated[bool, typer.Option(help="print the first prompt and stop")] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
@@ -71,14 +81,16 @@ def run(
     """
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
-    sought = {"step_latency_p95": latency, "accuracy": accuracy}
-    sought |= {"lowest": lowest, "highest": highest}
+    chosen |= {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+    sought = dict(zip(SOUGHT, (latency, accuracy, lowest, highest), strict=True))
     budget = _first(budget_minutes, minutes), _first(budget_usd, usd)
     how = RunOptions(models, prefect, as_json, dry_run)
     _warn_of_deprecated((find or None, latency, accuracy, lowest, highest, minutes, usd))
 
     def work() -> bool:
         path = suites.path_of(suite)
+        chosen["policies"] = suites.names_in(policies)
+        chosen["concurrency"] = suites.levels_in(concurrency)
         if _is_night(path):
             given = [*chosen.values(), *sought.values(), *budget, ids, expert, dry_run, find]
             return _night(path, given, night, how)
@@ -136,7 +148,7 @@ def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: RunOptions) -> b
         from tutti.cli.sweep.search import run_search
 
         return run_search(wanted, sought, how.models, how.prefect, how.as_json) == 0
-    return _measured(wanted, how.models, how.prefect, how.as_json)
+    return measured(wanted, how.models, how.prefect, how.as_json)
 
 
 def _is_night(path: Path) -> bool:
@@ -145,29 +157,13 @@ def _is_night(path: Path) -> bool:
     return path.is_file() and is_night(path)
 
 
-def _measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> bool:
+def measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> bool:
     """Run the sweep; return whether all its cells are complete."""
-    import sqlalchemy as sa
-
     from tutti.flows.sweep import eval_sweep
-    from tutti.storage import catalog as cat
-    from tutti.storage import open_catalog
-    from tutti.tasks.sweeps.plan import A_A
-    from tutti.tasks.sweeps.spec import parts
+    from tutti.tasks.sweeps.plan import unfinished_cells
 
     sweep_id = run_flow(eval_sweep, prefect, as_json, suite, models)
-    cells = cat.cells.c
-    unfinished = sa.select(cells.cell_id).where(
-        cells.sweep_id == sweep_id,
-        cells.status.in_(("planned", "running", "incomplete")),
-        cells.policy.in_(list(suite.each_policy)),  # without cells of an earlier plan
-        cells.concurrency.in_(suite.concurrency),
-        cells.repeat < suite.repetition.repeats,
-        cells.repeat >= (A_A if suite.repetition.a_a else 0),
-        cells.benchmark.in_([part.benchmark_name for part in parts(suite)]),
-    )
-    with open_catalog() as catalog:
-        left = len(catalog.rows(unfinished))
+    left = unfinished_cells(suite, sweep_id)
     if as_json:
         typer.echo(json.dumps({"sweep_id": sweep_id, "unfinished_cells": left}))
     elif left:

@@ -8,9 +8,9 @@ import typer
 
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow
+from tutti.cli.options import ModelsFile
 from tutti.cli.sweep import suites
 from tutti.errors import INCONCLUSIVE
-from tutti.tasks.project import MODELS
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec import Suite
@@ -23,7 +23,7 @@ def register(sweep_app: typer.Typer) -> None:
 
 def search(
     suite: suites.SuiteName,
-    models: Annotated[Path, typer.Option(help="the model registry file")] = MODELS,
+    models: ModelsFile,
     source: suites.Source = None,
     limit: suites.Limit = None,
     ids: suites.Ids = "",

@@ -31,6 +31,13 @@ BudgetUsd = Annotated[
     float | None,
     typer.Option(help="stop starting samples after N USD are spent; run again to resume"),
 ]
+Concurrency = Annotated[
+    str, typer.Option(help="sessions at once, one cell for each, separated by commas: 4,16")
+]
+Policies = Annotated[str, typer.Option(help="scheduling policies to compare: passthrough,adaptive")]
+Model = Annotated[str | None, typer.Option(help="a model in the registry")]
+Temperature = Annotated[float | None, typer.Option(min=0.0, help="0 is greedy")]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="most tokens of one reply")]
 UnsafeSandbox = Annotated[
     bool | None,
     typer.Option(
@@ -54,8 +61,23 @@ def suite_of(name: str, ids: str = "", experts: list[str] | None = None, **field
     from tutti.tasks.sweeps.spec import read_suite, with_fields
 
     fields["experts"] = None if experts is None else dict(map(_named, experts))
-    fields["ids"] = tuple(each.strip() for each in ids.split(",")) if ids else None
+    fields["ids"] = names_in(ids)
+    if fields.get("model") is not None:
+        fields["models"] = ()  # the flag's model in place of all of them
     return with_fields(read_suite(path_of(name)), fields)
+
+
+def names_in(text: str) -> tuple[str, ...] | None:
+    """The names in a list with commas; None for no text."""
+    return tuple(each.strip() for each in text.split(",") if each.strip()) or None
+
+
+def levels_in(text: str) -> tuple[int, ...] | None:
+    """The numbers in a list with commas; None for no text. Raises UsageError."""
+    try:
+        return tuple(map(int, names_in(text) or ())) or None
+    except ValueError:
+        raise UsageError(f"--concurrency: {text!r} is no list of numbers, as 4,16") from None
 
 
 def within_budget(suite: "Suite", minutes: float | None, usd: float | None) -> "Suite":

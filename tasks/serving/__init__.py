@@ -7,11 +7,18 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.serving.addresses import served_page as served_page
     from tutti.tasks.serving.dialects import Dialect as Dialect
+    from tutti.tasks.serving.discovery import CONTEXT_TOKENS as CONTEXT_TOKENS
+    from tutti.tasks.serving.discovery import DiscoveredEntry as DiscoveredEntry
+    from tutti.tasks.serving.discovery import EndpointRequest as EndpointRequest
+    from tutti.tasks.serving.discovery import discover as discover
+    from tutti.tasks.serving.discovery import is_url as is_url
+    from tutti.tasks.serving.discovery import short_name as short_name
     from tutti.tasks.serving.duration import serve_for as serve_for
     from tutti.tasks.serving.duration import stop_on_signals as stop_on_signals
     from tutti.tasks.serving.engine import Engine as Engine
     from tutti.tasks.serving.engine import EngineAddress as EngineAddress
     from tutti.tasks.serving.engine import models_python as models_python
+    from tutti.tasks.serving.errors import EndpointFailed as EndpointFailed
     from tutti.tasks.serving.errors import EngineFailed as EngineFailed
     from tutti.tasks.serving.errors import GatewayFailed as GatewayFailed
     from tutti.tasks.serving.errors import ModelsEnvironmentMissing as ModelsEnvironmentMissing

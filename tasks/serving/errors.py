@@ -5,6 +5,7 @@ ServingError
 ├── PriceError         the price book is invalid, or has no price for a model
 ├── PortTaken          the port is in use by another process
 ├── ModelsEnvironmentMissing   the Python environment with vLLM is missing
+├── EndpointFailed     an endpoint that was named by its URL does not answer
 ├── EngineFailed       an engine did not start, or died while serving
 └── GatewayFailed      the gateway did not start, died, or refused a request
 """
@@ -34,6 +35,10 @@ class PortTaken(ServingError):
 
 class ModelsEnvironmentMissing(ServingError):
     """The Python environment with vLLM is missing."""
+
+
+class EndpointFailed(ServingError):
+    """An endpoint that was named by its URL does not answer, or rejects the key."""
 
 
 class EngineFailed(ServingError):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.missing import finished_counts as finished_counts
     from tutti.tasks.sweeps.plan.missing import finished_samples as finished_samples
     from tutti.tasks.sweeps.plan.missing import missing_cells as missing_cells
+    from tutti.tasks.sweeps.plan.missing import unfinished_cells as unfinished_cells
     from tutti.tasks.sweeps.plan.plan import A_A as A_A
     from tutti.tasks.sweeps.plan.plan import Cell as Cell
     from tutti.tasks.sweeps.plan.plan import Plan as Plan

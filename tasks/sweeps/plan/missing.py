@@ -9,11 +9,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog
+from tutti.storage import Catalog, open_catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.sweeps.plan.plan import Cell, Plan
+from tutti.tasks.sweeps.plan.plan import A_A, Cell, Plan
 from tutti.tasks.sweeps.plan.reasons import asked_reasons
-from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.sweeps.spec import Suite, parts
 
 IDS_AT_ONCE = 500  # bound variables of one statement
 
@@ -63,3 +63,20 @@ def is_over(suite: Suite, row: Mapping[str, Any]) -> bool:
     if row["status"] != cat.ENDED_EARLY:
         return False
     return any(reason.is_of(row) for reason in asked_reasons(suite).values())
+
+
+def unfinished_cells(suite: Suite, sweep_id: str) -> int:
+    """How many cells of the suite in this user's store are not complete, without those of an
+    earlier plan of the same sweep."""
+    cells = cat.cells.c
+    unfinished = sa.select(cells.cell_id).where(
+        cells.sweep_id == sweep_id,
+        cells.status.in_(("planned", "running", "incomplete")),
+        cells.policy.in_(list(suite.each_policy)),
+        cells.concurrency.in_(suite.concurrency),
+        cells.repeat < suite.repetition.repeats,
+        cells.repeat >= (A_A if suite.repetition.a_a else 0),
+        cells.benchmark.in_([part.benchmark_name for part in parts(suite)]),
+    )
+    with open_catalog() as catalog:
+        return len(catalog.rows(unfinished))

@@ -29,7 +29,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return True
 
     monkeypatch.setattr(search_module, "run_flow", run_flow)
-    monkeypatch.setattr(run_module, "_measured", measured)
+    monkeypatch.setattr(run_module, "measured", measured)
     return calls
 
 

@@ -1,0 +1,19 @@
+"""Flags that verbs of several groups share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tutti.tasks.project import default_registry
+
+ModelsFile = Annotated[
+    Path,
+    typer.Option(
+        "--models",
+        help="the model registry file",
+        default_factory=default_registry,
+        show_default="models.yaml in this folder, or else tutti's own",
+    ),
+]
+"""Without a default in the signature: it depends on the folder."""

@@ -1,0 +1,104 @@
+"""`tutti run`: a sweep from flags alone. The suite that it makes is kept, so that it can be
+repeated."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tutti.cli.failures import guarded
+from tutti.cli.options import ModelsFile
+from tutti.cli.sweep import suites
+from tutti.cli.sweep.run import measured
+from tutti.errors import INCONCLUSIVE
+
+if TYPE_CHECKING:
+    from tutti.tasks.sweeps.from_flags import RunSettings
+
+
+Benchmark = Annotated[str, typer.Argument(help="a public benchmark: gsm8k, aime-25:16; or stdlib")]
+ModelOrUrl = Annotated[
+    str,
+    typer.Option(
+        "--model", help="a model in the registry, or the URL of an OpenAI-compatible endpoint"
+    ),
+]
+ServedName = Annotated[
+    str | None, typer.Option(help="of a URL: the model's name there (the only one it lists)")
+]
+ApiKeyEnv = Annotated[
+    str | None, typer.Option(help="of a URL: the environment variable that holds the key")
+]
+ContextTokens = Annotated[
+    int | None,
+    typer.Option(
+        min=64, help="of a URL: most tokens of prompt and answer together (as it reports, or 8192)"
+    ),
+]
+Name = Annotated[str | None, typer.Option(help="the sweep's name (made of benchmark and model)")]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(min=1, help="most tokens of one reply (1024, or half of a shorter context)"),
+]
+MaxTurns = Annotated[int | None, typer.Option(min=1, help="most calls of one attempt (8)")]
+Repeats = Annotated[int | None, typer.Option(min=1, help="runs of each cell (1)")]
+Trials = Annotated[int | None, typer.Option(min=1, help="samples of each task (1)")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("run")(run)
+
+
+def run(
+    benchmark: Benchmark,
+    model: ModelOrUrl,
+    models: ModelsFile,
+    served_name: ServedName = None,
+    api_key_env: ApiKeyEnv = None,
+    context_tokens: ContextTokens = None,
+    concurrency: suites.Concurrency = "8",
+    policies: suites.Policies = "passthrough",
+    limit: suites.Limit = None,
+    name: Name = None,
+    source: suites.Source = None,
+    ids: suites.Ids = "",
+    where: suites.Where = None,
+    temperature: suites.Temperature = None,
+    max_tokens: MaxTokens = None,
+    max_turns: MaxTurns = None,
+    repeats: Repeats = None,
+    trials: Trials = None,
+    judge: suites.Judge = None,
+    user: suites.User = None,
+    agent: suites.Agent = None,
+    unsafe_sandbox: suites.UnsafeSandbox = None,
+    budget_minutes: suites.BudgetMinutes = None,
+    budget_usd: suites.BudgetUsd = None,
+    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+) -> None:
+    """Measure a model with a benchmark, from flags alone: no suite file is needed.
+
+    The suite is kept in TUTTI_HOME; the same command resumes. Exit code 3 if a cell is incomplete.
+    """
+    settings: RunSettings = {"registry": models, "name": name, "served_name": served_name}
+    settings |= {"api_key_env": api_key_env, "context_tokens": context_tokens}
+    settings |= {"policies": suites.names_in(policies), "limit": limit, "source": source}
+    settings |= {"ids": suites.names_in(ids), "where": where, "temperature": temperature}
+    settings |= {"max_tokens": max_tokens, "max_turns": max_turns, "repeats": repeats}
+    settings |= {"trials": trials, "judge": judge, "user": user, "agent": agent}
+    settings |= {"unsafe_sandbox": unsafe_sandbox, "budget_usd": budget_usd}
+    settings |= {"budget_minutes": budget_minutes}
+
+    def work() -> bool:
+        from tutti.tasks.sweeps.from_flags import keep_sweep
+
+        levels: RunSettings = {"concurrency": suites.levels_in(concurrency)}
+        kept = asyncio.run(keep_sweep(benchmark, model, settings | levels))
+        typer.echo(f"tutti: {kept.words}", err=True)
+        with suites.about(kept.path):
+            return measured(kept.suite, kept.models, prefect, as_json)
+
+    if not guarded(work):
+        raise typer.Exit(INCONCLUSIVE)

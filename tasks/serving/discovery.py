@@ -1,0 +1,153 @@
+"""A registry entry for the URL of an OpenAI-compatible endpoint, made by asking the endpoint.
+
+In: the URL, and what the user says of it. Out: the entry, as `models.yaml` has it. The endpoint's
+list of models (`/v1/models`) tells the served name and, with vLLM and SGLang, the context length.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from tutti.errors import UsageError
+from tutti.tasks.serving.errors import EndpointFailed
+from tutti.tasks.serving.gateway import Endpoint, EndpointConfig, ProbeFailed
+from tutti.tasks.serving.providers import PROVIDERS
+from tutti.tasks.serving.registry import Model
+
+CONTEXT_TOKENS = 8192
+"""The context length assumed if the endpoint does not report one."""
+ENGINES = ("vllm", "sglang")
+"""What `owned_by` says of a model that an engine of this kind serves; their lists are complete."""
+SHOWN_NAMES = 10
+
+
+@dataclass(frozen=True)
+class EndpointRequest:
+    """What the user says of an endpoint; what is None is asked from it, or has a default."""
+
+    url: str
+    served_name: str | None = None
+    api_key_env: str | None = None
+    context_tokens: int | None = None
+
+
+def is_url(model: str) -> bool:
+    """Whether a model is named by an endpoint's URL, not by a registry entry."""
+    return model.startswith(("http://", "https://"))
+
+
+def short_name(text: str) -> str:
+    """The text as a name of models and suites: lower case, with hyphens for other characters."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+@dataclass(frozen=True)
+class DiscoveredEntry:
+    """The entry of an endpoint's model, with its served name and context length."""
+
+    fields: dict[str, Any]
+    is_context_assumed: bool
+    """Whether neither the user nor the endpoint gave the context length."""
+
+
+async def discover(request: EndpointRequest) -> DiscoveredEntry:
+    """The entry of the endpoint's model.
+
+    Raises EndpointFailed if it does not answer, UsageError if its list leaves the model open.
+    """
+    entry = _address(request)
+    listed = await _listed(entry, request)
+    served = _served_name(request, list(listed))
+    found = listed.get(served, {})
+    if found.get("owned_by") in ENGINES and "endpoint" in entry:
+        entry["provider"] = found["owned_by"]
+        entry["metrics"] = await _has_metrics(entry)
+    reported = found.get("max_model_len")
+    context = request.context_tokens or (reported if isinstance(reported, int) else None)
+    entry |= {"served_name": served, "context_tokens": context or CONTEXT_TOKENS}
+    return DiscoveredEntry(entry, context is None)
+
+
+def _address(request: EndpointRequest) -> dict[str, Any]:
+    """The fields of the entry that say where the endpoint is."""
+    parts = urlsplit(request.url)
+    key = {} if request.api_key_env is None else {"api_key_env": request.api_key_env}
+    for name, provider in PROVIDERS.items():
+        known = provider.api_key_env and provider.endpoint
+        if known and parts.netloc == urlsplit(known).netloc:
+            return {"provider": name} | key  # with its own address, path and key
+    entry = {"provider": "openai", "endpoint": request.url.rstrip("/")} | key
+    path = parts.path.rstrip("/")
+    return entry if path.endswith("/v1") or not path else entry | {"api_path": path}
+
+
+def _endpoint(entry: dict[str, Any]) -> Endpoint:
+    model = Model.model_validate({"context_tokens": CONTEXT_TOKENS} | entry)
+    address = model.endpoint or ""
+    config = EndpointConfig.of_model(model, address, address, "")
+    try:
+        return Endpoint.make(config)
+    except ValueError as error:  # its key is not set
+        raise UsageError(str(error)) from error
+
+
+async def _listed(entry: dict[str, Any], request: EndpointRequest) -> dict[str, dict[str, Any]]:
+    """What the endpoint says of each model that it lists, by name.
+
+    An endpoint without a usable list is an error unless the user names the model.
+    """
+    endpoint = _endpoint(entry)
+    try:
+        answer = await endpoint.ask(b"GET", b"/v1/models", headers=_headers(endpoint, entry))
+    except ProbeFailed as error:
+        raise EndpointFailed(f"{request.url} does not answer: {error}") from error
+    finally:
+        await endpoint.origin.close()
+    if answer.status in (401, 403):
+        raise EndpointFailed(
+            f"{request.url} rejects the key (HTTP {answer.status}); name the variable that holds "
+            "it with --api-key-env"
+        )
+    try:
+        if answer.status != 200:
+            raise ValueError(f"HTTP {answer.status}")
+        return {str(each["id"]): dict(each) for each in json.loads(answer.body)["data"]}
+    except (ValueError, KeyError, TypeError) as error:
+        if request.served_name is not None:
+            return {}
+        raise UsageError(
+            f"{request.url} has no list of models ({error}); name the model with --served-name"
+        ) from error
+
+
+def _headers(endpoint: Endpoint, entry: dict[str, Any]) -> list[tuple[bytes, bytes]]:
+    headers = endpoint.authorize([(b"Accept", b"*/*")], own_tokens=False, path=b"/v1/messages")
+    if entry["provider"] == "anthropic":
+        return [*headers, (b"anthropic-version", b"2023-06-01")]
+    return list(headers)
+
+
+def _served_name(request: EndpointRequest, listed: list[str]) -> str:
+    if request.served_name is not None:
+        return request.served_name
+    if len(listed) == 1:
+        return listed[0]
+    if not listed:
+        raise UsageError(f"{request.url} lists no models; name one with --served-name")
+    more = len(listed) - SHOWN_NAMES
+    names = ", ".join(listed[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+    raise UsageError(f"{request.url} serves several models: {names}; choose with --served-name")
+
+
+async def _has_metrics(entry: dict[str, Any]) -> bool:
+    """Whether the engine's /metrics and /health are reachable; a proxy may hide them."""
+    endpoint = _endpoint(entry)
+    try:
+        answers = [await endpoint.ask(b"GET", path) for path in (b"/metrics", b"/health")]
+    except ProbeFailed:
+        return False
+    finally:
+        await endpoint.origin.close()
+    return all(answer.status == 200 for answer in answers)

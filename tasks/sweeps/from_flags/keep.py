@@ -1,0 +1,157 @@
+"""Makes the suite of a sweep from its settings, and keeps it as files that repeat it.
+
+In: a benchmark, a model (an entry of the registry, or the URL of an endpoint), and settings. Out:
+``suites/NAME.yaml`` under TUTTI_HOME and, for an endpoint, ``models/NAME.yaml``. The same command
+writes the same files, so the sweep is resumed.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from tutti.storage import current_home
+from tutti.tasks.project import default_registry
+from tutti.tasks.serving import (
+    CONTEXT_TOKENS,
+    EndpointRequest,
+    Model,
+    discover,
+    is_url,
+    pick_model,
+    read_registry,
+    short_name,
+)
+from tutti.tasks.sweeps.from_flags.settings import RunSettings
+from tutti.tasks.sweeps.spec import STDLIB, Suite, with_fields
+
+CONCURRENCY, POLICIES = (8,), ("passthrough",)
+MAX_TOKENS = 1024
+"""The longest reply by default: long enough for a reasoned answer, which suites' 96 are not."""
+FIELDS = (
+    *("limit", "ids", "where", "judge", "user", "agent", "temperature", "max_turns"),
+    *("repeats", "trials", "unsafe_sandbox"),
+)
+"""Settings that are fields of a suite by the same name."""
+ALWAYS_WRITTEN = ("name", "benchmark", "model", "concurrency", "policies")
+
+
+@dataclass(frozen=True)
+class KeptSweep:
+    """A suite, the registry of its models, and where both are kept."""
+
+    suite: Suite
+    path: Path
+    models: Path
+    assumed_context: bool = False
+    """Whether the endpoint did not report its context length."""
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the sweep."""
+        return f"tutti sweep run {self.path} --models {self.models}"
+
+    @property
+    def words(self) -> str:
+        """Where the files are kept and how to repeat the sweep, in one line."""
+        assumed = (
+            f"; the endpoint reports no context length: {CONTEXT_TOKENS} tokens are assumed, "
+            "set --context-tokens"
+            if self.assumed_context
+            else ""
+        )
+        return f"suite kept in {self.path}; `{self.command}` repeats it{assumed}"
+
+
+@dataclass(frozen=True)
+class _ChosenModel:
+    entry_name: str
+    label: str
+    """Its part of the sweep's name: an endpoint's host is in it."""
+    model: Model
+    written: dict[str, Any] | None = None
+    """The entry of an endpoint."""
+    is_context_assumed: bool = False
+
+
+async def keep_sweep(benchmark: str, model: str, settings: RunSettings) -> KeptSweep:
+    """Write the files of a sweep.
+
+    Raises EndpointFailed, RegistryError, UsageError, BenchmarkError or ValidationError.
+    """
+    registry = (settings.get("registry") or default_registry()).absolute()
+    chosen = await _chosen(model, registry, settings)
+    name = settings.get("name") or short_name(f"{benchmark}-{chosen.label}")
+    suite = _suite(name, benchmark, chosen, settings)
+    home = current_home().root
+    path = home / "suites" / f"{name}.yaml"
+    if chosen.written is not None:
+        entries = _others(registry, settings) | {chosen.entry_name: chosen.written}
+        registry = home / "models" / f"{name}.yaml"
+        _write(registry, f"Of {path}.", {"models": entries})
+    kept = KeptSweep(suite, path, registry, chosen.is_context_assumed)
+    _write(path, f"Written by `tutti run`. To repeat: {kept.command}", _content(suite))
+    return kept
+
+
+async def _chosen(model: str, registry: Path, settings: RunSettings) -> _ChosenModel:
+    if not is_url(model):
+        return _ChosenModel(model, model, pick_model(registry, model))
+    request = EndpointRequest(
+        model,
+        settings.get("served_name"),
+        settings.get("api_key_env"),
+        settings.get("context_tokens"),
+    )
+    found = await discover(request)
+    entry = found.fields
+    served = short_name(str(entry["served_name"]).rpartition("/")[2]) or "model"
+    parts = urlsplit(model)
+    place = parts.netloc + parts.path.rstrip("/").removesuffix("/v1")
+    model_entry = Model.model_validate(entry)
+    return _ChosenModel(served, f"{served}-{place}", model_entry, entry, found.is_context_assumed)
+
+
+def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSettings) -> Suite:
+    given: dict[str, Any] = dict(settings)
+    content = {
+        "name": name,
+        "benchmark": benchmark,
+        "model": chosen.entry_name,
+        "concurrency": given.get("concurrency") or CONCURRENCY,
+        "policies": given.get("policies") or POLICIES,
+    }
+    budget = {"minutes": given.get("budget_minutes"), "usd": given.get("budget_usd")}
+    fields = {field: given.get(field) for field in FIELDS}
+    fields |= {"budget": budget, "max_tokens": given.get("max_tokens")}
+    if source := given.get("source"):
+        fields["source"] = Path(source).absolute()  # the kept suite is run from any folder
+    if fields["max_tokens"] is None and benchmark != STDLIB:
+        fields["max_tokens"] = min(MAX_TOKENS, chosen.model.context_tokens // 2)
+    return with_fields(Suite.model_validate(content), fields)
+
+
+def _others(registry: Path, settings: RunSettings) -> dict[str, Any]:
+    """The registry's entries, if the sweep has models besides the measured one."""
+    if not any((settings.get("judge"), settings.get("user"), settings.get("agent"))):
+        return {}
+    return {
+        name: model.model_dump(mode="json", exclude_unset=True)
+        for name, model in read_registry(registry).items()
+    }
+
+
+def _content(suite: Suite) -> dict[str, Any]:
+    every = suite.model_dump(mode="json")
+    given = suite.model_dump(mode="json", exclude_defaults=True)
+    return {name: every[name] for name in ALWAYS_WRITTEN} | given
+
+
+def _write(path: Path, comment: str, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(f"# {comment}\n{text}", "utf-8")
+    unfinished.replace(path)

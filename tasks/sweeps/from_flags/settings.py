@@ -1,0 +1,55 @@
+"""The settings of a sweep that has no suite file: the flags of `tutti run`, the keywords of
+`tutti.run`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict
+
+
+class RunSettings(TypedDict, total=False):
+    """What is left out, or None, has a default."""
+
+    registry: Path | None
+    """The model registry; default: ``models.yaml`` in this folder, or else tutti's own."""
+    name: str | None
+    """The sweep's name; default: made of the benchmark and the model."""
+    served_name: str | None
+    """Of an endpoint: the model's name there; default: the only one that it lists."""
+    api_key_env: str | None
+    """Of an endpoint: the environment variable that holds its key."""
+    context_tokens: int | None
+    """Of an endpoint: prompt and answer together; default: what it reports, or 8,192."""
+    concurrency: Sequence[int] | None
+    """Sessions at once, one cell for each; default: 8."""
+    policies: Sequence[str] | None
+    """The gateway's scheduling policies; default: ``passthrough``."""
+    limit: int | None
+    """Only the first N items."""
+    source: Path | None
+    """The benchmark's data: a file or folder; default: download from the hub."""
+    ids: Sequence[str] | None
+    """Only these items."""
+    where: str | None
+    """SQL filter on the items' attributes."""
+    judge: str | None
+    """The registry's model that judges answers."""
+    user: str | None
+    """The registry's model that simulates the user."""
+    agent: str | None
+    """An orchestrator agent: its name or file."""
+    temperature: float | None
+    """0 is greedy."""
+    max_tokens: int | None
+    """Of one reply; default: 1,024, or half of a shorter context."""
+    max_turns: int | None
+    """Calls of one attempt."""
+    repeats: int | None
+    """Times each cell is run, each with another seed."""
+    trials: int | None
+    """Samples of each task in a cell."""
+    budget_minutes: float | None
+    """Stop starting samples after N minutes; run again to resume."""
+    budget_usd: float | None
+    """Stop starting samples after N USD are spent; run again to resume."""
+    unsafe_sandbox: bool | None
+    """Run model-written programs unsandboxed if this machine has no sandbox."""

@@ -23,7 +23,7 @@ class Budget(BaseModel):
     usd: float | None = Field(None, gt=0, description="of its attempts, judges and users")
 
 
-class Saturation(BaseModel):
+class LatencyRule(BaseModel):
     """The step latency at which a cell is over-saturated and ends."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -31,7 +31,7 @@ class Saturation(BaseModel):
     step_latency_p95: float = Field(gt=0, description="seconds that it surely exceeds")
 
 
-class Sure(BaseModel):
+class AccuracyRule(BaseModel):
     """The margin at which a cell's accuracy is decided and the cell ends."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -134,10 +134,10 @@ class Repetition(Group):
 class StoppingRules(Group):
     """When a cell ends before all its samples are measured."""
 
-    saturation: Annotated[Saturation | None, RUN] = Field(
+    saturation: Annotated[LatencyRule | None, RUN] = Field(
         None, description="end a cell whose step latency exceeds this limit"
     )
-    stop_when_sure: Annotated[Sure | None, RUN] = Field(
+    stop_when_sure: Annotated[AccuracyRule | None, RUN] = Field(
         None, description="end a cell whose accuracy, against the first of its level, is decided"
     )
 

@@ -20,18 +20,18 @@ from tutti.tasks.serving.scheduling import DEFAULT_CAP
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.spec.cron import check_cron
 from tutti.tasks.sweeps.spec.groups import (
+    AccuracyRule,
     Budget,
     DataSelection,
     ExecutionSettings,
     HarnessSettings,
+    LatencyRule,
     Repetition,
     ReportSettings,
     RoleModels,
     SamplingSettings,
-    Saturation,
     StoppingRules,
     SuiteLimits,
-    Sure,
 )
 from tutti.tasks.sweeps.spec.load import Load
 from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS, places_of, value_of
@@ -49,11 +49,11 @@ PUBLIC_ONLY = (
 __all__ = [
     "PUBLIC_ONLY",
     "STDLIB",
+    "AccuracyRule",
     "Budget",
-    "Saturation",
+    "LatencyRule",
     "Suite",
     "SuiteError",
-    "Sure",
     "read_suite",
     "with_fields",
     "with_values",

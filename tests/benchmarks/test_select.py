@@ -1,5 +1,7 @@
 """Selections: what users write is read strictly, and the same words choose the same items."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,8 @@ def ids(found: list[Item]) -> list[str]:
         ("aime-25:16", BenchmarkChoice("aime-25", None, 16)),
         ("gsm8k@cc7b04", BenchmarkChoice("gsm8k", "cc7b04")),
         (" hle@refs/pr/3:2 ", BenchmarkChoice("hle", "refs/pr/3", 2)),
+        ("my.jsonl", BenchmarkChoice("my", path=Path("my.jsonl"))),
+        ("a b/my täsk.py:4", BenchmarkChoice("my-t-sk", None, 4, Path("a b/my täsk.py"))),
     ],
 )
 def test_asked(text: str, asked: BenchmarkChoice) -> None:

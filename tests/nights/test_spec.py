@@ -98,6 +98,13 @@ def test_what_is_no_file_of_ours_is_told_as_of_a_suite(tmp_path: Path) -> None:
         read_night(written(tmp_path, "stages: ["))
 
 
+def test_a_benchmark_of_ones_own_is_beside_the_night_file(tmp_path: Path) -> None:
+    """As it is beside a suite file."""
+    suite = SUITE | {"benchmark": "my.jsonl:2", "data": {"scorer": "exact"}}
+    file = read_night(written(tmp_path, {"stages": {"full": {"suite": suite}}}))
+    assert file.stages["full"].suite.benchmark == str(tmp_path / "my.jsonl:2")
+
+
 # Which nights are due.
 
 TWO = timedelta(hours=2)

@@ -2,18 +2,20 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import web
 from pydantic import ValidationError
 
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep, set_up_of
 from tests.sweeps.plan.test_benchmarks import suite_of
-from tests.sweeps.plan.test_own_benchmarks import folder
+from tests.sweeps.plan.test_own_benchmarks import PAGE, folder
 from tutti import storage
 from tutti.tasks.benchmarks.benchmark import tool, tool_call
 from tutti.tasks.progress import StageLog
@@ -84,6 +86,13 @@ async def test_the_index_is_served_for_the_sweep(
     async with library_of((suite,), catalog, StageLog()) as opened:
         assert opened is not None and opened.search_url == "http://127.0.0.1:1"
         assert opened.index_id.startswith("index:")
+
+
+def test_the_pages_example_is_a_suite() -> None:
+    """The last block of docs/own_benchmark.md."""
+    *_, block = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    suite = Suite.model_validate(yaml.safe_load(block))
+    assert suite.harness.search_index is not None and suite.data.scorer == "judge"
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,8 @@ def _content(message: Message) -> Any:
 
 
 def _text_of_part(part: Any) -> str | None:
-    if not isinstance(part, Mapping) or part.get("type") not in TEXT_PARTS:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(kind, str) or kind not in TEXT_PARTS:
         return None
     text = part.get("text", part.get("refusal"))
     return text if isinstance(text, str) else None

@@ -58,7 +58,7 @@ def _assistant(content: Iterable[Any]) -> dict[str, Any]:
     thoughts: list[str] = []
     calls: list[dict[str, Any]] = []
     for block in content:
-        kind = block.get("type") if isinstance(block, dict) else None
+        kind = str(block.get("type")) if isinstance(block, dict) else ""
         if kind in CALLS:
             called = {"name": block.get("name"), "arguments": block.get("input")}
             calls.append({"id": block.get("id"), "type": "function", "function": called})
@@ -108,7 +108,7 @@ class MessagesAnswer(Answer):
     def _whole(self, index: int) -> dict[str, Any]:
         """A block with what was streamed of it."""
         block, text = self._blocks[index], self._pieces.text(index)
-        kind = block.get("type")
+        kind = str(block.get("type"))
         if not text:
             return block
         if kind in CALLS:

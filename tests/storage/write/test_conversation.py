@@ -95,8 +95,8 @@ def test_an_answer_that_comes_back_without_its_empty_fields_is_the_same() -> Non
 
 def calling(arguments: Any, call_id: str = "c1", **fields: Any) -> dict[str, Any]:
     """An assistant's call of a tool."""
-    call = {"id": call_id, "type": "function"}
-    call |= {"function": {"name": "add", "arguments": arguments}}
+    called = {"name": "add", "arguments": arguments}
+    call = {"id": call_id, "type": "function", "function": called}
     return {"role": "assistant", "content": None, "tool_calls": [call]} | fields
 
 
@@ -169,9 +169,12 @@ def test_a_form_is_normalised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty prompts that grow have 1,600 messages; each new one is looked into, no other."""
     looked: list[Any] = []
     real = conversation_module._meaning
-    monkeypatch.setattr(
-        conversation_module, "_meaning", lambda message: looked.append(message) or real(message)
-    )
+
+    def meaning(message: Any) -> int:
+        looked.append(message)
+        return real(message)
+
+    monkeypatch.setattr(conversation_module, "_meaning", meaning)
     conversation, prompt = Conversation("attempt:1"), [{"role": "user", "content": "begin"}]
     for turn in range(40):
         answer = calling(f'{{"a":{turn}}}', f"c{turn}")

@@ -75,6 +75,7 @@ async def test_a_gateway_that_is_started_again_goes_on(
     first = await make_raw(engines[0], journal=path)
     for _ in range(3):
         await (await first.chat("p")).read()
+    assert steps(await first.calls(), "p") == [1, 2, 3]
     await until(lambda: path.read_bytes().count(b"\n") == 3, "all of it is written")
     second = await make_raw(engines[0], journal=path)
     await (await second.chat("p")).read()

@@ -75,8 +75,10 @@ class Conversation:
         context that the server kept; the spans include it, if it is known.
         """
         keys = [_plain_key(message) or self._key(message) for message in prompt]
-        known, lead = self._kept(kept), kept.lead if kept is not None else 0
-        if known:
+        known: list[int] = []
+        lead = 0
+        if kept is not None:
+            known, lead = self._kept(kept), kept.lead
             keys[lead:lead] = [self._keys[position - self._first] for position in known]
             prompt = [*prompt[:lead], *[{}] * len(known), *prompt[lead:]]
         positions, fresh, same = self._place(keys, known, lead)
@@ -96,12 +98,11 @@ class Conversation:
             self._keep(kept)
         return rows, spans
 
-    def _kept(self, kept: KeptContext | None) -> list[int]:
+    def _kept(self, kept: KeptContext) -> list[int]:
         """The positions of the context that a call continues; none if it is not known."""
-        after = kept.after if kept is not None else None
-        if after is None or after not in self._contexts:
+        if kept.after is None or kept.after not in self._contexts:
             return []
-        spans, lead = self._contexts[after]
+        spans, lead = self._contexts[kept.after]
         return [p for span in spans for p in range(span["first"], span["last"] + 1)][lead:]
 
     def _keep(self, kept: KeptContext) -> None:
@@ -174,11 +175,13 @@ def message_columns(message: Message) -> dict[str, Any]:
     An invalid message (an engine may have accepted it) is stored as JSON text, so that its row is
     not lost.
     """
-    calls = message.get("tool_calls")
+    calls, content = message.get("tool_calls"), message.get("content")
+    if not content or not isinstance(content, str):
+        content = _text(_content(message))
     given = calls if isinstance(calls, list | tuple) else [calls] if calls else []
     return {
         "role": _text(message.get("role")),
-        "content": _text(_content(message)),
+        "content": content,
         "reasoning": _text(message.get("reasoning_content") or message.get("reasoning")),
         "tool_calls": [_tool_call(call) for call in given],
         "tool_call_id": _text(message.get("tool_call_id")),

@@ -7,11 +7,10 @@ from typing import Any
 class Answer:
     """The message of an answer, assembled from its JSON or its events."""
 
-    def __init__(self) -> None:
-        self.token_ids: list[int] | None = None
-        self.logprobs: list[float] | None = None
-        self.response_id: str | None = None
-        """The name under which the server keeps it, in the Responses API."""
+    token_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+    response_id: str | None = None
+    """The name under which the server keeps it, in the Responses API."""
 
     def read(self, said: Mapping[str, Any]) -> None:
         """Add a complete answer or one event."""

@@ -22,7 +22,6 @@ class AnswerMessage(Answer):
     """The first choice of an answer, assembled from its message or its streamed deltas."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._texts: dict[str, list[str]] = {}
         self._calls: dict[int, dict[str, Any]] = {}
 

@@ -76,7 +76,6 @@ class MessagesAnswer(Answer):
     """A message, or the blocks of a stream."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._blocks: dict[int, dict[str, Any]] = {}
         self._pieces = Pieces()
 

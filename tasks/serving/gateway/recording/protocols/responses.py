@@ -136,7 +136,6 @@ class ResponsesAnswer(Answer):
     """A response, or the items of a stream; its last event has the response as a whole."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._items: dict[int, dict[str, Any]] = {}
         self._done: set[int] = set()
         self._pieces = Pieces()

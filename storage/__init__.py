@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tutti.storage.write.batch import Row as Row
     from tutti.storage.write.buffered import BufferedWriter as BufferedWriter
     from tutti.storage.write.conversation import Conversation as Conversation
+    from tutti.storage.write.conversation import KeptContext as KeptContext
     from tutti.storage.write.conversation import Message as Message
     from tutti.storage.write.conversation import spans_of as spans_of
     from tutti.storage.write.encode import storable as storable

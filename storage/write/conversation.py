@@ -4,9 +4,14 @@ A gateway sees each call's whole prompt. `Conversation` recognises messages that
 new ones become rows, and a call refers to its prompt by spans of positions. An agent that continues
 its context has one span; one that edits its context (cut, summarised, branched) has several, and
 the messages it kept are not stored again.
+
+A client rarely sends an answer back byte for byte: it drops nulls, parses the arguments of tool
+calls and serialises them again, wraps text in a list of parts. Messages that mean the same are one
+row. A form of a message is normalised once; later prompts find it by the hash of its bytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -17,6 +22,22 @@ Message = Mapping[str, Any]
 
 PLAIN = {"role", "content"}
 """The keys of a message without tools and reasoning."""
+TEXT_PARTS = frozenset(("text", "input_text", "output_text", "refusal"))
+MAX_EXACT = 2**53  # whole numbers below it are the same as an integer and as a float
+MAX_CONTEXTS = 1000
+"""Contexts that a server keeps, remembered per attempt: clients continue one of the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptContext:
+    """How a call refers to a context that the server keeps, as the Responses API does."""
+
+    after: str | None = None
+    """The context that the prompt continues."""
+    names: tuple[str, ...] = ()
+    """What later calls call this one's prompt and answer."""
+    lead: int = 0
+    """The first messages of the prompt that stand before the kept context and are not kept."""
 
 
 class Conversation:
@@ -29,52 +50,90 @@ class Conversation:
         """`first` is the position of the first message: after those stored before."""
         self.attempt_id = attempt_id
         self._positions: dict[int, list[int]] = {}
+        self._keys: list[int] = []
+        """The key of each position, from the first."""
+        self._forms: dict[int, int] = {}
+        """The key of each form in which a message came, by the hash of its bytes."""
+        self._contexts: dict[str, tuple[list[dict[str, int]], int]] = {}
         # The last prompt with its answer: keys, positions, and the positions' spans.
         self._last: list[int] = []
         self._last_positions: list[int] = []
         self._last_spans: list[dict[str, int]] = []
-        self._count = first
+        self._first = self._count = first
 
     def observe(
-        self, call_id: str, prompt: Sequence[Message], answer: Message | None
+        self,
+        call_id: str,
+        prompt: Sequence[Message],
+        answer: Message | None,
+        kept: KeptContext | None = None,
     ) -> tuple[list[dict[str, Any]], list[dict[str, int]]]:
         """Record a call with its prompt and answer, as OpenAI messages.
 
         Returns new rows of `messages` and the call's `prompt_spans`, positions inclusive. The
-        answer is a row of the call that made it; None if the call had none.
+        answer is a row of the call that made it; None if the call had none. `prompt` lacks the
+        context that the server kept; the spans include it, if it is known.
         """
-        keys = [_key(message) for message in prompt]
-        positions, fresh, same = self._place(keys)
+        keys = [_plain_key(message) or self._key(message) for message in prompt]
+        known: list[int] = []
+        lead = 0
+        if kept is not None:
+            known, lead = self._kept(kept), kept.lead
+            keys[lead:lead] = [self._keys[position - self._first] for position in known]
+            prompt = [*prompt[:lead], *[{}] * len(known), *prompt[lead:]]
+        positions, fresh, same = self._place(keys, known, lead)
         rows = [self._row(prompt[place], positions[place], None) for place in fresh]
         grew = same == len(self._last_positions)
         begun = self._last_spans if grew else spans_of(positions[:same])
         spans = spans_of(positions[same:], begun)
         self._last, self._last_positions, self._last_spans = keys, positions, spans
         if answer is not None:
-            key = _key(answer)
+            key = _plain_key(answer) or self._key(answer)
             position = self._take(key)
             rows.append(self._row(answer, position, call_id))
             keys.append(key)
             positions.append(position)
             self._last_spans = spans_of([position], spans)
+        if kept is not None:
+            self._keep(kept)
         return rows, spans
 
-    def _place(self, keys: list[int]) -> tuple[list[int], Sequence[int], int]:
+    def _kept(self, kept: KeptContext) -> list[int]:
+        """The positions of the context that a call continues; none if it is not known."""
+        if kept.after is None or kept.after not in self._contexts:
+            return []
+        spans, lead = self._contexts[kept.after]
+        return [p for span in spans for p in range(span["first"], span["last"] + 1)][lead:]
+
+    def _keep(self, kept: KeptContext) -> None:
+        for name in kept.names:
+            self._contexts.pop(name, None)
+            self._contexts[name] = self._last_spans, kept.lead
+            if len(self._contexts) > MAX_CONTEXTS:
+                del self._contexts[next(iter(self._contexts))]
+
+    def _place(
+        self, keys: list[int], known: Sequence[int], lead: int
+    ) -> tuple[list[int], Sequence[int], int]:
         """The position of each message, the indices in the prompt of new ones, and the length of
-        the common prefix with the last prompt."""
-        last = self._last
-        if keys[: len(last)] == last:
+        the common prefix with the last prompt. From index `lead` on the positions are `known`."""
+        last, end = self._last, lead + len(known)
+        if keys[: len(last)] == last and (not known or len(last) >= end):
             # The prompt only grew: the following messages are new, even if they repeat earlier
             # ones.
             same = len(last)
             positions = [*self._last_positions, *map(self._take, keys[same:])]
             return positions, range(same, len(keys)), same
-        same = next(i for i, key in enumerate(last) if i == len(keys) or keys[i] != key)
+        differ = (i for i, key in enumerate(last) if i == len(keys) or keys[i] != key)
+        same = next(differ, len(last))
+        same = min(same, lead) if known else same
         positions = self._last_positions[:same]
-        used, fresh = set(positions), []
+        used, fresh = {*positions, *known}, []
         for place in range(same, len(keys)):
-            known = self._positions.get(keys[place], [])
-            free = [position for position in known if position not in used]
+            if known and lead <= place < end:
+                positions.append(known[place - lead])
+                continue
+            free = [p for p in self._positions.get(keys[place], []) if p not in used]
             if not free:
                 fresh.append(place)
             position = free[0] if free else self._take(keys[place])
@@ -86,7 +145,19 @@ class Conversation:
         position = self._count
         self._count += 1
         self._positions.setdefault(key, []).append(position)
+        self._keys.append(key)
         return position
+
+    def _key(self, message: Message) -> int:
+        """The key of a message of any form."""
+        try:
+            form = hash(orjson.dumps(message))
+        except TypeError:  # text that JSON cannot hold
+            return _meaning(message)
+        key = self._forms.get(form)
+        if key is None:
+            key = self._forms[form] = _meaning(message)
+        return key
 
     def _row(self, message: Message, position: int, call_id: str | None) -> dict[str, Any]:
         columns = storable(message_columns(message))
@@ -96,16 +167,21 @@ class Conversation:
 
 
 def message_columns(message: Message) -> dict[str, Any]:
-    """An OpenAI chat message in the columns of `messages`; parts of content as JSON text.
+    """An OpenAI chat message in the columns of `messages`.
+
+    Content is text; parts of content are JSON text, except where they are one text: a single part,
+    or the parts of an answer.
 
     An invalid message (an engine may have accepted it) is stored as JSON text, so that its row is
     not lost.
     """
-    calls = message.get("tool_calls")
+    calls, content = message.get("tool_calls"), message.get("content")
+    if not content or not isinstance(content, str):
+        content = _text(_content(message))
     given = calls if isinstance(calls, list | tuple) else [calls] if calls else []
     return {
         "role": _text(message.get("role")),
-        "content": _text(message.get("content")),
+        "content": content,
         "reasoning": _text(message.get("reasoning_content") or message.get("reasoning")),
         "tool_calls": [_tool_call(call) for call in given],
         "tool_call_id": _text(message.get("tool_call_id")),
@@ -140,20 +216,79 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _key(message: Message) -> int:
-    """A key that is equal for messages with equal columns: an answer comes back as the client
+def _content(message: Message) -> Any:
+    """Its text, or its parts where they are more than text."""
+    said = message.get("content")
+    if isinstance(said, list):
+        texts = [_text_of_part(part) for part in said]
+        if None not in texts and (len(texts) <= 1 or message.get("role") == "assistant"):
+            said = "".join(text or "" for text in texts)
+        else:
+            said = [_without_marks(part) for part in said]
+    return said or message.get("refusal") or said
+
+
+def _text_of_part(part: Any) -> str | None:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(kind, str) or kind not in TEXT_PARTS:
+        return None
+    text = part.get("text", part.get("refusal"))
+    return text if isinstance(text, str) else None
+
+
+def _without_marks(part: Any) -> Any:
+    """A part without its mark for Anthropic's cache, which clients move at every call."""
+    if isinstance(part, Mapping) and "cache_control" in part:
+        return {name: value for name, value in part.items() if name != "cache_control"}
+    return part
+
+
+def _plain_key(message: Message) -> int:
+    """The key of a message of role and text; 0 for any other."""
+    if len(message) == len(PLAIN):
+        role, content = message.get("role"), message.get("content")
+        if role and content and isinstance(role, str) and isinstance(content, str):
+            return hash((role, content))
+    return 0
+
+
+def _meaning(message: Message) -> int:
+    """A key that is equal for messages that mean the same: an answer comes back as the client
     stored it.
+
+    No API distinguishes missing and empty content; servers and clients mix them. Reasoning is not
+    compared: most clients do not send it back.
 
     64 bits of the interpreter's keyed hash: in a conversation of a thousand messages two collide
     with a probability of 10^-13. The whole prompt is hashed at every call, so a cryptographic
     digest would dominate the cost of recording a call.
     """
-    if len(message) == len(PLAIN):
-        role, content = message.get("role"), message.get("content")
-        if role and content and isinstance(role, str) and isinstance(content, str):
-            return hash((role, content))
-    # No API distinguishes missing and empty content; servers and clients mix them.
-    said = {name: value for name, value in message_columns(message).items() if value}
+    columns = message_columns(message)
+    if isinstance(parts := _content(message), list):
+        columns["content"] = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS).decode()
+    for call in columns["tool_calls"]:
+        call["arguments"] = _same_arguments(call["arguments"])
+    said = {name: value for name, value in columns.items() if value and name != "reasoning"}
     if said.keys() == PLAIN and isinstance(said["role"], str):
         return hash((said["role"], said["content"]))
     return hash(orjson.dumps(storable(said), option=orjson.OPT_SORT_KEYS))
+
+
+def _same_arguments(text: str | None) -> str:
+    """Arguments of a tool call as every client would serialise them; no arguments are ``{}``."""
+    try:
+        value = orjson.loads(text or "{}")
+        orjson.dumps(value)  # refuses what is nested too deeply to walk
+        return orjson.dumps(_whole_numbers(value), option=orjson.OPT_SORT_KEYS).decode()
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return text or ""
+
+
+def _whole_numbers(value: Any) -> Any:
+    """`value` with 1 for 1.0, as JavaScript writes it."""
+    if isinstance(value, dict):
+        return {name: _whole_numbers(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(each) for each in value]
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT
+    return int(value) if whole else value

@@ -9,7 +9,8 @@ from aiohttp import web
 from tests.serving.conftest import Bench, MakeBench
 from tests.serving.engine_double import completion
 from tutti import storage
-from tutti.tasks.serving.gateway.recording.transcripts import AnswerMessage, Transcripts
+from tutti.tasks.serving.gateway.recording.protocols.chat import AnswerMessage
+from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
 

@@ -195,7 +195,7 @@ class Gateway:
             common,
         )
         self.pulse.decided(time.perf_counter() - began)
-        proxied.call = call
+        proxied.call, request.step = call, self.pools.step_of(call.program, request.step)
         self.send_admitted(pool, admitted)
         if call.engine is None and proxied.state is CallState.HELD:
             self._held(pool, proxied)

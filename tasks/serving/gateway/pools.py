@@ -119,6 +119,18 @@ class Pools:
             raise LookupError("the gateway has no engine")
         return next(iter(self.by_name.values()))
 
+    def step_of(self, program: Program, given: int | None) -> int:
+        """The number of a program's next call: as its client gives it, else 1, 2, 3, … in order of
+        arrival, whatever models the calls are for."""
+        if given is not None:
+            return given
+        if len(self.by_name) > 1:
+            ledgers = [pool.scheduler.ledger for pool in self.by_name.values()]
+            known = [ledger.programs.get(program.program_id) for ledger in ledgers]
+            program.steps = max(each.steps for each in known if each is not None)
+        program.steps += 1
+        return program.steps
+
     def forget_models(self) -> None:
         """Rebuild the model index: endpoints changed the models they serve."""
         self._by_model.clear()

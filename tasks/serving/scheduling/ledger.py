@@ -65,6 +65,8 @@ class Program:
     context_tokens: int = 0
     """Prompt and completion tokens of its longest recent call; exact after its first answer."""
     calls_done: int = 0
+    steps: int = 0
+    """The number of its last call, for programs that do not number their calls."""
     waiting: dict[str, "Call"] = field(default_factory=dict)
     running: dict[str, "Call"] = field(default_factory=dict)
     idle_since: float | None = None

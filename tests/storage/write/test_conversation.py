@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tutti import storage
 from tutti.storage.schemas import TABLES
-from tutti.storage.write.conversation import Conversation, message_columns
+from tutti.storage.write import conversation as conversation_module
+from tutti.storage.write.conversation import Conversation, KeptContext, message_columns
 
 TEXTS = st.sampled_from(["go on", "yes", "no", "a\0b", "\ud800", "", "long " * 20])
 MESSAGES = st.builds(
@@ -90,6 +91,135 @@ def test_an_answer_that_comes_back_without_its_empty_fields_is_the_same() -> Non
     rows, spans = conversation.observe("call:2", [user, again, result], None)
     assert [row["role"] for row in rows] == ["tool"]
     assert spans == [{"first": 0, "last": 2}]
+
+
+def calling(arguments: Any, call_id: str = "c1", **fields: Any) -> dict[str, Any]:
+    """An assistant's call of a tool."""
+    called = {"name": "add", "arguments": arguments}
+    call = {"id": call_id, "type": "function", "function": called}
+    return {"role": "assistant", "content": None, "tool_calls": [call]} | fields
+
+
+def text(said: str, kind: str = "text", **fields: Any) -> dict[str, Any]:
+    """A part of a message."""
+    return {"type": kind, "text": said} | fields
+
+
+SAID = {"role": "assistant", "content": "done"}
+SAME = {
+    "spaces": (calling('{"a":1,"b":[2]}'), calling('{"a": 1, "b": [2]}')),
+    "order": (calling('{"a":1,"b":2}'), calling('{"b": 2, "a": 1}')),
+    "escapes": (calling('{"a":"\\u00e9"}'), calling('{"a": "é"}')),
+    "javascript's numbers": (calling('{"a":1.0}'), calling('{"a":1}')),
+    "no arguments": (calling(""), calling("{}")),
+    "arguments as an object": (calling('{"a":1}'), calling({"a": 1})),
+    "empty content": (calling("{}"), calling("{}", content="")),
+    "no content": (calling("{}"), {k: v for k, v in calling("{}").items() if k != "content"}),
+    "empty tool calls": (SAID | {"tool_calls": []}, SAID),
+    "null tool calls": (SAID | {"tool_calls": None, "refusal": None}, SAID),
+    "a part": (SAID, SAID | {"content": [text("done", "output_text", annotations=[])]}),
+    "several parts": (SAID, SAID | {"content": [text("do"), text("ne")]}),
+    "a mark for a cache": (
+        {"role": "user", "content": [text("a"), text("b")]},
+        {"role": "user", "content": [text("a"), text("b", cache_control={"type": "ephemeral"})]},
+    ),
+    "without its reasoning": (SAID | {"reasoning_content": "hm"}, SAID),
+    "a refusal": (SAID | {"content": None, "refusal": "no"}, SAID | {"content": "no"}),
+}
+
+
+@pytest.mark.parametrize(("answer", "again"), SAME.values(), ids=SAME.keys())
+def test_an_answer_is_known_in_the_form_in_which_a_client_sends_it_back(
+    answer: dict[str, Any], again: dict[str, Any]
+) -> None:
+    """However it was serialised; also where the client sends both forms in turn."""
+    conversation = Conversation("attempt:1")
+    user = {"role": "user", "content": "1 + 1"}
+    conversation.observe("call:1", [user], answer)
+    for turn, form in enumerate((again, answer, again), 2):
+        rows, spans = conversation.observe(f"call:{turn}", [user, form], None)
+        assert (rows, spans) == ([], [{"first": 0, "last": 1}])
+
+
+OTHERS = {
+    "another value": (calling('{"a":1}'), calling('{"a":2}')),
+    "text for a number": (calling('{"a":1}'), calling('{"a":"1"}')),
+    "true for one": (calling('{"a":1}'), calling('{"a":true}')),
+    "another id": (calling("{}"), calling("{}", "c2")),
+    "arguments that are no JSON": (calling('{"a":'), calling('{"a": ')),
+    "a large number": (calling('{"a":9007199254740993.0}'), calling('{"a":9007199254740993}')),
+    "other text": (SAID, SAID | {"content": "done "}),
+    "another speaker": (SAID, {"role": "user", "content": "done"}),
+    "deep arguments": (calling("[" * 300 + "]" * 300), calling("[" * 301 + "]" * 301)),
+}
+
+
+@pytest.mark.parametrize(("answer", "other"), OTHERS.values(), ids=OTHERS.keys())
+def test_what_means_something_else_is_another_message(
+    answer: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """No message is lost for being similar."""
+    conversation = Conversation("attempt:1")
+    conversation.observe("call:1", [], answer)
+    rows, _ = conversation.observe("call:2", [other], None)
+    assert len(rows) == 1
+
+
+def test_a_form_is_normalised_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty prompts that grow have 1,600 messages; each new one is looked into, no other."""
+    looked: list[Any] = []
+    real = conversation_module._meaning
+
+    def meaning(message: Any) -> int:
+        looked.append(message)
+        return real(message)
+
+    monkeypatch.setattr(conversation_module, "_meaning", meaning)
+    conversation, prompt = Conversation("attempt:1"), [{"role": "user", "content": "begin"}]
+    for turn in range(40):
+        answer = calling(f'{{"a":{turn}}}', f"c{turn}")
+        conversation.observe(f"call:{turn}", prompt, answer)
+        result = {"role": "tool", "tool_call_id": f"c{turn}", "content": "ok"}
+        prompt = [*prompt, calling(f'{{"a": {turn}}}', f"c{turn}"), result]
+    assert len(looked) == 3 * 40 - 2, "the engine's form, the client's and the result"
+
+
+def said(*texts: str) -> list[dict[str, Any]]:
+    """Messages of a user."""
+    return [{"role": "user", "content": each} for each in texts]
+
+
+def test_a_context_that_the_server_keeps_is_part_of_the_prompt() -> None:
+    """Continued, branched, and with other instructions; one that is not known is left out."""
+    conversation = Conversation("attempt:1", first=5)
+    system = {"role": "system", "content": "brief"}
+    answers = [{"role": "assistant", "content": name} for name in "ABCDE"]
+    rows, spans = conversation.observe(
+        "1", [system, *said("a")], answers[0], KeptContext(None, ("r1",), 1)
+    )
+    assert [row["position"] for row in rows] == [5, 6, 7]
+    _, spans = conversation.observe("2", said("b"), answers[1], KeptContext("r1", ("r2",)))
+    assert spans == [{"first": 6, "last": 8}], "without the instructions of the first"
+    # From r1 again, with its instructions and a message that is the same as one of it.
+    rows, spans = conversation.observe(
+        "3", [system, *said("a")], answers[2], KeptContext("r1", ("r3",), 1)
+    )
+    assert [row["content"] for row in rows] == ["a", "C"]
+    assert spans == [{"first": 5, "last": 7}, {"first": 10, "last": 10}]
+    _, spans = conversation.observe("4", said("d"), answers[3], KeptContext("r3"))
+    assert spans == [{"first": 6, "last": 7}, {"first": 10, "last": 12}]
+    rows, spans = conversation.observe("5", said("e"), answers[4], KeptContext("r9"))
+    assert [row["content"] for row in rows] == ["e", "E"]
+    assert spans == [{"first": 14, "last": 14}]
+
+
+def test_old_contexts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of them is bounded; one that is named again is the newest."""
+    monkeypatch.setattr(conversation_module, "MAX_CONTEXTS", 2)
+    conversation = Conversation("attempt:1")
+    for name in ("r1", "r2", "r1", "r3"):
+        conversation.observe(name, said(name), None, KeptContext(None, (name,)))
+    assert list(conversation._contexts) == ["r1", "r3"]
 
 
 def test_prompts_are_asked_for_in_sql(catalog: storage.Catalog) -> None:

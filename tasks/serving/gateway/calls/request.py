@@ -79,7 +79,8 @@ class CallRequest:
     is_anonymous: bool
     call_id: str
     cell: str
-    step: int
+    step: int | None
+    """As the client numbers it; the gateway numbers the calls of clients that do not."""
     role: str
     keeps_messages: bool
     """Whether the client records the conversation itself, in the order of its prompts."""
@@ -137,8 +138,8 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         raise BadRequest(f"ids, roles and model names may have at most {MAX_NAME} characters")
     if its_cell != cell and key.has_token and not key.is_admin:
         raise AccessDenied(403, f"X-Tutti-Cell: {its_cell!r} is not the running cell")
-    step = own.get(b"x-tutti-step", b"0")
-    if not step.isdigit() or len(step) > MAX_STEP_DIGITS:
+    step = own.get(b"x-tutti-step")
+    if step is not None and (not step.isdigit() or len(step) > MAX_STEP_DIGITS):
         raise BadRequest(f"X-Tutti-Step must be a whole number, not {step.decode('latin-1')!r}")
     return CallRequest(
         path=route.path,
@@ -150,7 +151,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         is_anonymous=not named,
         call_id=call_id,
         cell=its_cell,
-        step=int(step),
+        step=None if step is None else int(step),
         role=role,
         keeps_messages=own.get(b"x-tutti-messages") == b"kept",
         model=model,

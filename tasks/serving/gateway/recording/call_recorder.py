@@ -11,7 +11,7 @@ from collections import deque
 
 from tutti.storage import BufferedWriter, Row
 from tutti.tasks.serving.gateway.recording.record import CallRecord
-from tutti.tasks.serving.gateway.recording.transcripts import Transcripts, began_before
+from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 
 SOON_S = 0.005
 AT_ONCE = 32  # a millisecond
@@ -62,7 +62,7 @@ class CallRecorder:
             return True
         if request.keeps_messages or request.program in self._transcripts:
             return False
-        return began_before(record.prompt or ())
+        return record.program_began_before
 
     def _make_late(self, record: CallRecord) -> dict[str, list[Row]]:
         try:

@@ -27,6 +27,7 @@ class ProgramState(NamedTuple):
     context_tokens: int
     calls_done: int
     key: str = ""
+    steps: int = 0
 
 
 LivingPrograms = dict[tuple[str, str], ProgramState]
@@ -53,7 +54,7 @@ class Journal:
     def note(self, pool: str, program: Program) -> None:
         """Record the end of a program's call."""
         engine = program.engine.engine_id if program.engine else None
-        known = (engine, program.context_tokens, program.calls_done, program.key)
+        known = (engine, program.context_tokens, program.calls_done, program.key, program.steps)
         self._lines.append(orjson.dumps([pool, program.program_id, *known]))
 
     def forget(self, pool: str, program_id: str) -> None:
@@ -115,10 +116,10 @@ def read_journal(path: Path) -> LivingPrograms:
         with contextlib.suppress(orjson.JSONDecodeError, ValueError, TypeError):
             pool, name, *state = orjson.loads(line)
             if state:
-                engine, context, calls, *key = state
-                living[pool, name] = ProgramState(
-                    engine, int(context), int(calls), *map(str, key[:1])
-                )
+                engine, context, calls, *more = state
+                key = str(more[0]) if more else ""  # older lines have fewer fields
+                steps = int(more[1]) if len(more) > 1 else 0
+                living[pool, name] = ProgramState(engine, int(context), int(calls), key, steps)
             else:
                 living.pop((pool, name), None)
     return living
@@ -129,9 +130,9 @@ def restore(
 ) -> None:
     """Restore the programs of `pool`, once: they are removed from `living`."""
     for its_pool, name in [each for each in living if each[0] == pool]:
-        engine, context, calls, key = living.pop((its_pool, name))
+        engine, context, calls, key, steps = living.pop((its_pool, name))
         if name not in ledger.programs:
-            program = Program(name, now, engines.get(engine or ""), context, calls, key=key)
+            program = Program(name, now, engines.get(engine or ""), context, calls, steps, key=key)
             ledger.programs[name] = program
             ledger.rest(program, now)
 

@@ -13,7 +13,12 @@ import orjson
 from tutti.storage import catalog as cat
 from tutti.storage import spans_of
 from tutti.tasks.serving.gateway.calls.request import CallRequest
-from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts, read_answer
+from tutti.tasks.serving.gateway.recording.protocols import (
+    read_answer,
+    read_context,
+    read_prompt,
+)
+from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts, began_before
 from tutti.tasks.serving.gateway.recording.usage import ReportedUsage
 from tutti.tasks.serving.registry import Prices
 
@@ -89,11 +94,14 @@ class CallRecord:
 
     @property
     def prompt(self) -> list[dict[str, Any]] | None:
-        """Its messages, if it is a valid chat request."""
-        messages = self.request.body.get("messages")
-        if not isinstance(messages, list):
-            return None
-        return messages if set(map(type, messages)) <= {dict} else None
+        """Its messages as chat messages, if it is a valid conversation."""
+        return read_prompt(self.request.kind, self.request.body)
+
+    @property
+    def program_began_before(self) -> bool:
+        """Whether its program may have messages in the store, if this is its first call here."""
+        request = self.request
+        return began_before(self.prompt or (), read_context(request.kind, request.body))
 
     @property
     def reads_answer(self) -> bool:
@@ -103,7 +111,7 @@ class CallRecord:
     def rows(self, transcripts: Transcripts) -> Rows:
         """The call's row, and its messages unless the client records them itself."""
         request, prompt, row = self.request, self.prompt, self._row()
-        answer = read_answer(self._objects() if self.reads_answer else ())
+        answer = read_answer(request.kind, self._objects() if self.reads_answer else ())
         if self.records_tokens:
             row["token_ids"], row["logprobs"] = answer.token_ids, answer.logprobs
         if prompt is None:
@@ -111,7 +119,8 @@ class CallRecord:
         if request.keeps_messages:
             row["prompt_spans"] = request.spans or spans_of(range(len(prompt)))
             return {"calls": [row]}
-        rows = transcripts.rows(row, prompt, answer.message())
+        kept = read_context(request.kind, request.body, answer)
+        rows = transcripts.rows(row, prompt, answer.message(), kept)
         if request.is_anonymous:
             transcripts.forget(request.program)
         return rows

@@ -201,7 +201,7 @@ async def test_ended_calls_are_kept_soon_and_all_of_them_before_a_flush(
 ) -> None:
     """Not while an answer waits to be sent; in order; and a flush asks for what is left."""
     recording = CallRecorder(writer, Transcripts(catalog.home))
-    kept: list[int] = []
+    kept: list[int | None] = []
     recording.keep = lambda record: kept.append(record.request.step)  # type: ignore[method-assign]
     records = [ended(nth, [said("user", "a")]) for nth in range(3 * AT_ONCE)]
     for record in records:

@@ -1,0 +1,84 @@
+"""OpenAI's chat: messages as they are; answers assembled from choices."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tutti.tasks.serving.gateway.recording.protocols.answer import Answer
+
+MAX_TOKEN_ID = 2**31  # the width of the column
+TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
+
+
+def read_messages(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The messages of a chat request."""
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return None
+    return messages if set(map(type, messages)) <= {dict} else None
+
+
+class AnswerMessage(Answer):
+    """The first choice of an answer, assembled from its message or its streamed deltas."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {}
+        self._calls: dict[int, dict[str, Any]] = {}
+
+    def read(self, said: Mapping[str, Any]) -> None:
+        """Add a complete answer or one event."""
+        choices = said.get("choices")
+        for choice in choices if isinstance(choices, list) else []:
+            if isinstance(choice, dict):
+                self.take(choice)
+
+    def take(self, choice: Mapping[str, Any]) -> None:
+        """Add a choice of a complete answer or of one event."""
+        if choice.get("index", 0) != 0:
+            return
+        self._take_tokens(choice)
+        part = choice.get("message") or choice.get("delta")
+        if not isinstance(part, dict):
+            return
+        for name in TEXTS:
+            if isinstance(text := part.get(name), str):
+                self._texts.setdefault(name, []).append(text)
+        calls = part.get("tool_calls")
+        for place, call in enumerate(calls if isinstance(calls, list) else []):
+            if isinstance(call, dict):
+                index = call.get("index")
+                self._take_call(call, index if isinstance(index, int) else place)
+
+    def message(self) -> dict[str, Any] | None:
+        """The answer so far as a chat message; None if nothing came."""
+        if not self._texts and not self._calls:
+            return None
+        texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
+        calls = [self._calls[index] for index in sorted(self._calls)]
+        return {"role": "assistant", **texts} | ({"tool_calls": calls} if calls else {})
+
+    def _take_tokens(self, choice: Mapping[str, Any]) -> None:
+        """Collect token ids and log probabilities, if the engine sends them."""
+        ids = choice.get("token_ids")
+        if isinstance(ids, list) and all(type(x) is int and 0 <= x < MAX_TOKEN_ID for x in ids):
+            self.token_ids = [*(self.token_ids or []), *ids]
+        logprobs = choice.get("logprobs")
+        content = logprobs.get("content") if isinstance(logprobs, dict) else None
+        if isinstance(content, list):
+            said = [each.get("logprob") if isinstance(each, dict) else None for each in content]
+            self.logprobs = [*(self.logprobs or []), *map(_probability, said)]
+
+    def _take_call(self, call: Mapping[str, Any], index: int) -> None:
+        known = self._calls.setdefault(
+            index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+        )
+        known["id"] = call["id"] if isinstance(call.get("id"), str) else known["id"]
+        function = call.get("function")
+        for name in ("name", "arguments"):
+            piece = function.get(name) if isinstance(function, dict) else None
+            known["function"][name] += piece if isinstance(piece, str) else ""
+
+
+def _probability(value: Any) -> float:
+    """A log probability; NaN if the engine sends an invalid one."""
+    return float(value) if isinstance(value, int | float) else math.nan

@@ -21,7 +21,7 @@ from tutti.cli.serve import gateway, models, simulate
 from tutti.cli.setup import init
 from tutti.cli.store import exchange, lineage, maintenance
 from tutti.cli.sweep import cancel, from_flags, pause, plan, report, run, search
-from tutti.tasks.project import PROJECT
+from tutti.tasks.project import IS_CHECKOUT, PACKAGE, PROJECT
 
 ORDER = (
     *("init", "doctor", "models", "run", "demo", "sweep", "report", "sql", "compare", "score"),
@@ -128,7 +128,8 @@ def doctor(
 
     default = PROJECT / ".venv-models" / "bin" / "python"
     python = Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)
-    found = checks.examine(current_home().root, PROJECT, python, quick=quick)
+    ours = PROJECT if IS_CHECKOUT else PACKAGE
+    found = checks.examine(current_home().root, ours, python, quick=quick)
     if as_json:
         typer.echo(json.dumps(checks.as_json(found)))
     else:

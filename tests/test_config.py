@@ -219,3 +219,19 @@ def test_arguments_that_are_nested_deeply_are_text() -> None:
     assert typed(deep) == _arguments(deep) == deep
     with pytest.raises(SimulationError, match="policy 'adaptive:no_such="):
         parse_policy(f"adaptive:no_such={deep}")
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("modell: x\n", "`model`"),
+        ("limits: {max_turn: 3}\n", "`max_turns`"),
+        ("max_turn: 3\n", "`limits.max_turns`"),
+    ],
+)
+def test_an_unknown_key_names_the_near_one(tmp_path: Path, text: str, near: str) -> None:
+    """Also one that belongs in a group."""
+    path = tmp_path / "suite.yaml"
+    path.write_text(text)
+    with pytest.raises(SuiteError, match=f"did you mean {near}"):
+        read_suite(path)

@@ -5,6 +5,7 @@ In: a benchmark, a model (an entry of the registry, or the URL of an endpoint), 
 writes the same files, so the sweep is resumed.
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ class KeptSweep:
     @property
     def command(self) -> str:
         """The command that repeats the sweep."""
-        return f"tutti sweep run {self.path} --models {self.models}"
+        return shlex.join(["tutti", "sweep", "run", str(self.path), "--models", str(self.models)])
 
     @property
     def words(self) -> str:
@@ -127,7 +128,7 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
     fields = {field: given.get(field) for field in FIELDS}
     fields |= {"budget": budget, "max_tokens": given.get("max_tokens")}
     if source := given.get("source"):
-        fields["source"] = Path(source).absolute()  # the kept suite is run from any folder
+        fields["source"] = Path(source).resolve()  # the kept suite is run from any folder
     if fields["max_tokens"] is None and benchmark != STDLIB:
         fields["max_tokens"] = min(MAX_TOKENS, chosen.model.context_tokens // 2)
     return with_fields(Suite.model_validate(content), fields)

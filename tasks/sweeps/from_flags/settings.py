@@ -25,7 +25,7 @@ class RunSettings(TypedDict, total=False):
     """The gateway's scheduling policies; default: ``passthrough``."""
     limit: int | None
     """Only the first N items."""
-    source: Path | None
+    source: Path | str | None
     """The benchmark's data: a file or folder; default: download from the hub."""
     ids: Sequence[str] | None
     """Only these items."""

@@ -1,0 +1,52 @@
+"""An OpenAI-compatible endpoint that lists models and gives every question the same answer."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@contextmanager
+def endpoint(*models: dict[str, Any]) -> Iterator[str]:
+    """A running endpoint that lists `models`; its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        """One request."""
+
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            """The list of models."""
+            self.answer({"data": list(models)})
+
+        def do_POST(self) -> None:
+            """A chat completion."""
+            self.rfile.read(int(self.headers["Content-Length"]))
+            message = {"role": "assistant", "content": "The answer is 42."}
+            usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            self.answer({"choices": [choice], "usage": usage})
+
+        def answer(self, content: dict[str, Any]) -> None:
+            """Send it."""
+            body = json.dumps(content).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,95 @@
+"""`import tutti`: the names for Python programs, and README's example."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import tutti
+from tests.endpoint_double import endpoint
+from tutti.cli.main import app
+from tutti.cli.setup.init import contents
+from tutti.tasks.project import PROJECT
+from tutti.tasks.sweeps.from_flags import keep_sweep
+from tutti.tasks.sweeps.spec import read_suite
+
+EXAMPLE = re.compile(r"```python\n(import tutti\n.*?)```", re.S)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder with questions and a store of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    for name, text in contents(tmp_path, tmp_path / "nowhere").items():
+        Path(name).write_text(text)
+    yield
+
+
+@pytest.mark.slow
+def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    found = EXAMPLE.search((PROJECT / "README.md").read_text())
+    assert found
+    with endpoint({"id": "Qwen/Qwen3-8B", "max_model_len": 4096}) as url:
+        code = found[1].replace("http://127.0.0.1:8000", url)
+        space: dict[str, Any] = {}
+        exec(code.replace("data/gsm8k", "first.jsonl"), space)
+    assert "passthrough 4 0.1" in capsys.readouterr().out
+    assert space["rows"] == [{"status": "ok", "n": 10}]
+    assert space["sweep"].unfinished_cells == 0
+
+
+def test_the_kept_files_repeat_the_sweep(tmp_path: Path) -> None:
+    """Twice the same; the served name and the context length are the endpoint's."""
+    settings: tutti.RunSettings = {"source": "first.jsonl", "concurrency": (2,), "limit": 3}
+    with endpoint({"id": "Qwen/Qwen3-8B", "max_model_len": 1000}) as url:
+        kept = asyncio.run(keep_sweep("gsm8k", url, settings))
+        again = asyncio.run(keep_sweep("gsm8k", f"{url}/v1", settings))
+    assert kept.path == again.path and read_suite(kept.path) == kept.suite == again.suite
+    (entry,) = yaml.safe_load(kept.models.read_text())["models"].values()
+    assert (entry["served_name"], entry["context_tokens"]) == ("Qwen/Qwen3-8B", 1000)
+    assert kept.suite.sampling.max_tokens == 500 and not kept.assumed_context
+
+
+@pytest.mark.parametrize(
+    ("names", "flags", "code", "words"),
+    [
+        ("ab", [], 2, "serves several models: a, b; choose with --served-name"),
+        ("", [], 2, "lists no models"),
+        ("a", ["--api-key-env", "NOT_SET"], 2, "NOT_SET is not set"),
+        ("a", ["--concurrency", "x"], 2, "no list of numbers"),
+        ("a", ["--policies", "fastest"], 2, "fastest"),
+    ],
+)
+def test_what_is_left_open_is_one_message(
+    names: str, flags: list[str], code: int, words: str
+) -> None:
+    with endpoint(*({"id": name} for name in names)) as url:
+        done = CliRunner().invoke(app, ["run", "gsm8k", "--model", url, *flags])
+    assert done.exit_code == code and words in done.stderr
+
+
+def test_an_unknown_context_length_is_told() -> None:
+    with endpoint({"id": "a"}) as url:
+        kept = asyncio.run(keep_sweep("gsm8k", url, {}))
+    assert kept.assumed_context and "8192 tokens are assumed" in kept.words
+
+
+def test_queries_have_the_views() -> None:
+    assert tutti.query("select count(*) as n from results") == [{"n": 0}]
+    connection = tutti.connect()
+    assert connection.sql("select * from results").fetchall() == []
+    connection.close()
+
+
+def test_the_version_is_printed_and_verbs_are_in_the_order_of_work() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout.startswith("tutti ")
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout
+    places = [shown.index(f"│ {verb} ") for verb in ("init", "doctor", "models", "run", "sweep")]
+    assert places == sorted(places)

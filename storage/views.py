@@ -194,7 +194,8 @@ def _view_sql(name: str, parts: Parts) -> str:
         selects.append(f"select {read} from read_parquet([{files}], {hive})")
     table = ""
     if set(parts) != {(SCHEMA_VERSION, PARTITION in COLUMNS[name])}:
-        # An empty table with the current columns provides those that older parts, and those of no sweep, lack.
+        # An empty table with the current columns provides those that older parts lack, and the
+        # sweep where there is none.
         typed = ", ".join(f'"{column}" {kind}' for column, kind in COLUMNS[name].items())
         table = f"create table if not exists {name}_schema ({typed});\n"
         selects.insert(0, f"select * from {name}_schema")

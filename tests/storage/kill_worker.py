@@ -145,7 +145,8 @@ def set_points(trap: Trap, moods: Path, log_pages: int) -> None:
             raise storage.StoreError("the catalog cannot be asked")
         return real_rows(self, query)
 
-    os.fsync, os.unlink, os.replace = fsync, unlink, move
+    os.fsync, os.unlink = fsync, unlink
+    os.replace = move  # type: ignore[assignment]
     cat.Catalog.transaction, cat.Catalog.rows = transaction, rows  # type: ignore[method-assign]
 
 

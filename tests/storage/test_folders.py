@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow.parquet as pq
 import pytest
 

@@ -47,5 +47,7 @@ def show_status(wanted: str, as_json: bool) -> None:
     for row in rows:
         names = (row["sweep"], row["model"], row["policy"], row["concurrency"], row["repeat"])
         counts = (f"{row['finished']} of {row['samples']}", row["infra_errors"])
-        table.add_row(*map(str, (*names, row["status"], *counts)))
+        # An imported log may name neither a policy nor a load.
+        shown = ["-" if name is None else str(name) for name in names]
+        table.add_row(*shown, str(row["status"]), *map(str, counts))
     Console().print(table)

@@ -5,13 +5,14 @@ were absent, `concurrency` and `policy` of a call, and the prompts of calls (`pr
 Version 3 adds `due_at` of an attempt.
 Version 4 adds `error_message` of an attempt, whose `error_type` held the message until then
 (`storage.error_types`), and `reason_code` of a gateway's event.
+Version 5 leaves `sweep_id` out of the files of partitioned tables, because the folder names it.
 Columns are only ever added, so parts of every version are read together: what a part lacks is null.
 
 Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
 Arrow, which takes longer to load than a reader takes to answer.
 """
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 TEXT, INT, REAL, FLAG, AT = "varchar", "bigint", "double", "boolean", "timestamptz"
 TOKEN_IDS, LOGPROBS = "integer[]", "float[]"

@@ -7,7 +7,7 @@ request. A remote store may be any file system that fsspec supports.
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -81,6 +81,24 @@ class LocalFiles:
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(self.root / path, target)
         _sync_folder(target.parent)
+
+    def move_some(self, paths: Iterable[str], folder: str) -> int:
+        """Rename those of `paths` that exist to the same path below `folder`; returns how many.
+
+        The renames are durable at the end; one that a power cut undoes can be repeated.
+        """
+        moved, changed = 0, set()
+        for path in paths:
+            source, target = self.root / path, self.root / folder / path
+            if not source.exists():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(source, target)
+            changed |= {source.parent, target.parent}
+            moved += 1
+        for each in changed:
+            _sync_folder(each)
+        return moved
 
     def remove(self, path: str) -> None:
         """Remove a file; a missing one is not an error."""

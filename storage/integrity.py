@@ -7,6 +7,7 @@ therefore refused before any query reads it, and an untouched store opens at onc
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +18,8 @@ from tutti.storage.files import FileState, LocalFiles, files_of
 from tutti.storage.home import Home
 
 MISSING = "the part is missing"
+REPLACED_FOLDER = "replaced"
+"""Where files of replaced parts wait, under their path in the store, for their grace to end."""
 MEND = "`tutti verify --repair` sets it aside; restore it from a copy if you have one"
 
 
@@ -48,14 +51,21 @@ def damage(home: Home, part: dict[str, Any], state: FileState | None) -> str:
 
 def read_whole(home: Home, part: dict[str, Any]) -> tuple[bytes, str]:
     """A part's bytes, and its damage according to the checksum; empty if it is intact."""
-    try:
-        data = files_of(home).get(part["path"])
-    except FileNotFoundError:
+    data = _bytes(home, part["path"])
+    if data is None:
         return b"", MISSING
     if len(data) != part["bytes"]:
         return data, _length(len(data), part)
     whole = hashlib.sha256(data).hexdigest() == part["sha256"]
     return data, "" if whole else "its checksum is not the one it was written with"
+
+
+def _bytes(home: Home, path: str) -> bytes | None:
+    """A part's bytes, also if a compaction replaced it since its entry was read."""
+    for place in (path, f"{REPLACED_FOLDER}/{path}"):
+        with suppress(FileNotFoundError):
+            return files_of(home).get(place)
+    return None
 
 
 def _length(found: int, part: dict[str, Any]) -> str:

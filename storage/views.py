@@ -16,7 +16,7 @@ import duckdb
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
-from tutti.storage import instance
+from tutti.storage import instance, readers
 from tutti.storage.columns import AT, COLUMNS, INT, PARTITION, REAL, SCHEMA_VERSION, TEXT
 from tutti.storage.error_types import MESSAGES_UNTIL, READ_BEFORE
 from tutti.storage.errors import StoreError
@@ -67,7 +67,7 @@ TABLES_SQL = "".join(
     "from artifacts where kind = 'task_set';\n"
 )
 Parts = dict[tuple[int, bool], list[str]]
-"""The paths for DuckDB, by schema version and whether the path contains the partition."""
+"""The paths for DuckDB, by schema version and whether the path names a sweep."""
 
 
 def connect(home: Home | None = None, macros: Iterable[str] = MACROS) -> duckdb.DuckDBPyConnection:
@@ -78,11 +78,13 @@ def connect(home: Home | None = None, macros: Iterable[str] = MACROS) -> duckdb.
     if the catalog cannot be read or is of a newer tutti, CatalogMissing if there are parts but no
     catalog, PartDamaged if a part is missing or changed.
     """
+    home = home or current_home()
     connection = duckdb.connect()
     try:
         connection.execute("set timezone = 'UTC'")
         connection.execute("set parquet_metadata_cache = true")
-        with cat.open_catalog(home or current_home()) as catalog:
+        with cat.open_catalog(home) as catalog:
+            readers.ReaderLock(home).release_with(connection)  # first: no part is moved from here
             snapshot = _snapshot(catalog)
             if isinstance(files := files_of(catalog.home), RemoteFiles):
                 connection.register_filesystem(files.fs)
@@ -108,8 +110,14 @@ def query(
     if isinstance(files_of(home), RemoteFiles):  # an instance knows one file system a protocol
         with closing(connect(home, macros_named(sql))) as connection:
             return _rows(connection, sql, parameters)
-    with cat.open_catalog(home) as catalog:
+    with cat.open_catalog(home) as catalog, readers.ReaderLock(home):
         snapshot = _snapshot(catalog)
+        return _answer(snapshot, sql, parameters)
+
+
+def _answer(
+    snapshot: "_Snapshot", sql: str, parameters: Mapping[str, Any] | None
+) -> list[dict[str, Any]]:
     empty = {"tables": TABLES_SQL + _views_sql({name: {} for name in COLUMNS})}
     macros = {name: _macro_sql(name) for name in macros_named(sql)}
     with instance.database(empty | macros) as connection:
@@ -164,7 +172,8 @@ def _snapshot(catalog: cat.Catalog) -> _Snapshot:
                 f"{part['path']}: table {part['table_name']}, version {part['schema_version']}: "
                 "written by a newer tutti than this one; upgrade tutti"
             )
-        kind = (part["schema_version"], f"/{PARTITION}=" in part["path"])
+        in_path = part["sweep_id"] is not None and f"/{PARTITION}=" in part["path"]
+        kind = (part["schema_version"], in_path)
         known.setdefault(kind, []).append(files.url(part["path"]))
     return _Snapshot(rows | {cat.parts.name: parts}, urls)
 
@@ -184,8 +193,9 @@ def _view_sql(name: str, parts: Parts) -> str:
         read = READ_BEFORE if name == "attempts" and version <= MESSAGES_UNTIL else "*"
         selects.append(f"select {read} from read_parquet([{files}], {hive})")
     table = ""
-    if {version for version, _ in parts} != {SCHEMA_VERSION}:
-        # An empty table with the current columns provides those that older parts lack.
+    if set(parts) != {(SCHEMA_VERSION, PARTITION in COLUMNS[name])}:
+        # An empty table with the current columns provides those that older parts lack, and the
+        # sweep where there is none.
         typed = ", ".join(f'"{column}" {kind}' for column, kind in COLUMNS[name].items())
         table = f"create table if not exists {name}_schema ({typed});\n"
         selects.insert(0, f"select * from {name}_schema")

@@ -118,7 +118,11 @@ def _compacted(done: "CompactionReport") -> str:
     text = f"{done.sources} parts became {done.merged}"
     if done.sources:
         text += f" ({done.bytes_before / 1e6:.1f} MB, now {done.bytes_after / 1e6:.1f} MB)"
-    return text + f"; {done.files_removed} files replaced earlier were removed"
+    text += f"; {done.files_removed} files replaced earlier were removed"
+    if done.files_waiting:
+        text += f"; {done.files_waiting} replaced files stay in tables/ until open readers end"
+        text += " and `tutti compact` runs again"
+    return text
 
 
 def _verified(report: "VerificationReport") -> str:
@@ -134,6 +138,8 @@ def _verified(report: "VerificationReport") -> str:
     verdict = "all is well" if not report.findings else f"{bad} left to repair (--repair)"
     if report.findings and not bad:
         verdict = f"{len(report.findings)} set aside; the rest is well"
+    if report.waiting_files:
+        lines.append(f"{report.waiting_files} replaced files are in tables/: run `tutti compact`")
     return "\n".join([*lines, f"{looked}: {verdict}"])
 
 

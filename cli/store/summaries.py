@@ -67,6 +67,6 @@ def _ends(window: str) -> tuple[float, float]:
 
 
 def _name(cell: dict[str, object]) -> str:
-    return "{benchmark}_{model}_{policy}_c{concurrency}_rep{repeat}".format(**cell).replace(
-        "/", "-"
-    )
+    load = "" if cell["concurrency"] is None else f"_c{cell['concurrency']}"
+    setup = "{benchmark}_{model}_{policy}".format(**cell | {"policy": cell["policy"] or "unknown"})
+    return f"{setup}{load}_rep{cell['repeat']}".replace("/", "-")

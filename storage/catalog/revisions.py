@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tutti.storage.catalog.tables import metadata
 from tutti.storage.errors import StoreError
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Every revision, oldest first; a new one is a file in `migrations/versions` and an entry here."""
 
 alembic_version = sa.Table(

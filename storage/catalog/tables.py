@@ -113,8 +113,8 @@ cells = sa.Table(
     _text("sweep_id", nullable=False, index=True),
     _text("benchmark", nullable=False),
     _text("model", nullable=False),
-    _text("policy", nullable=False),
-    sa.Column("concurrency", sa.Integer, nullable=False),
+    _text("policy"),  # null: an imported log does not say
+    sa.Column("concurrency", sa.Integer),  # null: an imported log does not say
     sa.Column("repeat", sa.Integer, nullable=False),
     sa.Column("position", sa.Integer, nullable=False),
     _text("task_set_id", nullable=False),

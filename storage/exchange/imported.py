@@ -39,8 +39,10 @@ class Cell:
     """A permanent name of the foreign run (its own id if it has one); part of every id."""
     benchmark: str
     model: str
-    policy: str = "passthrough"
-    concurrency: int = 1
+    policy: str | None = None
+    """The scheduling policy; None where the log does not say."""
+    concurrency: int | None = None
+    """Sessions at once; None where the log does not say."""
     repeat: int = 0
     detail: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Settings of the foreign run, JSON-able."""

@@ -23,6 +23,9 @@ MISFITS = (KeyError, TypeError, ValueError, OverflowError)
 """What Arrow and the writer raise for a value that its column cannot hold (ArrowInvalid is a
 ValueError, ArrowTypeError a TypeError, a lone surrogate a UnicodeEncodeError)."""
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+FORMER_POLICY, FORMER_CONCURRENCY = "passthrough", 1
+"""What earlier versions entered where a log did not say. Ids are still made with them, so that a
+file imported before is recognized."""
 SHOWN_CHARACTERS = 80  # characters of a value in an issue's reason
 
 
@@ -38,7 +41,8 @@ class AttemptIds:
 
 def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
     """Ids of the cell and its sweep. Raises ValueError for an invalid name."""
-    for name in (cell.run, cell.benchmark, cell.model, cell.policy):
+    policy, concurrency = cell.policy or FORMER_POLICY, cell.concurrency or FORMER_CONCURRENCY
+    for name in (cell.run, cell.benchmark, cell.model, policy):
         _check_name(name)
     point: Row = {
         "format": format,
@@ -46,7 +50,7 @@ def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
         "benchmark": cell.benchmark,
         "model": cell.model,
     }
-    point |= {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
+    point |= {"policy": policy, "concurrency": concurrency, "repeat": cell.repeat}
     return artifact_id("sweep", {"format": format, "run": cell.run}), artifact_id("cell", point)
 
 

@@ -19,24 +19,28 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
-from tutti.storage.columns import SCHEMA_VERSION, SORTED_BY
+from tutti.storage.columns import PARTITION, SCHEMA_VERSION, SORTED_BY
 from tutti.storage.error_types import KIND_PATTERN, MESSAGES_UNTIL, ErrorType
 from tutti.storage.errors import PartDamaged, StoreError
-from tutti.storage.files import files_of
+from tutti.storage.files import LocalFiles, files_of
 from tutti.storage.home import Home
-from tutti.storage.integrity import MEND, read_whole
+from tutti.storage.integrity import MEND, REPLACED_FOLDER, read_whole
 from tutti.storage.leases import Lease, check_lease, held
+from tutti.storage.readers import without_readers
 from tutti.storage.schemas import TABLES
 from tutti.storage.write.parts import write_part
 from tutti.storage.write.writer import rows_by_sweep, settle
 
 TARGET_BYTES = 64 * 2**20  # size of a merged part: a few row groups per core, a second to write
 MERGE_BYTES = 512 * 2**20  # Arrow memory of one merge
+READERS_WAIT_S = 5.0  # for open readers to end, before replaced parts stay for the next compaction
 GRACE_S = 3600.0  # the longest time that a reader is expected to keep a connection open
 # Entries outlive their files: a writer that lost its connection may still ask whether its parts
 # were entered.
 REMEMBERED = timedelta(days=7)
 NAME = "compact"
+REPLACED = ("compacted", "retention")
+"""Why a part was removed whose file waits for its grace to end."""
 
 Part = dict[str, Any]
 
@@ -50,6 +54,8 @@ class CompactionReport:
     bytes_before: int = 0
     bytes_after: int = 0
     files_removed: int = 0
+    files_waiting: int = 0
+    """Replaced files still in ``tables/``, because a reader is open."""
 
 
 def compact(
@@ -76,7 +82,32 @@ def compact(
                 entered = replace(catalog, lease, sources[0]["table_name"], tables, sources)
                 _count(report, sources, entered)
             on_progress(done, len(candidates))
+        report.files_waiting = set_replaced_aside(catalog)
     return report
+
+
+def set_replaced_aside(catalog: cat.Catalog) -> int:
+    """Move the files of replaced and expired parts from ``tables/`` to ``replaced/``.
+
+    Other programs that read a table's folder then see each row once. The catalog keeps the path
+    in ``tables/``: a file of a removed part is at one of the two. If readers are open for longer
+    than READERS_WAIT_S, the files stay for the next compaction. Returns the number of files left.
+    """
+    files = files_of(catalog.home)
+    if not isinstance(files, LocalFiles):
+        return 0  # no rename: they stay until their grace is over
+    parts = cat.parts
+    gone = sa.select(parts.c.path).where(parts.c.removed_why.in_(REPLACED))
+    paths = [row["path"] for row in catalog.rows(gone)]
+    with cat.store_boundary(catalog.home):
+        paths = [path for path in paths if files.state(path) is not None]
+        if not paths:
+            return 0
+        with without_readers(catalog.home, READERS_WAIT_S) as alone:
+            if not alone:
+                return len(paths)
+            files.move_some(paths, REPLACED_FOLDER)
+    return 0
 
 
 def remove_replaced(catalog: cat.Catalog, grace_s: float) -> int:
@@ -84,14 +115,13 @@ def remove_replaced(catalog: cat.Catalog, grace_s: float) -> int:
     parts = cat.parts
     until = cat.now() - timedelta(seconds=grace_s)
     gone = catalog.rows(
-        sa.select(parts).where(
-            parts.c.removed_at <= until, parts.c.removed_why.in_(("compacted", "retention"))
-        )
+        sa.select(parts).where(parts.c.removed_at <= until, parts.c.removed_why.in_(REPLACED))
     )
     for part in gone:
         # The file first: an entry without a file is found again, a file without an entry is not.
         with cat.store_boundary(catalog.home):
             files_of(catalog.home).remove(part["path"])
+            files_of(catalog.home).remove(f"{REPLACED_FOLDER}/{part['path']}")
     forgotten = cat.now() - REMEMBERED
     with catalog.transaction() as connection:
         for part in gone:
@@ -181,6 +211,9 @@ def read_part(home: Home, part: Part) -> pa.Table:
         if problem:
             raise PartDamaged(f"{files_of(home).url(part['path'])}: {problem}; {MEND}")
         table = pq.read_table(io.BytesIO(data), partitioning=None)
+    if PARTITION in TABLES[part["table_name"]].names and PARTITION not in table.column_names:
+        sweeps = pa.repeat(pa.scalar(part["sweep_id"], pa.string()), table.num_rows)
+        table = table.append_column(PARTITION, sweeps)
     if part["table_name"] == "attempts" and part["schema_version"] <= MESSAGES_UNTIL:
         table = _split_messages(table)
     schema = TABLES[part["table_name"]]

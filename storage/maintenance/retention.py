@@ -1,8 +1,8 @@
 """Retention: removes whole sweeps by age or by name, never a part of one, and only on request.
 
 Removed are the sweep's rows in every table, its attempts' states and its samples. The sweep, its
-cells (marked as expired) and its place in the lineage stay. Files are deleted by the next
-compaction after the grace period, so that current readers are not disturbed.
+cells (marked as expired) and its place in the lineage stay. Files are moved out of ``tables/`` and
+deleted by the next compaction after the grace period, so that current readers are not disturbed.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tutti.storage.clock import aware
 from tutti.storage.columns import PARTITIONED, SCHEMA_VERSION
 from tutti.storage.errors import StoreBusy, StoreError
 from tutti.storage.leases import check_lease, held
-from tutti.storage.maintenance.compaction import compact
+from tutti.storage.maintenance.compaction import compact, set_replaced_aside
 
 SPAN = ("started_at", "ended_at")
 
@@ -62,7 +62,11 @@ def expire(
     unknown = set(sweeps) - {name for s in _sweeps(catalog) for name in (s.sweep_id, s.name)}
     if unknown:
         raise StoreError(f"no sweep is called {', '.join(sorted(unknown))}")
-    return chosen if dry_run else [_let_go(catalog, each) for each in chosen]
+    if dry_run:
+        return chosen
+    expired = [_let_go(catalog, each) for each in chosen]
+    set_replaced_aside(catalog)
+    return expired
 
 
 def _let_go(catalog: cat.Catalog, sweep: ExpiredSweep) -> ExpiredSweep:

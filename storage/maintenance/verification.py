@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from tutti.storage import catalog as cat
 from tutti.storage.columns import COLUMNS
 from tutti.storage.files import FileState, files_of
-from tutti.storage.integrity import MISSING, read_whole
+from tutti.storage.integrity import MISSING, REPLACED_FOLDER, read_whole
+from tutti.storage.maintenance.compaction import REPLACED
 from tutti.storage.views import connect
 
 MIN_AGE_S = 600.0  # a younger file may belong to a writer that has not entered it yet
@@ -43,6 +44,10 @@ class VerificationReport:
     bytes: int = 0
     files: int = 0
     attempts: int = 0
+    replaced_files: int = 0
+    """Files of replaced parts that wait in ``replaced/`` for their grace to end."""
+    waiting_files: int = 0
+    """Those that are still in ``tables/``, where other programs see their rows twice."""
     findings: list[StoreFault] = field(default_factory=list)
 
 
@@ -61,7 +66,8 @@ def verify(
     report = VerificationReport()
     with cat.store_boundary(catalog.home):
         # Listed first: what a writer enters meanwhile is then known, and not an orphan.
-        found = list(files_of(catalog.home).list("tables"))
+        files = files_of(catalog.home)
+        found = [*files.list("tables"), *files.list(REPLACED_FOLDER)]
     parts = catalog.rows(sa.select(cat.parts))
     live = [part for part in parts if part["removed_at"] is None]
     report.files, report.parts = len(found), len(live)
@@ -74,6 +80,11 @@ def verify(
             report.findings.append(_set_aside(catalog, part, problem, repair))
     gone = ("quarantined", "removed")
     known = {part["path"] for part in parts if part["removed_why"] not in gone}
+    replaced = {part["path"] for part in parts if part["removed_why"] in REPLACED}
+    aside = {f"{REPLACED_FOLDER}/{path}" for path in replaced}
+    report.replaced_files = sum(file.path in aside for file in found)
+    report.waiting_files = sum(file.path in replaced for file in found)
+    known |= aside
     report.findings += _orphans(catalog, found, known, repair, min_age_s)
     if repair or not report.findings:
         report.attempts, findings = _attempts(catalog, repair)

@@ -12,6 +12,7 @@
 -- those of k = trials, over the tasks that have so many.
 -- steps_per_min, the latencies of a step, held_p95_s and server_hit_ratio are those of the steady
 -- window, or of the whole cell where it has none: is_steady.
+-- policy, concurrency: null where an imported log does not say; such a cell has no steps_per_min.
 -- cost_usd: of all attempts; cost_mean_usd: of one that counts. Null where the cost of one that counts is unknown.
 create or replace view results as
 with newest as (
@@ -97,7 +98,8 @@ select s.sweep, s.sweep_id, s.sweep_id in (from newest) as is_newest, s.position
        if(score is null, null, least(1, (score + z * z / (2 * n_effective) + half) / scale))
            as score_high,
        t.trials, t.pass_at_k, t.pass_hat_k,
-       coalesce(f.steps, 0) as steps, f.steps_per_min, f.step_latency_p50 as p50_s,
+       coalesce(f.steps, 0) as steps,
+       if(s.concurrency is null, null, f.steps_per_min) as steps_per_min, f.step_latency_p50 as p50_s,
        f.step_latency_p95 as p95_s, f.held_p95 as held_p95_s, f.server_hit_ratio,
        p.cost_usd, p.cost_mean_usd, s.is_steady, s.start_s as window_start_s,
        s.end_s as window_end_s

@@ -25,7 +25,7 @@ LIVE_LEVEL = 1  # zstd level with the best speed for its size, for parts written
 ARCHIVE_LEVEL = 3  # zstd level with the best size for its speed, for compaction
 ARCHIVE_PAGE_BYTES = 4 * 2**20  # a page is compressed separately: larger pages compress better
 BLOOM_RATE = 0.001  # false positives; 15 bits an id
-NO_SWEEP = "__HIVE_DEFAULT_PARTITION__"  # DuckDB and Hive read it as null
+NO_SWEEP = "none"  # Hive's name for null makes pandas fail; our own views read it as null
 
 
 def part_path(table: str, sweep_id: str | None, part_id: str) -> str:
@@ -46,6 +46,9 @@ def write_part(
     """
     part_id = uuid.uuid4().hex
     path = part_path(name, sweep_id, part_id)
+    if name in PARTITIONED:
+        # The folder's name has it: other programs refuse a column that is in both.
+        table = table.drop_columns([PARTITION])
     data = encode_part(table, archive=archive)
     state = files_of(home).put(path, data)
     return {

@@ -28,6 +28,7 @@ from tutti.tasks.reporting.summary import (
 )
 from tutti.tasks.reporting.text import words
 from tutti.tasks.reporting.text.columns import COMPARISONS, ORIGIN, OUTCOME, REACHED, identity
+from tutti.tasks.reporting.text.numbers import at_once
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -165,7 +166,7 @@ def _names(axes: Sequence[str], keys: Sequence[Key]) -> dict[Key, str]:
     ]
     return {
         key: ", ".join(
-            f"{key[place]} at once" if axes[place] == "concurrency" else str(key[place])
+            at_once(int(key[place])) if axes[place] == "concurrency" else str(key[place])
             for place in telling
         )
         or "the one point"

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import t_interval
 from tutti.tasks.reporting.settings import settings_of
-from tutti.tasks.reporting.summary import BASELINE, COUNTED, CellSummary, LoadPoint, load_points
+from tutti.tasks.reporting.summary import (
+    BASELINE,
+    COUNTED,
+    CellSummary,
+    LoadPoint,
+    load_points,
+    with_known_load,
+)
 from tutti.tasks.scoring.statistics import (
     Interval,
     Point,
@@ -128,7 +135,7 @@ def efficiencies(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) ->
     )
     stated = _stated_limits(focused, cells)
     found = []
-    points = sorted(load_points(cells), key=lambda p: p.benchmark)
+    points = sorted(load_points(with_known_load(cells)), key=lambda p: p.benchmark)
     for _, of_benchmark in groupby(points, key=lambda p: p.benchmark):
         alike = list(of_benchmark)
         limit_s = stated.get(alike[0].cells[0].sweep_id) or _limit(alike)

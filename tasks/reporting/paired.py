@@ -20,6 +20,7 @@ from tutti.tasks.reporting.summary import (
     pooled,
     without_a_a,
 )
+from tutti.tasks.reporting.text.numbers import at_once
 from tutti.tasks.scoring.statistics import (
     MOST_LOST,
     Comparison,
@@ -187,7 +188,7 @@ def setting(point: LoadPoint, cells: Sequence[CellSummary]) -> str:
         for key in ("benchmark", "model")
         if len({getattr(cell, key) for cell in cells}) > 1
     ]
-    return ", ".join([*parts, f"{point.concurrency} at once"])
+    return ", ".join([*parts, at_once(point.concurrency)])
 
 
 def compare_pairs(

@@ -84,6 +84,7 @@ class CellSummary:
     model: str
     policy: str
     concurrency: int
+    """UNKNOWN_LOAD where an imported log does not say; then the cell has no rate."""
     repeat: int
     status: str
     sandbox: str | None
@@ -167,6 +168,8 @@ class CellSummary:
         return _both(self.cost_low, self.cost_high)
 
 
+UNKNOWN_LOAD, UNKNOWN_POLICY = 0, "unknown"  # of imported cells whose logs do not say
+RATES = ("steps_per_min", "steps_per_min_low", "steps_per_min_high")
 WINDOW_FIGURES = (
     "step_latency_p50",
     "step_latency_p95",
@@ -296,15 +299,24 @@ def load_points(cells: Sequence[CellSummary]) -> list[LoadPoint]:
     ]
 
 
+def with_known_load(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """Without imported cells whose logs do not say how many sessions ran at once."""
+    return [cell for cell in cells if cell.concurrency != UNKNOWN_LOAD]
+
+
 def _summary(
     focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int]
 ) -> CellSummary:
+    row["policy"] = row["policy"] or UNKNOWN_POLICY
+    row["concurrency"] = row["concurrency"] or UNKNOWN_LOAD
     n, correct, alike = row["n"], row["correct"], worth(row)
     accuracy = wilson(correct / n * alike, alike) if n else None
     cost = None
     if row["costs"] > 1:
         cost = mean_interval(row["cost_mean"], row["cost_deviation"], row["costs"])
     figures = _window_figures(focused, row, bins) | _bounds("accuracy", accuracy)
+    if row["concurrency"] == UNKNOWN_LOAD:
+        figures |= dict.fromkeys(RATES)
     return CellSummary(
         **{key: row[key] for key in OF_CELL},
         **figures | _bounds("cost", cost and (max(0.0, cost[0]), cost[1])),

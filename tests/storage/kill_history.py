@@ -165,8 +165,10 @@ def cards(points: tuple[str, ...], nth: int) -> list[dict[str, Any]]:
 
 WRITER_CARDS = cards(worker.TEMPORARY + worker.PLACED + worker.TRANSACTION, nth=8)
 LOOSE_CARDS = cards(worker.TEMPORARY + worker.PLACED + worker.TRANSACTION, nth=4)
-MERGE_CARDS = cards(worker.TEMPORARY + worker.PLACED + worker.TRANSACTION, nth=6)
-REMOVE_CARDS = cards(worker.REMOVAL * 3 + worker.TRANSACTION, nth=6)
+MERGE_CARDS = cards(
+    worker.TEMPORARY + worker.PLACED + worker.SET_ASIDE * 2 + worker.TRANSACTION, nth=6
+)
+REMOVE_CARDS = cards(worker.REMOVAL * 3 + worker.SET_ASIDE + worker.TRANSACTION, nth=6)
 # The first transaction takes the lease; who sleeps before it holds none.
 STOPS = [{"point": point, "nth": 3, "action": "stop"} for point in worker.PLACED] + [
     {"point": "before a transaction", "first": 2, "nth": 6, "action": "stop"},

@@ -43,6 +43,7 @@ FOREVER = 10**6  # samples of a writer that ends only by being killed
 TEMPORARY = ("temporary half written", "temporary written", "temporary synced")
 PLACED = ("part renamed", "folder synced")
 TRANSACTION = ("before a transaction", "transaction begun", "before its commit", "committed")
+SET_ASIDE = ("replaced file about to move", "replaced file moved")
 REMOVAL = ("replaced file about to go", "replaced file gone")
 PRELOADED = (duckdb, pyarrow.parquet, storage.BufferedWriter, storage.connect)
 
@@ -91,7 +92,7 @@ def set_points(trap: Trap, moods: Path, log_pages: int) -> None:
     A file `moods`/full, `moods`/readonly or `moods`/unanswered makes the disk or the catalog so
     for this process; it is for what this machine cannot do for real.
     """
-    real_fsync, real_unlink = os.fsync, os.unlink
+    real_fsync, real_unlink, real_replace = os.fsync, os.unlink, os.replace
     real_transaction, real_rows = cat.Catalog.transaction, cat.Catalog.rows
     committed, asked = count(), count()
 
@@ -118,6 +119,14 @@ def set_points(trap: Trap, moods: Path, log_pages: int) -> None:
         if replaced:
             trap.reach("replaced file gone")
 
+    def move(source: Any, target: Any, **options: Any) -> None:
+        replaced = "/replaced/" in str(target)
+        if replaced:
+            trap.reach("replaced file about to move")
+        real_replace(source, target, **options)
+        if replaced:
+            trap.reach("replaced file moved")
+
     @contextmanager
     def transaction(self: cat.Catalog) -> Iterator[sa.Connection]:
         trap.reach("before a transaction")
@@ -137,6 +146,7 @@ def set_points(trap: Trap, moods: Path, log_pages: int) -> None:
         return real_rows(self, query)
 
     os.fsync, os.unlink = fsync, unlink
+    os.replace = move  # type: ignore[assignment]
     cat.Catalog.transaction, cat.Catalog.rows = transaction, rows  # type: ignore[method-assign]
 
 

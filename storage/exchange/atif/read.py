@@ -90,8 +90,8 @@ def _bare_trial(fields: Fields, run: str, name: str) -> ImportedAttempt:
         run=ours.get("cell_id") or run,
         benchmark=ours.get("benchmark") or "atif",
         model=ours.get("model") or agent.identity("model_name") or "unknown",
-        policy=ours.get("policy") or "passthrough",
-        concurrency=ours.get("concurrency") or 1,
+        policy=ours.get("policy") or None,
+        concurrency=ours.get("concurrency") or None,
         repeat=ours.get("repeat") or 0,
         detail={"agent": agent.data},
     )

@@ -185,8 +185,8 @@ def _cell(header: Any, run: str) -> Cell:
         run=spec.eval_id or spec.run_id or run,
         benchmark=ours.get("benchmark") or spec.task,
         model=ours.get("model") or spec.model,
-        policy=ours.get("policy") or "passthrough",
-        concurrency=ours.get("concurrency") or spec.config.max_samples or 1,
+        policy=ours.get("policy") or None,
+        concurrency=ours.get("concurrency") or spec.config.max_samples or None,
         repeat=ours.get("repeat") or 0,
         detail=detail,
     )

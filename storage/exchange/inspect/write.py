@@ -84,8 +84,10 @@ class _Totals:
 
     def file_name(self) -> str:
         """A file name in Inspect's form: time, task and id with underscores between them."""
-        words = (self.cell.benchmark, self.cell.model, self.cell.policy)
-        task = "-".join([*words, f"c{self.cell.concurrency}", f"r{self.cell.repeat}"])
+        cell = self.cell
+        load = [] if cell.concurrency is None else [f"c{cell.concurrency}"]
+        policy = [] if cell.policy is None else [cell.policy]
+        task = "-".join([cell.benchmark, cell.model, *policy, *load, f"r{cell.repeat}"])
         began = (self.started or NO_TIME).strftime("%Y-%m-%dT%H-%M-%S-00-00")
         task = re.sub(r"[^A-Za-z0-9.-]+", "-", task)[:120]
         return f"{began}_{task}_{self._cell_id().replace(':', '-')}.eval"
@@ -116,7 +118,7 @@ class _Totals:
             task=cell.benchmark,
             task_id=self._cell_id(),
             task_args=point,
-            tags=[cell.policy, f"concurrency {cell.concurrency}", f"repeat {cell.repeat}"],
+            tags=_tags(cell),
             dataset=EvalDataset(name=cell.benchmark, samples=len(ids), sample_ids=ids),
             model=cell.model,
             config=EvalConfig(epochs=self.epochs, max_samples=cell.concurrency),
@@ -142,3 +144,10 @@ class _Totals:
             )
             for scorer, values in self.sums.items()
         ]
+
+
+def _tags(cell: Cell) -> list[str]:
+    """The policy and the load where they are known, and the repeat."""
+    known = [] if cell.policy is None else [cell.policy]
+    known += [] if cell.concurrency is None else [f"concurrency {cell.concurrency}"]
+    return [*known, f"repeat {cell.repeat}"]

@@ -107,14 +107,14 @@ class SourceRun:
         model = str(self.first_usage.get("model") or started.get("model_name") or "unknown")
         named = NAMED.search(self.name)
         method, count, repeat = named.group("method", "c", "rep") if named else ("baseline", "", "")
-        concurrency = int(count or started.get("concurrency", "1"))
+        said = count or started.get("concurrency")
         detail = {"folder": self.name, "model_path": model, "utc_offset_s": self.utc_offset_s}
         return Cell(
             run=self.run,
             benchmark="tau2" if self.name.startswith("tau2") else "hle",
             model=model.rstrip("/").rsplit("/", 1)[-1] or model,
-            policy=POLICIES.get(method, "thunderagent"),
-            concurrency=concurrency,
+            policy=POLICIES.get(method, "thunderagent") if named else None,
+            concurrency=int(said) if said else None,
             repeat=int(repeat or 0),
             detail=detail,
         )

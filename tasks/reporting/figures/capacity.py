@@ -20,7 +20,7 @@ from tutti.tasks.reporting.figures.plots import (
     series_styles,
     spread_out,
 )
-from tutti.tasks.reporting.summary import CellSummary, ids_of
+from tutti.tasks.reporting.summary import CellSummary, ids_of, with_known_load
 from tutti.tasks.scoring.statistics import Point, pareto_front
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def reached_plot(cells: Sequence[CellSummary]) -> Plot:
         "is in a call, in a tool, held by the gateway, or between two of them."
     )
     title = "Sessions, model calls and tools at once"
-    measured = [c for c in first_repeats(cells) if c.sessions_mean is not None]
+    measured = [c for c in first_repeats(with_known_load(cells)) if c.sessions_mean is not None]
     if not measured:
         return Plot("reached", title, caption, missing="No cell has a window: no load was reached.")
     styles = series_styles(cells)

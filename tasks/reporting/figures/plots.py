@@ -23,7 +23,13 @@ from tutti.tasks.reporting.figures.drawing import (
 )
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import band_half_width
-from tutti.tasks.reporting.summary import CellSummary, LoadPoint, load_points, without_a_a
+from tutti.tasks.reporting.summary import (
+    CellSummary,
+    LoadPoint,
+    load_points,
+    with_known_load,
+    without_a_a,
+)
 from tutti.tasks.reporting.text.numbers import count
 from tutti.tasks.scoring.statistics import Interval
 
@@ -125,7 +131,7 @@ MEASURES = (
 
 def load_plots(cells: Sequence[CellSummary]) -> list[Plot]:
     """Steps per minute, accuracy, step latency and cost against concurrency, a line a policy."""
-    points = load_points(cells)
+    points = load_points(with_known_load(cells))
     return [load_plot(measure, points, cells) for measure in MEASURES]
 
 
@@ -138,7 +144,9 @@ def latency_plot(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) ->
     )
     curves = {row["cell_id"]: row for row in rows(focused, CURVES_SQL)}
     found = [
-        (cell, curves[cell.cell_id]) for cell in first_repeats(cells) if cell.cell_id in curves
+        (cell, curves[cell.cell_id])
+        for cell in first_repeats(with_known_load(cells))
+        if cell.cell_id in curves
     ]
     loads = spread_out(sorted({cell.concurrency for cell, _ in found}), LATENCY_PANELS)
     if not loads:

@@ -34,7 +34,7 @@ from tutti.tasks.reporting.figures.series import (
     rate_series,
     server_series,
 )
-from tutti.tasks.reporting.summary import CellSummary
+from tutti.tasks.reporting.summary import CellSummary, with_known_load
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -59,7 +59,7 @@ def timeline_plots(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) 
     Of several repeats the first. Few loads, few cells: `window_summary` has any other.
     """
     plots = []
-    cells = first_repeats(cells)
+    cells = first_repeats(with_known_load(cells))
     loads = sorted({cell.concurrency for cell in cells})
     for concurrency in spread_out(loads, MOST_LOADS):
         alike = [cell for cell in cells if cell.concurrency == concurrency][:MOST_PANELS]

@@ -13,7 +13,7 @@ from tutti.tasks.reporting.failures import Failure, Fault
 from tutti.tasks.reporting.families import FamilyScore, all_families
 from tutti.tasks.reporting.noise import Noise
 from tutti.tasks.reporting.paired import COST, RATE, SCORE, SetupComparison
-from tutti.tasks.reporting.summary import A_A, CellSummary
+from tutti.tasks.reporting.summary import A_A, UNKNOWN_LOAD, CellSummary
 from tutti.tasks.reporting.text.numbers import (
     ABSENT,
     count,
@@ -46,7 +46,7 @@ def window(cell: CellSummary) -> str:
 
 IDENTITY: CellColumns = {
     "policy": lambda c: c.policy,
-    "at once": lambda c: str(c.concurrency),
+    "at once": lambda c: str(c.concurrency) if c.concurrency != UNKNOWN_LOAD else ABSENT,
     "repeat": lambda c: "A/A" if c.repeat == A_A else str(c.repeat),
 }
 OUTCOME: CellColumns = {

@@ -44,6 +44,11 @@ def share_range(low: float | None, high: float | None) -> str:
     return ABSENT if low is None or high is None else f"{low * 100:.1f} to {high * 100:.1f}"
 
 
+def at_once(concurrency: int) -> str:
+    """A load in words; 0 is one that is not known."""
+    return f"{concurrency} at once" if concurrency else "load unknown"
+
+
 def number_range(low: float | None, high: float | None) -> str:
     """An interval of numbers."""
     return ABSENT if low is None or high is None else f"{number(low)} to {number(high)}"

@@ -13,7 +13,14 @@ from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.families import FamilyScore, all_families
 from tutti.tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, Noise, noise_at, said
 from tutti.tasks.reporting.paired import RATE, SCORE, SetupComparison, setting
-from tutti.tasks.reporting.summary import A_A, CellSummary, LoadPoint, load_points, without_a_a
+from tutti.tasks.reporting.summary import (
+    A_A,
+    CellSummary,
+    LoadPoint,
+    load_points,
+    with_known_load,
+    without_a_a,
+)
 from tutti.tasks.reporting.text.numbers import (
     count,
     p_value,
@@ -37,7 +44,7 @@ def load_findings(
     """Each benchmark and model's policies at the highest load, with the noise floor there; the
     verdicts over all loads."""
     sentences = []
-    points = load_points(cells)
+    points = load_points(with_known_load(cells))
     for benchmark, model in dict.fromkeys((p.benchmark, p.model) for p in points):
         mine = [p for p in points if (p.benchmark, p.model) == (benchmark, model)]
         highest = max(p.concurrency for p in mine)

@@ -21,6 +21,7 @@ from tutti.storage.exchange.imported import (
     ImportIssue,
 )
 from tutti.storage.exchange.loader import LISTED_PROBLEMS, ImportReport, load
+from tutti.storage.exchange.rows import cell_keys
 from tutti.storage.schemas import TABLES
 
 CELL = Cell("run-1", "adder", "small", detail={"seed": 7})
@@ -95,11 +96,10 @@ def test_rows_and_what_follows_from_them(catalog: storage.Catalog) -> None:
     rows = storage.query("select * from attempts order by task_id", catalog.home)
     first = rows[0]
     assert first["sweep_id"] == next(iter(report.sweeps))
-    assert (first["benchmark"], first["model"], first["policy"]) == (
-        "adder",
-        "small",
-        "passthrough",
-    )
+    assert (first["benchmark"], first["model"]) == ("adder", "small")
+    assert (first["policy"], first["concurrency"]) == (None, None)
+    (cell,) = storage.query("select policy, concurrency from cells", catalog.home)
+    assert cell == {"policy": None, "concurrency": None}
     assert (first["steps"], first["calls"], first["tool_calls"]) == (1, 1, 1)
     assert (first["prompt_tokens"], first["completion_tokens"]) == (5, 2)
     assert first["cached_tokens"] is None
@@ -300,3 +300,20 @@ def test_problems_are_counted_and_only_so_many_kept(catalog: storage.Catalog) ->
     report = load(catalog, source, "test")
     assert (report.problems_total, len(report.problems)) == (LISTED_PROBLEMS + 5, LISTED_PROBLEMS)
     assert counts(catalog.home)["runs"] == 0  # nothing new: no trace of a run
+
+
+def test_no_figure_is_made_from_a_load_that_the_log_does_not_say(
+    catalog: storage.Catalog,
+) -> None:
+    """The score is there; rates and loads are not."""
+    load(catalog, trials(3), "test")
+    sql = "select n, score, policy, concurrency, steps_per_min from results"
+    assert storage.query(sql, catalog.home) == [
+        {"n": 3, "score": 1.0, "policy": None, "concurrency": None, "steps_per_min": None}
+    ]
+
+
+def test_ids_are_those_of_earlier_versions() -> None:
+    """A file that was imported with made-up values is known again."""
+    former = Cell("r", "b", "m", "passthrough", 1)
+    assert cell_keys("test", Cell("r", "b", "m")) == cell_keys("test", former)

@@ -71,7 +71,7 @@ def test_the_folder_names_the_cell(folder: Path) -> None:
         ("hle_paper_baseline_c24_rep1_x", ("hle", "passthrough", 24, 1)),
         ("hle_paper_continuum_c32_rep2_x", ("hle", "continuum", 32, 2)),
         ("tau2_trnew_c128", ("tau2", "thunderagent", 128, 0)),
-        ("hle_local_20260101_000000", ("hle", "passthrough", 16, 0)),
+        ("hle_local_20260101_000000", ("hle", None, 16, 0)),
     ],
 )
 def test_names_of_other_runs(tmp_path: Path, name: str, expected: tuple[Any, ...]) -> None:

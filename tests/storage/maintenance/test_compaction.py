@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.columns import SCHEMA_VERSION
-from tutti.storage.maintenance import compact, compaction
+from tutti.storage.integrity import read_whole
+from tutti.storage.maintenance import compact, compaction, verify
 from tutti.storage.maintenance.compaction import CompactionReport
 from tutti.storage.write.parts import write_part
 from tutti.storage.write.writer import settle
@@ -61,17 +62,46 @@ def test_the_same_rows_in_one_part_a_table_and_sweep(catalog: storage.Catalog) -
 
 
 def test_replaced_files_go_when_their_grace_is_over(catalog: storage.Catalog) -> None:
-    """A reader that was there before goes on reading until then."""
+    """They leave the tables' folders at once, and are kept beside them until then."""
     fill(catalog)
     before = everything(catalog.home)
-    reader = storage.connect(catalog.home)
-    compact(catalog)
-    assert files(catalog.home) == 18
-    assert reader.execute("select count(*) from messages").fetchall() == [(36,)]
-    reader.close()
+    assert compact(catalog).files_waiting == 0
+    assert files(catalog.home) == 6
+    assert sum(path.is_file() for path in (catalog.home.root / "replaced").rglob("*")) == 12
+    checked = verify(catalog, min_age_s=0)
+    assert (checked.replaced_files, checked.waiting_files, checked.findings) == (12, 0, [])
     assert compact(catalog, grace_s=0).files_removed == 12
+    assert not any(path.is_file() for path in (catalog.home.root / "replaced").rglob("*"))
     assert files(catalog.home) == 6
     assert everything(catalog.home) == before
+
+
+def test_an_open_reader_keeps_the_parts_that_it_resolved(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They move when it has ended and compaction runs again."""
+    monkeypatch.setattr(compaction, "READERS_WAIT_S", 0.05)
+    fill(catalog)
+    before = everything(catalog.home)
+    reader: Any = storage.connect(catalog.home)
+    assert compact(catalog).files_waiting == 12
+    assert files(catalog.home) == 18
+    assert verify(catalog, min_age_s=0).waiting_files == 12
+    assert reader.execute("select count(*) from messages").fetchall() == [(36,)]
+    assert everything(catalog.home) == before
+    reader.close()
+    del reader
+    assert compact(catalog).files_waiting == 0
+    assert files(catalog.home) == 6
+    assert everything(catalog.home) == before
+
+
+def test_a_part_that_is_replaced_meanwhile_is_still_read_whole(catalog: storage.Catalog) -> None:
+    """A verifier or compactor that knows only the old path finds the file beside the tables."""
+    fill(catalog)
+    entries = catalog.rows(sa.select(cat.parts))
+    compact(catalog)
+    assert all(read_whole(catalog.home, entry)[1] == "" for entry in entries)
 
 
 def test_what_was_entered_is_remembered_after_its_file_is_gone(catalog: storage.Catalog) -> None:

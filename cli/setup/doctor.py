@@ -52,8 +52,7 @@ for name in sys.argv[1:]:
     except Exception as error:
         fails[name] = f"{type(error).__name__}: {error}"[:200]
 cuda = "torch" in works and sys.modules["torch"].cuda.is_available()
-print()
-print(json.dumps([works, fails, cuda]))
+print("\\n" + json.dumps([works, fails, cuda]))
 """
 
 
@@ -385,10 +384,7 @@ def _nearest(path: Path) -> Path:
 
 
 def _safetensors_flaw(path: Path) -> str:
-    """Why the file is not whole safetensors, or nothing. Reads its header only.
-
-    A cut download and a Git LFS pointer both have the right name; the length tells.
-    """
+    """Why the file is not whole safetensors, by the length that its header states; or nothing."""
     if not path.is_file():
         return "no such file"
     size = path.stat().st_size

@@ -21,8 +21,6 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tutti.tasks.project import PACKAGE
-
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -226,12 +224,11 @@ def look_checkpoint(place: Place) -> Finding:
     """Check that the included pocket checkpoint has complete weights and a card."""
     folder, fix = place.project / "assets" / "pocket", "git checkout -- assets/pocket"
     weights = folder / "model.safetensors"
-    if place.project == PACKAGE and not folder.exists():
+    if (place.project / "py.typed").exists() and not folder.exists():
         return Finding("warning", "an installed package does not contain it")
     if flaw := _safetensors_flaw(weights):
         return Finding("missing", f"{weights}: {flaw}", fix)
-    cards = sorted(folder.glob("card.*")) or sorted(folder.glob("README.md"))
-    if not cards:
+    if not (cards := sorted(folder.glob("card.*")) or sorted(folder.glob("README.md"))):
         return Finding("missing", f"weights, but no card in {folder}", fix)
     return Finding("ok", f"{weights.stat().st_size / 1e6:.1f} MB, with {cards[0].name}")
 

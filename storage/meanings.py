@@ -74,7 +74,8 @@ COMMON: Mapping[str, str] = {
 OF_TABLE: Mapping[str, Mapping[str, str]] = {
     "attempts": {
         "status": "ok, limit, model_error (these are scored), infra_error, scorer_error, cancelled",
-        "stop_reason": "why it ended: answered, max_steps, max_tokens, timeout, worker_lost, ...",
+        "stop_reason": "why it ended: answered, no_answer, malformed, turns, time, tokens, money, "
+        "context, ModelCallFailed, ToolUnavailable, worker_lost; imports may have others",
         "error_message": "the error's text; null: no error",
         "due_at": "planned start of an open-loop load, UTC; null: closed loop",
         "working_s": "seconds of work, without being held; null: not measured",
@@ -114,7 +115,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
     "tool_runs": {
         "name": "the tool",
         "result": "what the tool returned",
-        "status": "ok, or error",
+        "status": "ok, timeout or error",
     },
     "retrievals": {
         "query": "the query's text",
@@ -147,7 +148,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "answer": "the right answer",
         "slots": "values of the template, JSON",
         "sources": "documents it was made from",
-        "status": "accepted or rejected by the gate",
+        "status": "accepted, or rejected by the gate",
         "oracle_messages": "a solution's messages, JSON; null: none",
         "gated_at": "when the gate decided, UTC",
     },
@@ -178,7 +179,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "params": "parameters, JSON",
         "machine": "the machine, JSON",
         "code_version": "tutti's version",
-        "status": "running, finished, failed, cancelled",
+        "status": "running, completed, failed, cancelled",
         "error": "the error; null: none",
     },
     "sweeps": {
@@ -188,7 +189,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
     "cells": {
         "position": "place in the sweep's order, from 0",
         "samples": "planned samples",
-        "status": "pending, running, finished, ended_early, superseded, expired",
+        "status": "planned, finished, ended_early, superseded, expired, or running",
         "sandbox": "isolation of model-written programs; null: not known",
         "reason_code": "latency_limit, accuracy_decided, time_limit, budget_minutes, budget_usd, "
         "expired, other; null: complete or not ended",
@@ -260,6 +261,16 @@ def comments_sql(kinds: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
             if words := meaning(name, column):
                 lines.append(f'comment on column {name}."{column}" is {_text(words)};')
     return "begin;" + "".join(lines) + "commit;"
+
+
+def as_markdown(kinds: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
+    """The page ``docs/tables.md``."""
+    lines = ["# Tables", "", "Made from `storage/meanings.py` by `python -m tutti.storage.tables`."]
+    lines += ["Null has the meaning that is given; where none is given, it means not known."]
+    for name, (_, columns) in kinds.items():
+        lines += ["", f"## {name}", "", f"{TABLES[name].capitalize()}.", "", "| column | meaning |"]
+        lines += ["|---|---|", *(f"| `{each}` | {meaning(name, each)} |" for each in columns)]
+    return "\n".join(lines) + "\n"
 
 
 def _text(words: str) -> str:

@@ -23,6 +23,7 @@ from tutti.storage.errors import StoreError
 from tutti.storage.files import RemoteFiles, files_of
 from tutti.storage.home import Home, current_home
 from tutti.storage.integrity import check_parts
+from tutti.storage.meanings import OF_TABLE, comments_sql
 
 MACROS = (
     "window_summary",
@@ -74,9 +75,10 @@ def connect(home: Home | None = None, macros: Iterable[str] = MACROS) -> duckdb.
     """Open a DuckDB connection over `home` (TUTTI_HOME's store if None) in its current state.
 
     Every table of the contract is a view, even if it has no rows yet; the contract's `macros` are
-    defined, by default all. Parts entered later are not visible: connect again. Raises StoreError
-    if the catalog cannot be read or is of a newer tutti, CatalogMissing if there are parts but no
-    catalog, PartDamaged if a part is missing or changed.
+    defined, by default all; then tables, views and columns have comments. Parts entered later are
+    not visible: connect again. Raises StoreError if the catalog cannot be read or is of a newer
+    tutti, CatalogMissing if there are parts but no catalog, PartDamaged if a part is missing or
+    changed.
     """
     home = home or current_home()
     connection = duckdb.connect()
@@ -93,6 +95,8 @@ def connect(home: Home | None = None, macros: Iterable[str] = MACROS) -> duckdb.
         connection.execute(_views_sql(snapshot.urls))
         for macro in macros:
             connection.execute(_macro_sql(macro))
+        if macros is MACROS:  # a program that names its macros asks for no meanings
+            connection.execute(comments_sql(commented()))
     except BaseException:
         connection.close()
         raise
@@ -176,6 +180,17 @@ def _snapshot(catalog: cat.Catalog) -> _Snapshot:
         kind = (part["schema_version"], in_path)
         known.setdefault(kind, []).append(files.url(part["path"]))
     return _Snapshot(rows | {cat.parts.name: parts}, urls)
+
+
+def commented() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """What has comments: by name, ``table`` or ``view`` and the columns."""
+    found = {name: ("view", tuple(columns)) for name, columns in COLUMNS.items()}
+    for table in (cat.parts, *CATALOG_TABLES):
+        found[table.name] = ("table", tuple(column.name for column in table.columns))
+    found["task_sets"] = ("view", ("task_set_id", "detail", "created_at"))
+    of_cells = ("sweep_id", "cell_id", "benchmark", "model", "policy", "concurrency", "repeat")
+    found["results"] = ("view", (*of_cells, *OF_TABLE["results"]))
+    return found
 
 
 def _views_sql(urls: Mapping[str, Parts]) -> str:

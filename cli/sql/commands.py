@@ -14,6 +14,7 @@ from tutti.cli.sql.formats import FORMATS
 from tutti.cli.sql.shell import Shell
 from tutti.cli.sql.statements import read_parameters
 from tutti.cli.sql.table import fold
+from tutti.storage.meanings import meaning
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,12 @@ def _schema(shell: Shell, argument: str) -> None:
             f"no table or macro {argument}{_close(argument, known)}; .tables lists them"
         )
     shell.ask(
-        "select unnest($columns) as column, unnest($types) as type",
-        {"columns": [column for column, _ in columns], "types": [kind for _, kind in columns]},
+        "select unnest($columns) as column, unnest($types) as type, unnest($means) as meaning",
+        {
+            "columns": [column for column, _ in columns],
+            "types": [kind for _, kind in columns],
+            "means": [meaning(argument, column) for column, _ in columns],
+        },
     )
 
 
@@ -145,7 +150,10 @@ COMMANDS = {
     ".help": Command("", "this list", _help),
     ".tables": Command("", "every table, its rows and parts", _tables),
     ".schema": Command(
-        "[TABLE]", "columns and types", _schema, lambda names: [*names.tables, *names.macros]
+        "[TABLE]",
+        "columns, types and meanings",
+        _schema,
+        lambda names: [*names.tables, *names.macros],
     ),
     ".macros": Command("", "what gives rows for parameters", _macros),
     ".format": Command("|".join(FORMATS), "how rows are shown", _format, lambda _: FORMATS),

@@ -21,4 +21,25 @@ def run_verb(
         open_prompt(output or "table", parameters, out)
     else:
         text = sys.stdin.read() if statement is None or statement == "-" else statement
+        if text.startswith("."):
+            _run_command(text.strip())
+            return
         run_sql(text, output, parameters, out)
+
+
+def _run_command(text: str) -> None:
+    """Run a command of the prompt, such as `.schema attempts`."""
+    from tutti.cli.sql.commands import run_command
+    from tutti.cli.sql.prompt import say, show
+    from tutti.cli.sql.rows import Look
+    from tutti.cli.sql.shell import Shell
+    from tutti.cli.sql.statements import look_of
+    from tutti.storage import open_catalog
+
+    def look() -> Look:
+        return look_of(sys.stdout) if sys.stdout.isatty() else Look(80)
+
+    with open_catalog() as catalog:
+        shell = Shell(catalog, show, say, look)
+        run_command(shell, text)
+        shell.connection.close()

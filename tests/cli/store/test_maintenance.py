@@ -54,6 +54,7 @@ def test_compact_says_what_it_merged() -> None:
         "bytes_before": 0,
         "bytes_after": 0,
         "files_removed": 2,
+        "files_waiting": 0,
     }
 
 

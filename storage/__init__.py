@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tutti.storage.lineage_graph import Direction as Direction
     from tutti.storage.lineage_graph import Graph as Graph
     from tutti.storage.lineage_graph import walk as walk
+    from tutti.storage.meanings import meaning as meaning
     from tutti.storage.views import connect as connect
     from tutti.storage.views import macros_named as macros_named
     from tutti.storage.views import query as query

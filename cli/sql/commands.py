@@ -14,7 +14,7 @@ from tutti.cli.sql.formats import FORMATS
 from tutti.cli.sql.shell import Shell
 from tutti.cli.sql.statements import read_parameters
 from tutti.cli.sql.table import fold
-from tutti.storage.meanings import meaning
+from tutti.storage import meaning
 
 
 @dataclass(frozen=True)

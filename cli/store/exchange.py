@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tutti.cli.failures import guarded
-from tutti.cli.store import summaries
+from tutti.cli.store import parquet, summaries
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
@@ -85,7 +85,8 @@ def export(
     format: Annotated[
         str,
         typer.Argument(
-            help="inspect (a .eval log per cell), atif, or thunderagent (summary files of a sweep)"
+            help="inspect (a .eval log per cell), atif, thunderagent (summary files of a sweep), "
+            "or parquet (a file per table)"
         ),
     ],
     out: Annotated[Path, typer.Option(help="output folder")],
@@ -108,8 +109,11 @@ def export(
         if format == summaries.FORMAT:
             _export_summaries(out, sweep, bool(cell or where), window, force, as_json)
             return
+        if format == parquet.FORMAT:
+            _export_tables(out, sweep, bool(cell or where), force, as_json)
+            return
         if format not in EXPORTERS:
-            known = ", ".join([*EXPORTERS, summaries.FORMAT])
+            known = ", ".join([*EXPORTERS, summaries.FORMAT, parquet.FORMAT])
             raise UsageError(f"no export format {format!r}; known: {known}")
         with open_catalog() as catalog:
             chosen = AttemptChoice(sweep, cell or [], where)
@@ -137,6 +141,19 @@ def _export_summaries(
     found = {"sweep_id": sweep_id, "files": [str(file) for file in files]}
     words = f"{sweep_id}: {len(files)} files in {out}"
     typer.echo(json.dumps(found) if as_json else words)
+
+
+def _export_tables(out: Path, sweep: str, narrowed: bool, force: bool, as_json: bool) -> None:
+    from tutti.cli.failures import UsageError
+    from tutti.storage import open_catalog
+
+    if narrowed:
+        raise UsageError("parquet exports whole sweeps; use --sweep instead of --cell and --where")
+    with open_catalog() as catalog:
+        sweep_id = _find_sweep(catalog, sweep) if sweep else None
+        files = parquet.write_tables(catalog, sweep_id, out, force)
+    found = {"sweep_id": sweep_id, "files": [str(file) for file in files]}
+    typer.echo(json.dumps(found) if as_json else f"{len(files)} tables in {out}")
 
 
 def view(

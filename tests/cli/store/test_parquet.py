@@ -1,0 +1,28 @@
+"""`tutti export parquet`: a file a table, for pandas and DuckDB."""
+
+from pathlib import Path
+
+import duckdb
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+
+from tutti import storage
+from tutti.cli.failures import UsageError
+from tutti.cli.store.parquet import TABLES, write_tables
+
+
+def test_one_file_a_table_with_the_rows_of_one_sweep(tmp_path: Path) -> None:
+    """Or of all; a file that exists is not replaced."""
+    with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
+        for sweep in ("s1", "s2", None):
+            row = {"attempt_id": f"of {sweep}", "sweep_id": sweep, "trial": 0}
+            storage.commit(catalog, {"attempts": [row]})
+        files = write_tables(catalog, None, tmp_path / "all", False)
+        write_tables(catalog, "s1", tmp_path / "one", False)
+        with pytest.raises(UsageError, match="exists already"):
+            write_tables(catalog, "s1", tmp_path / "one", False)
+    assert [file.stem for file in files] == TABLES
+    assert set(pd.read_parquet(files[0])["attempt_id"]) == {"of s1", "of s2", "of None"}
+    with duckdb.connect() as connection:
+        sql = f"select attempt_id from '{tmp_path}/one/attempts.parquet'"
+        assert connection.execute(sql).fetchall() == [("of s1",)]

@@ -14,6 +14,7 @@ from tutti.tasks.reporting.text.columns import FAILURES, WORDS, Row, with_values
 
 VERDICTS = frozenset({"better", "worse", "same", "inconclusive"})
 ENDED_BY = ("status", "stop_reason", "error_type", "error_message")
+TITLE_CHARACTERS = 100  # of a transcript's question
 TOOL_CHARACTERS = 600  # of one tool call's arguments
 
 
@@ -158,7 +159,8 @@ def _kind(name: str) -> str:
 def _transcript(nth: int, shown: Transcript) -> str:
     a = shown.attempt
     ended = " · ".join(str(a[key]) for key in ENDED_BY if a[key])
-    who = f"task {a['task_id']}, {a['policy']} at {a['concurrency']}: {ended}"
+    load = f"{a['policy']} at {a['concurrency']}" if a["concurrency"] else ""
+    where = ", ".join(part for part in (f"task {a['task_id']}", load) if part)
     said, before = [], 0
     for message in shown.messages:
         if message["nth"] > before + 1:
@@ -168,10 +170,23 @@ def _transcript(nth: int, shown: Transcript) -> str:
     ask = f"tutti sql \"from transcript('{a['attempt_id']}')\""
     # The id is inside: following a link to it opens the fold around it.
     return (
-        f"<details><summary>{nth}. {escape(who)}</summary>"
-        f'<div class="transcript" id="transcript-{nth}"><p class="note">All of it: '
-        f"<code>{escape(ask)}</code></p>{''.join(said)}</div></details>"
+        f"<details><summary>{nth}. {escape(_question(shown))}: {escape(ended)}</summary>"
+        f'<div class="transcript" id="transcript-{nth}"><p class="note">{escape(where)}. '
+        f"All of it: <code>{escape(ask)}</code></p>{''.join(said)}</div></details>"
     )
+
+
+def _question(shown: Transcript) -> str:
+    """What the attempt was asked, in a line: the last user message before the first answer."""
+    asked = ""
+    for message in shown.messages:
+        if message["role"] == "assistant":
+            break
+        if message["role"] == "user" and message["content"]:
+            asked = " ".join(str(message["content"]).split())
+    if not asked:
+        return f"task {shown.attempt['task_id']}"
+    return asked if len(asked) <= TITLE_CHARACTERS else f"{asked[: TITLE_CHARACTERS - 1]}…"
 
 
 def _message(message: Mapping[str, object]) -> str:

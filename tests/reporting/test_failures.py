@@ -1,5 +1,7 @@
 """What went wrong, in the sweep of roles: counts, faults, and transcripts of a bounded number."""
 
+import re
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from tutti.tasks.reporting.failures import (
     transcripts,
 )
 from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.html import transcript_list
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +108,16 @@ def test_nothing_failed_and_no_attempts(roles: DuckDBPyConnection) -> None:
     with focus(roles, ["nowhere"]) as focused:
         assert failures(focused, ["nowhere"]) == []
         assert faults(focused) == [] and transcripts(focused, []) == {}
+
+
+def test_a_transcript_is_titled_by_its_question(shown: dict[str, Transcript]) -> None:
+    """Not by the task's id alone, which tells a reader nothing."""
+    page = transcript_list(shown)
+    titles = re.findall(r"<summary>\d+\. (.*?)</summary>", page)
+    assert len(titles) == len(shown)
+    for title, each in zip(titles, shown.values(), strict=True):
+        asked = [m["content"] for m in each.messages if m["role"] == "user" and m["content"]]
+        start = (
+            escape(" ".join(asked[0].split())[:20]) if asked else f"task {each.attempt['task_id']}"
+        )
+        assert title.startswith(start)

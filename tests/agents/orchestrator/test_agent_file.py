@@ -78,7 +78,10 @@ def test_the_presets_have_the_reference_caps(
     ("change", "said"),
     [
         ({"calls_a_turn": 0}, "calls_a_turn: Input should be greater than or equal to 1 (given: 0"),
-        ({"sytem": "x"}, "sytem: Extra inputs are not permitted (given: 'x')"),
+        (
+            {"sytem": "x"},
+            "sytem: Extra inputs are not permitted; did you mean `system`? (given: 'x')",
+        ),
         ({"tools": {}}, "tools: needs `answer`"),
         ({"draw": {"prices": [2, 1]}}, "prices must be two factors above 0, the lower first"),
         ({"escalate": {"budget_usd": 0}}, "escalate.budget_usd"),

@@ -29,6 +29,7 @@ from tutti.tasks.sweeps.plan import (
     plan_of,
     sandbox_alarm,
     task_set_of,
+    unpriced_line,
 )
 from tutti.tasks.sweeps.run.bench import Bench, open_bench
 from tutti.tasks.sweeps.run.budget import Spending
@@ -147,6 +148,8 @@ async def _prepare(benched: BenchedPlan, run: Run, lease: Lease, spending: Spend
     missing = missing_cells(plan, run.catalog)
     if missing and (alarm := sandbox_alarm(plan)):
         run.log.console.print(f"[bold red]  {alarm}[/]")
+    if missing and (line := unpriced_line(plan)):
+        run.log.console.print(f"[yellow]  {line}[/]")
     if missing and (line := detectable_line(plan, run.catalog)):
         run.log.console.print(f"[dim]  {line}[/]")
     if missing and adapter is not None:

@@ -1,0 +1,35 @@
+"""A limit in USD on a model without a price is said before anything runs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.sweeps.conftest import plan_of
+from tutti.tasks.serving import Model
+from tutti.tasks.sweeps.plan import unpriced_line
+from tutti.tasks.sweeps.spec import Budget, Suite
+
+
+def model(**more: Any) -> Model:
+    entry = {"provider": "litellm", "endpoint": "http://127.0.0.1:9", "context_tokens": 4096}
+    return Model.model_validate(entry | more)
+
+
+@pytest.mark.parametrize(
+    ("budget", "entry", "is_said"),
+    [
+        (Budget(usd=1.0), {}, True),
+        (Budget(usd=1.0), {"prices": {"prompt": 0.0}}, False),
+        (Budget(minutes=5), {}, False),
+        (Budget(), {}, False),
+    ],
+)
+def test_a_limit_that_can_never_be_reached_is_said(
+    budget: Budget, entry: dict[str, Any], is_said: bool
+) -> None:
+    plan = plan_of(Suite(model="mine", budget=budget), count=1)
+    plan = replace(plan, set_up=replace(plan.set_up, model=model(**entry), served_name="mine"))
+    line = unpriced_line(plan)
+    assert ("budget.usd: the price of mine is unknown" in line) is is_said
+    assert bool(line) is is_said

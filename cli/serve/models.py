@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tutti.tasks.serving import Model
     from tutti.tasks.serving.wire import Answer
 
-ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # required by its own routes
-
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -103,7 +101,7 @@ async def _check(entry: Entry, model: "Model") -> Entry:
     from pydantic import ValidationError
 
     from tutti.cli.failures import message_of
-    from tutti.tasks.serving import RegistryError, checkpoint_id
+    from tutti.tasks.serving import RegistryError, ask_for_models, checkpoint_id
     from tutti.tasks.serving.gateway import Endpoint, EndpointConfig, ProbeFailed
 
     if model.endpoint is None:
@@ -120,16 +118,10 @@ async def _check(entry: Entry, model: "Model") -> Entry:
         return replace(entry, ok=False, found=message_of(error))
     except ValueError as error:
         return replace(entry, ok=False, found=str(error))
-    # As for messages: the path decides, and this is one of Anthropic's own routes.
-    headers = endpoint.authorize([(b"Accept", b"*/*")], own_tokens=False, path=b"/v1/messages")
-    if model.provider == "anthropic":
-        headers = [*headers, ANTHROPIC_VERSION]
     try:
-        answer = await endpoint.ask(b"GET", b"/v1/models", headers=headers)
+        answer = await ask_for_models(endpoint, model.provider)
     except ProbeFailed as error:
         return replace(entry, ok=False, found=f"does not answer: {error}")
-    finally:
-        await endpoint.origin.close()
     ok, found = _verdict(answer, entry.served_name, model.metrics)
     return replace(entry, ok=ok, found=found)
 

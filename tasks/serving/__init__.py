@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.discovery import CONTEXT_TOKENS as CONTEXT_TOKENS
     from tutti.tasks.serving.discovery import DiscoveredEntry as DiscoveredEntry
     from tutti.tasks.serving.discovery import EndpointRequest as EndpointRequest
+    from tutti.tasks.serving.discovery import ask_for_models as ask_for_models
     from tutti.tasks.serving.discovery import discover as discover
     from tutti.tasks.serving.discovery import is_url as is_url
     from tutti.tasks.serving.discovery import short_name as short_name

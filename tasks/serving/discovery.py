@@ -15,12 +15,14 @@ from tutti.tasks.serving.errors import EndpointFailed
 from tutti.tasks.serving.gateway import Endpoint, EndpointConfig, ProbeFailed
 from tutti.tasks.serving.providers import PROVIDERS
 from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.wire import Answer
 
 CONTEXT_TOKENS = 8192
 """The context length assumed if the endpoint does not report one."""
 ENGINES = ("vllm", "sglang")
 """What `owned_by` says of a model that an engine of this kind serves; their lists are complete."""
 SHOWN_NAMES = 10
+ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # required by its own routes
 
 
 @dataclass(frozen=True)
@@ -100,11 +102,9 @@ async def _listed(entry: dict[str, Any], request: EndpointRequest) -> dict[str, 
     """
     endpoint = _endpoint(entry)
     try:
-        answer = await endpoint.ask(b"GET", b"/v1/models", headers=_headers(endpoint, entry))
+        answer = await ask_for_models(endpoint, entry["provider"])
     except ProbeFailed as error:
         raise EndpointFailed(f"{request.url} does not answer: {error}") from error
-    finally:
-        await endpoint.origin.close()
     if answer.status in (401, 403):
         raise EndpointFailed(
             f"{request.url} rejects the key (HTTP {answer.status}); name the variable that holds "
@@ -122,11 +122,19 @@ async def _listed(entry: dict[str, Any], request: EndpointRequest) -> dict[str, 
         ) from error
 
 
-def _headers(endpoint: Endpoint, entry: dict[str, Any]) -> list[tuple[bytes, bytes]]:
+async def ask_for_models(endpoint: Endpoint, provider: str) -> Answer:
+    """The answer to a request for the endpoint's list of models; closes the endpoint's connections.
+
+    Raises ProbeFailed if it does not answer.
+    """
+    # As for messages: the path decides, and this is one of Anthropic's own routes.
     headers = endpoint.authorize([(b"Accept", b"*/*")], own_tokens=False, path=b"/v1/messages")
-    if entry["provider"] == "anthropic":
-        return [*headers, (b"anthropic-version", b"2023-06-01")]
-    return list(headers)
+    if provider == "anthropic":
+        headers = [*headers, ANTHROPIC_VERSION]
+    try:
+        return await endpoint.ask(b"GET", b"/v1/models", headers=headers)
+    finally:
+        await endpoint.origin.close()
 
 
 def _served_name(request: EndpointRequest, listed: list[str]) -> str:

@@ -5,6 +5,7 @@ Engines that tutti starts are not called: their start has seen that they answer.
 """
 
 import asyncio
+import contextlib
 import uuid
 
 from tutti.tasks.agents import (
@@ -66,14 +67,8 @@ async def _call(client: Client, serving: Serving, name: str, suite: Suite) -> No
         if error.status not in BUSY:
             raise EngineFailed(_words(name, f"failed its first call: {error}")) from error
     finally:
-        await _release(model)
-
-
-async def _release(model: GatewayModel) -> None:
-    try:
-        await model.release()
-    except ModelCallFailed:
-        return  # its lease at the gateway ends by itself
+        with contextlib.suppress(ModelCallFailed):  # its lease at the gateway ends by itself
+            await model.release()
 
 
 def _words(name: str, what: str) -> str:

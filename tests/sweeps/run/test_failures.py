@@ -55,8 +55,7 @@ def test_a_cell_is_given_up_after_so_many_that_fail_alike() -> None:
 
 def test_it_is_not_given_up_where_they_differ_or_one_was_answered() -> None:
     failures = Failures(answered=False)
-    for nth in range(4 * ALIKE_AT_MOST):
-        failures.is_final(failed(503 if nth % 2 else 500))
-    failures.is_final(ended())
-    for _ in range(4 * ALIKE_AT_MOST):
-        failures.is_final(failed(None))
+    differing = [failed(503 if nth % 2 else 500) for nth in range(4 * ALIKE_AT_MOST)]
+    assert not any(failures.is_final(each) for each in differing)
+    assert failures.is_final(ended())
+    assert not any(failures.is_final(failed(None)) for _ in range(4 * ALIKE_AT_MOST))

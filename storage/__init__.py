@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from tutti.storage.write.conversation import Message as Message
     from tutti.storage.write.conversation import spans_of as spans_of
     from tutti.storage.write.encode import storable as storable
+    from tutti.storage.write.token_history import BrokenSpans as BrokenSpans
+    from tutti.storage.write.token_history import TokenHistories as TokenHistories
+    from tutti.storage.write.token_history import TokenHistory as TokenHistory
+    from tutti.storage.write.token_history import read_prompts as read_prompts
     from tutti.storage.write.writer import commit as commit
     from tutti.storage.write.writer import end_attempts as end_attempts
 

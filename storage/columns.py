@@ -6,23 +6,30 @@ Version 3 adds `due_at` of an attempt.
 Version 4 adds `error_message` of an attempt, whose `error_type` held the message until then
 (`storage.error_types`), and `reason_code` of a gateway's event.
 Version 5 leaves `sweep_id` out of the files of partitioned tables, because the folder names it.
+Version 6 adds the ids of a call's prompt (`prompt_token_ids`) and the version of the weights at its
+start and its end, and the figures of a training step.
 Columns are only ever added, so parts of every version are read together: what a part lacks is null.
 
 Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
 Arrow, which takes longer to load than a reader takes to answer.
 """
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 TEXT, INT, REAL, FLAG, AT = "varchar", "bigint", "double", "boolean", "timestamptz"
 TOKEN_IDS, LOGPROBS = "integer[]", "float[]"
 SPANS = "struct(first integer, last integer)[]"  # of message positions
+TOKEN_SPANS = "struct(call_id varchar, first integer, last integer, ids integer[])[]"
 TOOL_CALLS = "struct(id varchar, name varchar, arguments varchar)[]"
 
 
 def _columns(text: str = "", **columns: str) -> dict[str, str]:
     """`text` names text columns that come first; `columns` follow in order."""
     return dict.fromkeys(text.split(), TEXT) | columns
+
+
+def _reals(text: str) -> dict[str, str]:
+    return dict.fromkeys(text.split(), REAL)
 
 
 COLUMNS: dict[str, dict[str, str]] = {
@@ -93,6 +100,9 @@ COLUMNS: dict[str, dict[str, str]] = {
         prompt_spans=SPANS,
         token_ids=TOKEN_IDS,
         logprobs=LOGPROBS,
+        prompt_token_ids=TOKEN_SPANS,
+        weights_at_start=TEXT,
+        weights_at_end=TEXT,
     ),
     "tool_runs": _columns(
         "sweep_id attempt_id cell_id",
@@ -153,6 +163,13 @@ COLUMNS: dict[str, dict[str, str]] = {
         loss=REAL,
         token_accuracy=REAL,
         tokens_per_s=REAL,
+        weights=TEXT,
+        sequences=INT,
+        groups=INT,
+        **_reals(
+            "seconds learning_rate gradient_norm reward entropy kl clip_share mfu peak_mb "
+            "dead_group_share staleness mismatch_kl mismatch_max mismatch_share"
+        ),
     ),
 }
 """Tables kept as Parquet parts; the contract's other tables are rows of the catalog."""

@@ -16,6 +16,16 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     f"{columns.TEXT}[]": pa.list_(pa.string()),
     f"{columns.REAL}[]": pa.list_(pa.float64()),
     columns.SPANS: pa.list_(pa.struct({"first": pa.int32(), "last": pa.int32()})),
+    columns.TOKEN_SPANS: pa.list_(
+        pa.struct(
+            {
+                "call_id": pa.string(),
+                "first": pa.int32(),
+                "last": pa.int32(),
+                "ids": pa.list_(pa.int32()),
+            }
+        )
+    ),
     columns.TOOL_CALLS: pa.list_(
         pa.struct({"id": pa.string(), "name": pa.string(), "arguments": pa.string()})
     ),

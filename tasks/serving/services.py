@@ -47,6 +47,10 @@ class GatewayClient:
         """Commit what was recorded so far."""
         self._order("POST", "/flush")
 
+    def set_weights(self, engine_id: str, version: str) -> None:
+        """Calls that the engine is sent from now on are recorded with this version."""
+        self._order("PUT", "/weights", {"engine": engine_id, "version": version})
+
     def health(self) -> dict[str, Any]:
         """The gateway's state."""
         return self._order("GET", "/health")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.serving.conftest import Bench, MakeBench
+from tests.serving.conftest import BOSS, Bench, MakeBench
 from tests.serving.engine_double import completion
 from tutti import storage
 from tutti.tasks.serving.gateway.recording.protocols.chat import AnswerMessage
@@ -70,41 +70,126 @@ async def test_a_streamed_answer_is_put_together(bench: Bench) -> None:
     assert last == {"content": "let me see", "tool_calls": called}
 
 
-@pytest.mark.parametrize("stream", [False, True])
-async def test_token_ids_and_logprobs_are_kept_where_the_model_asks_for_it(
-    make_bench: MakeBench, stream: bool
-) -> None:
-    """For training: the very tokens that were drawn, also when they come in pieces."""
-    asked: list[dict[str, Any]] = []
-    pieces = [([5, 6], [-0.5, -0.25]), ([7], [float(-3)])]
+PIECES = [([5, 6], [-0.5, -0.25]), ([7], [-3.0])]
+
+
+def engine_of_tokens(asked: list[dict[str, Any]], stream: bool) -> Any:
+    """An engine that answers "xx" with ids of prompt and answer where it is asked for them, as vLLM
+    does: the stream's first event has the prompt's."""
+
+    def choice(nth: int) -> dict[str, Any]:
+        ids, values = PIECES[nth]
+        logprobs = {"content": [{"token": "x", "logprob": value} for value in values]}
+        return {"index": 0, "token_ids": ids, "logprobs": logprobs}
 
     async def reply(request: Any, body: dict[str, Any]) -> web.StreamResponse:
         asked.append(body)
-        choices = [
-            {"index": 0, "token_ids": ids, "logprobs": {"content": [{"logprob": p} for p in ps]}}
-            for ids, ps in pieces
-        ]
+        wanted = bool(body.get("return_token_ids"))
+        prompt = list(range(10, 10 + 3 * len(body["messages"])))
         if not stream:
-            whole = {"index": 0, "message": {"role": "assistant", "content": "x"}}
-            whole |= {"token_ids": [5, 6, 7]}
-            whole |= {"logprobs": {"content": [{"logprob": p} for _, ps in pieces for p in ps]}}
-            return web.json_response({"choices": [whole]})
+            whole: dict[str, Any] = choice(0) if wanted else {"index": 0, "logprobs": None}
+            if wanted:
+                whole["token_ids"] = [5, 6, 7]
+                whole["logprobs"]["content"] += choice(1)["logprobs"]["content"]
+            whole |= {"message": {"role": "assistant", "content": "xx"}, "finish_reason": "stop"}
+            return web.json_response(
+                {"choices": [whole]} | ({"prompt_token_ids": prompt} if wanted else {})
+            )
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        for choice in choices:
-            event = {"choices": [choice | {"delta": {"content": "x"}}]}
+        for nth in range(2):
+            kept = choice(nth) if wanted else {"index": 0, "logprobs": None}
+            event: dict[str, Any] = {
+                "choices": [kept | {"delta": {"content": "x"}, "finish_reason": None}]
+            }
+            event |= {"prompt_token_ids": prompt} if wanted and nth == 0 else {}
             await response.write(f"data: {json.dumps(event)}\n\n".encode())
+            if wanted:  # an event for its ids only
+                event = {"choices": [{"index": 0, "token_ids": [], "delta": {"content": ""}}]}
+                await response.write(f"data: {json.dumps(event)}\n\n".encode())
+        await response.write(b"data: [DONE]\n\n")
         return response
 
+    return reply
+
+
+def seen(body: bytes) -> list[Any]:
+    """The JSON of an answer, or of its events."""
+    if not body.startswith(b"data:"):
+        return [json.loads(body)]
+    events = [line[5:].strip() for line in body.split(b"\n") if line.startswith(b"data:")]
+    return [json.loads(event) for event in events if event != b"[DONE]"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tokens_are_recorded_and_the_client_sees_what_it_would_see_without(
+    make_bench: MakeBench, stream: bool
+) -> None:
+    """For training: the very tokens that were drawn, and those of the prompt, each once."""
+    asked: list[dict[str, Any]] = []
     bench = await make_bench()
-    bench.engine.reply = reply
+    bench.engine.reply = engine_of_tokens(asked, stream)
+    said = []
     for keep in (False, True):
         bench.gateway.record_tokens = keep
-        await (await bench.chat("agent", stream=stream, logprobs=keep)).read()
-    first, second = await bench.calls()
-    assert (first["token_ids"], first["logprobs"]) == (None, None)
+        said.append(seen(await (await bench.chat("agent", stream=stream)).read()))
+    assert said[0] == said[1]
+    again = [user("a"), {"role": "assistant", "content": "xx"}, user("b")]
+    await (await bench.chat("agent", stream=stream, messages=again)).read()
+    first, second, third = await bench.calls()
+    assert (first["token_ids"], first["logprobs"], first["prompt_token_ids"]) == (None, None, None)
     assert (second["token_ids"], second["logprobs"]) == ([5, 6, 7], [-0.5, -0.25, -3.0])
-    assert ["return_token_ids" in body for body in asked] == [False, True]
+    assert storage.read_prompts([second, third]) == {
+        second["call_id"]: [10, 11, 12],
+        third["call_id"]: list(range(10, 19)),
+    }
+    assert [span["ids"] for span in third["prompt_token_ids"]] == [None, list(range(13, 19))]
+    assert ["return_token_ids" in body for body in asked] == [False, True, True]
+
+
+async def test_a_call_records_the_weights_at_its_start_and_at_its_end(bench: Bench) -> None:
+    """Which may differ: an update does not wait for calls."""
+    (name,) = [endpoint.name for endpoint in bench.gateway.pools.all_endpoints()]
+    change = {"engine": name, "version": "step-1"}
+
+    async def reply(_: Any, body: dict[str, Any]) -> web.StreamResponse:
+        async with bench.client.put("/weights", json=change, headers=BOSS) as told:
+            assert told.status == 200
+        return web.json_response(completion("x"))
+
+    bench.engine.reply = reply
+    await bench.chat("agent")
+    change["version"] = "step-2"
+    await bench.chat("agent")
+    found = [(call["weights_at_start"], call["weights_at_end"]) for call in await bench.calls()]
+    assert found == [(None, "step-1"), ("step-1", "step-2")]
+    for wrong, status in (({"engine": name}, 400), ({"engine": "no", "version": ""}, 404)):
+        async with bench.client.put("/weights", json=wrong, headers=BOSS) as told:
+            assert told.status == status
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_gets_the_tokens_that_it_asks_for_itself(
+    make_bench: MakeBench, stream: bool
+) -> None:
+    """Log probabilities without ids; and `false` is not asking."""
+    asked: list[dict[str, Any]] = []
+    bench = await make_bench()
+    bench.gateway.record_tokens = True
+    bench.engine.reply = engine_of_tokens(asked, stream)
+    answer = await bench.chat("agent", stream=stream, logprobs=True, return_token_ids=False)
+    shown = seen(await answer.read())
+    values = [
+        each["logprob"]
+        for event in shown
+        for choice in event["choices"]
+        for each in (choice["logprobs"] or {}).get("content", ())
+    ]
+    assert values == [-0.5, -0.25, -3.0]
+    assert "token_ids" not in json.dumps(shown)
+    assert asked[0]["return_token_ids"] is True
+    (call,) = await bench.calls()
+    assert call["token_ids"] == [5, 6, 7] and call["prompt_token_ids"] is not None
 
 
 async def test_who_keeps_its_own_messages_is_not_recorded_twice(bench: Bench) -> None:

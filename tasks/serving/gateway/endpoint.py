@@ -161,6 +161,8 @@ class Endpoint:
     pause_reason: str = ""
     calls: int = 0
     failed_calls: int = 0
+    weights: str = ""
+    """The version of its weights, where somebody changes them while it runs."""
     restarts: int = 0
     finding: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
     """Held while its models and capacity are read."""

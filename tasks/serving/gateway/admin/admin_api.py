@@ -2,7 +2,8 @@
 
 ``PUT /cell``, ``DELETE /cell``, ``POST /flush`` (a sweep's); ``POST /programs/release``,
 ``GET /programs``, ``GET /profiles`` (ThunderAgent's routes); ``GET|POST /engines``,
-``DELETE /engines/<id>``; ``GET /health``, ``GET /metrics`` (Prometheus), ``GET /ui``.
+``DELETE /engines/<id>``, ``PUT /weights`` (a training's); ``GET /health``,
+``GET /metrics`` (Prometheus), ``GET /ui``.
 """
 
 import asyncio
@@ -52,6 +53,7 @@ class AdminApi:
             ("POST", "/flush"): ("admin", self._later(self.flush)),
             ("POST", "/engines"): ("admin", self.add_engine),
             ("DELETE", "/engines/"): ("admin", self.remove_engine),
+            ("PUT", "/weights"): ("admin", self.set_weights),
             ("POST", "/pulse/reset"): ("admin", self.reset_pulse),
         }
 
@@ -161,6 +163,19 @@ class AdminApi:
             raise AccessDenied(404, str(error)) from None
         self.gateway.spawn(self.gateway.pools.remove(name))
         answer(exchange, 202, orjson.dumps({"id": name, "draining": True}))
+
+    def set_weights(self, exchange: Exchange) -> None:
+        """Say which version of its weights an engine has from now on; its calls record it."""
+        fields = read_object(exchange.body)
+        version, name = fields.get("version"), fields.get("engine")
+        if not isinstance(version, str) or not isinstance(name, str):
+            raise BadRequest("the body must name `engine` and `version`")
+        try:
+            _, endpoint = self.gateway.pools.find(name)
+        except LookupError as error:
+            raise AccessDenied(404, str(error)) from None
+        endpoint.weights = version
+        answer(exchange, 200, orjson.dumps({"engine": name, "version": version}))
 
     # Views
 

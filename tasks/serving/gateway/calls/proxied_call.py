@@ -6,12 +6,13 @@ in the ledger; only `_close` ends it there.
 
 import time
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from tutti.tasks.serving.gateway.admin.access import Key
-from tutti.tasks.serving.gateway.calls.request import CallRequest, ask_for_usage, with_fields
+from tutti.tasks.serving.gateway.calls.request import CallRequest, ask_for_usage
 from tutti.tasks.serving.gateway.calls.screen import answer, refusal
 from tutti.tasks.serving.gateway.calls.stream import StreamedAnswer, StreamTooLong
+from tutti.tasks.serving.gateway.calls.token_fields import ask_for_tokens, whole_without_tokens
 from tutti.tasks.serving.gateway.endpoint import Endpoint, retry_after_s
 from tutti.tasks.serving.gateway.pools import Pool
 from tutti.tasks.serving.gateway.recording.record import CallRecord
@@ -23,7 +24,6 @@ from tutti.tasks.serving.wire.messages import Headers, end_to_end, find, unzippe
 FAILED = ReasonCode.ENGINE_FAILED
 MAX_TRIES = 3
 MAX_BUFFERED = 64 * 2**20
-TOKEN_FIELDS = {"return_token_ids": True, "logprobs": True}  # vLLM's words
 EVENTS = (b"Content-Type", b"text/event-stream; charset=utf-8")
 TRY_ELSEWHERE = frozenset((502, 503, 504))
 TOO_MANY, FAULT = 429, 500
@@ -64,7 +64,7 @@ class ProxiedCall:
     """A model call from its arrival to its end."""
 
     __slots__ = (
-        "_body", "_head", "_stream", "_tried", "_upstream", "active_at", "call", "chain",
+        "_added", "_body", "_head", "_stream", "_tried", "_upstream", "active_at", "call", "chain",
         "chunks", "commented", "endpoint", "exchange", "key", "owner", "paused", "pool",
         "prompt_bytes", "record", "request", "scheduler", "state",
     )  # fmt: skip
@@ -88,6 +88,7 @@ class ProxiedCall:
         self._upstream: OutgoingRequest | None = None
         self._head: Headers = []
         self._body: list[bytes] = []
+        self._added: dict[str, Any] = {}  # asked for by the gateway only
         self._stream = StreamedAnswer(self.record.answered, strip=False)
         self._tried: set[str] = set()
         self.paused = False
@@ -176,6 +177,7 @@ class ProxiedCall:
             self._prepare()
         self.record.endpoint = endpoint.name
         self.record.prices = endpoint.prices_of(self.request.model)
+        self.record.weights = endpoint.weights, ""
         self.state, self.active_at = CallState.SENT, now
         self._tried.add(endpoint.name)
         self._head, self._body, self.chunks = [], [], 0
@@ -187,11 +189,10 @@ class ProxiedCall:
     def _prepare(self) -> None:
         request = self.request
         if self.owner.record_tokens and request.kind == "chat/completions":
-            missing = {k: v for k, v in TOKEN_FIELDS.items() if k not in request.body}
-            request.raw = with_fields(request.raw, missing) if missing else request.raw
+            self._added = ask_for_tokens(request)
             self.record.records_tokens = True
         ask_for_usage(request)
-        self._stream = StreamedAnswer(self.record.answered, request.usage_added)
+        self._stream = StreamedAnswer(self.record.answered, request.usage_added, self._added)
         self.exchange.on_writable = self._writable
 
     def _writable(self, writable: bool) -> None:
@@ -317,14 +318,16 @@ class ProxiedCall:
             endpoint.answered()
         if status >= 400 and status not in TRY_ELSEWHERE:  # those are counted already
             endpoint.failed_calls += 1
+        headers = self._passed()
         if status == 200:
-            body_read = unzipped(body, MAX_BUFFERED)
-            record.whole = record.reported.read(body_read)
+            record.whole = record.reported.read(unzipped(body, MAX_BUFFERED))
             sound = record.whole is not None and not record.reported.failed
             record.status = "ok" if sound else "infra_error"
+            if self._added and sound:
+                body = whole_without_tokens(record.whole, self._added)
+                headers = [h for h in headers if h[0].lower() != b"content-encoding"]
         elif 400 <= status < 500 and status != TOO_MANY:
             record.status = "model_error"
-        headers = self._passed()
         if (cost := record.cost_usd()) is not None and status == 200:
             headers.append((b"X-Tutti-Cost-Usd", b"%.9f" % cost))
         if self.exchange.started:  # it was held with comments, so the head is already sent
@@ -357,8 +360,7 @@ class ProxiedCall:
         self._close(Reason(ReasonCode.ANSWERED, "answered"))
 
     def _progress(self) -> None:
-        call = self.call
-        if call is not None:
+        if (call := self.call) is not None:
             self.scheduler.progress(call, self.chunks, self.active_at)
 
     def cost_usd(self) -> float:
@@ -379,6 +381,8 @@ class ProxiedCall:
         self.state = CallState.OVER
         self.exchange.on_gone = self.exchange.on_writable = None
         self.record.end()
+        if (endpoint := self.endpoint) is not None:
+            self.record.weights = self.record.weights[0], endpoint.weights
         call, scheduler, now = self.call, self.scheduler, time.monotonic()
         admitted = list[Call]()
         if call is not None:

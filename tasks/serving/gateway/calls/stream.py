@@ -1,12 +1,13 @@
-"""Forwards a stream of events to the client without the event that only the gateway asked for.
+"""Forwards a stream of events to the client without what only the gateway asked for.
 
 In: pieces of any size. Out: pieces to forward. The work for a piece does not depend on how much of
 an event came before it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from tutti.tasks.serving.gateway.calls.token_fields import TOKEN_MARKS, event_without_tokens
 from tutti.tasks.serving.gateway.recording.usage import ReportedUsage, usage_only
 
 EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
@@ -16,6 +17,7 @@ MAX_EVENT_BYTES = 4 * 2**20
 """No engine sends as much in one event; without a bound, an endless event would be stored whole."""
 MAX_STREAM_BYTES = 64 * 2**20
 PIECE_BYTES = 64  # memory overhead of a piece, beside its bytes
+USAGE_MARK = (b'"usage"',)
 USAGE_MARKS = (b'"usage"', b"_reason", b'"error"')  # text in an event that the record needs
 FIRST_LOOK_PIECES, LAST_LOOK_BYTES = 4, 2**20
 
@@ -27,10 +29,11 @@ class StreamTooLong(Exception):
 class StreamedAnswer:
     """A streamed answer: what is forwarded of it, and the usage that it reports."""
 
-    def __init__(self, pieces: list[bytes], strip: bool) -> None:
-        """`pieces` stores the stream as received; `strip`: leave the usage event out."""
+    def __init__(self, pieces: list[bytes], strip: bool, added: Iterable[str] = ()) -> None:
+        """`pieces` stores the stream as received; `strip`: leave the usage event out; `added`: the
+        token fields that the gateway asked for."""
         self._pieces, self._bytes = pieces, 0
-        self._filter = UsageFilter() if strip else None
+        self._filter = _filter(strip, tuple(added))
 
     def take(self, data: bytes) -> bytes:
         """Take a piece; returns what can be forwarded now. Raises StreamTooLong."""
@@ -54,17 +57,19 @@ class StreamedAnswer:
         _read_lines(end_of(pieces, LAST_LOOK_BYTES), reported)
 
 
-class UsageFilter:
-    """Leaves the usage event out; holds back an incomplete event."""
+class EventFilter:
+    """Changes events, or leaves them out; holds back an incomplete event."""
 
-    def __init__(self) -> None:
+    def __init__(self, marks: Sequence[bytes], change: Callable[[bytes], bytes]) -> None:
+        """Events with one of `marks` are changed; b"" leaves one out."""
+        self._marks, self._change = marks, change
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._edge = b""
 
     def take(self, data: bytes) -> bytes:
         """Take a piece; returns what can be forwarded now. Raises StreamTooLong."""
-        if not self._held and b'"usage"' not in data and data.endswith(EVENT_ENDS):
+        if not self._held and data.endswith(EVENT_ENDS) and not self._has_mark(data):
             return data
         seen = self._edge + data
         end = max(seen.rfind(mark) + len(mark) if mark in seen else 0 for mark in EVENT_ENDS)
@@ -76,12 +81,23 @@ class UsageFilter:
         self._held, self._held_bytes, self._edge = [], 0, b""
         if rest:
             self._hold(rest, rest)
-        return _without_usage(whole)
+        return self._changed(whole)
 
     def rest(self) -> bytes:
         """What came after the last event's end."""
         rest, self._held = b"".join(self._held), []
-        return b"" if usage_only(rest) else rest
+        return self._change(rest)
+
+    def _has_mark(self, data: bytes) -> bool:
+        return any(mark in data for mark in self._marks)
+
+    def _changed(self, events: bytes) -> bytes:
+        if not self._has_mark(events):
+            return events
+        pieces = BETWEEN.split(events)
+        pairs = zip(pieces[::2], pieces[1::2], strict=False)
+        kept = ((self._change(event), mark) for event, mark in pairs)
+        return b"".join(event + mark for event, mark in kept if event)
 
     def _hold(self, data: bytes, seen: bytes) -> None:
         self._held.append(data)
@@ -97,12 +113,18 @@ def _read_lines(events: bytes, reported: ReportedUsage) -> None:
             reported.read(line[5:])
 
 
-def _without_usage(events: bytes) -> bytes:
-    if b'"usage"' not in events:
-        return events
-    pieces = BETWEEN.split(events)
-    pairs = zip(pieces[::2], pieces[1::2], strict=False)
-    return b"".join(event + mark for event, mark in pairs if not usage_only(event))
+def _filter(strip: bool, added: Sequence[str]) -> EventFilter | None:
+    tokens = event_without_tokens(added)
+    if not added:
+        return EventFilter(USAGE_MARK, without_usage) if strip else None
+    if not strip:
+        return EventFilter(TOKEN_MARKS, tokens)
+    return EventFilter((*USAGE_MARK, *TOKEN_MARKS), lambda event: tokens(without_usage(event)))
+
+
+def without_usage(event: bytes) -> bytes:
+    """The event; b"" if it holds usage only."""
+    return b"" if usage_only(event) else event
 
 
 def end_of(pieces: Sequence[bytes], most_bytes: int) -> bytes:

@@ -18,6 +18,7 @@ from tutti.tasks.serving.gateway.recording.protocols import (
     read_context,
     read_prompt,
 )
+from tutti.tasks.serving.gateway.recording.protocols.answer import Answer
 from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts, began_before
 from tutti.tasks.serving.gateway.recording.usage import ReportedUsage
 from tutti.tasks.serving.registry import Prices
@@ -53,6 +54,8 @@ class CallRecord:
     """The stream as received; parsed when the rows are made."""
     streamed: bool = False
     records_tokens: bool = False
+    weights: tuple[str, str] = ("", "")
+    """The versions of the engine's weights at its start and at its end; empty if never changed."""
 
     def note_first_token(self) -> None:
         """The first event of a stream arrived."""
@@ -113,7 +116,7 @@ class CallRecord:
         request, prompt, row = self.request, self.prompt, self._row()
         answer = read_answer(request.kind, self._objects() if self.reads_answer else ())
         if self.records_tokens:
-            row["token_ids"], row["logprobs"] = answer.token_ids, answer.logprobs
+            row |= self._tokens(answer, transcripts)
         if prompt is None:
             return {"calls": [row]}
         if request.keeps_messages:
@@ -124,6 +127,19 @@ class CallRecord:
         if request.is_anonymous:
             transcripts.forget(request.program)
         return rows
+
+    def _tokens(self, answer: Answer, transcripts: Transcripts) -> dict[str, Any]:
+        request, prompt, spans = self.request, answer.prompt_token_ids, None
+        if prompt is not None:
+            said = answer.token_ids or ()
+            spans = transcripts.tokens.observe(request.program, request.call_id, prompt, said)
+            if request.is_anonymous:
+                transcripts.tokens.forget(request.program)
+        return {
+            "token_ids": answer.token_ids,
+            "logprobs": answer.logprobs,
+            "prompt_token_ids": spans,
+        }
 
     def _objects(self) -> Iterator[Any]:
         if not self.streamed:
@@ -166,6 +182,8 @@ class CallRecord:
             "http_status": self.http_status,
             "retry": self.retry,
             "cost_usd": self.cost_usd(),
+            "weights_at_start": self.weights[0] or None,
+            "weights_at_end": self.weights[1] or None,
             "params": orjson.dumps({k: body[k] for k in PARAMETERS if k in body}).decode(),
             "prompt_hash": hashlib.sha256(orjson.dumps(prompt)).hexdigest()[:16],
         }

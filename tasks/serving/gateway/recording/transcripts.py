@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.storage import Conversation, Home, KeptContext, Message, query
+from tutti.storage import Conversation, Home, KeptContext, Message, TokenHistories, query
 
 MAX_PROGRAMS = 10_000  # beyond it, the program silent for longest is forgotten; its next prompt
 # is stored again in full
@@ -23,6 +23,8 @@ class Transcripts:
         self._home = home
         self._known: OrderedDict[str, Conversation] = OrderedDict()
         self._lock = threading.Lock()
+        self.tokens = TokenHistories()
+        """The token ids of programs, also of those that keep their messages themselves."""
 
     def __contains__(self, program: str) -> bool:
         return program in self._known

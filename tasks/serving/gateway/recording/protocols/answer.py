@@ -9,6 +9,7 @@ class Answer:
 
     token_ids: list[int] | None = None
     logprobs: list[float] | None = None
+    prompt_token_ids: list[int] | None = None
     response_id: str | None = None
     """The name under which the server keeps it, in the Responses API."""
 

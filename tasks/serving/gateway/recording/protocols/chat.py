@@ -27,6 +27,8 @@ class AnswerMessage(Answer):
 
     def read(self, said: Mapping[str, Any]) -> None:
         """Add a complete answer or one event."""
+        if (ids := _token_ids(said.get("prompt_token_ids"))) is not None:
+            self.prompt_token_ids = ids  # of a stream the first event has them
         choices = said.get("choices")
         for choice in choices if isinstance(choices, list) else []:
             if isinstance(choice, dict):
@@ -59,8 +61,7 @@ class AnswerMessage(Answer):
 
     def _take_tokens(self, choice: Mapping[str, Any]) -> None:
         """Collect token ids and log probabilities, if the engine sends them."""
-        ids = choice.get("token_ids")
-        if isinstance(ids, list) and all(type(x) is int and 0 <= x < MAX_TOKEN_ID for x in ids):
+        if (ids := _token_ids(choice.get("token_ids"))) is not None:
             self.token_ids = [*(self.token_ids or []), *ids]
         logprobs = choice.get("logprobs")
         content = logprobs.get("content") if isinstance(logprobs, dict) else None
@@ -77,6 +78,13 @@ class AnswerMessage(Answer):
         for name in ("name", "arguments"):
             piece = function.get(name) if isinstance(function, dict) else None
             known["function"][name] += piece if isinstance(piece, str) else ""
+
+
+def _token_ids(value: Any) -> list[int] | None:
+    """A list of token ids; None if it is anything else."""
+    if not isinstance(value, list):
+        return None
+    return value if all(type(x) is int and 0 <= x < MAX_TOKEN_ID for x in value) else None
 
 
 def _probability(value: Any) -> float:

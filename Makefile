@@ -11,7 +11,7 @@ LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 HARNESSES := inspect lm-eval verifiers
 
-.PHONY: help setup harnesses demo scheduling test test-fast test-slow test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps docs ui clean
+.PHONY: help setup harnesses demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,13 +52,17 @@ assets/random/config.json: bench/scheduling/model.py bench/scheduling/work.py
 	$(MODELS)/bin/python -m bench.scheduling.model --out assets/random --hidden 128 \
 		--intermediate 384 --layers 4 --heads 4 --kv-heads 2 --head-dim 32 --context 4096
 
-test: lint test-fast test-slow test-e2e ## run everything that CI checks
+test: lint test-fast test-slow test-models test-e2e ## run everything that CI checks
 
 test-fast: $(VENV)/.done ## run the tests that need no server
 	$(BIN)/pytest -m "not e2e and not slow" -n 3 --dist worksteal
 
 test-slow: $(VENV)/.done ## run the tests without a real server that take seconds each
 	$(BIN)/pytest -m "slow and not e2e" -n 3 --dist worksteal
+
+# Torch is in the other environment, and the platform's packages are not.
+test-models: $(MODELS)/.done ## run the tests of what needs torch, in the models environment
+	PYTHONPATH=. $(MODELS)/bin/python -m pytest --confcutdir tests/training -p no:cacheprovider tests/training
 
 test-e2e: setup ## run the end-to-end tests with the real vLLM, gateway, FAISS and Prefect
 	$(BIN)/pytest -m e2e

@@ -1,0 +1,51 @@
+"""Rewards of attempts and turns, advantages within groups, and filters of groups. Plain Python."""
+
+from tutti.tasks.training.rewards.advantages import (
+    ADVANTAGES,
+    centred,
+    decoupled,
+    leave_one_out,
+    mean_std,
+    whitened,
+)
+from tutti.tasks.training.rewards.filters import Filtered, GroupFilter, Rollout, filtered
+from tutti.tasks.training.rewards.outcome import (
+    RewardError,
+    form,
+    linear_cost,
+    linear_latency,
+    outcome,
+    overlong,
+)
+from tutti.tasks.training.rewards.preference import AttemptFeatures, preference_rewards
+from tutti.tasks.training.rewards.turns import (
+    Dialogue,
+    published_weights,
+    turn_advantages,
+    turn_returns,
+)
+
+__all__ = [
+    "ADVANTAGES",
+    "AttemptFeatures",
+    "Dialogue",
+    "Filtered",
+    "GroupFilter",
+    "RewardError",
+    "Rollout",
+    "centred",
+    "decoupled",
+    "filtered",
+    "form",
+    "leave_one_out",
+    "linear_cost",
+    "linear_latency",
+    "mean_std",
+    "outcome",
+    "overlong",
+    "preference_rewards",
+    "published_weights",
+    "turn_advantages",
+    "turn_returns",
+    "whitened",
+]

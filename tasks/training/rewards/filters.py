@@ -1,0 +1,81 @@
+"""Which groups of attempts are trained on, and why the others are not.
+
+A group is all attempts of one task by the same weights. Reasons, the first that applies:
+`infra` too few attempts are left without those that failed for infrastructure reasons, which are
+never scored 0; `invalid` no attempt has a valid form; `dead` all rewards are equal, so that nothing
+can be learned (DAPO's dynamic sampling, arXiv 2503.14476, section 3.2); `flat` they differ by less
+than `least_deviation` (ToolOrchestra drops below 0.1).
+"""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+REASONS = ("infra", "invalid", "dead", "flat")
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """An attempt as the filters see it."""
+
+    attempt_id: str
+    reward: float | None
+    """None: it failed for infrastructure reasons."""
+    valid: bool = True
+
+
+@dataclass(frozen=True)
+class GroupFilter:
+    """What is asked of a group."""
+
+    least: int = 2
+    """Fewest attempts with a reward."""
+    least_deviation: float = 0.0
+    """Least standard deviation of the rewards (of the population)."""
+    keep_dead: bool = False
+    """Keep groups of equal rewards: they cost time and change no weight, but under a KL term."""
+
+    def reason(self, group: Sequence[Rollout]) -> str | None:
+        """Why the group is left out; None if it is kept."""
+        rewards = [each.reward for each in group if each.reward is not None]
+        if len(rewards) < self.least:
+            return "infra"
+        if not any(each.valid for each in group):
+            return "invalid"
+        if len(set(rewards)) == 1:
+            return None if self.keep_dead else "dead"
+        return "flat" if statistics.pstdev(rewards) < self.least_deviation else None
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The groups kept, and how many were left out for each reason."""
+
+    kept: dict[str, list[Rollout]]
+    """By task; attempts without a reward are left out of them."""
+    dropped: dict[str, str]
+    """Task to reason."""
+
+    @property
+    def dead_share(self) -> float:
+        """Share of groups with equal rewards among those with rewards; 0 without any."""
+        rewarded = len(self.kept) + sum(why in ("dead", "flat") for why in self.dropped.values())
+        return sum(why == "dead" for why in self.dropped.values()) / rewarded if rewarded else 0.0
+
+    def counts(self) -> dict[str, int]:
+        """Groups by reason, those kept included."""
+        whys = [*self.dropped.values()]
+        return {"kept": len(self.kept)} | {why: whys.count(why) for why in REASONS}
+
+
+def filtered(groups: Mapping[str, Iterable[Rollout]], rule: GroupFilter) -> Filtered:
+    """Sort groups, by task, into those kept and those left out."""
+    kept: dict[str, list[Rollout]] = {}
+    dropped: dict[str, str] = {}
+    for task_id, rollouts in groups.items():
+        group = list(rollouts)
+        if (why := rule.reason(group)) is not None:
+            dropped[task_id] = why
+        else:
+            kept[task_id] = [each for each in group if each.reward is not None]
+    return Filtered(kept, dropped)

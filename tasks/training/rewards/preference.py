@@ -1,0 +1,61 @@
+"""A reward from a user's preferences over tools, accuracy, cost and latency.
+
+In: the features of the attempts of one group (one task). Out: a reward for each, 0 if unsolved.
+M = [uses of each tool, outcome, -cost, -latency], each feature min-max normalised over the group (0
+where it is constant), R = M . P with weights P in [0, 1]. Source: ToolOrchestra, arXiv 2511.21689,
+section 3.2. In its released code cost and latency have the sign reversed and accuracy, cost and
+latency are added twice, so the dearer attempt earns more; the minimum of a tool's uses leaves out
+the attempts that did not use it. Here each feature counts once, and attempts without a use count 0.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tutti.tasks.training.rewards.outcome import RewardError
+
+ACCURACY, COST, LATENCY = "accuracy", "cost", "latency"
+
+
+@dataclass(frozen=True)
+class AttemptFeatures:
+    """What an attempt used and reached."""
+
+    solved: bool
+    cost_usd: float
+    latency_s: float
+    uses: Mapping[str, int]
+    """Calls of each tool, all turns; a tool that is absent was not used."""
+
+
+def preference_rewards(
+    group: Sequence[AttemptFeatures], weights: Mapping[str, float]
+) -> list[float]:
+    """The reward of each attempt of a group, 0 to the sum of the weights; 0 for the unsolved.
+
+    `weights` are by tool, and by `accuracy`, `cost` and `latency`; what is not named weighs 0.
+    Raises RewardError for a weight outside [0, 1], or negative cost, latency or use.
+    """
+    for name, weight in weights.items():
+        if not 0.0 <= weight <= 1.0:
+            raise RewardError(f"weights.{name}: {weight!r} is not from 0 to 1")
+    scaled = {name: _scaled(name, group) for name in weights}
+    return [
+        sum(weights[name] * scaled[name][nth] for name in weights) if each.solved else 0.0
+        for nth, each in enumerate(group)
+    ]
+
+
+def _scaled(name: str, group: Sequence[AttemptFeatures]) -> list[float]:
+    values = [_feature(name, each) for each in group]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    if high <= low:
+        return [0.0] * len(values)
+    return [(value - low) / (high - low) for value in values]
+
+
+def _feature(name: str, each: AttemptFeatures) -> float:
+    known = {ACCURACY: float(each.solved), COST: each.cost_usd, LATENCY: each.latency_s}
+    value = known[name] if name in known else float(each.uses.get(name, 0))
+    if value < 0:
+        raise RewardError(f"{name}: {value!r} is negative")
+    return -value if name in (COST, LATENCY) else value

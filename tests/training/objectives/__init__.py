@@ -1,0 +1,1 @@
+"""Objectives against other programs and by hand; they need torch."""

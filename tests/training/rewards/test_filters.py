@@ -1,0 +1,47 @@
+"""Groups that teach nothing are left out with their reason; infrastructure is never scored 0."""
+
+import pytest
+
+from tutti.tasks.training.rewards import (
+    GroupFilter,
+    RewardError,
+    Rollout,
+    filtered,
+    form,
+    linear_cost,
+    overlong,
+)
+
+
+def group(*rewards: float | None, valid: bool = True) -> list[Rollout]:
+    return [Rollout(f"attempt:{nth}", reward, valid) for nth, reward in enumerate(rewards)]
+
+
+def test_each_group_has_its_reason() -> None:
+    found = filtered(
+        {
+            "good": group(1.0, 0.0, None),
+            "dead": group(1.0, 1.0),
+            "down": group(None, None, 1.0),
+            "flat": group(0.5, 0.51),
+            "form": group(0.0, 1.0, valid=False),
+        },
+        GroupFilter(least_deviation=0.1),
+    )
+    assert found.dropped == {"dead": "dead", "down": "infra", "flat": "flat", "form": "invalid"}
+    assert [each.reward for each in found.kept["good"]] == [1.0, 0.0], "none of them 0 for infra"
+    assert found.counts() == {"kept": 1, "infra": 1, "invalid": 1, "dead": 1, "flat": 1}
+    assert found.dead_share == pytest.approx(1 / 3), "of the groups with rewards"
+    assert filtered({"dead": group(1.0, 1.0)}, GroupFilter(keep_dead=True)).dropped == {}
+
+
+def test_shapes_of_length_cost_and_form() -> None:
+    """DAPO's numbers: 0 up to most - buffer, then linear down to -1."""
+    assert [overlong(n, 100, 20) for n in (80, 90, 100, 300)] == [0.0, -0.5, -1.0, -1.0]
+    assert [linear_cost(usd, 2.0) for usd in (0.0, 0.5, 2.0, 9.0)] == [1.0, 0.75, 0.0, 0.0]
+    assert form([True, False]) == 0.5 and form([]) == 1.0
+    with pytest.raises(RewardError, match="buffer"):
+        overlong(1, 10, 0)
+    for cost, most in ((-1.0, 1.0), (1.0, 0.0)):
+        with pytest.raises(RewardError, match="cost_usd"):
+            linear_cost(cost, most)

@@ -1,0 +1,85 @@
+"""The preference reward: the paper's formula, not the released code's."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.tasks.training.rewards import AttemptFeatures, RewardError, preference_rewards
+
+
+def attempt(
+    solved: bool = True, cost: float = 0.0, latency: float = 0.0, **uses: int
+) -> AttemptFeatures:
+    return AttemptFeatures(solved, cost, latency, uses)
+
+
+def test_the_papers_numbers_and_not_the_released_ones() -> None:
+    """Three correct attempts, .01 / .05 / .20 USD and 10 / 50 / 200 s, accuracy, cost and latency
+    weighing 1: the released code gives 5.32 < 5.74 < 7.32, the dearest the most.
+
+    Accuracy is constant in the group, so its feature is 0."""
+    group = [attempt(cost=c, latency=s) for c, s in ((0.01, 10), (0.05, 50), (0.20, 200))]
+    weights = {"accuracy": 1.0, "cost": 1.0, "latency": 1.0}
+    assert preference_rewards(group, weights) == pytest.approx([2.0, 2 * 15 / 19, 0.0])
+    mixed = [*group, attempt(solved=False, cost=0.3, latency=300)]
+    best, middle, worst, failed = preference_rewards(mixed, weights)
+    assert best == pytest.approx(3.0) and best > middle > worst > failed == 0.0
+
+
+def test_an_attempt_without_a_use_counts_none() -> None:
+    """The released minimum is over the attempts that used the tool, so one use counts as none."""
+    group = [attempt(search=0), attempt(search=2), attempt(search=5), attempt()]
+    assert preference_rewards(group, {"search": 1.0}) == pytest.approx([0.0, 0.4, 1.0, 0.0])
+
+
+def test_a_tool_that_nobody_prefers_is_no_error() -> None:
+    """The released code skips the step where a tool has no weight."""
+    assert preference_rewards([attempt(web=1), attempt()], {"accuracy": 1.0}) == [0.0, 0.0]
+
+
+features = st.builds(
+    AttemptFeatures,
+    solved=st.booleans(),
+    cost_usd=st.floats(0, 10),
+    latency_s=st.floats(0, 1000),
+    uses=st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 9)),
+)
+weights = st.dictionaries(
+    st.sampled_from(["a", "b", "accuracy", "cost", "latency"]), st.floats(0, 1)
+)
+
+
+@given(st.lists(features, min_size=1, max_size=8), weights)
+def test_the_unsolved_earn_nothing_and_nobody_more_than_the_weights(
+    group: list[AttemptFeatures], weights: dict[str, float]
+) -> None:
+    for each, reward in zip(group, preference_rewards(group, weights), strict=True):
+        assert 0.0 <= reward <= sum(weights.values()) + 1e-9
+        assert each.solved or reward == 0.0
+
+
+@given(st.lists(features, min_size=1, max_size=6), weights, st.floats(0.001, 5))
+def test_cheaper_and_faster_never_earn_less(
+    group: list[AttemptFeatures], weights: dict[str, float], more: float
+) -> None:
+    first = group[0]
+    dearer = AttemptFeatures(
+        first.solved, first.cost_usd + more, first.latency_s + more, first.uses
+    )
+    before, *_, after = preference_rewards([*group, dearer], weights)
+    assert after <= before + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("weights", "attempt", "said"),
+    [
+        ({"cost": -1.0}, attempt(), "weights.cost"),
+        ({"cost": 1.0}, attempt(cost=-1), "cost"),
+        ({"cost": float("nan")}, attempt(), "weights.cost"),
+    ],
+)
+def test_nonsense_is_refused(
+    weights: dict[str, float], attempt: AttemptFeatures, said: str
+) -> None:
+    with pytest.raises(RewardError, match=said):
+        preference_rewards([attempt], weights)

@@ -173,7 +173,7 @@ def test_what_a_batch_lacks_is_said() -> None:
     made = batch(0, rows=3)
     bare = Tokens(made.sequence, 3, made.flat(made.behaviour), made.flat(made.advantage))
     flat, sizes = made.flat(made.logp), StepSizes(int(made.mask.sum()), 3)
-    cases: list[tuple[str, dict[str, float], str]] = [
+    cases: list[tuple[str, dict[str, Any], str]] = [
         ("grpo", {"kl": 0.1}, "reference"),
         ("dr_grpo", {}, "max_tokens"),
         ("epo", {}, "turns"),

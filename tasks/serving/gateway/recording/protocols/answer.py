@@ -10,7 +10,7 @@ class Answer:
     token_ids: list[int] | None = None
     logprobs: list[float] | None = None
     response_id: str | None = None
-    """The name under which the server keeps it, in the Responses API."""
+    """The name under which the server keeps it, if it does."""
 
     def read(self, said: Mapping[str, Any]) -> None:
         """Add a complete answer or one event."""

@@ -202,6 +202,7 @@ class Responses(ScriptedEngine):
 
     def _items(self, turn: Turn) -> list[Fields]:
         items: list[Fields] = []
+        content: list[Fields]
         if turn.thought:
             content = [{"type": "reasoning_text", "text": turn.thought}]
             items.append({"type": "reasoning", "summary": [], "content": content})

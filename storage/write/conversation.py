@@ -77,7 +77,11 @@ class Conversation:
         answer is a row of the call that made it; None if the call had none. `prompt` lacks the
         context that the server kept; the spans include it, if it is known.
         """
-        keys = [_plain_key(message) or self._key(message) for message in prompt]
+        seen = self._positions
+        keys = [
+            key if (key := _plain_key(message)) in seen else self._key(message, key)
+            for message in prompt
+        ]
         known: list[int] = []
         lead = 0
         if kept is not None:
@@ -91,7 +95,7 @@ class Conversation:
         spans = spans_of(positions[same:], begun)
         self._last, self._last_positions, self._last_spans = keys, positions, spans
         if answer is not None:
-            key = _plain_key(answer) or self._key(answer)
+            key = _plain_key(answer) or self._form_key(answer)
             position = self._take(key)
             rows.append(self._row(answer, position, call_id))
             keys.append(key)
@@ -151,7 +155,11 @@ class Conversation:
         self._keys.append(key)
         return position
 
-    def _key(self, message: Message) -> int:
+    def _key(self, message: Message, plain: int) -> int:
+        """The key of a message of a prompt; `plain` is its plain key, not known yet, or 0."""
+        return plain if plain and message["role"] != "assistant" else self._form_key(message)
+
+    def _form_key(self, message: Message) -> int:
         """The key of a message of any form."""
         try:
             form = hash(orjson.dumps(message))
@@ -259,9 +267,9 @@ def _plain_key(message: Message) -> int:
     if len(message) == len(PLAIN):
         role, content = message.get("role"), message.get("content")
         if role and content and isinstance(role, str) and isinstance(content, str):
-            if role == "assistant":
-                content = "" if MARK in content else content.strip()
-            return hash((role, content)) if content else 0
+            if role == "assistant" and not (content := content.strip()):
+                return 0
+            return hash((role, content))
     return 0
 
 

@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 # The CPU build of torch lives on PyTorch's own index; with a wheel folder it is not asked.
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
-HARNESSES := inspect lm-eval verifiers
+HARNESSES := inspect lm-eval verifiers agents
 
 .PHONY: help setup harnesses demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps docs ui clean
 
@@ -33,9 +33,9 @@ $(MODELS)/.done: $(VENV)/.done deployments/models-requirements.txt deployments/c
 		--requirement deployments/models-requirements.txt
 	touch $@
 
-harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## install Inspect, lm-eval and verifiers, each in its own environment
+harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## install Inspect, lm-eval, verifiers and the agent libraries in environments of their own
 
-# They do not agree on a version of the openai package.
+# The harnesses do not agree on a version of the openai package.
 .venv-harnesses/%/.done: deployments/harnesses/requirements-%.txt $(VENV)/.done
 	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(@D)
 	$(BIN)/uv pip install --quiet --python $(@D)/bin/python $(LINKS) --requirement $<
@@ -57,7 +57,8 @@ test: lint test-fast test-slow test-models test-e2e ## run everything that CI ch
 test-fast: $(VENV)/.done ## run the tests that need no server
 	$(BIN)/pytest -m "not e2e and not slow" -n 3 --dist worksteal
 
-test-slow: $(VENV)/.done ## run the tests without a real server that take seconds each
+# The agent libraries install in seconds, so that their transcripts are always tested.
+test-slow: $(VENV)/.done .venv-harnesses/agents/.done ## run the tests without a real server that take seconds each
 	$(BIN)/pytest -m "slow and not e2e" -n 3 --dist worksteal
 
 # Torch is in the other environment, and the platform's packages are not.

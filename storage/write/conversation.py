@@ -6,8 +6,9 @@ its context has one span; one that edits its context (cut, summarised, branched)
 the messages it kept are not stored again.
 
 A client rarely sends an answer back byte for byte: it drops nulls, parses the arguments of tool
-calls and serialises them again, wraps text in a list of parts. Messages that mean the same are one
-row. A form of a message is normalised once; later prompts find it by the hash of its bytes.
+calls and serialises them again, strips text and wraps it in a list of parts, or writes tool calls
+as text. Messages that mean the same are one row. A form of a message is normalised once; later
+prompts find it by the hash of its bytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 import orjson
 
 from tutti.storage.write.encode import storable
+from tutti.storage.write.restated import MARK, originals
 
 Message = Mapping[str, Any]
 
@@ -30,7 +32,8 @@ MAX_CONTEXTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class KeptContext:
-    """How a call refers to a context that the server keeps, as the Responses API does."""
+    """How a call refers to a context that the server keeps: in the Responses API, or as a thread of
+    Anthropic's messages."""
 
     after: str | None = None
     """The context that the prompt continues."""
@@ -74,7 +77,11 @@ class Conversation:
         answer is a row of the call that made it; None if the call had none. `prompt` lacks the
         context that the server kept; the spans include it, if it is known.
         """
-        keys = [_plain_key(message) or self._key(message) for message in prompt]
+        seen = self._positions
+        keys = [
+            key if (key := _plain_key(message)) in seen else self._key(message, key)
+            for message in prompt
+        ]
         known: list[int] = []
         lead = 0
         if kept is not None:
@@ -88,7 +95,7 @@ class Conversation:
         spans = spans_of(positions[same:], begun)
         self._last, self._last_positions, self._last_spans = keys, positions, spans
         if answer is not None:
-            key = _plain_key(answer) or self._key(answer)
+            key = _plain_key(answer) or self._form_key(answer)
             position = self._take(key)
             rows.append(self._row(answer, position, call_id))
             keys.append(key)
@@ -148,7 +155,11 @@ class Conversation:
         self._keys.append(key)
         return position
 
-    def _key(self, message: Message) -> int:
+    def _key(self, message: Message, plain: int) -> int:
+        """The key of a message of a prompt; `plain` is its plain key, not known yet, or 0."""
+        return plain if plain and message["role"] != "assistant" else self._form_key(message)
+
+    def _form_key(self, message: Message) -> int:
         """The key of a message of any form."""
         try:
             form = hash(orjson.dumps(message))
@@ -156,8 +167,16 @@ class Conversation:
             return _meaning(message)
         key = self._forms.get(form)
         if key is None:
-            key = self._forms[form] = _meaning(message)
+            key = self._forms[form] = self._restated(message) or _meaning(message)
         return key
+
+    def _restated(self, message: Message) -> int:
+        """The key of the answer that a message restates as text; 0 if there is none."""
+        content = _content(message)
+        if message.get("role") != "assistant" or not isinstance(content, str):
+            return 0
+        keys = map(_meaning, originals(content) if MARK in content else ())
+        return next((key for key in keys if key in self._positions), 0)
 
     def _row(self, message: Message, position: int, call_id: str | None) -> dict[str, Any]:
         columns = storable(message_columns(message))
@@ -248,6 +267,8 @@ def _plain_key(message: Message) -> int:
     if len(message) == len(PLAIN):
         role, content = message.get("role"), message.get("content")
         if role and content and isinstance(role, str) and isinstance(content, str):
+            if role == "assistant" and not (content := content.strip()):
+                return 0
             return hash((role, content))
     return 0
 
@@ -256,8 +277,9 @@ def _meaning(message: Message) -> int:
     """A key that is equal for messages that mean the same: an answer comes back as the client
     stored it.
 
-    No API distinguishes missing and empty content; servers and clients mix them. Reasoning is not
-    compared: most clients do not send it back.
+    No API distinguishes missing and empty content; servers and clients mix them. Space around an
+    answer and the order of its tool calls, which have ids, are not compared, nor is reasoning: most
+    clients do not send it back.
 
     64 bits of the interpreter's keyed hash: in a conversation of a thousand messages two collide
     with a probability of 10^-13. The whole prompt is hashed at every call, so a cryptographic
@@ -268,6 +290,9 @@ def _meaning(message: Message) -> int:
         columns["content"] = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS).decode()
     for call in columns["tool_calls"]:
         call["arguments"] = _same_arguments(call["arguments"])
+    columns["tool_calls"].sort(key=lambda call: call["id"] or "")
+    if columns["role"] == "assistant" and columns["content"]:
+        columns["content"] = columns["content"].strip()
     said = {name: value for name, value in columns.items() if value and name != "reasoning"}
     if said.keys() == PLAIN and isinstance(said["role"], str):
         return hash((said["role"], said["content"]))

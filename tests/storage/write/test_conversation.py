@@ -106,6 +106,10 @@ def text(said: str, kind: str = "text", **fields: Any) -> dict[str, Any]:
 
 
 SAID = {"role": "assistant", "content": "done"}
+TWO_CALLS = [calling('{"a":1.5}', call_id)["tool_calls"][0] for call_id in ("c2", "c1")]
+PARSED = [call | {"function": call["function"] | {"arguments": {"a": 1.5}}} for call in TWO_CALLS]
+AS_TEXT = str(PARSED[::-1])
+"""As smolagents writes them."""
 SAME = {
     "spaces": (calling('{"a":1,"b":[2]}'), calling('{"a": 1, "b": [2]}')),
     "order": (calling('{"a":1,"b":2}'), calling('{"b": 2, "a": 1}')),
@@ -124,6 +128,24 @@ SAME = {
         {"role": "user", "content": [text("a"), text("b", cache_control={"type": "ephemeral"})]},
     ),
     "without its reasoning": (SAID | {"reasoning_content": "hm"}, SAID),
+    "stripped": (SAID | {"content": "\n\ndone\n"}, SAID),
+    "only space": (calling("{}", content="\n\n"), calling("{}")),
+    "another order of calls": (
+        {"role": "assistant", "tool_calls": [*TWO_CALLS]},
+        {"role": "assistant", "tool_calls": [*reversed(TWO_CALLS)]},
+    ),
+    "calls as text": (
+        {"role": "assistant", "content": "see\n", "tool_calls": TWO_CALLS},
+        {"role": "assistant", "content": [text(f"see\nCalling tools:\n{AS_TEXT}")]},
+    ),
+    "calls as text alone": (
+        {"role": "assistant", "tool_calls": TWO_CALLS},
+        {"role": "assistant", "content": f"Calling tools:\n{AS_TEXT}"},
+    ),
+    "code as a call": (
+        SAID | {"content": "<code>\n1\n"},
+        SAID | {"content": [text(f"<code>\n1\n</code>\nCalling tools:\n{AS_TEXT}")]},
+    ),
     "a refusal": (SAID | {"content": None, "refusal": "no"}, SAID | {"content": "no"}),
 }
 
@@ -148,7 +170,13 @@ OTHERS = {
     "another id": (calling("{}"), calling("{}", "c2")),
     "arguments that are no JSON": (calling('{"a":'), calling('{"a": ')),
     "a large number": (calling('{"a":9007199254740993.0}'), calling('{"a":9007199254740993}')),
-    "other text": (SAID, SAID | {"content": "done "}),
+    "other text": (SAID, SAID | {"content": "done."}),
+    "a user's space": ({"role": "user", "content": "a"}, {"role": "user", "content": "a "}),
+    "other calls as text": (
+        {"role": "assistant", "tool_calls": TWO_CALLS[:1]},
+        {"role": "assistant", "content": f"Calling tools:\n{AS_TEXT}"},
+    ),
+    "text that is no calls": (SAID, SAID | {"content": "done\nCalling tools:\nnone"}),
     "another speaker": (SAID, {"role": "user", "content": "done"}),
     "deep arguments": (calling("[" * 300 + "]" * 300), calling("[" * 301 + "]" * 301)),
 }

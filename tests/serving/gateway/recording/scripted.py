@@ -1,11 +1,14 @@
-"""A model that calls a tool and then answers, in the three protocols, whole and streamed.
+"""A model that answers what a script says, in the three protocols, whole and streamed.
 
 The engine writes the arguments of a call without spaces; the client libraries parse them, and the
 agents of these tests serialise them again with spaces and in another order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from tests.serving.gateway.raw_engine import (
     DONE,
@@ -19,9 +22,36 @@ from tests.serving.gateway.raw_engine import (
 )
 
 THOUGHT, WORDS, LAST = "They want a sum.", "Let me add.", "It is 3."
-ARGUMENTS = '{"a":1,"b":2.0}'
 CALL_ID = "call_1"
 TOKENS = {"input_tokens": 20, "output_tokens": 30}
+TOTAL = {"total_tokens": 150}
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool."""
+
+    id: str
+    name: str
+    arguments: Fields
+
+    @property
+    def text(self) -> str:
+        """Its arguments without spaces, as the engine writes them."""
+        return orjson.dumps(self.arguments).decode()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the model answers to a call."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    thought: str = ""
+
+
+SUM = (Turn(WORDS, (ToolCall(CALL_ID, "add", {"a": 1, "b": 2.0}),), THOUGHT), Turn(LAST))
 
 
 def pieces(text: str) -> list[str]:
@@ -29,124 +59,164 @@ def pieces(text: str) -> list[str]:
     return [text[start : start + 5] for start in range(0, len(text), 5)]
 
 
-async def chat(asked: ReceivedRequest, wire: Wire) -> None:
+class ScriptedEngine:
+    """Answers the nth call with the nth turn, and begins again after the last."""
+
+    def __init__(self, turns: Sequence[Turn] = SUM) -> None:
+        self.turns, self.count = turns, 0
+
+    async def __call__(self, asked: ReceivedRequest, wire: Wire) -> None:
+        """Answer."""
+        turn = self.turns[self.count % len(self.turns)]
+        self.count += 1
+        if asked.json().get("stream"):
+            await streaming(*self.events(turn))(asked, wire)
+        else:
+            await answering(whole(self.answer(turn)))(asked, wire)
+
+    def answer(self, turn: Turn) -> Fields:
+        """The turn as a whole answer."""
+        raise NotImplementedError
+
+    def events(self, turn: Turn) -> Iterator[bytes]:
+        """The turn as a stream."""
+        raise NotImplementedError
+
+
+class Chat(ScriptedEngine):
     """OpenAI's chat."""
-    body = asked.json()
-    answered = body["messages"][-1]["role"] == "tool"
-    call = {"id": CALL_ID, "type": "function"}
-    call |= {"function": {"name": "add", "arguments": ARGUMENTS}}  # type: ignore[dict-item]
-    message: dict[str, Any] = {"role": "assistant", "content": LAST if answered else WORDS}
-    message |= {} if answered else {"reasoning_content": THOUGHT, "tool_calls": [call]}
-    head = {"id": "c", "created": 1, "model": "m"}
-    if not body.get("stream"):
-        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-        said = head | {"object": "chat.completion", "choices": [choice]}
-        said["usage"] = USAGE | {"total_tokens": 150}
-        await answering(whole(said))(asked, wire)
-        return
-    events = []
-    for delta in _deltas(message):
-        choice = {"index": 0, "delta": delta, "finish_reason": None}
-        events.append(event(head | {"object": "chat.completion.chunk", "choices": [choice]}))
-    await streaming(*events, DONE)(asked, wire)
+
+    def answer(self, turn: Turn) -> Fields:
+        """A completion."""
+        message: Fields = {"role": "assistant", "content": turn.text or None}
+        message |= {"reasoning_content": turn.thought} if turn.thought else {}
+        calls = [self._call(call, call.text) for call in turn.calls]
+        message |= {"tool_calls": calls} if calls else {}
+        choice = {"index": 0, "message": message, "finish_reason": self._end(turn)}
+        said = {"id": f"c{self.count}", "object": "chat.completion", "created": 1, "model": "m"}
+        return said | {"choices": [choice | {"logprobs": None}], "usage": USAGE | TOTAL}
+
+    def events(self, turn: Turn) -> Iterator[bytes]:
+        """Chunks; usage comes in the last."""
+        head = {"id": f"c{self.count}", "created": 1, "model": "m"}
+        head |= {"object": "chat.completion.chunk"}
+        for delta in self._deltas(turn):
+            choice = {"index": 0, "delta": delta, "finish_reason": None}
+            yield event(head | {"choices": [choice]})
+        end = {"index": 0, "delta": {}, "finish_reason": self._end(turn)}
+        yield event(head | {"choices": [end]})
+        yield event(head | {"choices": [], "usage": USAGE | TOTAL})
+        yield DONE
+
+    @staticmethod
+    def _end(turn: Turn) -> str:
+        return "tool_calls" if turn.calls else "stop"
+
+    @staticmethod
+    def _call(call: ToolCall, arguments: str) -> Fields:
+        function = {"name": call.name, "arguments": arguments}
+        return {"id": call.id, "type": "function", "function": function}
+
+    def _deltas(self, turn: Turn) -> Iterator[Fields]:
+        yield {"role": "assistant", "content": ""}
+        for name, text in (("reasoning_content", turn.thought), ("content", turn.text)):
+            for piece in pieces(text):
+                yield {name: piece}
+        for index, call in enumerate(turn.calls):
+            yield {"tool_calls": [{"index": index} | self._call(call, "")]}
+            for piece in pieces(call.text):
+                yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
-def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield {"role": "assistant", "content": ""}
-    for name in ("reasoning_content", "content"):
-        for piece in pieces(message.get(name, "")):
-            yield {name: piece}
-    for call in message.get("tool_calls", ()):
-        first = call | {"index": 0, "function": {"name": "add", "arguments": ""}}
-        yield {"tool_calls": [first]}
-        for piece in pieces(ARGUMENTS):
-            yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
-
-
-async def messages(asked: ReceivedRequest, wire: Wire) -> None:
+class Messages(ScriptedEngine):
     """Anthropic's messages."""
-    body = asked.json()
-    last = body["messages"][-1]["content"]
-    answered = isinstance(last, list) and last[0]["type"] == "tool_result"
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": LAST}]
-    if not answered:
-        blocks = [
-            {"type": "thinking", "thinking": THOUGHT, "signature": "s"},
-            {"type": "text", "text": WORDS},
-            {"type": "tool_use", "id": CALL_ID, "name": "add", "input": {"a": 1, "b": 2.0}},
-        ]
-    message = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
-    end = {"stop_reason": "end_turn", "stop_sequence": None}
-    if body.get("stream"):
-        start = message | end | {"content": [], "usage": TOKENS}
-        events = [{"type": "message_start", "message": start}, *_blocks(blocks)]
+
+    def answer(self, turn: Turn) -> Fields:
+        """A message."""
+        end = {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None}
+        said = {"id": f"m{self.count}", "type": "message", "role": "assistant", "model": "m"}
+        return said | end | {"content": self._blocks(turn), "usage": TOKENS}
+
+    def events(self, turn: Turn) -> Iterator[bytes]:
+        """The message, streamed."""
+        said = self.answer(turn)
+        end = {name: said[name] for name in ("stop_reason", "stop_sequence")}
+        start = said | {"content": [], "stop_reason": None}
+        events = [{"type": "message_start", "message": start}]
+        for index, block in enumerate(said["content"]):
+            events += self._block_events(index, block)
         events.append({"type": "message_delta", "delta": end, "usage": {"output_tokens": 30}})
         events.append({"type": "message_stop"})
-        named = [b"event: %b\n" % str(said["type"]).encode() + event(said) for said in events]
-        await streaming(*named)(asked, wire)
-        return
-    await answering(whole(message | end | {"content": blocks, "usage": TOKENS}))(asked, wire)
+        for each in events:
+            yield b"event: %b\n" % str(each["type"]).encode() + event(each)
 
+    @staticmethod
+    def _blocks(turn: Turn) -> list[Fields]:
+        blocks: list[Fields] = []
+        if turn.thought:
+            blocks.append({"type": "thinking", "thinking": turn.thought, "signature": "s"})
+        if turn.text:
+            blocks.append({"type": "text", "text": turn.text})
+        for call in turn.calls:
+            use = {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+            blocks.append(use)
+        return blocks
 
-def _blocks(blocks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for index, block in enumerate(blocks):
+    @staticmethod
+    def _block_events(index: int, block: Fields) -> Iterator[Fields]:
         kind = block["type"]
         name = {"thinking": "thinking", "text": "text", "tool_use": "partial_json"}[kind]
         delta = {"thinking": "thinking", "text": "text", "tool_use": "input_json"}[kind]
-        empty: dict[str, Any] = {"input": {}} if kind == "tool_use" else {kind: ""}
+        empty: Fields = {"input": {}} if kind == "tool_use" else {kind: ""}
         yield {"type": "content_block_start", "index": index, "content_block": block | empty}
-        for piece in pieces(ARGUMENTS if kind == "tool_use" else block[kind]):
+        text = orjson.dumps(block["input"]).decode() if kind == "tool_use" else block[kind]
+        for piece in pieces(text):
             said = {"type": f"{delta}_delta", name: piece}
+            yield {"type": "content_block_delta", "index": index, "delta": said}
+        if kind == "thinking":
+            said = {"type": "signature_delta", "signature": "s"}
             yield {"type": "content_block_delta", "index": index, "delta": said}
         yield {"type": "content_block_stop", "index": index}
 
 
-class Responses:
-    """The Responses API; each response has an id of its own."""
+class Responses(ScriptedEngine):
+    """The Responses API; each response and each item has an id of its own."""
 
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def __call__(self, asked: ReceivedRequest, wire: Wire) -> None:
-        """Answer."""
-        self.count += 1
-        body = asked.json()
-        given = body["input"]
-        answered = isinstance(given, list) and given[-1].get("type") == "function_call_output"
-        output = [_text(LAST)] if answered else [_reasoning(), _text(WORDS), _call()]
-        response: dict[str, Any] = {
+    def answer(self, turn: Turn) -> Fields:
+        """A response."""
+        return {
             "id": f"resp_{self.count}", "object": "response", "created_at": 1, "model": "m",
             "status": "completed", "parallel_tool_calls": True, "tool_choice": "auto",
-            "tools": [], "usage": TOKENS | {"total_tokens": 50}, "output": output,
+            "tools": [], "usage": TOKENS | {"total_tokens": 50}, "output": self._items(turn),
         }  # fmt: skip
-        if not body.get("stream"):
-            await answering(whole(response))(asked, wire)
-            return
+
+    def events(self, turn: Turn) -> Iterator[bytes]:
+        """The response, streamed; its last event has all of it."""
+        response = self.answer(turn)
         begun = response | {"status": "in_progress", "output": [], "usage": None}
-        events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
-        events += [each for n, item in enumerate(output) for each in item_events(n, item)]
+        events: list[Fields] = [{"type": "response.created", "response": begun}]
+        events += [each for n, item in enumerate(response["output"]) for each in _events(n, item)]
         events.append({"type": "response.completed", "response": response})
-        numbered = [each | {"sequence_number": n} for n, each in enumerate(events)]
-        await streaming(*map(event, numbered))(asked, wire)
+        for n, each in enumerate(events):
+            yield event(each | {"sequence_number": n})
+
+    def _items(self, turn: Turn) -> list[Fields]:
+        items: list[Fields] = []
+        content: list[Fields]
+        if turn.thought:
+            content = [{"type": "reasoning_text", "text": turn.thought}]
+            items.append({"type": "reasoning", "summary": [], "content": content})
+        if turn.text:
+            content = [{"type": "output_text", "text": turn.text, "annotations": []}]
+            state = {"role": "assistant", "status": "completed"}
+            items.append({"type": "message", "content": content} | state)
+        for call in turn.calls:
+            called = {"call_id": call.id, "name": call.name, "arguments": call.text}
+            items.append({"type": "function_call", "status": "completed"} | called)
+        return [{"id": f"item_{self.count}_{n}"} | item for n, item in enumerate(items)]
 
 
-def _text(said: str) -> dict[str, Any]:
-    content = [{"type": "output_text", "text": said, "annotations": []}]
-    state = {"role": "assistant", "status": "completed"}
-    return {"id": f"msg_{said}", "type": "message", "content": content} | state
-
-
-def _reasoning() -> dict[str, Any]:
-    content = [{"type": "reasoning_text", "text": THOUGHT}]
-    return {"id": "rs_1", "type": "reasoning", "summary": [], "content": content}
-
-
-def _call() -> dict[str, Any]:
-    item = {"id": "fc_1", "type": "function_call", "call_id": CALL_ID, "name": "add"}
-    return item | {"arguments": ARGUMENTS, "status": "completed"}
-
-
-def item_events(index: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _events(index: int, item: Fields) -> Iterator[Fields]:
     """The events of an item of the output."""
     name = "arguments" if item["type"] == "function_call" else "content"
     empty: Any = "" if name == "arguments" else []

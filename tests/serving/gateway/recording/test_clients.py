@@ -119,8 +119,8 @@ def kept_agent(url: str, stream: bool) -> Seen:
 
 Agent = Callable[[str, bool], Seen]
 AGENTS: list[tuple[Agent, Callable[[], Any]]] = [
-    (chat_agent, lambda: scripted.chat),
-    (claude_agent, lambda: scripted.messages),
+    (chat_agent, scripted.Chat),
+    (claude_agent, scripted.Messages),
     (responses_agent, scripted.Responses),
     (kept_agent, scripted.Responses),
 ]

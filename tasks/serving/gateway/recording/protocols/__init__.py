@@ -8,6 +8,7 @@ from tutti.tasks.serving.gateway.recording.protocols.answer import Answer
 from tutti.tasks.serving.gateway.recording.protocols.chat import AnswerMessage, read_messages
 from tutti.tasks.serving.gateway.recording.protocols.messages import (
     MessagesAnswer,
+    kept_thread,
     read_anthropic,
 )
 from tutti.tasks.serving.gateway.recording.protocols.responses import (
@@ -17,8 +18,11 @@ from tutti.tasks.serving.gateway.recording.protocols.responses import (
 )
 
 PromptReader = Callable[[Mapping[str, Any]], list[dict[str, Any]] | None]
+ContextReader = Callable[[Mapping[str, Any], str | None], KeptContext | None]
 PROMPTS: Mapping[str, PromptReader] = {"messages": read_anthropic, "responses": read_input}
 """By the path below /v1; all others are read as chat."""
+CONTEXTS: Mapping[str, ContextReader] = {"messages": kept_thread, "responses": kept_context}
+"""Of the protocols whose servers keep contexts."""
 ANSWERS: Mapping[str, type[Answer]] = {"messages": MessagesAnswer, "responses": ResponsesAnswer}
 
 
@@ -40,7 +44,8 @@ def read_answer(kind: str, objects: Iterable[Any]) -> Answer:
 def read_context(
     kind: str, body: Mapping[str, Any], answer: Answer | None = None
 ) -> KeptContext | None:
-    """How a call continues a context that the server keeps; None in protocols without one."""
-    if kind != "responses":
+    """How a call continues a context that the server keeps; None where there is none."""
+    read = CONTEXTS.get(kind)
+    if read is None:
         return None
-    return kept_context(body, answer.response_id if answer is not None else None)
+    return read(body, answer.response_id if answer is not None else None)

@@ -11,7 +11,7 @@ class Answer:
     logprobs: list[float] | None = None
     prompt_token_ids: list[int] | None = None
     response_id: str | None = None
-    """The name under which the server keeps it, in the Responses API."""
+    """The name under which the server keeps it, if it does."""
 
     def read(self, said: Mapping[str, Any]) -> None:
         """Add a complete answer or one event."""

@@ -1,12 +1,14 @@
 """Anthropic's messages: a system prompt, and content in blocks.
 
 A tool's result is a block of a user's message there, and a message of its own here. Thinking is
-`reasoning`; redacted thinking is left out.
+`reasoning`; redacted thinking is left out. The server may keep a thread: then a call sends only its
+new messages and names the answer that it continues.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tutti.storage import KeptContext
 from tutti.tasks.serving.gateway.recording.protocols.answer import Answer, Pieces, index_of
 
 CALLS = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
@@ -35,6 +37,19 @@ def read_anthropic(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         else:
             prompt.extend(_given(message.get("role"), content))
     return prompt
+
+
+def kept_thread(body: Mapping[str, Any], message_id: str | None) -> KeptContext | None:
+    """What a request continues, and the name of the thread that it makes; None without a thread.
+
+    The system prompt is kept: only the request that creates a thread states it.
+    """
+    thread = body.get("thread")
+    if not isinstance(thread, dict):
+        return None
+    after = thread.get("previous_message_id")
+    names = (message_id,) if message_id is not None else ()
+    return KeptContext(after if isinstance(after, str) else None, names)
 
 
 def _given(role: Any, content: Iterable[Any]) -> list[dict[str, Any]]:
@@ -83,6 +98,9 @@ class MessagesAnswer(Answer):
         """Add a complete message or one event."""
         content, index = said.get("content"), index_of(said, "index")
         block, delta = said.get("content_block"), said.get("delta")
+        begun = said.get("message") if said.get("type") == "message_start" else said
+        if isinstance(begun, dict) and isinstance(begun.get("id"), str):
+            self.response_id = begun["id"]
         if isinstance(content, list):
             for place, each in enumerate(content):
                 self._begin(place, each)

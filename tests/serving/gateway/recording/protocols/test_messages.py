@@ -2,8 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from tests.serving.gateway.recording.protocols.check import rows_of
-from tutti.tasks.serving.gateway.recording.protocols import read_answer, read_prompt
+from tutti.storage import KeptContext
+from tutti.tasks.serving.gateway.recording.protocols import (
+    read_answer,
+    read_context,
+    read_prompt,
+)
 
 
 def text(said: str) -> dict[str, Any]:
@@ -70,3 +77,21 @@ def test_results_of_the_servers_own_tools_stay_in_the_answer() -> None:
     (found,) = rows_of([read_answer("messages", [said]).message()])
     assert found["tool_calls"][0]["name"] == "web_search"
     assert "web_search_tool_result" in found["content"] and "found" in found["content"]
+
+
+@pytest.mark.parametrize(
+    ("thread", "kept"),
+    [
+        (None, None),
+        ({"type": "create"}, KeptContext(None, ("m2",))),
+        ({"type": "continue", "previous_message_id": "m1"}, KeptContext("m1", ("m2",))),
+        ({"type": "continue", "previous_message_id": 5}, KeptContext(None, ("m2",))),
+    ],
+)
+def test_how_calls_name_threads(thread: Any, kept: KeptContext | None) -> None:
+    """By the id of the last answer, whole or streamed."""
+    whole = {"type": "message", "id": "m2", "content": []}
+    for said in (whole, {"type": "message_start", "message": whole}):
+        answer = read_answer("messages", [said, {"type": "ping", "id": 7}])
+        assert read_context("messages", {"thread": thread}, answer) == kept
+    assert read_context("messages", {}) is None

@@ -142,7 +142,8 @@ ODD: st.SearchStrategy[Any] = st.recursive(
             optional={"type": TYPES | JSON, "role": st.sampled_from(["user", "assistant"]) | JSON}
             | dict.fromkeys(
                 "content messages input system instructions output item items response delta text "
-                "content_block index output_index arguments name call_id id object summary".split(),
+                "content_block index output_index arguments name call_id id object summary thread "
+                "previous_message_id".split(),
                 inner,
             ),
         )

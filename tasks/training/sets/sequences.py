@@ -1,0 +1,135 @@
+"""Training sequences from recorded ids: what a model read and wrote, never text tokenised again.
+
+In: one attempt's calls with the ids of prompts and completions. Out: sequences with a mask of the
+ids that the model wrote. A call whose prompt begins with a sequence exactly continues it; where a
+template or an agent has rewritten what was said (thinking stripped, context cut, a branch), a new
+sequence begins, and the reason is counted.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tutti.storage import read_prompts
+
+NOT_TRAINED = -1
+FIRST, ANSWER, HISTORY = "first", "answer rewritten", "history rewritten"
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """A call of the trained model, as the engine saw it."""
+
+    call_id: str
+    prompt: Sequence[int]
+    completion: Sequence[int]
+    logprobs: Sequence[float]
+    """Of the completion, by the weights that sampled it."""
+    weights: str | None = None
+    """Their version at its start."""
+
+    def is_truncated(self, ends: frozenset[int]) -> bool:
+        """Whether it was cut: its last id ends no turn. `finish_reason` does not say it for calls
+        of tools."""
+        return not self.completion or self.completion[-1] not in ends
+
+
+@dataclass
+class TokenSequence:
+    """n ids that one model read and wrote."""
+
+    ids: list[int] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
+    """[n] the turn in which the model wrote the id; -1 where it did not, or is not trained."""
+    logprobs: list[float] = field(default_factory=list)
+    """[n] log probability of ids that are trained; 0 elsewhere."""
+    calls: list[str] = field(default_factory=list)
+    weights: list[str | None] = field(default_factory=list)
+    """Of each call."""
+    reason: str = FIRST
+    """Why it began."""
+
+    @property
+    def trained(self) -> int:
+        """Ids with a mask."""
+        return sum(turn != NOT_TRAINED for turn in self.turns)
+
+    def continues(self, prompt: Sequence[int]) -> bool:
+        """Whether a prompt begins with all of it."""
+        return len(prompt) >= len(self.ids) and list(prompt[: len(self.ids)]) == self.ids
+
+    def add(self, call: RecordedCall, turn: int) -> None:
+        """Continue with a call's new ids; `turn` is -1 where its answer is not to be trained."""
+        new = call.prompt[len(self.ids) :]
+        self.ids += [*new, *call.completion]
+        self.turns += [NOT_TRAINED] * len(new) + [turn] * len(call.completion)
+        said = call.logprobs if turn != NOT_TRAINED else [0.0] * len(call.completion)
+        self.logprobs += [0.0] * len(new) + list(said)
+        self.calls.append(call.call_id)
+        self.weights.append(call.weights)
+
+
+@dataclass(frozen=True)
+class AttemptSequences:
+    """One attempt as sequences."""
+
+    sequences: list[TokenSequence]
+    turns: int
+    """Calls, trained or not: turns are numbered from 0 in order of the calls."""
+    truncated: int
+    """Calls that were cut; their answers are context and not trained."""
+    breaks: Counter[str]
+    """Sequences that began after the first, by reason."""
+
+
+def sequences_of(calls: Iterable[RecordedCall], ends: frozenset[int]) -> AttemptSequences:
+    """The sequences of one attempt's calls, in order; `ends` are the ids that end a turn."""
+    found: list[TokenSequence] = []
+    truncated, turns = 0, 0
+    for turn, call in enumerate(calls):
+        turns += 1
+        cut = call.is_truncated(ends)
+        truncated += cut
+        fitting = [each for each in found if each.continues(call.prompt)]
+        if fitting:
+            sequence = max(fitting, key=lambda each: len(each.ids))
+        else:
+            sequence = TokenSequence(reason=_why(found, call))
+            found.append(sequence)
+        sequence.add(call, NOT_TRAINED if cut else turn)
+    breaks = Counter(each.reason for each in found[1:])
+    return AttemptSequences([each for each in found if each.trained], turns, truncated, breaks)
+
+
+def recorded_calls(rows: Sequence[Mapping[str, Any]]) -> list[RecordedCall] | None:
+    """The calls of one attempt from rows of `calls`, in their order.
+
+    None where ids or log probabilities of a call were not recorded, or do not belong together.
+    Raises BrokenSpans.
+    """
+    prompts = read_prompts(rows)
+    calls = []
+    for row in rows:
+        ids, logprobs = row["token_ids"], row["logprobs"]
+        if row["call_id"] not in prompts or ids is None or logprobs is None:
+            return None
+        if len(ids) != len(logprobs):
+            return None
+        prompt, weights = prompts[row["call_id"]], row["weights_at_start"]
+        calls.append(RecordedCall(row["call_id"], prompt, ids, logprobs, weights))
+    return calls
+
+
+def _why(found: Sequence[TokenSequence], call: RecordedCall) -> str:
+    """Why a call continues no sequence: what was said came back otherwise, or all before it did."""
+    if not found:
+        return FIRST
+    last = found[-1].ids
+    same = 0
+    for ours, theirs in zip(last, call.prompt, strict=False):
+        if ours != theirs:
+            break
+        same += 1
+    written = [nth for nth, turn in enumerate(found[-1].turns) if turn != NOT_TRAINED]
+    return ANSWER if written and same >= written[0] else HISTORY

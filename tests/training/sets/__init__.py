@@ -1,0 +1,1 @@
+"""Training sets: sequences, masks, guards and files."""

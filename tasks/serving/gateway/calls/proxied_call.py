@@ -9,7 +9,12 @@ from enum import Enum
 from typing import Protocol
 
 from tutti.tasks.serving.gateway.admin.access import Key
-from tutti.tasks.serving.gateway.calls.request import CallRequest, ask_for_usage, with_fields
+from tutti.tasks.serving.gateway.calls.request import (
+    CallRequest,
+    ask_for_usage,
+    with_fields,
+    with_model,
+)
 from tutti.tasks.serving.gateway.calls.screen import answer, refusal
 from tutti.tasks.serving.gateway.calls.stream import StreamedAnswer, StreamTooLong
 from tutti.tasks.serving.gateway.endpoint import Endpoint, retry_after_s
@@ -76,7 +81,7 @@ class ProxiedCall:
         self.request, self.key = request, key
         # a new cell has a new scheduler; this call ends with its own
         self.scheduler = pool.scheduler
-        self.record = CallRecord(request)
+        self.record = CallRecord(request, model=pool.entry_of(request.model) or request.model)
         self.prompt_bytes = len(request.raw)
         self.state = CallState.HELD
         self.call: Call | None = None
@@ -182,7 +187,10 @@ class ProxiedCall:
         request = self.request
         headers = endpoint.authorize(request.headers, self.key.has_token, request.path)
         endpoint.calls += 1
-        self._upstream = endpoint.origin.send(b"POST", request.path, headers, request.raw, self)
+        self.record.served_name, raw = endpoint.served_name(request.model), request.raw
+        if self.record.served_name != request.model:
+            raw = with_model(raw, request.model, self.record.served_name)
+        self._upstream = endpoint.origin.send(b"POST", request.path, headers, raw, self)
 
     def _prepare(self) -> None:
         request = self.request

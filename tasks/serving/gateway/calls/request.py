@@ -178,6 +178,15 @@ def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:
     return inside + (more if inside.endswith(b"{") else b"," + more)
 
 
+def with_model(raw: bytes, model: str, name: str) -> bytes:
+    """The body with `name` in place of its `model`; most bodies are not parsed again for it."""
+    if raw.count(b'"model"') == 1:  # else one may be in a tool's schema
+        for mark in (b'"model":', b'"model": '):
+            if (old := mark + orjson.dumps(model)) in raw:
+                return raw.replace(old, mark + orjson.dumps(name), 1)
+    return orjson.dumps({**orjson.loads(raw), "model": name})
+
+
 def ask_for_usage(request: CallRequest) -> None:
     """Make the engine send usage at the end of a stream, if the client did not ask for it."""
     if not request.stream or request.kind not in ("chat/completions", "completions"):

@@ -31,6 +31,10 @@ class CallRecord:
     """One call; filled in as it proceeds and converted to rows when it has ended."""
 
     request: CallRequest
+    model: str = ""
+    """The name that it is recorded by, the registry's if that has one; "": the request's."""
+    served_name: str = ""
+    """The model's name in the request that the endpoint got."""
     sent: float = field(default_factory=time.monotonic)
     """When the call arrived, in seconds of the monotonic clock."""
     held_s: float | None = None
@@ -136,6 +140,13 @@ class CallRecord:
                 with contextlib.suppress(orjson.JSONDecodeError):
                     yield orjson.loads(line[5:])
 
+    def _params(self) -> dict[str, Any]:
+        """Parameters of the request; `model` is the name at the endpoint, if recorded by another."""
+        params = {name: self.request.body[name] for name in PARAMETERS if name in self.request.body}
+        if self.model and self.served_name not in ("", self.model):
+            params["model"] = self.served_name
+        return params
+
     def _row(self) -> dict[str, Any]:
         request, reported, body = self.request, self.reported, self.request.body
         held_s, ttft_s = self.held_s, self.ttft_s
@@ -149,7 +160,7 @@ class CallRecord:
             "concurrency": self.concurrency,
             "step": request.step,
             "role": request.role,
-            "model": request.model or None,
+            "model": self.model or request.model or None,
             "endpoint": self.endpoint,
             "sent_at": sent_at,
             "admitted_at": None if held_s is None else sent_at + timedelta(seconds=held_s),
@@ -166,6 +177,6 @@ class CallRecord:
             "http_status": self.http_status,
             "retry": self.retry,
             "cost_usd": self.cost_usd(),
-            "params": orjson.dumps({k: body[k] for k in PARAMETERS if k in body}).decode(),
+            "params": orjson.dumps(self._params()).decode(),
             "prompt_hash": hashlib.sha256(orjson.dumps(prompt)).hexdigest()[:16],
         }

@@ -214,8 +214,7 @@ class Gateway:
         self._tokenizing += 1
         try:
             wanted = self.sizes.question(proxied.request)
-            model = proxied.request.model
-            count = None if wanted is None else await measure(pool, wanted, model)
+            count = None if wanted is None else await measure(pool, wanted, proxied.request)
         except ProbeFailed:
             self.count("sizes_not_measured")  # the estimate remains
         else:

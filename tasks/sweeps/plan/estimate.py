@@ -106,7 +106,8 @@ def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
     """Past cells of the plan's benchmark and model."""
     set_up = plan.set_up
     of = {"benchmark": plan.suite.benchmark_name, "model": set_up.model_name}
-    return query(PAST, catalog.home, of | {"served": set_up.served_name, "engine": set_up.engine_id})
+    of |= {"served": set_up.served_name, "engine": set_up.engine_id}
+    return query(PAST, catalog.home, of)
 
 
 def detectable_line(plan: Plan, catalog: Catalog) -> str:

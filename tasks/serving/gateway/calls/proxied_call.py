@@ -9,12 +9,7 @@ from enum import Enum
 from typing import Protocol
 
 from tutti.tasks.serving.gateway.admin.access import Key
-from tutti.tasks.serving.gateway.calls.request import (
-    CallRequest,
-    ask_for_usage,
-    with_fields,
-    with_model,
-)
+from tutti.tasks.serving.gateway.calls.request import CallRequest, ask_for_usage, with_fields
 from tutti.tasks.serving.gateway.calls.screen import answer, refusal
 from tutti.tasks.serving.gateway.calls.stream import StreamedAnswer, StreamTooLong
 from tutti.tasks.serving.gateway.endpoint import Endpoint, retry_after_s
@@ -187,9 +182,8 @@ class ProxiedCall:
         request = self.request
         headers = endpoint.authorize(request.headers, self.key.has_token, request.path)
         endpoint.calls += 1
-        self.record.served_name, raw = endpoint.served_name(request.model), request.raw
-        if self.record.served_name != request.model:
-            raw = with_model(raw, request.model, self.record.served_name)
+        self.record.served_name = endpoint.served_name(request.model)
+        raw = request.body_for(self.record.served_name)
         self._upstream = endpoint.origin.send(b"POST", request.path, headers, raw, self)
 
     def _prepare(self) -> None:

@@ -93,6 +93,11 @@ class CallRequest:
     usage_added: bool = False
     """Whether usage was requested by the gateway and not by the client, which must not see it."""
 
+    def body_for(self, served_name: str) -> bytes:
+        """The body for an endpoint that has this name for the model."""
+        same = served_name == self.model
+        return self.raw if same else with_model(self.raw, self.model, served_name)
+
     @property
     def output_tokens(self) -> int:
         """The most that the call may produce."""

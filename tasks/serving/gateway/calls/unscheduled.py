@@ -7,7 +7,7 @@ import orjson
 
 from tutti.tasks.serving.gateway.admin.access import AccessDenied
 from tutti.tasks.serving.gateway.calls.body import read_object
-from tutti.tasks.serving.gateway.calls.request import NOT_PASSED, with_model
+from tutti.tasks.serving.gateway.calls.request import NOT_PASSED, CallRequest, with_model
 from tutti.tasks.serving.gateway.calls.routes import (
     ADAPTERS,
     AT_THE_ROOT,
@@ -125,13 +125,13 @@ async def _change_adapters(
     return next((each for each in found if each.status != OK), found[0])
 
 
-async def measure(pool: Pool, wanted: bytes, model: str) -> int | None:
-    """The tokens of a prompt for `model`, by an engine's tokenizer. Raises ProbeFailed."""
+async def measure(pool: Pool, wanted: bytes, request: CallRequest) -> int | None:
+    """The tokens of a call's prompt, by an engine's tokenizer. Raises ProbeFailed."""
     reachable = [e for e in pool.endpoints.values() if e.reachable and e.config.metrics]
     if not reachable:
         return None
-    if (served := reachable[0].served_name(model)) != model:
-        wanted = with_model(wanted, model, served)
+    if (served := reachable[0].served_name(request.model)) != request.model:
+        wanted = with_model(wanted, request.model, served)
     found = await reachable[0].ask(b"POST", b"/tokenize", wanted)
     try:
         said = orjson.loads(found.body) if found.status == 200 else None

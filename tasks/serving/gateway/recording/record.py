@@ -141,7 +141,7 @@ class CallRecord:
                     yield orjson.loads(line[5:])
 
     def _params(self) -> dict[str, Any]:
-        """Parameters of the request; `model` is the name at the endpoint, if recorded by another."""
+        """Parameters of the request; with the served name, if it is recorded by another."""
         params = {name: self.request.body[name] for name in PARAMETERS if name in self.request.body}
         if self.model and self.served_name not in ("", self.model):
             params["model"] = self.served_name

@@ -18,6 +18,7 @@ from tutti.tasks.reporting import family_scores, summarise
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import RegistryError
 from tutti.tasks.sweeps.judge import compare_sides, find_pair
+from tutti.tasks.sweeps.plan.preview import outlook
 from tutti.tasks.sweeps.run.sweep import run_suite
 from tutti.tasks.sweeps.spec.suite import Suite, with_fields
 
@@ -169,12 +170,19 @@ async def test_two_providers_of_one_served_name_are_two_models(
 
 
 async def test_a_resumed_sweep_of_them_runs_nothing_again(
-    endpoints: Endpoints, questions: Suite, store: Store
+    endpoints: Endpoints, questions: Suite, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And no cell of one supersedes the other's."""
+    """As its plan says; and no cell of one supersedes the other's."""
+    monkeypatch.setenv("TUTTI_HOME", str(store.catalog.home))
     models = endpoints.register(fast=("a", 1.0), slow=("b", 10.0))
     grid = with_fields(questions, {"models": ("fast", "slow")})
+
+    def decisions() -> list[tuple[str, str]]:
+        return [(each.plan.suite.model, each.cells[0].decision) for each in outlook(grid, models)]
+
+    assert decisions() == [("fast", "run"), ("slow", "run")]
     await store.run(grid, models)
+    assert decisions() == [("fast", "reuse"), ("slow", "reuse")]
     asked = [len(engine.requests) for engine in endpoints.engines.values()]
     await store.run(grid, models)
     assert [len(engine.requests) for engine in endpoints.engines.values()] == asked
@@ -235,6 +243,55 @@ async def test_a_command_reaches_the_measured_model(
     assert answer[0].split() == ["####", "1", told]
     calls = "select role, model, count(*) from calls where cell_id != '' group by all order by 1"
     assert store.sql(calls) == [("judge", judge, 3), ("orchestrator", "fast", 1)]
+
+
+async def test_an_expert_of_the_measured_models_served_name(
+    endpoints: Endpoints, questions: Suite, store: Store, tmp_path: Path
+) -> None:
+    """The orchestrator asks it by its entry, though both are served by one name."""
+    function = {"name": "answer", "arguments": '{"model": "answer-1"}'}
+    call = {"id": "1", "type": "function", "function": function}
+
+    async def orchestrate(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        return web.json_response(completion("", tool_calls=[call]))
+
+    endpoints.engines["a"].reply = orchestrate
+    models = endpoints.register(fast=("a", 1.0), wise=("b", 100.0))
+    change = {"source": tmp_path / "gsm8k", "limit": 1, "model": "fast", "agent": "pocket"}
+    change |= {"experts": {"pocket": "wise"}, "search_url": "http://127.0.0.1:1"}
+    await store.run(with_fields(questions, change), models)
+    assert store.sql("select model, cost_usd from attempts") == [
+        ("fast", pytest.approx(30 * 101 / 1e6))
+    ]
+    calls = "select role, model from calls where cell_id != '' order by sent_at"
+    assert store.sql(calls) == [("orchestrator", "fast"), ("expert", "wise")]
+
+
+async def test_a_simulated_user_of_the_measured_models_served_name(
+    endpoints: Endpoints, store: Store, tmp_path: Path
+) -> None:
+    """What the customer says comes from the endpoint of its entry."""
+    folder = tmp_path / "tau2" / "mock"
+    folder.mkdir(parents=True)
+    scenario = {"instructions": "Say hello."}
+    criteria = {"actions": [], "reward_basis": ["DB"]}
+    task = {"id": "hello", "user_scenario": scenario, "evaluation_criteria": criteria}
+    (folder / "tasks.json").write_text(json.dumps([task]))
+    (folder / "db.json").write_text(json.dumps({"tasks": {}, "users": {}}))
+    (folder / "policy.md").write_text("Be quick.")
+    fields: dict[str, Any] = {"data": {"source": tmp_path / "tau2"}, "limits": {"max_turns": 2}}
+    fields |= {"policies": ("passthrough",), "concurrency": (1,), "roles": {"user": "customer"}}
+    suite = Suite(name="dialogue", benchmark="tau2-mock", model="fast", **fields)
+    await store.run(suite, endpoints.register(fast=("a", 1.0), customer=("b", 100.0)))
+    calls = store.sql(
+        "select role, model, endpoint, sum(cost_usd) / count(*) from calls "
+        "where cell_id != '' group by all order by 1"
+    )
+    places = store.places()
+    assert [(*row[:2], places[row[2]], row[3]) for row in calls] == [
+        ("orchestrator", "fast", endpoints._urls["a"], pytest.approx(30 / 1e6)),
+        ("user", "customer", endpoints._urls["b"], pytest.approx(30 * 100 / 1e6)),
+    ]
 
 
 async def test_one_model_twice_is_refused(

@@ -206,6 +206,29 @@ def test_one_model_in_two_entries_is_refused() -> None:
         check_models({"a": entry, "b": entry.model_copy(update=change)})
 
 
+def test_cells_entered_by_the_served_name_are_of_its_entry(catalog: storage.Catalog) -> None:
+    """A plan names its own cells anew and supersedes those of other options, as before; cells of
+    an entry that is called as another is served are not touched."""
+    problems = [problem_of_task(task) for task in make_tasks(1)]
+
+    def plan(entry: str, cap: Policy, **change: Any) -> Plan:
+        suite = Suite(policies=("passthrough", cap), concurrency=(2,))
+        return make_plan(suite, set_up_of(problems, entry_name=entry, **change), GRID)
+
+    enter_plan(plan("", CAP_2), catalog)
+    enter_plan(plan("fast", CAP_4), catalog)
+    expected = [("fast", "cap", "planned"), ("fast", "passthrough", "planned")]
+    expected.append(("pocket", "cap", "superseded"))
+    assert states(catalog) == expected
+    other = plan("pocket", CAP_2, engine_id="engine:2", served_name="served")
+    enter_plan(other, catalog)
+    assert len({row["sweep_id"] for row in catalog.rows(sa.select(cat.cells))}) == 1
+    enter_plan(plan("fast", CAP_4), catalog)
+    own = {cell.cell_id for cell in other.cells}
+    rows = catalog.rows(sa.select(cat.cells).where(cat.cells.c.cell_id.in_(own)))
+    assert [(row["model"], row["status"]) for row in rows] == [("pocket", "planned")] * 2
+
+
 def test_an_unfinished_cell_is_unfinished_on_its_way_back(catalog: storage.Catalog) -> None:
     """Its budget's reason does not make it one that ended early."""
     suite = Suite(policies=(CAP_2,), concurrency=(2,))

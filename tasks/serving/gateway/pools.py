@@ -174,6 +174,7 @@ class Pools:
             pool.on_fault = self.on_fault
             pool.begin(self.policy, self.options, self.log)
         pool.endpoints[endpoint.name] = endpoint
+        self.forget_models()
         pool.scheduler.add_engine(endpoint.engine, time.monotonic())
         task = asyncio.get_running_loop().create_task(self._watch(pool, endpoint))
         self._tasks[endpoint.name] = task

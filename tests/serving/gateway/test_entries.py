@@ -113,8 +113,13 @@ async def test_a_served_name_of_one_entry_means_it(start: Start) -> None:
 
 
 async def test_a_served_name_of_several_entries_is_refused(start: Start) -> None:
-    """Before anything is sent; the answer says what to name."""
-    front = await start(fast="org/qwen", slow="org/qwen")
+    """Before anything is sent, from when the second is added; the answer says what to name."""
+    front = await start(fast="org/qwen")
+    assert (await front.chat("p", model="org/qwen")).status == 200
+    front.engines["fast"].requests.clear()
+    entry = ServedEntry(served_name="org/qwen")
+    slow = EndpointConfig(url="http://127.0.0.1:9", pool="slow", entries={"slow": entry})
+    front.gateway.pools.add(slow)
     answer = await front.chat("p", model="org/qwen")
     assert answer.status == 400
     assert "several models are served as 'org/qwen'; name one of: fast, slow" in await answer.text()

@@ -233,7 +233,7 @@ def finish(plan: Plan, cell: Cell, samples: Sequence[Sample], catalog: Catalog) 
     point |= {
         "concurrency": cell.concurrency,
         "repeat": cell.repeat,
-        "model": plan.set_up.served_name,
+        "model": plan.set_up.model_name,
     }
     point |= {"benchmark": plan.suite.benchmark_name, "engine_id": plan.set_up.engine_id}
     attempts = [

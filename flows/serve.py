@@ -65,9 +65,9 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
     Args:
         parameters: Which models, for how long, and at which port.
 
-    Returns where they were reached, and what each answered to the check. Raises RegistryError where
-    a model is unknown or its checkpoint is missing, EngineFailed where an engine does not start or
-    dies, ServingError where a model does not answer the check.
+    Returns the served name of each, where they were reached, and their answers to the check.
+    Raises RegistryError where a model is unknown or its checkpoint is missing, EngineFailed where
+    an engine does not start or dies, ServingError where a model does not answer the check.
     """
     entries = pick_models(parameters.registry, tuple(dict.fromkeys(parameters.models)))
     answers: list[FirstAnswer] = []
@@ -81,7 +81,8 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
             open_bench(entries, library, run.catalog, run.log, port)
         )
         services = await bench.services()
-        names = {name: served.name for name, served in bench.serving.served.items()}
+        engines = (services.engine, *services.others)
+        names = {name: each.address.served_name for each in engines for name in each.entries}
         if parameters.check:
             answers = await check_models(run.log, services.gateway.url, names)
         url, search = f"{services.gateway.url}/v1", services.search_url
@@ -89,7 +90,6 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
         _announce(", ".join(names), address, parameters.announce_as)
         page = served_page(url, names, answers, search)
         await leave_page(page, "served-models", f"Models at {url}")
-        engines = (services.engine, *services.others)
         await keep_serving(run.log, engines, parameters.minutes)
     return {"models": names, **address, "answers": [asdict(answer) for answer in answers]}
 
@@ -100,7 +100,7 @@ async def check_models(
 ) -> list[FirstAnswer]:
     """Call each model once."""
     answers: list[FirstAnswer] = []
-    for name in names.values():
+    for name in names:
         progress.show(len(answers), len(names), name)
         answers.append(await call_once(gateway_url, name))
     return answers

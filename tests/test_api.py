@@ -57,6 +57,21 @@ def test_the_kept_files_repeat_the_sweep(tmp_path: Path) -> None:
     assert kept.suite.sampling.max_tokens == 500 and not kept.assumed_context
 
 
+def test_a_judge_named_as_the_measured_model_stays_itself(tmp_path: Path) -> None:
+    """The registry's entry is kept beside the endpoint's, which gets another name."""
+    judge = {"provider": "openai", "endpoint": "http://judge:1/v1", "context_tokens": 4096}
+    registry = tmp_path / "models.yaml"
+    registry.write_text(yaml.safe_dump({"models": {"qwen3-8b": judge}}))
+    settings: tutti.RunSettings = {"source": "first.jsonl", "judge": "qwen3-8b"}
+    settings["registry"] = registry
+    with endpoint({"id": "Qwen/Qwen3-8B", "max_model_len": 1000}) as url:
+        kept = asyncio.run(keep_sweep("simpleqa", url, settings))
+    assert (kept.suite.model, kept.suite.roles.judge) == ("qwen3-8b-measured", "qwen3-8b")
+    entries = yaml.safe_load(kept.models.read_text())["models"]
+    assert entries["qwen3-8b"]["endpoint"] == "http://judge:1/v1"
+    assert entries["qwen3-8b-measured"]["endpoint"] == url
+
+
 @pytest.mark.parametrize(
     ("names", "flags", "code", "words"),
     [

@@ -114,7 +114,7 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
     ids = (served.engine_id, "checkpoint:bench", "mock", "index:bench")
     plan = plan_of(suite, SetUp(task_set, *ids))
     enter_plan(plan, catalog)
-    with open_gateway(served.address, model, catalog) as client:
+    with open_gateway(served, catalog) as client:
         services = Services(served, client, url)
         lease = leases.acquire(catalog, plan.sweep_id)
         owner = next(

@@ -171,7 +171,8 @@ def _endpoint(name: str, model: "Model", url: str, identity: str) -> "EndpointCo
 
     outside = model.checkpoint is None  # what tutti starts is served under the registry's name
     served = (model.served_name if outside else None) or name
-    return EndpointConfig.of_model(model, url, identity, served, pool=name)
+    config = EndpointConfig.of_model(name, model, url, identity, served)
+    return config.model_copy(update={"pool": name})
 
 
 def _settings(options: GatewayOptions, record_tokens: bool) -> "Settings":

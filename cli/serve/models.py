@@ -112,7 +112,9 @@ async def _check(entry: Entry, model: "Model") -> Entry:
         return replace(entry, ok=True, found="the weights are there")
     try:
         endpoint = Endpoint.make(
-            EndpointConfig.of_model(model, model.endpoint, entry.name, entry.served_name)
+            EndpointConfig.of_model(
+                entry.name, model, model.endpoint, entry.name, entry.served_name
+            )
         )
     except ValidationError as error:
         return replace(entry, ok=False, found=message_of(error))

@@ -5,7 +5,7 @@ that the gateway can attribute its calls), the model's name and the task:
 
 * ``OPENAI_BASE_URL``, ``OPENAI_API_BASE``, ``ANTHROPIC_BASE_URL``; ``OPENAI_API_KEY`` and
   ``ANTHROPIC_API_KEY`` = ``none`` (client libraries require a key, the gateway does not)
-* ``TUTTI_MODEL``; ``TUTTI_PROGRAM``: the attempt's id; ``TUTTI_SEED``
+* ``TUTTI_MODEL``: the name that calls give; ``TUTTI_PROGRAM``: the attempt's id; ``TUTTI_SEED``
 * ``TUTTI_TASK``: a JSON file, ``{"task_id", "id", "messages", "tools", "max_tokens",
   "temperature"}`` (``id`` is the item's id in its benchmark). The command runs in that file's
   folder, which contains nothing else and is deleted afterwards

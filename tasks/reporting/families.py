@@ -19,8 +19,13 @@ FAMILY_SQL = f"""
 with families as (
     select task_id, min(family) as family from tasks where family is not null group by task_id
 ),
+named as (
+    -- A cell's model has the name that the registry gave it last; an import may lack cells.
+    select a.* replace (coalesce(c.model, a.model) as model)
+    from attempts a left join cells c using (cell_id)
+),
 scored as (
-    select *, list_position($sweeps, sweep_id) as nth from attempts
+    select *, list_position($sweeps, sweep_id) as nth from named
     where list_contains($sweeps, sweep_id) and {COUNTED} and coalesce(repeat, 0) >= 0
         and coalesce(cell_id, '') not in (select cell_id from cells where not ({CURRENT}))
 ),

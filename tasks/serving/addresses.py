@@ -9,21 +9,22 @@ from tutti.tasks.serving.first_call import QUESTION, FirstAnswer
 def served_page(
     url: str, names: Mapping[str, str], answers: Sequence[FirstAnswer], search: str | None
 ) -> str:
-    """Markdown on how to call the models; `names`: registry names to served names.
+    """Markdown on how to call the models by their names in the registry; `names`: these to the
+    served ones.
 
     `url` is the gateway's, with ``/v1``.
     """
     checked = {answer.model: f"{answer.seconds:.1f} s" for answer in answers}
     rows = [
-        f"| {name} | `{served}` | {checked.get(served, 'not called')} |"
+        f"| {name} | `{served}` | {checked.get(name, 'not called')} |"
         for name, served in names.items()
     ]
-    called = next(iter(names.values()))
+    called = next(iter(names))
     body = json.dumps({"model": called, "messages": [QUESTION]})
     lines = [
         f"Base URL of OpenAI-compatible clients: `{url}`, on the machine that runs this flow.",
         "",
-        "| model | name in requests | first call |",
+        "| model | served as | first call |",
         "|---|---|---|",
         *rows,
         "",

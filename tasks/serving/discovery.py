@@ -88,7 +88,7 @@ def _address(request: EndpointRequest) -> dict[str, Any]:
 def _endpoint(entry: dict[str, Any]) -> Endpoint:
     model = Model.model_validate({"context_tokens": CONTEXT_TOKENS} | entry)
     address = model.endpoint or ""
-    config = EndpointConfig.of_model(model, address, address, "")
+    config = EndpointConfig.of_model("", model, address, address, "")
     try:
         return Endpoint.make(config)
     except ValueError as error:  # its key is not set

@@ -67,6 +67,8 @@ class Engine:
             raise EngineFailed(f"model {name!r} has no checkpoint for tutti to serve")
         self.name = name
         self.model = model
+        self.entries = {name: model}
+        """Entries of the registry that it serves; those besides its own ask it otherwise."""
         self.settings = model.engine
         self.catalog = catalog
         self.port = claim_port(port)

@@ -17,6 +17,8 @@ class ExternalEndpoint:
         if model.endpoint is None:
             raise EngineFailed(f"model {name!r} has no endpoint")
         self.name, self.model = name, model
+        self.entries = {name: model}
+        """Entries of the registry that it serves; those besides its own ask it otherwise."""
         # Its identity is its address and name: its weights cannot be read.
         self.engine_id = checkpoint_id(model)
         detail = {"endpoint": model.endpoint, "served_name": self.served_name}

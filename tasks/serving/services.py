@@ -8,15 +8,17 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tutti.storage import Catalog, StoreFull
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.engine import Engine, EngineAddress
+from tutti.tasks.serving.engine import Engine
 from tutti.tasks.serving.errors import GatewayFailed, ServingError
 from tutti.tasks.serving.external_endpoint import ExternalEndpoint
 from tutti.tasks.serving.process import Child, answers, claim_port
-from tutti.tasks.serving.registry import Model
+
+if TYPE_CHECKING:
+    from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 
 START_TIMEOUT_S = 60.0
 ORDER_TIMEOUT_S = 60.0
@@ -75,8 +77,7 @@ class GatewayClient:
 
 @contextmanager
 def open_gateway(
-    engine: EngineAddress,
-    model: Model,
+    engine: Engine | ExternalEndpoint,
     catalog: Catalog,
     port: int | None = None,
     others: Sequence[Engine | ExternalEndpoint] = (),
@@ -89,10 +90,9 @@ def open_gateway(
     """
     # imported here because they import this package
     from tutti.tasks.serving.gateway.admin.access import ADMIN_VARIABLE, TOKENS_VARIABLE
-    from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 
-    port = claim_port(port)
-    endpoint = EndpointConfig.of_model(model, engine.url, engine.engine_id, engine.served_name)
+    port, model = claim_port(port), engine.model
+    endpoint = _endpoint_of(engine)
     if model.endpoint is None:  # an engine that tutti started can load adapters
         endpoint = endpoint.model_copy(update={"models": ()})
     endpoints = [endpoint]
@@ -100,11 +100,8 @@ def open_gateway(
         same = {"url": url, "id": f"{endpoint.id}#{number}"}
         endpoints.append(endpoint.model_copy(update=same))
     for other in others:
-        at = other.address
-        more = EndpointConfig.of_model(
-            other.model, at.url, at.engine_id, at.served_name, other.name
-        )
-        endpoints.append(more.model_copy(update={"metrics": False}))
+        apart = {"pool": other.name, "metrics": False}
+        endpoints.append(_endpoint_of(other).model_copy(update=apart))
     # A sweep's programs are released explicitly; those of a killed sweep are not waited for.
     arguments = ["--policy", "passthrough", "--no-journal"]
     for each in endpoints:
@@ -117,6 +114,22 @@ def open_gateway(
         "gateway", "tutti.tasks.serving.gateway", arguments, port, catalog, tokens
     ) as url:
         yield GatewayClient(url, token)
+
+
+def _endpoint_of(engine: Engine | ExternalEndpoint) -> "EndpointConfig":
+    """The engine as the gateway takes it, with every entry that it serves. Raises
+    ValidationError."""
+    from tutti.tasks.serving.gateway.endpoint import EndpointConfig, ServedEntry
+
+    at = engine.address
+    config = EndpointConfig.of_model(
+        engine.name, engine.model, at.url, at.engine_id, at.served_name
+    )
+    entries = {
+        name: ServedEntry(served_name=at.served_name, prices=model.prices)
+        for name, model in engine.entries.items()
+    }
+    return config.model_copy(update={"models": tuple(entries), "entries": entries})
 
 
 @contextmanager

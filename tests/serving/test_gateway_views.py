@@ -291,8 +291,11 @@ async def test_counters_have_all_their_digits(front: Front) -> None:
         ({"prices": Prices(prompt=9.0)}, "m", 9.0),
         ({"prices": Prices()}, "m", 0.0),
         ({}, "unknown", None),
-        ({"pool": "registry's", "models": ("served",)}, "served", 1.0),
-        ({"pool": "registry's", "models": ("served",)}, "an adapter", None),
+        ({"entries": {"registry's": {"served_name": "served"}}}, "registry's", 1.0),
+        ({"entries": {"registry's": {"served_name": "served"}}}, "served", 1.0),
+        ({"entries": {"own": {"served_name": "m"}}}, "own", 1.0),
+        ({"entries": {"own": {"served_name": "m", "prices": {"prompt": 7}}}}, "m", 7.0),
+        ({"entries": {"registry's": {"served_name": "served"}}}, "an adapter", None),
     ],
 )
 async def test_prices_are_the_endpoints_own_or_the_books(

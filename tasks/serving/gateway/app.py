@@ -163,7 +163,7 @@ class Gateway:
         try:
             pool = self.pools.of_model(request.model)
         except LookupError as error:
-            raise AccessDenied(503, str(error)) from None
+            raise AccessDenied(400 if self.pools.by_name else 503, str(error)) from None
         if request.call_id in self.in_flight:
             raise AccessDenied(409, f"call {request.call_id!r} is running; use another id")
         ledger = pool.scheduler.ledger
@@ -214,7 +214,7 @@ class Gateway:
         self._tokenizing += 1
         try:
             wanted = self.sizes.question(proxied.request)
-            count = None if wanted is None else await measure(pool, wanted)
+            count = None if wanted is None else await measure(pool, wanted, proxied.request)
         except ProbeFailed:
             self.count("sizes_not_measured")  # the estimate remains
         else:

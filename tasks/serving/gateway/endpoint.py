@@ -30,6 +30,15 @@ KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 """Headers in which clients send their own keys."""
 
 
+class ServedEntry(BaseModel):
+    """An entry of the registry that an endpoint serves."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    served_name: str = Field(description="the model's name at the endpoint")
+    prices: Prices | None = Field(None, description="its own; else those of the price file")
+
+
 class EndpointConfig(BaseModel):
     """The configuration of one engine or external endpoint."""
 
@@ -42,6 +51,11 @@ class EndpointConfig(BaseModel):
     id: str = Field("", description="recorded with its calls; the URL if empty")
     pool: str = Field("", description="endpoints of one pool serve the same models")
     models: tuple[str, ...] = Field((), description="models it serves; if empty, it is asked")
+    entries: dict[str, ServedEntry] = Field(
+        {},
+        description="models of the registry that it serves, by the names that calls give; it is "
+        "sent the served name",
+    )
     capacity_tokens: int | None = Field(
         None, ge=1, description="KV cache; if empty, read from its metrics"
     )
@@ -81,14 +95,14 @@ class EndpointConfig(BaseModel):
 
     @classmethod
     def of_model(
-        cls, model: Model, url: str, identity: str, served: str, pool: str = ""
+        cls, name: str, model: Model, url: str, identity: str, served: str
     ) -> "EndpointConfig":
         """A registry's model that answers at `url` by the name `served`. Raises ValidationError."""
         return cls(
             url=url,
             id=identity,
-            pool=pool,
-            models=(served,),
+            models=(name,),
+            entries={name: ServedEntry(served_name=served, prices=model.prices)},
             max_calls=model.max_calls,
             requests_per_minute=model.requests_per_minute,
             tokens_per_minute=model.tokens_per_minute,
@@ -214,15 +228,26 @@ class Endpoint:
             return [*headers, (b"x-api-key", self._key)]
         return [*headers, self._key_header]
 
+    def entry_of(self, model: str) -> str | None:
+        """The registry's entry that a call means by `model`: its name, else its served name."""
+        entries = self.config.entries
+        if model in entries:
+            return model
+        return next((name for name, each in entries.items() if each.served_name == model), None)
+
+    def served_name(self, model: str) -> str:
+        """The name here of a model that a call names."""
+        entry = self.config.entries.get(model)
+        return model if entry is None else entry.served_name
+
     def prices_of(self, model: str) -> Prices | None:
-        """Its own prices, else the price book's current ones, by the name in the call or in the
-        registry; None if unknown."""
-        if self.config.prices is not None:
-            return self.config.prices
-        found = self.listed(model)
-        if found is None and model in self.config.models:
-            found = self.listed(self.config.pool)
-        return found
+        """The entry's or the endpoint's own prices, else the price book's current ones, by the name
+        in the registry or at the endpoint; None if unknown."""
+        own, name = self.config.prices, self.entry_of(model)
+        if name is None:
+            return own or self.listed(model)
+        entry = self.config.entries[name]
+        return entry.prices or self.listed(name) or own or self.listed(entry.served_name)
 
     def may_accept(self, now: float) -> bool:
         """Whether it can accept calls now."""

@@ -77,6 +77,11 @@ class Pool:
         """Models that its endpoints serve."""
         return {name for endpoint in self.endpoints.values() for name in endpoint.models}
 
+    def entry_of(self, model: str) -> str | None:
+        """The registry's entry that a call means by `model`; None if it is none of an endpoint."""
+        found = (endpoint.entry_of(model) for endpoint in self.endpoints.values())
+        return next((name for name in found if name is not None), None)
+
 
 class Pools:
     """All pools, found by a model's name."""
@@ -107,17 +112,32 @@ class Pools:
 
     def of_model(self, model: str) -> Pool:
         """The pool that serves `model`. An unknown name goes to the first pool, whose engine may
-        know it (an adapter loaded a moment ago). Raises LookupError if there is no pool."""
-        known = self._by_model.get(model)
+        know it (an adapter loaded a moment ago). Raises LookupError if there is no pool, or if
+        several serve the name."""
+        known = self.find_pool(model)
         if known is not None:
             return known
-        for pool in self.by_name.values():
-            if model in pool.models:
-                self._by_model[model] = pool
-                return pool
         if not self.by_name:
             raise LookupError("the gateway has no engine")
         return next(iter(self.by_name.values()))
+
+    def find_pool(self, model: str) -> Pool | None:
+        """The pool that serves `model`: as an entry of the registry, else by the name that its
+        endpoints have for it. The default pool comes before others that serve the same name.
+
+        Raises LookupError if several of those do.
+        """
+        known = self._by_model.get(model)
+        if known is not None:
+            return known
+        pools = list(self.by_name.values())
+        found = next((p for p in pools if p.entry_of(model) == model), None)
+        found = found or next((p for p in pools if model in p.models), None)
+        if found is None:
+            found = _only([p for p in pools if p.entry_of(model) is not None], model)
+        if found is not None:
+            self._by_model[model] = found
+        return found
 
     def step_of(self, program: Program, given: int | None) -> int:
         """The number of a program's next call: as its client gives it, else 1, 2, 3, … in order of
@@ -154,6 +174,7 @@ class Pools:
             pool.on_fault = self.on_fault
             pool.begin(self.policy, self.options, self.log)
         pool.endpoints[endpoint.name] = endpoint
+        self.forget_models()
         pool.scheduler.add_engine(endpoint.engine, time.monotonic())
         task = asyncio.get_running_loop().create_task(self._watch(pool, endpoint))
         self._tasks[endpoint.name] = task
@@ -311,6 +332,15 @@ class Pools:
         sample = _for_scheduling(engine_sample(page, now))
         endpoint.kv_usage = sample.kv_usage
         self.admitted(pool, pool.scheduler.observe(endpoint.engine, sample, now))
+
+
+def _only(pools: list[Pool], model: str) -> Pool | None:
+    """The pool that serves `model`, which is no entry's name. Raises LookupError."""
+    default = next((pool for pool in pools if not pool.name), None)
+    if default is None and len(pools) > 1:
+        names = ", ".join(str(pool.entry_of(model)) for pool in pools)
+        raise LookupError(f"several models are served as {model!r:.200}; name one of: {names}")
+    return default or next(iter(pools), None)
 
 
 def _for_scheduling(sample: EngineSample) -> EngineMetrics:

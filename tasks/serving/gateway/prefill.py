@@ -77,12 +77,13 @@ async def measure(endpoint: Endpoint, capacity_tokens: int | None) -> float | No
     pair = lengths(endpoint.context_tokens, capacity_tokens)
     if pair is None or not endpoint.models:
         return None
+    served_name = endpoint.served_name(endpoint.models[0])
 
     async def ask(tokens: int) -> float | None:
         if endpoint.engine.running:
             return None
         prompt = random.choices(IDS, k=tokens)  # not seeded: earlier prompts may be cached
-        body = {"model": endpoint.models[0], "prompt": prompt, "max_tokens": 1}
+        body = {"model": served_name, "prompt": prompt, "max_tokens": 1}
         sent = time.monotonic()
         answer = await endpoint.ask(
             b"POST", b"/v1/completions", orjson.dumps(body), timeout_s=CALL_TIMEOUT_S

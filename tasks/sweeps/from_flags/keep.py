@@ -6,7 +6,7 @@ writes the same files, so the sweep is resumed.
 """
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -83,13 +83,16 @@ async def keep_sweep(benchmark: str, model: str, settings: RunSettings) -> KeptS
     Raises EndpointFailed, RegistryError, UsageError, BenchmarkError or ValidationError.
     """
     registry = (settings.get("registry") or default_registry()).absolute()
+    others = _others(registry, settings) if is_url(model) else {}
     chosen = await _chosen(model, registry, settings)
+    while chosen.entry_name in others:  # a judge may be the registry's entry by this name
+        chosen = replace(chosen, entry_name=f"{chosen.entry_name}-measured")
     name = settings.get("name") or short_name(f"{benchmark}-{chosen.label}")
     suite = _suite(name, benchmark, chosen, settings)
     home = current_home().root
     path = home / "suites" / f"{name}.yaml"
     if chosen.written is not None:
-        entries = _others(registry, settings) | {chosen.entry_name: chosen.written}
+        entries = others | {chosen.entry_name: chosen.written}
         registry = home / "models" / f"{name}.yaml"
         _write(registry, f"Of {path}.", {"models": entries})
     kept = KeptSweep(suite, path, registry, chosen.is_context_assumed)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.set_up import Adapter as Adapter
     from tutti.tasks.sweeps.plan.set_up import Serving as Serving
     from tutti.tasks.sweeps.plan.set_up import SetUp as SetUp
-    from tutti.tasks.sweeps.plan.set_up import check_names as check_names
+    from tutti.tasks.sweeps.plan.set_up import check_models as check_models
     from tutti.tasks.sweeps.plan.set_up import serving_of as serving_of
     from tutti.tasks.sweeps.plan.task_set import TaskSet as TaskSet
     from tutti.tasks.sweeps.plan.task_set import dry_run as dry_run

@@ -27,12 +27,22 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
         cat.upsert(connection, cat.sweeps, sweep | {"spec": spec})
         ids = [cell.cell_id for cell in plan.cells]
         known = _known(connection, cat.cells.c.cell_id, ids)
+        _rename(connection, sorted(known), plan.set_up.model_name)
         new = [each for each in enumerate(plan.cells) if each[1].cell_id not in known]
         _insert(connection, cat.cells, [_row(plan, cell, position) for position, cell in new])
         _insert(connection, cat.samples, [row for _, cell in new for row in _sample_rows(cell)])
         supersede(plan, connection)
         _complete_finished(plan, connection)
         _enter_artifacts(plan, connection)
+
+
+def _rename(connection: sa.Connection, ids: Sequence[str], model: str) -> None:
+    """Name the model of cells as the registry does today: an entry's name is in no cell's id."""
+    cells = cat.cells.c
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = cells.cell_id.in_(ids[start : start + IDS_AT_ONCE])
+        change = sa.update(cat.cells).where(some, cells.model != model)
+        connection.execute(change.values(model=model))
 
 
 def _complete_finished(plan: Plan, connection: sa.Connection) -> None:
@@ -110,7 +120,7 @@ def _row(plan: Plan, cell: Cell, position: int) -> dict[str, Any]:
         "cell_id": cell.cell_id,
         "sweep_id": plan.sweep_id,
         "benchmark": plan.suite.benchmark_name,
-        "model": plan.set_up.served_name,
+        "model": plan.set_up.model_name,
         "policy": cell.policy,
         "concurrency": cell.concurrency,
         "repeat": cell.repeat,
@@ -129,11 +139,14 @@ POINT = ("benchmark", "model", "policy", "concurrency", "repeat")
 def supersede(plan: "Plan", connection: sa.Connection) -> None:
     """Mark the sweep's cells whose point is the plan's and that the plan does not name; give those
     that it names again their state back. Within the caller's transaction."""
-    cells = cat.cells.c
+    cells, set_up = cat.cells.c, plan.set_up
+    # Before entries' names were recorded, the name was the served one.
+    served = sa.and_(cells.model == set_up.served_name, cells.engine_id == set_up.engine_id)
     found = connection.execute(
         sa.select(cells.cell_id, cells.status, cells.reason_code, *map(_column, POINT))
         .where(cells.sweep_id == plan.sweep_id)
-        .where(cells.benchmark == plan.suite.benchmark_name, cells.model == plan.set_up.served_name)
+        .where(cells.benchmark == plan.suite.benchmark_name)
+        .where(sa.or_(cells.model == set_up.model_name, served))
     ).mappings()
     points = {(cell.policy, cell.concurrency, cell.repeat) for cell in plan.cells}
     named = {cell.cell_id for cell in plan.cells}

@@ -32,7 +32,9 @@ from attempts a join cells c using (cell_id) join (
         from attempts where status != 'cancelled' and stop_reason is distinct from 'worker_lost'
         group by cell_id, run_id)
     group by cell_id) using (cell_id)
-where c.benchmark = $benchmark and c.model = $model and a.status != 'cancelled'
+where c.benchmark = $benchmark and a.status != 'cancelled'
+  -- Before entries' names were recorded, the name was the served one.
+  and (c.model = $model or (c.model = $served and c.engine_id = $engine))
 group by c.cell_id, c.policy, c.concurrency
 """
 SCORED = """
@@ -85,8 +87,7 @@ class PlanEstimate:
 
 def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
     """See the module."""
-    of = {"benchmark": plan.suite.benchmark_name, "model": plan.set_up.served_name}
-    past = query(PAST, catalog.home, of)
+    past = _past(plan, catalog)
     stale = _stale(plan, catalog)
     begun = _begun(plan, catalog)
     finished = finished_counts(catalog, plan.cells)
@@ -101,6 +102,14 @@ def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
     return PlanEstimate(plan, cells, accuracy, _detectable(plan, accuracy))
 
 
+def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
+    """Past cells of the plan's benchmark and model."""
+    set_up = plan.set_up
+    of = {"benchmark": plan.suite.benchmark_name, "model": set_up.model_name}
+    of |= {"served": set_up.served_name, "engine": set_up.engine_id}
+    return query(PAST, catalog.home, of)
+
+
 def detectable_line(plan: Plan, catalog: Catalog) -> str:
     """Before a run, in a line: the difference in accuracy that two of the plan's cells can show.
 
@@ -109,8 +118,7 @@ def detectable_line(plan: Plan, catalog: Catalog) -> str:
     models = () if plan.whole is None else plan.whole.models
     if len({(cell.policy, cell.concurrency) for cell in plan.cells}) < 2 and len(models) < 2:
         return ""
-    of = {"benchmark": plan.suite.benchmark_name, "model": plan.set_up.served_name}
-    accuracy = _accuracy(query(PAST, catalog.home, of))
+    accuracy = _accuracy(_past(plan, catalog))
     return detectable_words(accuracy, _detectable(plan, accuracy))
 
 

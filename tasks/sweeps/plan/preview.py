@@ -9,7 +9,7 @@ from tutti.tasks.sweeps.plan.estimate import PlanEstimate, outlook_of
 from tutti.tasks.sweeps.plan.library import find_index
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.roles import other_models
-from tutti.tasks.sweeps.plan.set_up import check_names, serving_of
+from tutti.tasks.sweeps.plan.set_up import check_models, serving_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet, made_tasks, read_set
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, parts
 from tutti.tasks.synthesis import find_made
@@ -21,7 +21,7 @@ def outlook(suite: Suite, models: Path) -> tuple[PlanEstimate, ...]:
     Raises RegistryError, BenchmarkError, and SuiteError where its tasks are yet to be made.
     """
     every = parts(suite)
-    check_names(pick_models(models, dict.fromkeys(part.model for part in every)))
+    check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
     with open_catalog() as catalog:
         return tuple(_outlook_of_part(part, suite, models, catalog) for part in every)
 

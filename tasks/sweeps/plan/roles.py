@@ -36,7 +36,7 @@ class ServedModel:
     """A model of the registry, as it is reached."""
 
     name: str
-    """What a call names it."""
+    """The entry's name, which calls give."""
     engine_id: str
     model: Model
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tutti.storage import Catalog
+from tutti.storage import Catalog, content_hash
 from tutti.tasks.serving import (
     Engine,
     ExternalEndpoint,
@@ -31,12 +31,26 @@ class SetUp:
     model_id: str
     """Of its weights, or of the endpoint that others serve."""
     served_name: str
-    """What calls name the measured model."""
+    """The measured model's name at its engine or endpoint, or an adapter's; for ids."""
     index_id: str | None = None
     """None where the tasks have nothing to search."""
     model: Model | None = None
     """The registry's entry; None asks as `Model` does by default."""
     roles: Roles = NO_ROLES
+    entry_name: str = ""
+    """The entry's name; empty where calls and tables have the served one."""
+    is_served_name_taken: bool = False
+    """Whether another model of the sweep is an entry by that name."""
+
+    @property
+    def model_name(self) -> str:
+        """What calls and tables name the measured model."""
+        return self.entry_name or self.served_name
+
+    @property
+    def command_name(self) -> str:
+        """What a harness's calls name it: the served name, which client libraries know."""
+        return self.model_name if self.is_served_name_taken else self.served_name
 
     @property
     def parents(self) -> list[str]:
@@ -94,34 +108,39 @@ class Serving:
             index_id,
             self.model,
             roles_of(suite, self.served),
+            self.engine.name,
+            self.engine.address.served_name in self.served.keys() - {self.engine.name},
         )
         if adapter is None:
             return own
-        return replace(own, model_id=adapter.adapter_id, served_name=adapter.name)
+        return replace(
+            own, model_id=adapter.adapter_id, served_name=adapter.name, entry_name=adapter.name
+        )
 
 
 def serving_of(models: Mapping[str, Model], catalog: Catalog, engines: int = 1) -> Serving:
     """What serves `models`; the first is the one that is measured, by so many `engines`.
 
-    Raises RegistryError where calls could not say which of two models they mean, and for several
-    engines of a model that others serve.
+    Raises RegistryError for several engines of a model that others serve.
     """
     (engine, *others), served = _engines_of(models, catalog)
     replicas = _replicas_of(engine, engines, catalog)
     return Serving(engine, tuple(replicas), tuple(others), served)
 
 
-def check_names(models: Mapping[str, Model]) -> None:
-    """See that models measured in one sweep are told apart in its tables. Raises RegistryError."""
+def check_models(models: Mapping[str, Model]) -> None:
+    """See that models measured in one sweep have cells of their own. Raises RegistryError."""
     known: dict[str, str] = {}
     for name, model in models.items():
-        called = model.served_name or name
-        if called in known:
+        if model.endpoint is None:
+            continue  # an engine's served name is its entry's
+        content = content_hash([checkpoint_id(model), model.asked])
+        if content in known:
             raise RegistryError(
-                f"models.{name} and models.{known[called]} are both called {called!r}: in one "
-                "sweep nobody could tell their figures apart"
+                f"models.{name} and models.{known[content]} are one model: the same endpoint, "
+                "served name and request settings; name one of them in the sweep"
             )
-        known[called] = name
+        known[content] = name
 
 
 def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
@@ -139,23 +158,12 @@ def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog
 def _engines_of(
     models: Mapping[str, Model], catalog: Catalog
 ) -> tuple[list[Engine | ExternalEndpoint], dict[str, ServedModel]]:
-    """What serves the models, each once, in their order; and each model as it is reached.
-
-    Raises RegistryError where calls could not say which of two models they mean.
-    """
+    """What serves the models, each once, in their order; and each model as it is reached."""
     engines: dict[str, Engine | ExternalEndpoint] = {}
     served = {}
     for name, model in models.items():
         made = engine_of(name, model, catalog)
         engine = engines.setdefault(made.engine_id, made)
-        served[name] = ServedModel(engine.address.served_name, engine.engine_id, model)
-    known: dict[str, str] = {}
-    for engine in engines.values():
-        called = engine.address.served_name
-        if called in known:
-            raise RegistryError(
-                f"models.{engine.name} and models.{known[called]} are both called {called!r} where "
-                "they are served, and one sweep needs both; serve one by another name"
-            )
-        known[called] = engine.name
+        engine.entries[name] = model
+        served[name] = ServedModel(name, engine.engine_id, model)
     return list(engines.values()), served

@@ -144,7 +144,7 @@ class Attempts:
         ):  # in a dialogue it must be free to speak
             more = {**sampling.more, **file.request}
             sampling = replace(sampling, more=more)
-        origin, name = CallOrigin(attempt_id, self.cell.cell_id), self.plan.set_up.served_name
+        origin, name = CallOrigin(attempt_id, self.cell.cell_id), self.plan.set_up.model_name
         return GatewayModel(self._client, name, origin, sampling)
 
     def _seed(self, sample: Sample) -> int:
@@ -230,7 +230,7 @@ class Attempts:
         task |= {"tools": problem.offered, "max_tokens": suite.sampling.max_tokens}
         task |= {"temperature": suite.sampling.temperature}
         command = Command(suite.harness.command, suite.limits.command_s)
-        name, seed = self.plan.set_up.served_name, self._seed(sample)
+        name, seed = self.plan.set_up.command_name, self._seed(sample)
         done = await run_command(command, task, self._url, name, attempt_id, seed)
         try:
             spent = await model.release()

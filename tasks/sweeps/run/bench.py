@@ -80,12 +80,7 @@ class Bench:
             await start_engines(self._log, serving, self._open)
             replicas = [replica.address.url for replica in serving.replicas]
             before = open_gateway(
-                serving.engine.address,
-                serving.model,
-                self._catalog,
-                self._port,
-                serving.others,
-                replicas=replicas,
+                serving.engine, self._catalog, self._port, serving.others, replicas=replicas
             )
             client = await asyncio.to_thread(self._open.enter_context, before)
             search_url = None if self.library is None else self.library.search_url

@@ -50,7 +50,7 @@ async def call_endpoints(
 
 async def _call(client: Client, serving: Serving, name: str, suite: Suite) -> None:
     served = serving.served[name]
-    is_measured = served.engine_id == serving.engine.engine_id
+    is_measured = name == serving.engine.name
     # Judge, user and experts are called warm.
     temperature = suite.sampling.temperature if is_measured else WARM
     sampling = sampling_of(served.model, temperature, TOKENS, 0)

@@ -90,7 +90,7 @@ def _common(plan: Plan, cell: Cell) -> dict[str, Any]:
         "sweep_id": plan.sweep_id,
         "cell_id": cell.cell_id,
         "benchmark": plan.suite.benchmark_name,
-        "model": plan.set_up.served_name,
+        "model": plan.set_up.model_name,
         "engine_id": plan.set_up.engine_id,
         "policy": cell.policy,
         "concurrency": cell.concurrency,

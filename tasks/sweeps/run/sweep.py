@@ -21,7 +21,7 @@ from tutti.tasks.sweeps.plan import (
     Cell,
     Library,
     Plan,
-    check_names,
+    check_models,
     detectable_line,
     enter_plan,
     missing_cells,
@@ -57,7 +57,7 @@ async def run_suite(suite: Suite, models: Path, library: Library | None, run: Ru
     Raises RegistryError and SuiteError before anything starts, and what `open_bench` raises.
     """
     every = parts(suite)
-    check_names(pick_models(models, dict.fromkeys(part.model for part in every)))
+    check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
     spending, sweep_id = Spending(suite.budget), ""
     for together in _rounds(suite, every, models):
         async with AsyncExitStack() as stack:
@@ -190,7 +190,7 @@ class _PlanRun:
         await measure_cell.titled(run.log, self._title(cell), execution, cell, self._overall)
 
     def _title(self, cell: Cell) -> str:
-        suite, model = self.plan.suite, self.plan.set_up.served_name
+        suite, model = self.plan.suite, self.plan.set_up.model_name
         again = f" #{cell.repeat + 1}" if suite.repetition.repeats > 1 else ""
         label = " A/A" if cell.repeat == A_A else again
         return f"{suite.name}: {model} {cell.policy} at {cell.concurrency}{label}"

@@ -242,14 +242,16 @@ def test_an_outside_model_has_its_key_its_limit_and_its_prices(tmp_path: Path) -
         }
         file = registry(tmp_path, mine=outside)
         with gateway(home, "--model", "mine", "--models", file, *CAP, A_KEY="k1") as (child, told):
-            assert told["models"] == ["gpt-5"]
-            answer = call(told, "p", "gpt-5")
-            assert answer["choices"][0]["message"]["content"] == "Bearer k1"
+            assert told["models"] == ["mine"]
+            for name in ("mine", "gpt-5"):
+                answer = call(told, f"of-{name}", name)
+                assert answer["choices"][0]["message"]["content"] == "Bearer k1"
             (engine,) = ask(f"{told['url']}/engines")
             assert (engine["id"], engine["pool"]) == ("mine", "mine")
+            assert engine["served_as"] == {"mine": "gpt-5"}
             end(child)
-    (row,) = storage.query("select cost_usd from calls", storage.Home(home))
-    assert row["cost_usd"] == pytest.approx(1100 * 7 / 1e6)
+    rows = storage.query("select model, cost_usd from calls", storage.Home(home))
+    assert rows == [{"model": "mine", "cost_usd": pytest.approx(1100 * 7 / 1e6)}] * 2
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def model_at(url: str, **said: Any) -> tuple[Model, EndpointConfig]:
     model = Model(**{"context_tokens": 4096, "served_name": "served"} | said)
     there = model.endpoint if "endpoint" in said else url
     assert there is not None
-    return model, EndpointConfig.of_model(model, there, "outside", "served")
+    return model, EndpointConfig.of_model("served", model, there, "outside", "served")
 
 
 async def ask(bench: Bench, model: Model) -> Reply:
@@ -130,7 +130,7 @@ async def test_azures_deployments_have_the_version_in_the_query(
     async with raw_engine() as engine:
         said = yaml.safe_load(entry) | {"endpoint": engine.url}  # the version is a date in YAML
         model = Model(**said)
-        config = EndpointConfig.of_model(model, engine.url, "outside", "served")
+        config = EndpointConfig.of_model("served", model, engine.url, "outside", "served")
         bench = await make_raw(engine, endpoint=config.model_dump(exclude_unset=True))
         headers = {"api-key": "the client's own"}
         await bench.chat(path="/v1/chat/completions?a=1", headers=headers)

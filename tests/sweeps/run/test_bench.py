@@ -36,7 +36,7 @@ def registry(tmp_path: Path, **models: dict[str, Any]) -> Path:
 
 
 async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storage.Catalog) -> None:
-    """Candidate and judge on endpoints of their own; a second name of the candidate shares its."""
+    """Candidate and judge on endpoints of their own; a second entry of the candidate shares its."""
     first, second = EngineDouble(), EngineDouble()
     async with (
         TestServer(first.application()) as one,
@@ -55,7 +55,7 @@ async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storag
             assert [engine.name for engine in services.others] == ["grader"]
             assert bench.serving.served["again"].engine_id == bench.serving.engine.engine_id
             async with aiohttp.ClientSession() as client:
-                for name in ("big", "small", "small"):
+                for name in ("mine", "grader", "small"):
                     body = {"model": name, "messages": [{"role": "user", "content": "hi"}]}
                     url = f"{services.gateway.url}/v1/chat/completions"
                     async with client.post(url, json=body) as answer:
@@ -63,15 +63,15 @@ async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storag
         assert (len(first.requests), len(second.requests)) == (1, 2)
         served = bench.serving.served
     rows = storage.query(
-        "select endpoint, count(*) as n from calls group by 1 order by n", catalog.home
+        "select model, endpoint, count(*) as n from calls group by all order by n", catalog.home
     )
     assert rows == [
-        {"endpoint": served["mine"].engine_id, "n": 1},
-        {"endpoint": served["grader"].engine_id, "n": 2},
+        {"model": "mine", "endpoint": served["mine"].engine_id, "n": 1},
+        {"model": "grader", "endpoint": served["grader"].engine_id, "n": 2},
     ]
     suite = Suite(benchmark="simpleqa", roles={"judge": "grader"})
     roles = roles_of(suite, served)
-    assert roles.judge is not None and roles.judge.name == "small"
+    assert roles.judge is not None and roles.judge.name == "grader"
     asked = roles_of(with_fields(suite, {"judge": "again"}), served)
     assert asked.engine_ids == [bench.serving.engine.engine_id] and asked.content != roles.content
 
@@ -97,18 +97,6 @@ async def test_an_endpoint_is_called_once_before_anything_is_measured(
             with pytest.raises(EngineFailed, match=rf"models.mine failed.*HTTP {status}") as raised:
                 await bench.services_for(Suite())
     assert "unknown field seed" in str(raised.value) and len(double.requests) == 2
-
-
-async def test_two_models_of_one_name_are_refused(tmp_path: Path, catalog: storage.Catalog) -> None:
-    """A call could not say which of them it means."""
-    models = registry(
-        tmp_path,
-        mine={"endpoint": "http://a:1/v1", "served_name": "big"},
-        grader={"endpoint": "http://b:1/v1", "served_name": "big"},
-    )
-    with pytest.raises(RegistryError, match=r"models\.grader and models\.mine are both called"):
-        async with open_bench(pick_models(models, ("mine", "grader")), None, catalog, StageLog()):
-            pass
 
 
 async def test_more_engines_are_for_models_that_tutti_serves(

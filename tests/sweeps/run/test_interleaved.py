@@ -100,7 +100,7 @@ def test_blocks_of_a_plan_are_its_levels_and_repeats(suite: Suite, tmp_path: Pat
         _PlanRun(BenchedPlan(plan, anything), anything, anything, anything, plan.cells)
         for plan in plans
     ]
-    found = [(c.repeat, c.concurrency, r.plan.set_up.served_name) for r, c in _in_blocks(runs)]
+    found = [(c.repeat, c.concurrency, r.plan.set_up.model_name) for r, c in _in_blocks(runs)]
     assert found[::2] == [
         (repeat, level, model) for repeat in (0, 1) for level in (1, 2) for model in ("a", "b")
     ]

@@ -16,7 +16,7 @@ from tutti.tasks.sweeps.plan.identity import grid_id_of
 from tutti.tasks.sweeps.plan.plan import A_A, Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.problem import problem_of_task
-from tutti.tasks.sweeps.plan.set_up import check_names
+from tutti.tasks.sweeps.plan.set_up import check_models
 from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, with_fields
@@ -194,12 +194,39 @@ def test_a_grid_stays_the_same_sweep(change: dict[str, Any]) -> None:
     assert grid_id_of(with_fields(GRID, change)) == grid_id_of(GRID)
 
 
-def test_models_of_one_name_are_refused() -> None:
-    """In one sweep their figures could not be told apart."""
+def test_one_model_in_two_entries_is_refused() -> None:
+    """Their cells would have the same ids; prices and limits are in none."""
     entry = Model(provider="openai", endpoint="http://h/v1", context_tokens=4096, served_name="big")
-    with pytest.raises(RegistryError, match=r"models\.b and models\.a are both called 'big'"):
-        check_names({"a": entry, "b": entry})
-    check_names({"a": entry, "b": entry.model_copy(update={"served_name": "small"})})
+    same = entry.model_copy(update={"max_calls": 3})
+    with pytest.raises(RegistryError, match=r"models\.b and models\.a are one model"):
+        check_models({"a": entry, "b": same})
+    for change in (
+        {"served_name": "small"}, {"endpoint": "http://i/v1"}, {"request": {"top_p": 0.5}},
+    ):  # fmt: skip
+        check_models({"a": entry, "b": entry.model_copy(update=change)})
+
+
+def test_cells_entered_by_the_served_name_are_of_its_entry(catalog: storage.Catalog) -> None:
+    """A plan names its own cells anew and supersedes those of other options, as before; cells of
+    an entry that is called as another is served are not touched."""
+    problems = [problem_of_task(task) for task in make_tasks(1)]
+
+    def plan(entry: str, cap: Policy, **change: Any) -> Plan:
+        suite = Suite(policies=("passthrough", cap), concurrency=(2,))
+        return make_plan(suite, set_up_of(problems, entry_name=entry, **change), GRID)
+
+    enter_plan(plan("", CAP_2), catalog)
+    enter_plan(plan("fast", CAP_4), catalog)
+    expected = [("fast", "cap", "planned"), ("fast", "passthrough", "planned")]
+    expected.append(("pocket", "cap", "superseded"))
+    assert states(catalog) == expected
+    other = plan("pocket", CAP_2, engine_id="engine:2", served_name="served")
+    enter_plan(other, catalog)
+    assert len({row["sweep_id"] for row in catalog.rows(sa.select(cat.cells))}) == 1
+    enter_plan(plan("fast", CAP_4), catalog)
+    own = {cell.cell_id for cell in other.cells}
+    rows = catalog.rows(sa.select(cat.cells).where(cat.cells.c.cell_id.in_(own)))
+    assert [(row["model"], row["status"]) for row in rows] == [("pocket", "planned")] * 2
 
 
 def test_an_unfinished_cell_is_unfinished_on_its_way_back(catalog: storage.Catalog) -> None:

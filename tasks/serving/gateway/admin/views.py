@@ -98,6 +98,7 @@ def engines(gateway: GatewayState) -> list[dict[str, Any]]:
             "url": endpoint.config.url,
             "pool": pool.name,
             "models": list(endpoint.models),
+            "served_as": {name: endpoint.served_name(name) for name in endpoint.models},
             "accepting": endpoint.engine.accepting,
             "reachable": endpoint.reachable,
             "draining": endpoint.draining,

@@ -76,7 +76,7 @@ class ProxiedCall:
         self.request, self.key = request, key
         # a new cell has a new scheduler; this call ends with its own
         self.scheduler = pool.scheduler
-        self.record = CallRecord(request)
+        self.record = CallRecord(request, model=pool.entry_of(request.model) or request.model)
         self.prompt_bytes = len(request.raw)
         self.state = CallState.HELD
         self.call: Call | None = None
@@ -184,7 +184,9 @@ class ProxiedCall:
         request = self.request
         headers = endpoint.authorize(request.headers, self.key.has_token, request.path)
         endpoint.calls += 1
-        self._upstream = endpoint.origin.send(b"POST", request.path, headers, request.raw, self)
+        self.record.served_name = endpoint.served_name(request.model)
+        raw = request.body_for(self.record.served_name)
+        self._upstream = endpoint.origin.send(b"POST", request.path, headers, raw, self)
 
     def _prepare(self) -> None:
         request = self.request

@@ -93,6 +93,11 @@ class CallRequest:
     usage_added: bool = False
     """Whether usage was requested by the gateway and not by the client, which must not see it."""
 
+    def body_for(self, served_name: str) -> bytes:
+        """The body for an endpoint that has this name for the model."""
+        same = served_name == self.model
+        return self.raw if same else with_model(self.raw, self.model, served_name)
+
     @property
     def output_tokens(self) -> int:
         """The most that the call may produce."""
@@ -176,6 +181,15 @@ def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:
     more = orjson.dumps(fields)[1:]
     inside = trimmed[:-1].rstrip()
     return inside + (more if inside.endswith(b"{") else b"," + more)
+
+
+def with_model(raw: bytes, model: str, name: str) -> bytes:
+    """The body with `name` in place of its `model`; most bodies are not parsed again for it."""
+    if raw.count(b'"model"') == 1:  # else one may be in a tool's schema
+        for mark in (b'"model":', b'"model": '):
+            if (old := mark + orjson.dumps(model)) in raw:
+                return raw.replace(old, mark + orjson.dumps(name), 1)
+    return orjson.dumps({**orjson.loads(raw), "model": name})
 
 
 def ask_for_usage(request: CallRequest) -> None:

@@ -1,12 +1,13 @@
 """Requests that use no KV cache: they are forwarded to an engine without scheduling."""
 
 from typing import Protocol
+from urllib.parse import quote
 
 import orjson
 
 from tutti.tasks.serving.gateway.admin.access import AccessDenied
 from tutti.tasks.serving.gateway.calls.body import read_object
-from tutti.tasks.serving.gateway.calls.request import NOT_PASSED
+from tutti.tasks.serving.gateway.calls.request import NOT_PASSED, CallRequest, with_model
 from tutti.tasks.serving.gateway.calls.routes import (
     ADAPTERS,
     AT_THE_ROOT,
@@ -53,11 +54,11 @@ async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute)
         answer(exchange, 200, _all_models(endpoints))
         return
     try:
-        target = _target(endpoints, exchange, route)
+        target, model = _target(owner.pools, endpoints, exchange, route)
         if route.kind in ADAPTERS:
-            found = await _change_adapters(owner, exchange, route, target)
+            found = await _change_adapters(owner, exchange, route, target, model)
         else:
-            found = await _ask(owner, exchange, route, target)
+            found = await _ask(owner, exchange, route, target, model)
     except BadRequest as error:
         answer(exchange, 400, refusal(400, str(error)))
     except AccessDenied as denied:
@@ -71,33 +72,45 @@ async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute)
         exchange.respond(found.status, end_to_end(found.headers), found.body)
 
 
-def _target(endpoints: list[Endpoint], exchange: Exchange, route: ModelRoute) -> Endpoint:
-    """The endpoint that serves the model named by the path or the body, else the first."""
+def _target(
+    pools: Pools, endpoints: list[Endpoint], exchange: Exchange, route: ModelRoute
+) -> tuple[Endpoint, str]:
+    """The endpoint that serves the model named by the path or the body, else the first; and the
+    model."""
     named = route.kind.partition("/")[2] if route.kind.startswith(MODELS) else ""
     body = {} if exchange.method in (b"GET", b"HEAD") else read_object(exchange.body)
     model = named or str(body.get("model") or "")
-    target = next((e for e in endpoints if model in e.models), None)
-    if target is None and named:
+    try:
+        pool = pools.find_pool(model) if model else None
+    except LookupError as error:
+        raise BadRequest(str(error)) from None
+    inside = [] if pool is None else [e for e in endpoints if e.name in pool.endpoints]
+    if not inside and named:
         raise AccessDenied(404, f"no engine serves {named!r:.200}")
-    return target or endpoints[0]
+    return (inside or endpoints)[0], model
 
 
 async def _ask(
-    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint
+    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint, model: str
 ) -> Answer:
     headers = [h for h in exchange.headers if h[0].lower() not in NOT_PASSED]
     path = route.path.removeprefix(b"/v1") if route.kind in AT_THE_ROOT else route.path
+    served, body = target.served_name(model), exchange.body
+    if served != model and route.kind.startswith(MODELS):
+        path = path.replace(quote(model, safe="/").encode(), quote(served, safe="/").encode())
+    elif served != model:
+        body = with_model(body, model, served)
     return await target.ask(
         b"GET" if exchange.method == b"HEAD" else exchange.method,
         path,
-        exchange.body,
+        body,
         target.authorize(headers, exchange.permission.key.has_token, path),
         owner.settings.upstream_s,
     )
 
 
 async def _change_adapters(
-    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint
+    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint, model: str
 ) -> Answer:
     """Change adapters on every engine of the pool; return the first refusal, if any.
 
@@ -105,18 +118,20 @@ async def _change_adapters(
     """
     pool, _ = owner.pools.find(target.name)
     engines = [each for each in pool.endpoints.values() if each.reachable]
-    found = [await _ask(owner, exchange, route, engine) for engine in engines]
+    found = [await _ask(owner, exchange, route, engine, model) for engine in engines]
     for engine in engines:
         await engine.read_models()
     owner.pools.forget_models()
     return next((each for each in found if each.status != OK), found[0])
 
 
-async def measure(pool: Pool, wanted: bytes) -> int | None:
-    """The tokens of a prompt, by an engine's tokenizer. Raises ProbeFailed."""
+async def measure(pool: Pool, wanted: bytes, request: CallRequest) -> int | None:
+    """The tokens of a call's prompt, by an engine's tokenizer. Raises ProbeFailed."""
     reachable = [e for e in pool.endpoints.values() if e.reachable and e.config.metrics]
     if not reachable:
         return None
+    if (served := reachable[0].served_name(request.model)) != request.model:
+        wanted = with_model(wanted, request.model, served)
     found = await reachable[0].ask(b"POST", b"/tokenize", wanted)
     try:
         said = orjson.loads(found.body) if found.status == 200 else None

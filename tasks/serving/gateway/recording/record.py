@@ -32,6 +32,10 @@ class CallRecord:
     """One call; filled in as it proceeds and converted to rows when it has ended."""
 
     request: CallRequest
+    model: str = ""
+    """The name that it is recorded by, the registry's if that has one; "": the request's."""
+    served_name: str = ""
+    """The model's name in the request that the endpoint got."""
     sent: float = field(default_factory=time.monotonic)
     """When the call arrived, in seconds of the monotonic clock."""
     held_s: float | None = None
@@ -152,6 +156,13 @@ class CallRecord:
                 with contextlib.suppress(orjson.JSONDecodeError):
                     yield orjson.loads(line[5:])
 
+    def _params(self) -> dict[str, Any]:
+        """Parameters of the request; with the served name, if it is recorded by another."""
+        params = {name: self.request.body[name] for name in PARAMETERS if name in self.request.body}
+        if self.model and self.served_name not in ("", self.model):
+            params["model"] = self.served_name
+        return params
+
     def _row(self) -> dict[str, Any]:
         request, reported, body = self.request, self.reported, self.request.body
         held_s, ttft_s = self.held_s, self.ttft_s
@@ -165,7 +176,7 @@ class CallRecord:
             "concurrency": self.concurrency,
             "step": request.step,
             "role": request.role,
-            "model": request.model or None,
+            "model": self.model or request.model or None,
             "endpoint": self.endpoint,
             "sent_at": sent_at,
             "admitted_at": None if held_s is None else sent_at + timedelta(seconds=held_s),
@@ -184,6 +195,6 @@ class CallRecord:
             "cost_usd": self.cost_usd(),
             "weights_at_start": self.weights[0] or None,
             "weights_at_end": self.weights[1] or None,
-            "params": orjson.dumps({k: body[k] for k in PARAMETERS if k in body}).decode(),
+            "params": orjson.dumps(self._params()).decode(),
             "prompt_hash": hashlib.sha256(orjson.dumps(prompt)).hexdigest()[:16],
         }

@@ -175,16 +175,13 @@ class ProxiedCall:
             self.record.held_s = now - self.record.sent
             self.owner.note_admitted(self)
             self._prepare()
-        self.record.endpoint = endpoint.name
-        self.record.prices = endpoint.prices_of(self.request.model)
-        self.record.weights = endpoint.weights, ""
+        self.record.goes_to(endpoint)
         self.state, self.active_at = CallState.SENT, now
         self._tried.add(endpoint.name)
         self._head, self._body, self.chunks = [], [], 0
         request = self.request
         headers = endpoint.authorize(request.headers, self.key.has_token, request.path)
         endpoint.calls += 1
-        self.record.served_name = endpoint.served_name(request.model)
         raw = request.body_for(self.record.served_name)
         self._upstream = endpoint.origin.send(b"POST", request.path, headers, raw, self)
 

@@ -13,6 +13,7 @@ import orjson
 from tutti.storage import catalog as cat
 from tutti.storage import spans_of
 from tutti.tasks.serving.gateway.calls.request import CallRequest
+from tutti.tasks.serving.gateway.endpoint import Endpoint
 from tutti.tasks.serving.gateway.recording.protocols import (
     read_answer,
     read_context,
@@ -60,6 +61,13 @@ class CallRecord:
     records_tokens: bool = False
     weights: tuple[str, str] = ("", "")
     """The versions of the engine's weights at its start and at its end; empty if never changed."""
+
+    def goes_to(self, endpoint: Endpoint) -> None:
+        """It is being sent to `endpoint`."""
+        self.endpoint = endpoint.name
+        self.prices = endpoint.prices_of(self.request.model)
+        self.served_name = endpoint.served_name(self.request.model)
+        self.weights = endpoint.weights, ""
 
     def note_first_token(self) -> None:
         """The first event of a stream arrived."""

@@ -1,0 +1,86 @@
+"""What a trainer is told: the form of the file that the platform writes and the trainer reads.
+
+Both environments import it, so it needs pydantic only.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LoraSettings(_Strict):
+    """A low-rank adapter in place of all weights. Source: arXiv 2106.09685."""
+
+    rank: int = Field(16, ge=1, description="rank of the adapter")
+    alpha: float | None = Field(None, gt=0, description="scale; if empty, twice the rank")
+    targets: tuple[str, ...] = Field(PROJECTIONS, description="names of the matrices it changes")
+
+
+class OptimizerSettings(_Strict):
+    """AdamW, its schedule and the bound of the gradient."""
+
+    learning_rate: float = Field(1e-5, gt=0, description="highest learning rate")
+    weight_decay: float = Field(0.0, ge=0, description="of matrices; never of norms and biases")
+    betas: tuple[float, float] = Field((0.9, 0.95), description="decay of the two moments")
+    warmup_share: float = Field(
+        0.03, ge=0, le=1, description="share of the steps until the highest"
+    )
+    schedule: Literal["cosine", "linear", "constant"] = Field(
+        "cosine", description="how the learning rate falls after the warm-up"
+    )
+    final_share: float = Field(0.0, ge=0, le=1, description="share of the rate left at the end")
+    gradient_clip: float = Field(1.0, gt=0, description="longest gradient of a step")
+
+
+class BatchSettings(_Strict):
+    """How sequences become steps and micro-batches."""
+
+    sequences: int = Field(32, ge=1, description="sequences a step")
+    tokens: int = Field(4096, ge=16, description="most tokens of a micro-batch, padding included")
+    max_tokens: int | None = Field(
+        None, ge=2, description="longer sequences are left out, and counted; if empty, none is"
+    )
+    layout: Literal["auto", "packed", "rows"] = Field(
+        "auto",
+        description="packed: end to end in one row, without attention across; rows: padded, those "
+        "of like length together; auto: packed on a GPU, rows on a CPU",
+    )
+
+
+class TrainerSettings(_Strict):
+    """A whole training on a fixed set."""
+
+    base: Path = Field(description="checkpoint folder")
+    data: Path = Field(description="sequences (Parquet) or conversations (JSONL)")
+    held_out: Path | None = Field(None, description="measured and never trained on; same forms")
+    objective: str = Field("sft", description="name of the objective")
+    objective_settings: dict[str, Any] = Field({}, description="its settings")
+    lora: LoraSettings | None = Field(None, description="if empty, all weights are trained")
+    optimizer: OptimizerSettings = OptimizerSettings()
+    batch: BatchSettings = BatchSettings()
+    epochs: float | None = Field(None, gt=0, description="passes over the data")
+    steps: int | None = Field(None, ge=1, description="steps")
+    seconds: float | None = Field(
+        None, gt=0, description="ends the training at this time; such a run resumes, not exactly"
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of the arithmetic; the weights are trained in float32"
+    )
+    gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
+    seed: int = Field(0, description="decides the order of the data and the adapter's start")
+    save_every_s: float = Field(60.0, gt=0, description="seconds between saved states")
+    report_every: int = Field(1, ge=1, description="steps between reports")
+    evaluate_every: int = Field(50, ge=1, description="steps between held-out measurements")
+
+    @model_validator(mode="after")
+    def _ends(self) -> "TrainerSettings":
+        if self.epochs is None and self.steps is None and self.seconds is None:
+            raise ValueError("one of epochs, steps and seconds must say when it ends")
+        return self

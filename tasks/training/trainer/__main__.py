@@ -1,0 +1,35 @@
+"""The trainer's process: ``python -m tutti.tasks.training.trainer --settings FILE --out FOLDER``.
+
+In the models environment. Prints one JSON object a report; the platform reads them from its log.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.trainer.fit import fit
+from tutti.tasks.training.trainer.rows import BadData
+from tutti.tasks.training.trainer.step import Diverged
+
+
+def main() -> None:
+    """Train and save; see ``--help``."""
+    parser = argparse.ArgumentParser(description="Train a checkpoint on a fixed set.")
+    parser.add_argument("--settings", required=True, type=Path, help="TrainerSettings, JSON")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint")
+    parser.add_argument("--state", type=Path, help="file from which a stopped training goes on")
+    given = parser.parse_args()
+    settings = TrainerSettings.model_validate_json(given.settings.read_text())
+    given.out.mkdir(parents=True, exist_ok=True)
+    state = given.state or given.out / "state.pt"
+    try:
+        card = fit(settings, given.out, state, lambda row: print(json.dumps(row), flush=True))
+    except (BadData, Diverged, ValueError) as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+    (given.out / "training.json").write_text(json.dumps(card, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Train on a fixed set to its end, resuming from a saved state.
+
+The order of the data follows from the seed and the epoch, so the state holds a position only.
+Progress is reported by `report`, in the names of `train_steps`.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+
+from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.trainer.model import Policy
+from tutti.tasks.training.trainer.rows import Row, read_rows
+from tutti.tasks.training.trainer.schedule import Schedule
+from tutti.tasks.training.trainer.state import load_state, save_state
+from tutti.tasks.training.trainer.step import PAIRS, Diverged, Stepper
+
+Report = Callable[[dict[str, Any]], None]
+
+
+def fit(settings: TrainerSettings, out: Path, state: Path, report: Report) -> dict[str, Any]:
+    """Train; writes checkpoint and best checkpoint into `out`; returns what the card says.
+
+    Raises BadData, Diverged, and ValueError for settings that do not fit together.
+    """
+    torch.manual_seed(settings.seed)
+    policy = Policy(settings)
+    stepper = Stepper(policy, settings)
+    longest = settings.batch.max_tokens
+    data = read_rows(settings.data, policy.tokenizer, longest)
+    held = settings.held_out
+    held_out = [] if held is None else read_rows(held, policy.tokenizer, longest).rows
+    known = {"sequences": len(data.rows), "dropped": data.dropped, "parameters": policy.size}
+    report(known | {"held_out": len(held_out)})
+    progress = load_state(state, stepper) or {"step": 0, "tokens": 0, "seconds": 0.0, "log": []}
+    run = _Run(settings, stepper, progress, report)
+    run.to_the_end(data.rows, held_out, out, state)
+    policy.save(out)
+    state.unlink(missing_ok=True)
+    return known | {"steps": run.step, "tokens": run.tokens, "train_s": run.seconds,
+                    "best_held_out": run.best, "log": run.log}  # fmt: skip
+
+
+class _Run:
+    """One training under way."""
+
+    def __init__(
+        self,
+        settings: TrainerSettings,
+        stepper: Stepper,
+        progress: dict[str, Any],
+        report: Report,
+    ) -> None:
+        self.settings, self.stepper, self.report = settings, stepper, report
+        self.schedule = Schedule(settings.optimizer)
+        self.step, self.tokens = progress["step"], progress["tokens"]
+        self.log: list[dict[str, Any]] = progress["log"]
+        self.best: float | None = progress.get("best")
+        self._began = time.monotonic() - progress["seconds"]
+        self._saved = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Of training, those before a kill included."""
+        return time.monotonic() - self._began
+
+    def to_the_end(
+        self, rows: Sequence[Row], held_out: Sequence[Row], out: Path, state: Path
+    ) -> None:
+        """Take every step that is left."""
+        for row in self.log:
+            self.report(row)  # what was reported before a kill: the platform starts anew
+        steps = self._steps(len(rows))
+        for drawn in self._batches(rows, skip=self.step):
+            done = max(self.step / steps if steps else 0.0, self._share_of_time())
+            if done >= 1.0:
+                return
+            try:
+                taken = self.stepper.take(drawn, self.schedule.rate(done))
+            except Diverged as error:
+                raise Diverged(f"step {self.step + 1}: {error}") from None
+            self.step += 1
+            self.tokens += sum(len(row.ids) for row in drawn)
+            last = steps is not None and self.step >= steps
+            figures = {"step": self.step, "tokens": self.tokens} | taken.figures
+            if held_out and (last or self.step % self.settings.evaluate_every == 0):
+                figures["held_out_loss"] = self._held_out(held_out, out)
+            if last or self.step == 1 or self.step % self.settings.report_every == 0:
+                self.log.append(figures)
+                self.report(figures)
+            if time.monotonic() - self._saved > self.settings.save_every_s:
+                self._save(state)
+
+    def _held_out(self, rows: Sequence[Row], out: Path) -> float:
+        loss = self.stepper.held_out_loss(rows)
+        if self.best is None or loss < self.best:
+            self.best = loss
+            self.stepper.policy.save(out / "best")
+        return loss
+
+    def _save(self, state: Path) -> None:
+        progress = {"step": self.step, "tokens": self.tokens, "seconds": self.seconds}
+        save_state(state, self.stepper, progress | {"log": self.log, "best": self.best})
+        self._saved = time.monotonic()
+
+    def _share_of_time(self) -> float:
+        most = self.settings.seconds
+        return 0.0 if most is None else self.seconds / most
+
+    def _steps(self, rows: int) -> int | None:
+        settings = self.settings
+        per_epoch = max(1, -(-rows // settings.batch.sequences))
+        known = [settings.steps] if settings.steps is not None else []
+        if settings.epochs is not None:
+            known.append(max(1, round(per_epoch * settings.epochs)))
+        return min(known) if known else None
+
+    def _batches(self, rows: Sequence[Row], skip: int) -> Iterator[list[Row]]:
+        """Steps of rows without end: each epoch in its own order, decided by seed and epoch."""
+        unit = 2 if self.settings.objective in PAIRS else 1
+        units = [rows[first : first + unit] for first in range(0, len(rows), unit)]
+        size, epoch = max(1, self.settings.batch.sequences // unit), 0
+        while True:
+            order = list(range(len(units)))
+            Random(f"{self.settings.seed} {epoch}").shuffle(order)
+            for first in range(0, len(order), size):
+                if skip:
+                    skip -= 1
+                    continue
+                yield [row for nth in order[first : first + size] for row in units[nth]]
+            epoch += 1

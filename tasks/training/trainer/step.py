@@ -1,0 +1,149 @@
+"""One optimizer step: micro-batches, objective, gradient, update; and what came of it."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tutti.tasks.training.objectives import Loss, Objective, StepSizes, Tokens, objective
+from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.trainer.batching import MicroBatch, micro_batches
+from tutti.tasks.training.trainer.model import Policy
+from tutti.tasks.training.trainer.rows import Row
+from tutti.tasks.training.trainer.schedule import Schedule
+
+PAIRS = ("dpo", "sdpo")
+REFERENCE = ("dpo", "sdpo", "kto")
+SUPERVISED = ("sft", "epo_published", *REFERENCE)
+FAR = 0.1
+"""Nats: a token whose log probabilities differ by more counts in `mismatch_share`."""
+Tensor = Any
+
+
+class Diverged(Exception):
+    """A step's loss or gradient is no number; the message says what was seen."""
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """A step's figures, by the names of `train_steps`."""
+
+    figures: dict[str, float]
+
+
+class Stepper:
+    """Takes steps with one policy, objective and optimizer."""
+
+    def __init__(self, policy: Policy, settings: TrainerSettings) -> None:
+        """Raises ValueError for an unknown objective or setting."""
+        self.policy, self.settings = policy, settings
+        self.objective: Objective = objective(settings.objective, settings.objective_settings)
+        kl = float(settings.objective_settings.get("kl", 0.0))
+        self._asks_reference = settings.objective in REFERENCE or kl > 0
+        layout = settings.batch.layout
+        on_gpu = policy.device.type == "cuda"
+        self.packed = layout == "packed" or (layout == "auto" and on_gpu)
+        self.optimizer = optimizer_of(policy, settings)
+
+    def take(self, rows: Sequence[Row], rate: float) -> StepReport:
+        """Train on rows at a learning rate. Raises Diverged, and leaves the weights as they were
+        before the step."""
+        began = time.monotonic()
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        sizes = sizes_of(rows, self.settings)
+        totals: dict[str, float] = {"loss": 0.0}
+        for batch in self.cut(rows):
+            loss, logp = self._loss(batch, sizes)
+            loss.value.backward()
+            _add(totals, {"loss": loss.value.item()})
+            _add(totals, {name: value.item() for name, value in loss.figures.items()})
+            if self.settings.objective not in SUPERVISED:
+                _mismatch(totals, logp, batch.behaviour, sizes)
+        norm = torch.nn.utils.clip_grad_norm_(
+            self.policy.parameters, self.settings.optimizer.gradient_clip
+        ).item()
+        if not (math.isfinite(totals["loss"]) and math.isfinite(norm)):
+            self.optimizer.zero_grad(set_to_none=True)
+            seen = ", ".join(f"{name} {value:.4g}" for name, value in totals.items())
+            raise Diverged(f"gradient norm {norm:.4g}, {seen}, learning rate {rate:.3g}")
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        seconds = time.monotonic() - began
+        read = sum(len(row.ids) for row in rows)
+        known = {"gradient_norm": norm, "learning_rate": rate, "seconds": seconds}
+        known |= {"tokens_per_s": read / seconds, "sequences": len(rows)}
+        return StepReport(totals | known)
+
+    def cut(self, rows: Sequence[Row]) -> list[MicroBatch]:
+        """The micro-batches of a step, on the device."""
+        unit = 2 if self.settings.objective in PAIRS else 1
+        return list(micro_batches(rows, self.settings.batch.tokens, self.packed, unit))
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
+    def held_out_loss(self, rows: Sequence[Row]) -> float:
+        """Mean negative log probability of the trained tokens, in nats."""
+        total = sum(-self.policy.log_probs(batch).sum().item() for batch in self.cut(rows))
+        return total / max(1, sum(row.trained for row in rows))
+
+    def _loss(self, batch: MicroBatch, sizes: StepSizes) -> tuple[Loss, Tensor]:
+        logp = self.policy.log_probs(batch)
+        reference = self.policy.reference_log_probs(batch) if self._asks_reference else None
+        wanted = torch.tensor([row.wanted for row in batch.rows])
+        extra = {"wanted": wanted, "baseline": torch.zeros(())}
+        tokens = Tokens(
+            sequence=batch.sequence,
+            sequences=len(batch.rows),
+            behaviour=batch.behaviour,
+            advantage=batch.values,
+            reference=reference,
+            weight=batch.values,
+            turn=batch.turn,
+            turns=batch.turns,
+            extra=extra,
+        )
+        return self.objective(logp, tokens, sizes), logp.detach()
+
+
+def optimizer_of(policy: Policy, settings: TrainerSettings) -> Any:
+    """AdamW; only matrices decay."""
+    asked = settings.optimizer
+    matrices = [each for each in policy.parameters if each.ndim >= 2]
+    others = [each for each in policy.parameters if each.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": asked.weight_decay}]
+    groups += [{"params": others, "weight_decay": 0.0}] if others else []
+    fused = policy.device.type == "cuda"
+    return torch.optim.AdamW(groups, lr=asked.learning_rate, betas=asked.betas, fused=fused)
+
+
+def sizes_of(rows: Sequence[Row], settings: TrainerSettings) -> StepSizes:
+    """The sizes of a step."""
+    weight = sum(
+        value
+        for row in rows
+        for value, turn in zip(row.values[1:], row.turns[1:], strict=True)
+        if turn >= 0
+    )
+    tokens = sum(row.trained for row in rows)
+    return StepSizes(tokens, len(rows), weight, settings.batch.max_tokens or 0)
+
+
+def _add(totals: dict[str, float], shares: dict[str, float]) -> None:
+    for name, value in shares.items():
+        totals[name] = totals.get(name, 0.0) + value
+
+
+def _mismatch(totals: dict[str, float], logp: Tensor, behaviour: Tensor, sizes: StepSizes) -> None:
+    """How far the trainer's log probabilities are from the engine's recorded ones."""
+    difference = logp - behaviour
+    kl = (torch.exp(difference) - difference - 1).sum().item() / sizes.tokens
+    far = (difference.abs() > FAR).float().sum().item() / sizes.tokens
+    _add(totals, {"mismatch_kl": kl, "mismatch_share": far})
+    most = difference.abs().max().item()
+    totals["mismatch_max"] = max(totals.get("mismatch_max", 0.0), most)
+
+
+__all__ = ["Diverged", "Schedule", "StepReport", "Stepper", "sizes_of"]

@@ -1,0 +1,1 @@
+"""The trainer on the pocket model; it needs torch."""

@@ -33,6 +33,8 @@ FIRST = {
     "has Tasks, Test per family",
 }
 """The fields of a suite that most sweeps set, in the form's order, with their help there."""
+TITLES = {"models": "Model registry"}
+"""Of parameters whose names do not tell what they are."""
 TRIES = 3
 LAST = ("benchmarks", "models")
 HIDDEN = ("schedule",)
@@ -73,7 +75,7 @@ def shaped(schema: Mapping[str, Any], choices: FormChoices) -> Schema:
         fields = group.get("properties", {})
         group["properties"] = {name: _without_null(field) for name, field in fields.items()}
     for name, field in form["properties"].items():
-        field["title"] = name.replace("_", " ").capitalize()
+        field["title"] = TITLES.get(name, name.replace("_", " ").capitalize())
     for (group_name, name), kind in CHOSEN.items():
         if group_name in groups:
             fields = groups[group_name]["properties"]

@@ -46,9 +46,10 @@ def results_page(report: Report, address: str | None) -> str:
 def _link(report: Report, address: str | None) -> str:
     if address is None:
         return f"The report is the file `{report.page}`.\n"
+    file = f"TUTTI_HOME/artifacts/{report.page.parent.name}/{report.page.name}"
     return (
         f"**[Open the report]({address})**: figures, comparisons and transcripts. The link works "
-        f"while `make ui` runs; the file is `{report.page}`.\n"
+        f"while `make ui` runs; the file is `{file}`.\n"
     )
 
 

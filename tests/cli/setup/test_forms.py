@@ -51,7 +51,7 @@ def test_the_common_fields_are_first_with_help() -> None:
     assert all(fields[name]["description"] == text for name, text in FIRST.items())
     assert {*Suite.model_fields} - {*fields} == {*HIDDEN}
     titles = [field["title"] for field in form()["properties"].values()]
-    assert titles == ["Suite", "Models"]
+    assert titles == ["Suite", "Model registry"]
 
 
 def test_what_exists_is_chosen() -> None:

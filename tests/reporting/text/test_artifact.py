@@ -23,6 +23,7 @@ def report(connection: DuckDBPyConnection, tmp_path: Path) -> Report:
 def test_link_words_and_table_come_first(report: Report) -> None:
     lines = results_page(report, ADDRESS).splitlines()
     assert lines[0].startswith(f"**[Open the report]({ADDRESS})**")
+    assert f"`TUTTI_HOME/artifacts/{report.page.parent.name}/index.html`" in lines[0]
     table = next(nth for nth, line in enumerate(lines) if line.startswith("| policy |"))
     headline = next(nth for nth, line in enumerate(lines) if line.startswith("- passthrough, from"))
     assert headline < table < 10

@@ -5,6 +5,7 @@ of this machine. Out: the schema that the form is drawn from, and that the serve
 by. Whatever a flow takes stays valid: a choice always stands beside a field for another value.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ FIRST = {
 """The fields of a suite that most sweeps set, in the form's order, with their help there."""
 TITLES = {"models": "Model registry"}
 """Of parameters whose names do not tell what they are."""
-TRIES = 3
+TRIES = 5
 LAST = ("benchmarks", "models")
 HIDDEN = ("schedule",)
 """Fields of a suite that a run from a form has no use for; they stay valid."""
@@ -123,9 +124,13 @@ class DeploymentForms:
         return bool(done) and None not in done
 
     def _tried(self, *asked: Any) -> Any:
-        """The server's answer; one on a busy machine may be late."""
-        answers = (self.ask(*asked) for _ in range(TRIES))
-        return next((answer for answer in answers if answer is not None), None)
+        """The server's answer. A server that has just registered deployments refuses some calls."""
+        for nth in range(TRIES):
+            time.sleep(nth)
+            answer = self.ask(*asked)
+            if answer is not None:
+                return answer
+        return None
 
 
 def _shape_suite(fields: dict[str, Schema], policy: Schema) -> None:

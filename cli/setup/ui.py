@@ -123,6 +123,7 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
             "[yellow]the automation for worse nights was not created: the server rejected it[/]"
         )
     forms = DeploymentForms(api, _ask, wanted.names)
+    _follow(forms, console)
     url, pages = api.removesuffix("/api"), environment["TUTTI_ARTIFACTS_URL"]
     night = wanted.night
     when = f"{night.schedule} ({night.timezone})" if night.schedule else "by hand"
@@ -131,9 +132,14 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
     while True:
         for child in (server, reports, *workers.values()):
             child.check()
-        if wrong := forms.follow():
-            console.print(f"[yellow]{escape(wrong)}[/]")
+        _follow(forms, console)
         time.sleep(0.5)
+
+
+def _follow(forms: DeploymentForms, console: Console) -> None:
+    """Bring the forms' choices up to date; say what is wrong."""
+    if wrong := forms.follow():
+        console.print(f"[yellow]{escape(wrong)}[/]")
 
 
 def _close_orphans(api: str) -> None:

@@ -3,11 +3,13 @@ the flow takes."""
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prefect.utilities.schema_tools.validation import is_valid, validate
 
+from tutti.cli.setup import forms
 from tutti.cli.setup.forms import (
     CHOSEN,
     FIRST,
@@ -121,10 +123,11 @@ def test_this_machines_choices() -> None:
 
 
 class Server:
-    """Answers as Prefect's API about one deployment; keeps the schemas that it was given."""
+    """Answers as Prefect's API about one deployment, but refuses the first `refused` calls; keeps
+    the schemas that it was given."""
 
-    def __init__(self, accepts: bool = True) -> None:
-        self.accepts, self.given = accepts, list[Any]()
+    def __init__(self, refused: int = 0) -> None:
+        self.refused, self.given = refused, list[Any]()
 
     def __call__(self, url: str, body: Any = None, method: str | None = None) -> Any:
         if url == f"{API}/deployments/filter":
@@ -132,7 +135,7 @@ class Server:
             return [{"id": "one", "parameter_openapi_schema": schema}]
         assert (url, method) == (f"{API}/deployments/one", "PATCH")
         self.given.append(body["parameter_openapi_schema"])
-        return "" if self.accepts else None
+        return None if len(self.given) <= self.refused else ""
 
     @property
     def models(self) -> list[str]:
@@ -145,14 +148,14 @@ def test_forms_follow_the_registry(tmp_path: Path) -> None:
     """A model that is added while `make ui` runs becomes a choice; a broken file is told."""
     registry, server = tmp_path / "models.yaml", Server()
     registry.write_text(REGISTRY.format("first"))
-    forms = DeploymentForms(API, server, ("eval-sweep",), registry)
-    assert forms.follow() is None and forms.follow() is None
+    followed = DeploymentForms(API, server, ("eval-sweep",), registry)
+    assert followed.follow() is None and followed.follow() is None
     assert len(server.given) == 1 and server.models == ["first"]
     write_later(registry, REGISTRY.format("second"))
-    assert forms.follow() is None and server.models == ["second"]
+    assert followed.follow() is None and server.models == ["second"]
     write_later(registry, "models: 5")
-    assert "the forms do not know the models" in str(forms.follow())
-    assert forms.follow() is None, "said once"
+    assert "the forms do not know the models" in str(followed.follow())
+    assert followed.follow() is None, "said once"
     assert len(server.given) == 2
 
 
@@ -163,8 +166,14 @@ def write_later(path: Path, text: str) -> None:
     os.utime(path, (changed, changed))
 
 
-def test_a_server_that_rejects_the_forms_is_told(tmp_path: Path) -> None:
+def test_a_server_that_refuses_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few times; then it is told."""
+    monkeypatch.setattr(forms, "time", SimpleNamespace(sleep=lambda _: None))
     registry = tmp_path / "models.yaml"
     registry.write_text(REGISTRY.format("first"))
-    forms = DeploymentForms(API, Server(accepts=False), ("eval-sweep",), registry)
-    assert forms.follow() == "the server rejected the choices of the forms"
+    late = DeploymentForms(API, Server(refused=2), ("eval-sweep",), registry)
+    assert late.follow() is None
+    never = DeploymentForms(API, Server(refused=99), ("eval-sweep",), registry)
+    assert never.follow() == "the server rejected the choices of the forms"

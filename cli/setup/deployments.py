@@ -7,6 +7,7 @@ file for `prefect deploy`, and an automation at the server.
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,19 @@ Ask = Callable[..., Any]
 """(address, body or None, method) -> the server's answer; None for an error."""
 
 
-def written(project: Path, folder: Path) -> tuple[Path, NightFile]:
-    """Write prefect.yaml with the night file's schedule to `folder`; return both.
+@dataclass(frozen=True)
+class Registration:
+    """What is registered at the server."""
+
+    file: Path
+    """For `prefect deploy`."""
+    names: tuple[str, ...]
+    """The deployments in it."""
+    night: NightFile
+
+
+def written(project: Path, folder: Path) -> Registration:
+    """Write prefect.yaml with the night file's schedule to `folder`.
 
     Raises SuiteError for an invalid night file, UsageError if prefect.yaml is not YAML.
     """
@@ -41,7 +53,8 @@ def written(project: Path, folder: Path) -> tuple[Path, NightFile]:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "deployments.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return path, night
+    names = tuple(each["name"] for each in content["deployments"])
+    return Registration(path, names, night)
 
 
 def automate(api: str, ask: Ask) -> bool:

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from tutti.cli.setup.deployments import automate, written
+from tutti.cli.setup.forms import DeploymentForms
 from tutti.cli.setup.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
 from tutti.errors import TuttiError
 from tutti.storage import Catalog, open_catalog
@@ -89,7 +91,7 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
     home = catalog.home
     environment = child_environment(port, home.root)
     api = environment["PREFECT_API_URL"]
-    file, night = written(PROJECT, home.root / "prefect")
+    wanted = written(PROJECT, home.root / "prefect")
 
     def start(role: str, *words: str) -> Child:
         command = [sys.executable, "-m", *words]
@@ -101,9 +103,7 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
     console.print("starting the server, workers and deployments (about 20 s) …")
     there = ("--host", "127.0.0.1", "--port", str(port))
     server = start("prefect", "prefect", "server", "start", *there)
-    home.artifacts.mkdir(parents=True, exist_ok=True)
-    there = ("--bind", "127.0.0.1", "--directory", str(home.artifacts))
-    reports = start("reports", "http.server", str(port + 1), *there)
+    reports = start("reports", "tutti.cli.setup.reports", str(home.artifacts), str(port + 1))
     server.wait_ready(lambda: _ask(f"{api}/health") is True, READY_TIMEOUT_S)
     _close_orphans(api)
     workers = {}
@@ -112,7 +112,7 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
         workers[pool] = start(f"worker-{pool}", "prefect", "worker", "start", *words)
     for pool, worker in workers.items():
         worker.wait_ready(partial(_ask, f"{api}/work_pools/{pool}"), READY_TIMEOUT_S)
-    words = ["deploy", "--all", "--prefect-file", str(file)]
+    words = ["deploy", "--all", "--prefect-file", str(wanted.file)]
     deploy = start("deploy", "prefect", "--no-prompt", *words)
     while deploy.poll() is None:
         time.sleep(0.5)
@@ -122,14 +122,24 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
         console.print(
             "[yellow]the automation for worse nights was not created: the server rejected it[/]"
         )
+    forms = DeploymentForms(api, _ask, wanted.names)
+    _follow(forms, console)
     url, pages = api.removesuffix("/api"), environment["TUTTI_ARTIFACTS_URL"]
+    night = wanted.night
     when = f"{night.schedule} ({night.timezone})" if night.schedule else "by hand"
     shown = {"home": home.root, "logs": home.logs, "schedule": when}
     console.print(GUIDE.format(url=url, reports=pages, **shown))
     while True:
         for child in (server, reports, *workers.values()):
             child.check()
+        _follow(forms, console)
         time.sleep(0.5)
+
+
+def _follow(forms: DeploymentForms, console: Console) -> None:
+    """Bring the forms' choices up to date; say what is wrong."""
+    if wrong := forms.follow():
+        console.print(f"[yellow]{escape(wrong)}[/]")
 
 
 def _close_orphans(api: str) -> None:

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 from rich.console import Console
@@ -22,7 +23,7 @@ from tutti.tasks.reporting import (
     SweepPair,
     build_comparison,
     build_report,
-    markdown_table,
+    results_page,
     terminal_summary,
 )
 from tutti.tasks.reporting.focus import MACROS_USED
@@ -78,8 +79,8 @@ async def _publish(
 ) -> Report:
     report = await write_report(log, build, catalog, sweep_ids, notes, files or in_flow_run())
     terminal_summary(report, Console())
-    if in_flow_run():
-        await _leave_artifacts(report, _page_link(report.page, catalog.home.artifacts))
+    address = page_address(report.page, catalog.home.artifacts)
+    await leave_page(results_page(report, address), "results", "Results, and the report's page")
     return report
 
 
@@ -106,22 +107,39 @@ async def write_report(
         with closing(connect(catalog.home, MACROS_USED)) as connection:
             return build(connection, notes={**facts, **notes}, files=files)
 
-    return await asyncio.to_thread(write)
+    report = await asyncio.to_thread(write)
+    if in_flow_run():
+        await _leave_figures(report, page_address(report.page, catalog.home.artifacts))
+    return report
 
 
-def _page_link(page: Path, artifacts: Path) -> str:
-    """Where `make ui` serves the page: a browser opens no file:// link on Prefect's pages."""
-    served = os.environ.get("TUTTI_ARTIFACTS_URL")
-    if not served or not page.is_relative_to(artifacts):
-        return page.as_uri()
+def page_address(page: Path, artifacts: Path) -> str | None:
+    """Where `make ui` serves a page of the store; None for a page elsewhere.
+
+    A browser follows no ``file://`` link on Prefect's pages.
+    """
+    if not page.is_relative_to(artifacts):
+        return None
+    served = os.environ.get("TUTTI_ARTIFACTS_URL") or _reports_beside(
+        os.environ.get("PREFECT_API_URL", "")
+    )
     return f"{served}/{page.relative_to(artifacts).as_posix()}"
 
 
-async def _leave_artifacts(report: Report, link: str) -> None:
+def _reports_beside(prefect: str) -> str:
+    """`make ui` serves reports on the port after Prefect's, by default 4201."""
+    parts = urlsplit(prefect)
+    port = parts.port if parts.hostname in ("127.0.0.1", "localhost") else None
+    return f"http://127.0.0.1:{(port or 4200) + 1}"
+
+
+async def _leave_figures(report: Report, address: str | None) -> None:
+    """Leave the figures and the link on the stage's task run: Prefect shows a run's artifacts in no
+    order, but those of the flow run, which are the results, before those of its tasks."""
     from prefect.artifacts import acreate_image_artifact, acreate_link_artifact
 
-    await leave_page(markdown_table(report.cells), "results", "Result table")
-    await acreate_link_artifact(link, "report", "report", "The report's page")
+    if address is not None:
+        await acreate_link_artifact(address, "report", "report", "The report's page")
     for name, path in report.plots.items():
         data = base64.b64encode(path.read_bytes()).decode()
         key = "plot-" + name.replace("_", "-")

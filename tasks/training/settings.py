@@ -29,9 +29,7 @@ class OptimizerSettings(_Strict):
     learning_rate: float = Field(1e-5, gt=0, description="highest learning rate")
     weight_decay: float = Field(0.0, ge=0, description="of matrices; never of norms and biases")
     betas: tuple[float, float] = Field((0.9, 0.95), description="decay of the two moments")
-    warmup_share: float = Field(
-        0.03, ge=0, le=1, description="share of the steps until the highest"
-    )
+    warmup_share: float = Field(0.03, ge=0, le=1, description="share of the steps that it rises")
     schedule: Literal["cosine", "linear", "constant"] = Field(
         "cosine", description="how the learning rate falls after the warm-up"
     )

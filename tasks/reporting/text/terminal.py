@@ -138,9 +138,16 @@ def markdown_table(cells: Sequence[CellSummary]) -> str:
     """The cells as a Markdown table, for a Prefect artifact; a sentence when there are none."""
     if not cells:
         return "No cells.\n"
-    columns = with_values({**identity(cells), **outcome(cells), **REACHED, **SERVER}, cells)
+    columns = {**identity(cells), **outcome(cells), **REACHED, **SERVER}
+    return markdown_columns(with_values(columns, cells), cells)
+
+
+def markdown_columns(
+    columns: Mapping[str, Callable[[CellSummary], str]], cells: Sequence[CellSummary]
+) -> str:
+    """These columns of the cells as a Markdown table."""
     lines = [list(columns), ["---" if name in WORDS else "---:" for name in columns]]
-    lines += [[_markdown(show(cell)) for show in columns.values()] for cell in cells]
+    lines += [[markdown_text(show(cell)) for show in columns.values()] for cell in cells]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -159,7 +166,8 @@ def _speed(cell: CellSummary) -> str:
     return f"{rate(cell.steps_per_min)} [{rate(low)}, {rate(high)}]"
 
 
-def _markdown(text: str) -> str:
+def markdown_text(text: str) -> str:
+    """Text as it is, in a Markdown page or a cell of its tables."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 

@@ -40,17 +40,19 @@ def test_nightly_is_registered_with_its_files_schedule_and_the_sweep_by_hand(
     tmp_path: Path,
 ) -> None:
     """What is registered is prefect.yaml otherwise; a night file without a schedule has none."""
-    path, night = deployments.written(PROJECT, tmp_path / "a")
-    registered = {each["name"]: each for each in yaml.safe_load(path.read_text())["deployments"]}
+    wanted = deployments.written(PROJECT, tmp_path / "a")
+    content = yaml.safe_load(wanted.file.read_text())
+    registered = {each["name"]: each for each in content["deployments"]}
+    assert wanted.names == tuple(registered) == tuple(DEPLOYMENTS)
     assert registered["nightly"]["schedules"] == [
-        {"cron": night.schedule, "timezone": "UTC", "active": True}
+        {"cron": wanted.night.schedule, "timezone": "UTC", "active": True}
     ]
     assert registered["eval-sweep"] == DEPLOYMENTS["eval-sweep"]
     assert registered["eval-sweep"]["schedules"] == []
     prefect = {"deployments": [{"name": "nightly", "parameters": {"suite_file": "smoke.yaml"}}]}
     (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(prefect))
     (tmp_path / "smoke.yaml").write_text("name: smoke")
-    path, _ = deployments.written(tmp_path, tmp_path / "b")
+    path = deployments.written(tmp_path, tmp_path / "b").file
     assert yaml.safe_load(path.read_text())["deployments"][0]["schedules"] == []
 
 

@@ -7,7 +7,7 @@ mask of ones would mix them).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -40,6 +40,16 @@ class MicroBatch:
     behaviour: Tensor
     """[T] recorded log probabilities; 0 where there are none."""
     rows: tuple[Row, ...]
+
+    def to(self, device: Any) -> "MicroBatch":
+        """Itself on a device."""
+        moved = {
+            each.name: value.to(device)
+            for each in fields(self)
+            if isinstance(value := getattr(self, each.name), torch.Tensor)
+        }
+        places = (self.places[0].to(device), self.places[1].to(device))
+        return replace(self, places=places, **moved)
 
 
 def micro_batches(

@@ -66,7 +66,7 @@ class _Run:
     @property
     def seconds(self) -> float:
         """Of training, those before a kill included."""
-        return time.monotonic() - self._began
+        return float(time.monotonic() - self._began)
 
     def to_the_end(
         self, rows: Sequence[Row], held_out: Sequence[Row], out: Path, state: Path
@@ -109,7 +109,7 @@ class _Run:
 
     def _share_of_time(self) -> float:
         most = self.settings.seconds
-        return 0.0 if most is None else self.seconds / most
+        return 0.0 if most is None else float(self.seconds / most)
 
     def _steps(self, rows: int) -> int | None:
         settings = self.settings

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tutti.tasks.training.settings import LoraSettings, TrainerSettings
@@ -26,11 +27,11 @@ class Policy:
         self.lora = settings.lora
         if settings.gradient_checkpointing:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})
-            self.model.enable_input_require_grads()
+            if settings.lora is not None:  # else no gradient reaches the first block
+                self.model.enable_input_require_grads()
         if settings.lora is not None:
             self.model = _with_adapter(self.model, settings.lora)
-        half = settings.dtype == "bfloat16" or settings.dtype == "auto"
-        self._half = half and (self.device.type == "cuda" or settings.dtype == "bfloat16" or half)
+        self._half = settings.dtype != "float32"
         self._reference: Any = None
         self._base = settings.base
 

@@ -56,8 +56,9 @@ class Stepper:
             group["lr"] = rate
         sizes = sizes_of(rows, self.settings)
         totals: dict[str, float] = {"loss": 0.0}
+        baseline = self._mismatched_gain(rows) if self.settings.objective == "kto" else 0.0
         for batch in self.cut(rows):
-            loss, logp = self._loss(batch, sizes)
+            loss, logp = self._loss(batch, sizes, baseline)
             loss.value.backward()
             _add(totals, {"loss": loss.value.item()})
             _add(totals, {name: value.item() for name, value in loss.figures.items()})
@@ -81,19 +82,33 @@ class Stepper:
     def cut(self, rows: Sequence[Row]) -> list[MicroBatch]:
         """The micro-batches of a step, on the device."""
         unit = 2 if self.settings.objective in PAIRS else 1
-        return list(micro_batches(rows, self.settings.batch.tokens, self.packed, unit))
+        made = micro_batches(rows, self.settings.batch.tokens, self.packed, unit)
+        return [batch.to(self.policy.device) for batch in made]
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
     def held_out_loss(self, rows: Sequence[Row]) -> float:
         """Mean negative log probability of the trained tokens, in nats."""
-        total = sum(-self.policy.log_probs(batch).sum().item() for batch in self.cut(rows))
+        total = 0.0
+        for batch in self.cut(rows):
+            total -= self.policy.log_probs(batch).sum().item()
         return total / max(1, sum(row.trained for row in rows))
 
-    def _loss(self, batch: MicroBatch, sizes: StepSizes) -> tuple[Loss, Tensor]:
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
+    def _mismatched_gain(self, rows: Sequence[Row]) -> float:
+        """KTO's baseline: the mean gain over the reference of answers to other rows' prompts."""
+        total = 0.0
+        for batch in self.cut(mismatched(rows)):
+            gain = self.policy.log_probs(batch) - self.policy.reference_log_probs(batch)
+            total += gain.sum().item()
+        return total / len(rows)
+
+    def _loss(self, batch: MicroBatch, sizes: StepSizes, baseline: float) -> tuple[Loss, Tensor]:
         logp = self.policy.log_probs(batch)
         reference = self.policy.reference_log_probs(batch) if self._asks_reference else None
-        wanted = torch.tensor([row.wanted for row in batch.rows])
-        extra = {"wanted": wanted, "baseline": torch.zeros(())}
+        extra = {
+            "wanted": torch.tensor([row.wanted for row in batch.rows], device=logp.device),
+            "baseline": torch.tensor(baseline, device=logp.device),
+        }
         tokens = Tokens(
             sequence=batch.sequence,
             sequences=len(batch.rows),
@@ -119,9 +134,21 @@ def optimizer_of(policy: Policy, settings: TrainerSettings) -> Any:
     return torch.optim.AdamW(groups, lr=asked.learning_rate, betas=asked.betas, fused=fused)
 
 
+def mismatched(rows: Sequence[Row]) -> list[Row]:
+    """Each row's prompt with the next row's answer."""
+    made = []
+    for row, other in zip(rows, [*rows[1:], *rows[:1]], strict=True):
+        asked = next(nth for nth, turn in enumerate(row.turns) if turn >= 0)
+        first = next(nth for nth, turn in enumerate(other.turns) if turn >= 0)
+        ids = [*row.ids[:asked], *other.ids[first:]]
+        turns = [*row.turns[:asked], *other.turns[first:]]
+        made.append(Row(ids, turns, [0.0] * len(ids)))
+    return made
+
+
 def sizes_of(rows: Sequence[Row], settings: TrainerSettings) -> StepSizes:
     """The sizes of a step."""
-    weight = sum(
+    weight = math.fsum(
         value
         for row in rows
         for value, turn in zip(row.values[1:], row.turns[1:], strict=True)

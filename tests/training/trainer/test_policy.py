@@ -1,0 +1,117 @@
+"""Log probabilities and losses do not depend on how rows are laid out, and are the model's own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is in the models environment: make test-models")
+
+from tests.training.trainer.pocket import random_rows, settings  # noqa: E402
+from tutti.tasks.training.trainer.batching import collate, micro_batches  # noqa: E402
+from tutti.tasks.training.trainer.model import Policy  # noqa: E402
+from tutti.tasks.training.trainer.step import Stepper, mismatched  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+ROWS = random_rows(7, seed=1)
+
+
+def by_token(batch: Any, values: Any) -> dict[tuple[str, int], float]:
+    """Each trained token's value, by its row's name and place among its trained tokens."""
+    found: dict[tuple[str, int], float] = {}
+    counts: dict[str, int] = {}
+    for which, value in zip(batch.sequence.tolist(), values.tolist(), strict=True):
+        name = batch.rows[which].name
+        found[name, counts.setdefault(name, 0)] = value
+        counts[name] += 1
+    return found
+
+
+def test_layouts_give_each_token_its_models_own_probability(tmp_path: Path) -> None:
+    """Packed, padded and alone: the same within 1e-5, and as plain transformers says."""
+    policy = Policy(settings(tmp_path))
+    with torch.no_grad():
+        found = []
+        for packed in (True, False):
+            batch = collate(ROWS, packed)
+            found.append(by_token(batch, policy.log_probs(batch)))
+        for row in ROWS:
+            ids = torch.tensor([row.ids])
+            logp = policy.model(ids).logits.float().log_softmax(-1)[0]
+            wanted = [n for n in range(1, len(row.ids)) if row.turns[n] >= 0]
+            for place, at in enumerate(wanted):
+                own = logp[at - 1, row.ids[at]].item()
+                assert [each[row.name, place] for each in found] == pytest.approx(
+                    [own] * 2, abs=1e-5
+                )
+    assert len(found[0]) == sum(row.trained for row in ROWS)
+
+
+@pytest.mark.parametrize("objective", ["sft", "grpo", "dapo", "epo", "dpo", "kto"])
+def test_a_step_is_the_same_in_every_layout(tmp_path: Path, objective: str) -> None:
+    """Loss, figures and gradient; in one micro-batch, in many, packed and padded."""
+    rows = random_rows(8, seed=2)
+    seen = []
+    for layout, tokens in (("rows", 4096), ("rows", 100), ("packed", 4096), ("packed", 100)):
+        asked = settings(
+            tmp_path,
+            objective=objective,
+            batch={"sequences": 8, "tokens": tokens, "layout": layout},
+        )
+        torch.manual_seed(0)
+        stepper = Stepper(Policy(asked), asked)
+        taken = stepper.take(rows, rate=0.0).figures
+        taken = {k: v for k, v in taken.items() if k not in ("seconds", "tokens_per_s")}
+        seen.append(taken)
+    for other in seen[1:]:
+        assert other == pytest.approx(seen[0], rel=2e-4, abs=2e-5)
+
+
+def test_a_long_vocabularys_logits_are_made_in_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same values and gradients."""
+    from tutti.tasks.training.trainer import model
+
+    policy = Policy(settings(tmp_path))
+    batch = collate(ROWS, packed=False)
+    seen = []
+    for elements in (2**25, 40_000):
+        monkeypatch.setattr(model, "CHUNK_ELEMENTS", elements)
+        logp = policy.log_probs(batch)
+        policy.model.zero_grad()
+        logp.sum().backward()
+        gradient = policy.model.get_input_embeddings().weight.grad
+        seen.append((logp.detach().clone(), gradient.clone()))
+    assert torch.allclose(seen[0][0], seen[1][0], atol=1e-6)
+    assert torch.allclose(seen[0][1], seen[1][1], atol=1e-4)
+
+
+def test_an_adapters_reference_is_its_base(tmp_path: Path) -> None:
+    asked = settings(tmp_path, lora={"rank": 4})
+    policy = Policy(asked)
+    batch = collate(ROWS, packed=False)
+    with torch.no_grad():
+        before = policy.log_probs(batch).clone()
+    Stepper(policy, asked).take(ROWS, rate=0.05)
+    assert torch.allclose(policy.reference_log_probs(batch), before, atol=1e-5)
+    assert not torch.allclose(policy.log_probs(batch), before, atol=1e-3)
+
+
+def test_pairs_stay_together_and_no_micro_batch_is_too_large() -> None:
+    rows = random_rows(20, seed=3)
+    for packed in (True, False):
+        made = list(micro_batches(rows, 150, packed, unit=2))
+        names = [[row.name for row in batch.rows] for batch in made]
+        for each in names:
+            assert all(int(b) == int(a) + 1 for a, b in zip(each[::2], each[1::2], strict=True))
+        assert sorted(int(n) for each in names for n in each) == list(range(20))
+        assert all(len(batch.rows) == 2 or batch.ids.numel() <= 150 for batch in made)
+
+
+def test_mismatched_answers_are_the_next_rows() -> None:
+    one, two = random_rows(2, seed=4)
+    first, second = mismatched([one, two])
+    asked, said = one.turns.index(0), two.turns.index(0)
+    assert first.ids == [*one.ids[:asked], *two.ids[said:]]
+    assert second.trained == one.trained

@@ -57,6 +57,13 @@ def test_the_kept_files_repeat_the_sweep(tmp_path: Path) -> None:
     assert kept.suite.sampling.max_tokens == 500 and not kept.assumed_context
 
 
+def test_a_file_of_ones_own_is_kept_with_its_folder(tmp_path: Path) -> None:
+    """The kept suite is run from any folder."""
+    with endpoint({"id": "m", "max_model_len": 1000}) as url:
+        kept = asyncio.run(keep_sweep("my_task.py", url, {}))
+    assert read_suite(kept.path).benchmark == str(tmp_path / "my_task.py")
+
+
 @pytest.mark.parametrize(
     ("names", "flags", "code", "words"),
     [

@@ -121,7 +121,9 @@ def _near_field(model: type[BaseModel] | None, place: Place) -> str | None:
                 known |= {each: f"{field}.{each}" for each in inner.model_fields}
     known |= {field: field for owner in owners for field in owner.model_fields}
     near = get_close_matches(str(name), known, n=1, cutoff=0.7)
-    return known[near[0]] if near else None
+    if near:
+        return known[near[0]]
+    return _near_field(model, (name,)) if outer else None  # it may belong to another group
 
 
 def _models_under(owner: type[BaseModel], part: str | int) -> list[type[BaseModel]]:

@@ -72,6 +72,13 @@ def test_a_judge_named_as_the_measured_model_stays_itself(tmp_path: Path) -> Non
     assert entries["qwen3-8b-measured"]["endpoint"] == url
 
 
+def test_a_file_of_ones_own_is_kept_with_its_folder(tmp_path: Path) -> None:
+    """The kept suite is run from any folder."""
+    with endpoint({"id": "m", "max_model_len": 1000}) as url:
+        kept = asyncio.run(keep_sweep("my_task.py", url, {}))
+    assert read_suite(kept.path).benchmark == str(tmp_path / "my_task.py")
+
+
 @pytest.mark.parametrize(
     ("names", "flags", "code", "words"),
     [

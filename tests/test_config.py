@@ -227,10 +227,12 @@ def test_arguments_that_are_nested_deeply_are_text() -> None:
         ("modell: x\n", "`model`"),
         ("limits: {max_turn: 3}\n", "`max_turns`"),
         ("max_turn: 3\n", "`limits.max_turns`"),
+        ("data: {limit: 3}\n", "`limit`"),
+        ("limits: {temperatur: 0}\n", "`sampling.temperature`"),
     ],
 )
 def test_an_unknown_key_names_the_near_one(tmp_path: Path, text: str, near: str) -> None:
-    """Also one that belongs in a group."""
+    """Also one that belongs in a group, or in another one."""
     path = tmp_path / "suite.yaml"
     path.write_text(text)
     with pytest.raises(SuiteError, match=f"did you mean {near}"):

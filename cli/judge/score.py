@@ -71,17 +71,12 @@ def _rescored(
     sweep_id: str, catalog: Any, scorer: str | None, judge: str | None, models: Path, quiet: bool
 ) -> "RescoreResult":
     from rich.console import Console
-    from rich.progress import Progress
 
+    from tutti.tasks.progress import StageProgress
     from tutti.tasks.sweeps.judge import score_sweep
 
-    with Progress(transient=True, disable=quiet, console=Console(stderr=True)) as shown:
-        bar = shown.add_task("scoring")
-
-        def show(done: int, total: int) -> None:
-            shown.update(bar, completed=done, total=total)
-
-        return asyncio.run(score_sweep(sweep_id, catalog, scorer, judge, models, show))
+    with StageProgress("scoring", Console(stderr=True, quiet=quiet)) as shown:
+        return asyncio.run(score_sweep(sweep_id, catalog, scorer, judge, models, shown.show))
 
 
 def _as_json(found: "RescoreResult | None", compared: "LabelAgreement | None") -> str:

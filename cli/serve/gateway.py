@@ -213,7 +213,7 @@ def _set_up(
     from tutti.tasks.serving import Engine, claim_port
     from tutti.tasks.serving.gateway import journal_path
 
-    port = claim_port(options.port or None)
+    port = claim_port(options.port or None, "`--port 0` takes a free one")
     engines = []
     for name, model in chosen.checkpoints.items():
         engine = Engine(name, model, catalog)

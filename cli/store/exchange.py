@@ -160,7 +160,7 @@ def view(
     sweep: Annotated[str, typer.Option(help=WORDS["sweep"] + " (the newest)")] = "",
     cell: Cells = None,
     where: Where = None,
-    port: Annotated[int, typer.Option(help="the viewer's port")] = VIEW_PORT,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="the viewer's port")] = VIEW_PORT,
     host: Annotated[str, typer.Option(help="the viewer's address")] = "127.0.0.1",
     as_json: AsJson = False,
 ) -> None:
@@ -172,7 +172,7 @@ def view(
         from tutti.tasks.serving import claim_port
 
         require_inspect()
-        claim_port(port)
+        claim_port(port, f"`--port {port + 1}`, for example")
         with open_catalog() as catalog:
             chosen = sweep if sweep or cell or where else _newest_sweep(catalog)
             key = content_hash([str(chosen), cell or [], where])

@@ -66,7 +66,7 @@ def _write(sweep: str, compare: tuple[str, str], out: Path | None, figures: bool
     with open_catalog() as catalog:
         if any(compare):
             pair = SweepPair(*(find_sweep(catalog, each) for each in compare))
-            title = f"Sweep {compare[1]} against {compare[0]}"
+            title = f"Sweep {compare[1]} (B) against {compare[0]} (A)"
             return asyncio.run(publish_comparison(pair, title, catalog, log, files))
         sweep_id = find_sweep(catalog, sweep)
         title = f"Sweep {sweep}".strip()

@@ -167,5 +167,6 @@ def measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> bool
     if as_json:
         typer.echo(json.dumps({"sweep_id": sweep_id, "unfinished_cells": left}))
     elif left:
-        typer.echo(f"{left} cells are incomplete; run the same command again to resume", err=True)
+        cells = "1 cell is" if left == 1 else f"{left} cells are"
+        typer.echo(f"{cells} incomplete; run the same command again to resume", err=True)
     return not left

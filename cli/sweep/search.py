@@ -24,8 +24,13 @@ def register(sweep_app: typer.Typer) -> None:
 def search(
     suite: suites.SuiteName,
     models: ModelsFile,
+    model: suites.Model = None,
+    concurrency: suites.Concurrency = "",
+    policies: suites.Policies = "",
     source: suites.Source = None,
     limit: suites.Limit = None,
+    temperature: suites.Temperature = None,
+    max_tokens: suites.MaxTokens = None,
     ids: suites.Ids = "",
     where: suites.Where = None,
     judge: suites.Judge = None,
@@ -54,10 +59,13 @@ def search(
     """
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
+    chosen |= {"model": model, "temperature": temperature, "max_tokens": max_tokens}
     limits = {"step_latency_p95": max_p95_s, "accuracy": min_accuracy}
     limits |= {"lowest": lowest, "highest": highest}
 
     def work() -> int:
+        chosen["policies"] = suites.names_in(policies)
+        chosen["concurrency"] = suites.levels_in(concurrency)
         with suites.about(suites.path_of(suite)):
             wanted = suites.suite_of(suite, ids, expert, **chosen)
             wanted = suites.within_budget(wanted, budget_minutes, budget_usd)

@@ -7,11 +7,13 @@ model. Needs the package `mcp` (``pip install 'tutti[mcp]'``).
 
 import asyncio
 import json
+import os
 import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from tutti.storage import now
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 START_S = 30.0
 PAGES = 100  # of a server's list of tools
+STDERR_BYTES, STDERR_SHOWN = 4096, 200  # read of its end, and shown of its last line
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,14 @@ class MCPTools:
     """One server's tools."""
 
     def __init__(
-        self, client: "Client", schemas: Sequence[Mapping[str, Any]], call_s: float
+        self,
+        client: "Client",
+        schemas: Sequence[Mapping[str, Any]],
+        server: McpServer,
+        stderr: IO[str],
     ) -> None:
         self.schemas = schemas
-        self._client, self._call_s = client, call_s
+        self._client, self._server, self._stderr = client, server, stderr
         self._names = frozenset(each["function"]["name"] for each in schemas)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
@@ -56,20 +63,24 @@ class MCPTools:
             return refused(str(error))
         started_at = now()
         try:
-            async with asyncio.timeout(self._call_s):
+            async with asyncio.timeout(self._server.call_s):
                 answer = await self._client.call_tool(name, given)
         except TimeoutError:
-            text = f"error: {name} did not answer in {self._call_s:g} s"
+            text = f"error: {name} did not answer in {self._server.call_s:g} s"
             return ToolResult(text, "timeout", started_at, now(), "timeout")
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise ToolUnavailable(f"{name}: the MCP server is gone") from error
+                raise ToolUnavailable(self._gone(name)) from error
             # The server's own refusal of the arguments.
             return ToolResult(f"error: {error}", "error", started_at, now(), "tool_error")
         except (OSError, EOFError, RuntimeError) as error:
             raise ToolUnavailable(f"{name}: {type(error).__name__}: {error}") from error
         status, kind = ("error", "tool_error") if answer.is_error else ("ok", None)
         return ToolResult(_text(answer), status, started_at, now(), kind)
+
+    def _gone(self, name: str) -> str:
+        where, said = self._server.where, _last_line(self._stderr)
+        return f"{name}: the MCP server {where!r} has ended{said}"
 
     def _checked(self, name: str, arguments: str) -> dict[str, Any]:
         if name not in self._names:
@@ -90,28 +101,59 @@ async def open_mcp(server: McpServer) -> AsyncIterator[MCPTools]:
     Raises ToolUnavailable if it does not start, or lists no tools.
     """
     try:
-        from mcp import Client, StdioServerParameters
+        from mcp import Client
     except ImportError as error:
         raise ToolUnavailable("MCP tools need the package mcp: pip install 'tutti[mcp]'") from error
-    target: Any = server.where
-    if not server.where.startswith(("http://", "https://")):
-        command, *arguments = shlex.split(server.where)
-        environment = None if server.environment is None else dict(server.environment)
-        target = StdioServerParameters(command=command, args=arguments, env=environment)
-    client = Client(target)
+    with TemporaryFile("w+", errors="replace") as stderr:
+        async with AsyncExitStack() as stack:
+            client = Client(_target(server, stderr))
+            schemas = await _started(client, server, stderr, stack)
+            yield MCPTools(client, schemas, server, stderr)
+
+
+async def _started(
+    client: "Client", server: McpServer, stderr: IO[str], stack: AsyncExitStack
+) -> list[dict[str, Any]]:
+    """Connect the client until the `stack` ends; returns the tools. Raises ToolUnavailable."""
     try:
         async with asyncio.timeout(START_S):
-            await client.__aenter__()
-    except BaseException as error:
-        if isinstance(error, Exception):
-            raise ToolUnavailable(
-                f"the MCP server {server.where!r} did not start: {error}"
-            ) from error
+            await stack.enter_async_context(client)
+            return await _schemas(client, server.where)
+    except ToolUnavailable:
         raise
-    try:
-        yield MCPTools(client, await _schemas(client, server.where), server.call_s)
-    finally:
-        await client.__aexit__(None, None, None)
+    except Exception as error:
+        why = f"{_why(error)}{_last_line(stderr)}"
+        raise ToolUnavailable(f"the MCP server {server.where!r} did not start: {why}") from error
+
+
+def _target(server: McpServer, stderr: IO[str]) -> Any:
+    """What the client connects to. A command's stderr is kept from the terminal."""
+    if server.where.startswith(("http://", "https://")):
+        return server.where
+    from mcp import StdioServerParameters, stdio_client
+
+    command, *arguments = shlex.split(server.where)
+    environment = None if server.environment is None else dict(server.environment)
+    started = StdioServerParameters(command=command, args=arguments, env=environment)
+    return stdio_client(started, errlog=cast(TextIO, stderr))
+
+
+def _why(error: BaseException) -> str:
+    """An error in words; of a group of a task group's errors, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return f"no answer in {START_S:g} s"
+    return str(error) or type(error).__name__
+
+
+def _last_line(stderr: IO[str]) -> str:
+    """The last words of a command on its stderr, for the end of a message; nothing for none."""
+    end = stderr.seek(0, os.SEEK_END)
+    stderr.seek(max(0, end - STDERR_BYTES))
+    lines = stderr.read().split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"; its last line on stderr: {said[:STDERR_SHOWN]}" if said else ""
 
 
 async def _schemas(client: "Client", where: str) -> list[dict[str, Any]]:

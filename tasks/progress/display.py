@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 ARTIFACT_S = 3.0  # a progress artifact is a row at the Prefect server; more often would load it
@@ -34,8 +41,9 @@ class StageProgress:
         self.done, self.total, self.note = 0.0, 0.0, ""
         """The note that is shown: with what is said of the whole sweep."""
         self._shown = time.monotonic()
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self._bar = _Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
+        text, elapsed = TextColumn("{task.description}"), TimeElapsedColumn()
+        self._bar = _Bars(SpinnerColumn(), text, elapsed, console=console, transient=True)
+        self._with_total = (text, BarColumn(), MofNCompleteColumn(), elapsed)
         self._row = self._bar.add_task(name, total=None)
 
     def __enter__(self) -> "StageProgress":
@@ -56,6 +64,10 @@ class StageProgress:
         self.note = "; ".join(part for part in (note, overall and f"sweep: {overall}") if part)
         if self.console.is_terminal:
             text = f"{self.name} {note}".strip()
+            if (
+                total
+            ):  # until then it spins: a bar that stays at 0 of an unknown number says nothing
+                self._bar.columns = self._with_total
             self._bar.below = overall and f"  sweep: {overall}"
             self._bar.update(self._row, completed=done, total=total, description=text)
         elif time.monotonic() - self._shown > SHOW_S:

@@ -12,11 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting import html
-from tutti.tasks.reporting.failures import failures, transcripts
+from tutti.tasks.reporting.failures import Failure, Transcript, failures, transcripts
 from tutti.tasks.reporting.figures import plots
 from tutti.tasks.reporting.focus import focus, rows
 from tutti.tasks.reporting.page import COMPARED_NOTE, Report, draw, write_figures, write_page
-from tutti.tasks.reporting.paired import RATE, SCORE, Pair, compare_pairs, compare_rates
+from tutti.tasks.reporting.paired import (
+    RATE,
+    SCORE,
+    Pair,
+    SetupComparison,
+    compare_pairs,
+    compare_rates,
+)
 from tutti.tasks.reporting.settings import settings_of
 from tutti.tasks.reporting.summary import (
     CellSummary,
@@ -68,12 +75,12 @@ def build_comparison(
     A point that only one of them has is named under what is missing. `Report.cells` are those of
     both, the baseline's first, their models named after the side.
     """
-    sweep_a, sweep_b = sweeps.ids
+    named = {A: sweeps.baseline, B: sweeps.judged}
     with focus(connection, sweeps.ids) as focused:
         cells_a, cells_b = (in_order(cells_of(focused, each)) for each in sweeps.ids)
-        failed = {A: failures(focused, [sweep_a]), B: failures(focused, [sweep_b])}
-        shown = transcripts(focused, [*failed[A], *failed[B]])
-        specs = [_spec(focused, each) for each in sweeps.ids]
+        failed = {side: _failures(focused, side, each) for side, each in named.items()}
+        shown = _transcripts(focused, failed)
+        specs = {side: _spec(focused, each) for side, each in named.items()}
     pairs, unmatched = match(cells_a, cells_b)
     cells = [*cells_a, *cells_b]
     compared = [*compare_pairs(connection, pairs), *compare_rates(pairs, cells)]
@@ -83,15 +90,15 @@ def build_comparison(
     sections = [
         html.section(
             "Point by point",
-            html.table(COMPARISONS, compared) if compared else "",
+            html.table(POINTS, compared) if compared else "",
             html.figures(load, svgs, beside=True),
-            note=COMPARED_NOTE,
+            note=f"{CHANGE_NOTE} {COMPARED_NOTE}",
         ),
-        _cells(labelled, _diff(*specs)),
+        _cells(labelled, _diff(specs[A], specs[B])),
         html.section(
             "What went wrong",
             *(
-                html.subsection(f"{side}", html.failure_table(failed[side], shown))
+                html.subsection(_called(side, specs), html.failure_table(failed[side], shown))
                 for side in (A, B)
             ),
             html.subsection("Transcripts", html.transcript_list(shown)) if shown else "",
@@ -99,13 +106,14 @@ def build_comparison(
     ]
     pngs = write_figures(out, load, svgs) if files else {}
     said = [
+        *(_who(side, cells, specs) for side, cells in ((A, cells_a), (B, cells_b))),
         *words.tally(compared),
         *(f"{c.where}: {words.against(c)}" for c in compared if c.figure in (SCORE.name, RATE)),
         *words.cell_findings(labelled),
     ]
     gaps = [*unmatched, *words.gaps(labelled)]
     alarms = words.alarms(labelled)
-    page = write_page(out, title, notes, (alarms, said, gaps), sections)
+    page = write_page(out, title, {**notes, **named}, (alarms, said, gaps), sections)
     failed_all = [*failed[A], *failed[B]]
     return Report(page, pngs, labelled, [], compared, failed_all, said, gaps, alarms=alarms)
 
@@ -142,9 +150,52 @@ def match(
 
 DIFFERS: Mapping[str, Callable[[Differing], str]] = {
     "field": lambda row: row[0],
-    A: lambda row: row[1],
-    B: lambda row: row[2],
+    "in A": lambda row: row[1],
+    "in B": lambda row: row[2],
 }
+
+
+POINTS: Mapping[str, Callable[[SetupComparison], str]] = {
+    "where": COMPARISONS["where"],
+    "figure": COMPARISONS["figure"],
+    "n": COMPARISONS["n"],
+    "left out": COMPARISONS["left out"],
+    A: COMPARISONS["was"],
+    B: COMPARISONS["value"],
+    "change": COMPARISONS["change"],
+    "95 %": COMPARISONS["95 %"],
+    "p (Holm)": COMPARISONS["p (Holm)"],
+    "verdict": COMPARISONS["verdict"],
+}
+"""`COMPARISONS` where all rows judge B against A."""
+CHANGE_NOTE = "change: from A to B; the verdict is B's."
+
+
+def _failures(focused: "DuckDBPyConnection", side: str, sweep_id: str) -> list[Failure]:
+    return [replace(each, side=side) for each in failures(focused, [sweep_id])]
+
+
+def _transcripts(
+    focused: "DuckDBPyConnection", failed: Mapping[str, Sequence[Failure]]
+) -> dict[str, Transcript]:
+    """Those of both sides, each with its `side`."""
+    every = [failure for side in failed for failure in failed[side]]
+    sides = {example: failure.side for failure in every for example in failure.examples}
+    return {
+        key: replace(shown, attempt={**shown.attempt, "side": sides[key]})
+        for key, shown in transcripts(focused, every).items()
+    }
+
+
+def _called(side: str, specs: Mapping[str, Mapping[str, Any]]) -> str:
+    name = specs[side].get("name")
+    return f"{side}: {name}" if name else side
+
+
+def _who(side: str, cells: Sequence[CellSummary], specs: Mapping[str, Mapping[str, Any]]) -> str:
+    """What a side's letter stands for: its sweep and the models of its cells."""
+    models = ", ".join(sorted({cell.model for cell in cells})) or "unknown"
+    return f"{_called(side, specs)} (model {models})."
 
 
 def _is_compared(axis: str, cells_a: Sequence[CellSummary], cells_b: Sequence[CellSummary]) -> bool:

@@ -82,6 +82,8 @@ class Failure:
     """How many cells they are in."""
     examples: Sequence[str]
     """Attempt ids, the latest first; empty where transcripts are not shown."""
+    side: str = ""
+    """Of a comparison: A or B."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Transcript:
     """One attempt and its messages, the middle of a long one left out."""
 
     attempt: Mapping[str, Any]
-    """Columns of `attempts`."""
+    """Columns of `attempts`; of a comparison also `side`."""
     messages: Sequence[Mapping[str, Any]]
     """`role`, `name`, `content` (cut), `characters` (of it all), `reasoning`, `tool_calls`,
     `nth` (from 1) and `n` (of all messages)."""

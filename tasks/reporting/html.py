@@ -59,9 +59,7 @@ def inline_svg(name: str, title: str, text: str) -> str:
     width = float(size[1]) * 4 / 3 if size else 0.0  # a point is 4/3 of a pixel
     text = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", text, count=1)
-    # Below 0.75 of its size the text is too small to read; the figure scrolls instead.
-    style = f"max-width: {width:.0f}px; min-width: {width * 0.75:.0f}px"
-    label = f'<svg role="img" aria-label="{escape(title)}" style="{style}"'
+    label = f'<svg role="img" aria-label="{escape(title)}" style="--width: {width:.0f}px"'
     return text.replace("<svg", label, 1).strip()
 
 
@@ -84,14 +82,15 @@ def failure_table(found: Sequence[Failure], shown: Mapping[str, Transcript]) -> 
     """Failures with links to the transcripts that the page holds."""
     if not found:
         return '<p class="missing">No attempt failed or was wrong.</p>'
+    columns = with_values(FAILURES, found)
     lines = []
     for failure in found:
-        line = {name: _cell(name, show(failure)) for name, show in FAILURES.items()}
+        line = {name: _cell(name, show(failure)) for name, show in columns.items()}
         known = [each for each in failure.examples if each in shown]
         places = [list(shown).index(each) + 1 for each in known]
         links = ", ".join(f'<a href="#transcript-{nth}">{nth}</a>' for nth in places)
         lines.append(line | {"transcripts": f"<td>{links or '–'}</td>"})  # noqa: RUF001
-    return _table([*FAILURES, "transcripts"], lines)
+    return _table([*columns, "transcripts"], lines)
 
 
 def transcript_list(shown: Mapping[str, Transcript]) -> str:
@@ -127,7 +126,7 @@ def _figure(plot: Plot, text: str | None) -> str:
     title = f"<h3>{escape(plot.title)}</h3>"
     if text is None:
         return f'<figure>{title}<p class="missing">{escape(plot.missing)}</p></figure>'
-    caption = f"<figcaption>{escape(plot.caption)}</figcaption>"
+    caption = f"<figcaption>{escape(plot.caption)}</figcaption>" if plot.caption else ""
     drawing = inline_svg(plot.name, plot.title, text)
     return f'<figure>{title}<div class="wide">{drawing}</div>{caption}</figure>'
 
@@ -160,7 +159,8 @@ def _transcript(nth: int, shown: Transcript) -> str:
     a = shown.attempt
     ended = " · ".join(str(a[key]) for key in ENDED_BY if a[key])
     load = f"{a['policy']} at {a['concurrency']}" if a["concurrency"] else ""
-    where = ", ".join(part for part in (f"task {a['task_id']}", load) if part)
+    where = ", ".join(part for part in (f"task {a['task_id']}", a["model"], load) if part)
+    side = f"{a['side']}: " if a.get("side") else ""
     said, before = [], 0
     for message in shown.messages:
         if message["nth"] > before + 1:
@@ -170,7 +170,7 @@ def _transcript(nth: int, shown: Transcript) -> str:
     ask = f"tutti sql \"from transcript('{a['attempt_id']}')\""
     # The id is inside: following a link to it opens the fold around it.
     return (
-        f"<details><summary>{nth}. {escape(_question(shown))}: {escape(ended)}</summary>"
+        f"<details><summary>{nth}. {side}{escape(_question(shown))}: {escape(ended)}</summary>"
         f'<div class="transcript" id="transcript-{nth}"><p class="note">{escape(where)}. '
         f"All of it: <code>{escape(ask)}</code></p>{''.join(said)}</div></details>"
     )

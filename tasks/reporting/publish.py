@@ -65,8 +65,7 @@ async def publish_comparison(
     both = "-".join(each.split(":")[1] for each in sweeps.ids)
     folder = files.out or catalog.home.artifact_folder(f"report:{both}")
     build = partial(build_comparison, sweeps=sweeps, out=folder, title=title)
-    sides = {"A": sweeps.baseline, "B": sweeps.judged}
-    return await _publish(build, sweeps.ids, catalog, log, sides, files.figures)
+    return await _publish(build, sweeps.ids, catalog, log, {}, files.figures)
 
 
 async def _publish(
@@ -102,7 +101,7 @@ async def write_report(
             **_command(),
             "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**machine),
             "code": code_version(),
-            "sweep": ", ".join(sweep_ids),
+            **({"sweep": sweep_ids[0]} if len(sweep_ids) == 1 else {}),
         }
         with closing(connect(catalog.home, MACROS_USED)) as connection:
             return build(connection, notes={**facts, **notes}, files=files)

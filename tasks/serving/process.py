@@ -179,8 +179,11 @@ def answers(url: str) -> bool:
         return False
 
 
-def claim_port(asked: int | None) -> int:
-    """A free loopback port: the requested one, or any. Raises PortTaken."""
+def claim_port(asked: int | None, otherwise: str = "leave the port out to get a free one") -> int:
+    """A free loopback port: the requested one, or any.
+
+    Raises PortTaken, which says `otherwise`: what the caller's user can do.
+    """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -188,6 +191,6 @@ def claim_port(asked: int | None) -> int:
         except OSError as error:
             raise PortTaken(
                 f"port {asked} is taken by another process; stop it, or choose another port "
-                "(leave the port out to get a free one)"
+                f"({otherwise})"
             ) from error
         return int(probe.getsockname()[1])

@@ -1,6 +1,7 @@
 """An MCP server over stdio, for tests: ``python -m tests.agents.mcp_server``."""
 
 import os
+import sys
 import time
 
 from mcp.server import MCPServer
@@ -30,6 +31,7 @@ def wait() -> str:
 @server.tool()
 def leave() -> str:
     """Ends the server."""
+    print("error: lost the disk", file=sys.stderr, flush=True)
     os._exit(1)
 
 

@@ -78,15 +78,31 @@ def test_a_server_that_does_not_start_is_said(where: str) -> None:
         async with open_mcp(McpServer(where)):
             raise AssertionError("it has started")
 
-    with pytest.raises(ToolUnavailable, match="did not start"):
+    with pytest.raises(ToolUnavailable, match="did not start") as told:
         asyncio.run(run())
+    assert where in str(told.value) and "TaskGroup" not in str(told.value)
+
+
+def test_the_last_line_of_a_server_that_failed_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    """Of its stderr, which is kept from the terminal."""
+    program = "import sys; print('reading', file=sys.stderr); sys.exit('error: no database')"
+    where = f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}"
+
+    async def run() -> None:
+        async with open_mcp(McpServer(where)):
+            raise AssertionError("it has started")
+
+    with pytest.raises(ToolUnavailable, match=r"its last line on stderr: error: no database$"):
+        asyncio.run(run())
+    assert "database" not in capfd.readouterr().err
 
 
 def test_a_server_that_dies_voids_the_attempt() -> None:
     """The attempt is void and not wrong, and there is no wait."""
 
     async def work(tools: MCPTools) -> None:
-        with pytest.raises(ToolUnavailable, match="leave"):
+        told = r"^leave: the MCP server .*mcp_server' has ended; .*stderr: error: lost the disk$"
+        with pytest.raises(ToolUnavailable, match=told):
             await tools.use("leave", "{}")
 
     with_tools(work)

@@ -62,6 +62,22 @@ def test_the_rate_is_never_negative(told: list[tuple[str, float]]) -> None:
         assert "-" not in sweep.line()
 
 
+def test_a_stage_without_a_total_spins() -> None:
+    """No bar that stands at 0 of an unknown number; one as soon as the total is known."""
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, record=True)
+    with StageProgress("engine", console) as stage:
+        console.print(*stage._bar.get_renderables())
+        spins = console.export_text(clear=True)
+        stage.show(0, 0)
+        console.print(*stage._bar.get_renderables())
+        spins += console.export_text(clear=True)
+        stage.show(1, 4)
+        console.print(*stage._bar.get_renderables())
+        counts = console.export_text()
+    assert "engine" in spins and "━" not in spins and "0/" not in spins and "%" not in spins
+    assert "━" in counts and "1/4" in counts
+
+
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_the_line_is_shown(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Below the bar of a terminal; in the line that a log gets now and then."""

@@ -1,5 +1,6 @@
 """Two sweeps side by side: which points are matched, what is said of those that are not."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,11 +65,24 @@ def test_the_page(connect_to: Connect, tmp_path: Path) -> None:
     page = report.page.read_text()
     assert "4 at once: B against A: <strong>better</strong>." in page
     assert "only B has 8 at once." in page and "A pocket" in page
+    heads = ["where", "figure", "n", "left out", "A", "B", "change"]
+    points = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', page)
+    assert points[: len(heads)] == heads  # and no `judged`, `against`, `was`
+    assert {each.side for each in report.failed} == {"A", "B"}
+    assert report.findings[:2] == ["A (model pocket).", "B (model pocket)."]
     assert "https://" not in page and (tmp_path / "throughput.png").exists()
     (table,) = comparison_tables(report.compared)
     lines = printed(table)
     assert any("steps/min" in line and "better" in line for line in lines)
     assert max(len(line) for line in lines) <= 80
+
+
+def test_what_is_missing_names_its_side(connect_to: Connect, tmp_path: Path) -> None:
+    """A cell of one sweep may have the policy and the load of one of the other."""
+    connection = connect_to({"sweep_id": "a"}, {"sweep_id": "b", "usd": None})
+    report = build_comparison(connection, SweepPair("a", "b"), tmp_path, "t", {}, files=False)
+    (gap,) = [each for each in report.gaps if "no prices" in each]
+    assert gap.startswith("no prices, so no cost: B pocket ") and "A pocket" not in gap
 
 
 def test_two_sweeps_without_a_common_point(connect_to: Connect, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What went wrong, in the sweep of roles: counts, faults, and transcripts of a bounded number."""
 
 import re
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -121,3 +122,10 @@ def test_a_transcript_is_titled_by_its_question(shown: dict[str, Transcript]) ->
             escape(" ".join(asked[0].split())[:20]) if asked else f"task {each.attempt['task_id']}"
         )
         assert title.startswith(start)
+
+
+def test_a_comparison_titles_transcripts_by_their_side(shown: dict[str, Transcript]) -> None:
+    """The same question may have failed on both."""
+    each = next(iter(shown.values()))
+    of_b = replace(each, attempt={**each.attempt, "side": "B"})
+    assert "<summary>1. B: " in transcript_list({"1": of_b})

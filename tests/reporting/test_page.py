@@ -74,6 +74,16 @@ def test_ids_are_unique_and_used(page: str) -> None:
     )
 
 
+def test_the_printed_page(page: str) -> None:
+    """The findings may break, or the first page is empty; figures have one scale."""
+    printed = page.partition("@media print")[2].partition("</style>")[0]
+    rules = re.findall(r"([^{}]*)\{([^{}]*)\}", printed)
+    kept = [names for names, rule in rules if "break-inside: avoid" in rule]
+    assert kept and not any(".summary" in names for names in kept)
+    assert "max-width: calc(var(--width) *" in printed and ".wide { overflow: visible; }" in printed
+    assert len(re.findall(r'<svg role="img" [^>]*style="--width: \d+px"', page)) > 5
+
+
 def test_tags_close(page: str) -> None:
     class Balance(HTMLParser):
         open_tags: list[str] = []  # noqa: RUF012

@@ -63,7 +63,7 @@ def test_tables_and_page_show_them(connection: DuckDBPyConnection, tmp_path: Pat
     (last,) = json.loads(json.dumps(asdict(cells[0])))["trials"][-1:]
     assert last["k"] == 4 and last["pass_hat_k"] == cells[0].trials[3].pass_hat_k
     page = build_report(connection, ["load"], tmp_path, "t", {}, files=False).page.read_text()
-    assert "Several trials a task" in page and "pass^4" in page
+    assert "Several trials a task" in page and "majority@k" in page and "majority@4" not in page
 
 
 def test_one_trial_a_task_has_none(tmp_path: Path, connect_to: Connect) -> None:

@@ -203,5 +203,7 @@ def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
         port = listener.getsockname()[1]
         with pytest.raises(PortTaken, match=f"port {port} is taken.*leave the port out"):
             claim_port(port)
+        with pytest.raises(PortTaken, match=r"choose another port \(`--port 0`\)"):
+            claim_port(port, "`--port 0`")
         assert claim_port(None) not in (0, port)
     assert claim_port(port) == port

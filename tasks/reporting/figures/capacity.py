@@ -9,7 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.efficiency import Efficiency, place
-from tutti.tasks.reporting.figures.drawing import INK, Plot, drawing, legend_above, percent
+from tutti.tasks.reporting.figures.drawing import (
+    INK,
+    Plot,
+    drawing,
+    keep_whole,
+    legend_above,
+    legend_height,
+    percent,
+)
 from tutti.tasks.reporting.figures.plots import (
     PAGE_IN,
     PANEL_IN,
@@ -34,6 +42,7 @@ LEVELS: tuple[tuple[str, str, str, Callable[[CellSummary], float | None]], ...] 
 """The three levels of load, innermost last."""
 MOST_PANELS = 4
 MOST_NAMED = 24  # marks with their load beside them
+NEAR = 0.02  # of the axes: numbers beside marks that are nearer would lie on one another
 
 
 def reached_plot(cells: Sequence[CellSummary]) -> Plot:
@@ -73,6 +82,7 @@ def reached_plot(cells: Sequence[CellSummary]) -> Plot:
             ax.set_ylim(bottom=0)
             ax.grid(axis="y")
             ax.set_axisbelow(True)
+            keep_whole(ax)
         axes[0].set_ylabel("at once")
         axes[0].legend(fontsize=8, loc="upper left")
     return Plot("reached", title, caption, figure)
@@ -121,7 +131,9 @@ def pareto_plot(found: Sequence[Efficiency], cells: Sequence[CellSummary]) -> Pl
     if len(panels) > MOST_PANELS:
         caption += f" The first {MOST_PANELS} of {len(panels)} benchmarks; the table has all."
     shown = list(panels.items())[:MOST_PANELS]
-    with drawing(5.0 if len(shown) == 1 else PAGE_IN, 3.5) as figure:
+    series = len({series_name(each.point, cells) for each in found})
+    height = 3.5 + legend_height(series, 2)
+    with drawing(5.0 if len(shown) == 1 else PAGE_IN, height) as figure:
         axes = figure.subplots(1, len(shown), squeeze=False)[0]
         for ax, (name, placed) in zip(axes, shown, strict=True):
             _front(ax, placed, cells)
@@ -165,12 +177,9 @@ def _front(
             linestyle="",
             label=label,
         )
-        if len(placed) <= MOST_NAMED:
-            where = (point.cost, point.accuracy)
-            ax.annotate(
-                str(each.point.concurrency), where, (4, 4), textcoords="offset points",
-                fontsize=8, color=style["color"],
-            )  # fmt: skip
+    if len(placed) <= MOST_NAMED:
+        for where, loads in _loads_at(placed).items():
+            ax.annotate(loads, where, (4, 4), textcoords="offset points", fontsize=8, color=INK)
     best = pareto_front([point for _, point in placed])
     front = sorted(
         (point.cost, point.accuracy)
@@ -182,12 +191,24 @@ def _front(
         ax.set_xscale("log")
     else:
         ax.set_xlim(left=0)
+        ax.locator_params(axis="x", nbins=4)  # a price has up to seven digits
     ends = [end for _, p in placed for end in (p.accuracy_low, p.accuracy_high) if end is not None]
     ends += [point.accuracy for _, point in placed]
     ax.set_ylim(max(0.0, min(ends) - 0.05), min(1.005, max(ends) + 0.05))
     ax.yaxis.set_major_formatter(percent())
     ax.grid(axis="both")
     ax.set_axisbelow(True)
+    keep_whole(ax)
+
+
+def _loads_at(placed: Sequence[tuple[Efficiency, Point]]) -> dict[tuple[float, float], str]:
+    """By the place of a mark its load, or those of all marks that lie there: ``2, 8``."""
+    widest = max(point.cost for _, point in placed) or 1.0
+    found: dict[tuple[int, int], tuple[tuple[float, float], set[int]]] = {}
+    for each, point in placed:
+        near = round(point.cost / widest / NEAR), round(point.accuracy / NEAR)
+        found.setdefault(near, ((point.cost, point.accuracy), set()))[1].add(each.point.concurrency)
+    return {where: ", ".join(map(str, sorted(loads))) for where, loads in found.values()}
 
 
 def _arms(value: float, low: float | None, high: float | None) -> list[list[float]] | None:

@@ -153,6 +153,21 @@ def legend_above(figure: "Figure", ax: "Axes", columns: int) -> None:
     figure.legend(handles, labels, loc="outside upper left", ncols=columns, fontsize=9)
 
 
+LEGEND_ROW_IN = 0.17
+"""What a row of a legend takes: a figure is made higher by it, its axes are not made lower."""
+
+
+def legend_height(entries: int, columns: int) -> float:
+    """Inches of a legend's rows but for the first, for which every figure has room."""
+    return LEGEND_ROW_IN * (-(-entries // columns) - 1)
+
+
+def keep_whole(ax: "Axes") -> None:
+    """Show marks and bars at the ends of the axes whole: a mark at 0 or at 100 % is not halved."""
+    for artist in (*ax.lines, *ax.collections):
+        artist.set_clip_on(False)
+
+
 def log_seconds(ax: "Axes") -> None:
     """A logarithmic axis of seconds with plain numbers, more of each decade where it is short."""
     from matplotlib.ticker import FuncFormatter, LogLocator

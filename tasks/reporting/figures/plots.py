@@ -16,7 +16,9 @@ from tutti.tasks.reporting.figures.drawing import (
     OTHERS,
     Plot,
     drawing,
+    keep_whole,
     legend_above,
+    legend_height,
     log_seconds,
     percent,
     policy_styles,
@@ -152,7 +154,9 @@ def latency_plot(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) ->
     if not loads:
         return Plot("latency", title, caption, missing="No finished steps: no latencies.")
     styles = series_styles(cells)
-    with drawing(min(PAGE_IN, PANEL_IN * len(loads) + 0.8), 3.6) as figure:
+    most = max(sum(cell.concurrency == load for cell, _ in found) for load in loads)
+    height = 3.6 + legend_height(most + 1, 1)  # none of it has room in the axes
+    with drawing(min(PAGE_IN, PANEL_IN * len(loads) + 0.8), height) as figure:
         axes = figure.subplots(1, len(loads), sharey=True, sharex=True, squeeze=False)[0]
         for ax, load in zip(axes, loads, strict=True):
             of_load = [(cell, curve) for cell, curve in found if cell.concurrency == load]
@@ -161,7 +165,7 @@ def latency_plot(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) ->
                 _ecdf(ax, curve, name, styles[name])
             ax.set(title=f"{load} at once", xlabel="step latency (s)", ylim=(0, 1.02))
             log_seconds(ax)
-            ax.legend(loc="lower right", fontsize=8)
+            ax.legend(loc="upper left", bbox_to_anchor=(0, -0.2), fontsize=8)
         axes[0].set_ylabel("share of steps")
         axes[0].yaxis.set_major_formatter(percent())
     return Plot("latency", title, caption, figure)
@@ -180,7 +184,7 @@ def family_plot(scores: Sequence[FamilyScore]) -> Plot:
     named = sorted({score.family for score in scores})
     if len(named) > FAMILIES_SHOWN:
         caption += f" The first {FAMILIES_SHOWN} of {len(named)} families; the table has all."
-    families = ["all families", *named[:FAMILIES_SHOWN]]
+    families = named if len(named) == 1 else ["all families", *named[:FAMILIES_SHOWN]]
     found = {(s.family, s.model): s for s in [*scores, *all_families(scores)]}
     thick = 0.8 / len(models)
     with drawing(7.6, 1.0 + 0.3 * len(families) * max(1.0, 0.6 * len(models))) as figure:
@@ -197,6 +201,7 @@ def family_plot(scores: Sequence[FamilyScore]) -> Plot:
         ax.xaxis.set_major_formatter(percent())
         ax.grid(axis="x")
         ax.set_axisbelow(True)
+        keep_whole(ax)
         legend_above(figure, ax, 2)
     return Plot("families", title, caption, figure)
 
@@ -250,7 +255,8 @@ def load_plot(measure: Measure, points: Sequence[LoadPoint], cells: Sequence[Cel
     if not points:
         return plot
     styles = series_styles(cells)  # of all cells: a policy looks the same in every figure
-    with drawing(5.0, 3.5) as figure:
+    columns = 1 if len(styles) > 2 else 2
+    with drawing(5.0, 3.5 + legend_height(len(styles), columns)) as figure:
         ax = figure.subplots()
         for i, (name, style) in enumerate(styles.items()):
             mine = [point for point in points if series_name(point, cells) == name]
@@ -271,7 +277,8 @@ def load_plot(measure: Measure, points: Sequence[LoadPoint], cells: Sequence[Cel
             ax.yaxis.set_major_formatter(percent())
         ax.grid(axis="y")
         ax.set_axisbelow(True)
-        legend_above(figure, ax, 1 if len(styles) > 2 else 2)
+        keep_whole(ax)
+        legend_above(figure, ax, columns)
     return Plot(plot.name, plot.title, plot.caption, figure)
 
 

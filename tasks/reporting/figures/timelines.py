@@ -50,6 +50,14 @@ PANELS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("requests", {RUNNING: "running", WAITING: "waiting"}),
     ("prefix hits", {HIT_RATIO: ""}),
 )
+WINDOW_CAPTION = (
+    "Shaded: the window the tables are about; before it the ramp, after it the drain. Steps: those "
+    "that ended in each of equal parts of the cell's time."
+)
+SAMPLED_CAPTION = (
+    "Prefix hits: tokens found in the cache over tokens looked up, between samples; long runs show "
+    "the mean of neighbours."
+)
 UNSAMPLED = "There are no calls to count the seconds from."
 
 
@@ -58,7 +66,7 @@ def timeline_plots(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) 
 
     Of several repeats the first. Few loads, few cells: `window_summary` has any other.
     """
-    plots = []
+    plots: list[Plot] = []
     cells = first_repeats(with_known_load(cells))
     loads = sorted({cell.concurrency for cell in cells})
     for concurrency in spread_out(loads, MOST_LOADS):
@@ -66,7 +74,8 @@ def timeline_plots(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) 
         for first in range(0, len(alike), PANELS_A_ROW):
             part = f"-{first // PANELS_A_ROW + 1}" if len(alike) > PANELS_A_ROW else ""
             shown = alike[first : first + PANELS_A_ROW]
-            plots.append(_timeline(focused, f"timeline-{concurrency}{part}", shown, cells))
+            named = f"timeline-{concurrency}{part}"
+            plots.append(_timeline(focused, named, shown, cells, explained=not plots))
     if plots:
         return plots
     return [Plot("timeline", "Over time", "", missing="The sweep has no cells.")]
@@ -119,7 +128,9 @@ def _timeline(
     name: str,
     cells: Sequence[CellSummary],
     every: Sequence[CellSummary],
+    explained: bool,
 ) -> Plot:
+    """One load's figure; the first of several is `explained` for all of them."""
     title = f"{cells[0].concurrency} at once"
     timed = [cell for cell in cells if cell.last_s is not None and cell.last_s > 0]
     if not timed:
@@ -154,19 +165,11 @@ def _timeline(
         _scale(grid, panels)
         for ax in grid[:, 0]:
             ax.yaxis.set_label_coords(-0.62 / ax.get_window_extent().width * figure.dpi, 0.5)
-    caption = (
-        "Shaded: the window the tables are about; before it the ramp, after it the drain. Steps: "
-        "those that ended in each of equal parts of the cell's time."
-    )
-    if panels:
-        caption += (
-            " Prefix hits: tokens found in the cache over tokens looked up, between samples; "
-            "long runs show the mean of neighbours."
-        )
+    said = [WINDOW_CAPTION, *([SAMPLED_CAPTION] if panels else [])] if explained else []
     unsampled = [series_name(cell, every) for cell in timed if not found[cell.cell_id]]
     if unsampled:
-        caption += f" The server was not sampled: {', '.join(unsampled)}."
-    return Plot(name, title, caption, figure)
+        said.append(f"The server was not sampled: {', '.join(unsampled)}.")
+    return Plot(name, title, " ".join(said), figure)
 
 
 def _scale(grid: Any, panels: Sequence[tuple[str, Any]]) -> None:

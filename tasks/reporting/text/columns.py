@@ -126,6 +126,7 @@ EFFICIENCY: Mapping[str, Callable[[Efficiency], str]] = {
     "95 %, working s": lambda e: _ends(e.working_s, seconds_range),
     "s an attempt": lambda e: seconds(e.seconds.value),
 }
+EFFICIENCY_WITHOUT_FRONT = {name: show for name, show in EFFICIENCY.items() if name != "front"}
 NOISE: Mapping[str, Callable[[Noise], str]] = {
     "measured twice": lambda n: n.kind,
     "pairs": lambda n: count(n.pairs),
@@ -144,6 +145,7 @@ FAMILIES: Mapping[str, Callable[[FamilyScore], str]] = {
 }
 MESSAGE_CHARACTERS = 120
 FAILURES: Mapping[str, Callable[[Failure], str]] = {
+    "side": lambda f: f.side,
     "status": lambda f: f.status,
     "stop reason": lambda f: f.stop_reason,
     "error": lambda f: f.error,
@@ -177,11 +179,11 @@ COMPARISONS: ComparisonColumns = {
 WORDS = frozenset(
     {"policy", "model", "benchmark", "family", "status", "window rule", "stop reason", "error"}
     | {"what", "role or tool", "where", "judged", "against", "figure", "verdict"}
-    | {"task set", "index", "engine", "cell", "field", "A", "B"}
-    | {"client", "why", "front", "measured twice", "twice"}
+    | {"task set", "index", "engine", "cell", "field", "in A", "in B"}
+    | {"client", "why", "front", "measured twice", "twice", "side", "latest message"}
 )
 """Columns of words; the others hold numbers and are aligned right."""
-WRAPPED = ("window rule", "where", "error", "figure", "why")
+WRAPPED = ("window rule", "where", "error", "figure", "why", "latest message")
 
 
 def identity(cells: Sequence[CellSummary]) -> CellColumns:
@@ -217,6 +219,12 @@ def _at_k(k: int, value_of: Callable[[TrialScores], float]) -> Callable[[CellSum
     return lambda cell: share(next((value_of(t) for t in cell.trials if t.k == k), None))
 
 
+def efficiency(found: Sequence[Efficiency]) -> Mapping[str, Callable[[Efficiency], str]]:
+    """`EFFICIENCY`; without the front where all rows, or none, are on it: that tells nothing."""
+    alike = len({each.standing for each in found}) < 2
+    return EFFICIENCY_WITHOUT_FRONT if alike else EFFICIENCY
+
+
 def trial_rows(cells: Sequence[CellSummary]) -> list[tuple[CellSummary, TrialScores]]:
     """A row for each cell and k, of the cells with several trials a task."""
     return [(cell, scores) for cell in cells for scores in cell.trials]
@@ -236,8 +244,10 @@ def trial_columns(
 
 
 def family_rows(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
-    """Scores by family, so that a family's models stand together; all families last."""
-    return sorted(scores, key=lambda s: s.family) + all_families(scores)
+    """Scores by family, so that a family's models stand together; all families last, where there
+    are several."""
+    several = len({each.family for each in scores}) > 1
+    return sorted(scores, key=lambda s: s.family) + (all_families(scores) if several else [])
 
 
 class OfCell(Protocol):

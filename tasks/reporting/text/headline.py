@@ -43,11 +43,7 @@ def _headline(who: str, points: Sequence[LoadPoint]) -> str:
     ordered = sorted(points, key=lambda point: point.concurrency)
     ends = ordered[:1] if len(ordered) == 1 else [ordered[0], ordered[-1]]
     levels = [str(point.concurrency) for point in ends]
-    at = (
-        f"at {levels[0]} at once"
-        if len(levels) == 1
-        else f"from {levels[0]} to {levels[1]} at once"
-    )
+    at = f"{levels[0]} at once" if len(levels) == 1 else f"from {levels[0]} to {levels[1]} at once"
     figures = [
         _figure("accuracy", [_accuracy(point) for point in ends]),
         _figure("p95 of a step", [_latency(point) for point in ends]),

@@ -16,7 +16,6 @@ from tutti.tasks.reporting.paired import SetupComparison
 from tutti.tasks.reporting.summary import CellSummary, in_order
 from tutti.tasks.reporting.text.columns import (
     COMPARISONS,
-    EFFICIENCY,
     FAILURES,
     FAMILIES,
     NOISE,
@@ -26,6 +25,7 @@ from tutti.tasks.reporting.text.columns import (
     WORDS,
     WRAPPED,
     Row,
+    efficiency,
     family_rows,
     identity,
     outcome,
@@ -86,16 +86,9 @@ def reached_table(cells: Sequence[CellSummary]) -> "Table":
 
 def efficiency_table(found: Sequence[Efficiency]) -> "Table":
     """Tasks solved against time, cost and energy."""
-    names: tuple[str, ...] = (
-        "front",
-        "solved an engine hour",
-        "95 %, engine hour",
-        "USD/solved",
-        "J/solved",
-    )
-    if len({each.standing for each in found}) < 2:
-        names = names[1:]  # a front of all, or of none, tells nothing
-    chosen = {name: EFFICIENCY[name] for name in (*names, "working s/solved")}
+    names = ("front", "solved an engine hour", "95 %, engine hour", "USD/solved", "J/solved")
+    known = efficiency(found)
+    chosen = {name: known[name] for name in (*names, "working s/solved") if name in known}
     spare = ("95 %, engine hour",)
     return _table(with_values({**which(found), **chosen}, found), found, "what it is worth", spare)
 
@@ -112,7 +105,7 @@ def family_table(scores: Sequence[FamilyScore]) -> "Table":
 
 def failure_table(found: Sequence[Failure]) -> "Table":
     """Attempts that failed or were wrong, by how they ended."""
-    return _table(FAILURES, found)
+    return _table(with_values(FAILURES, found), found)
 
 
 def comparison_tables(found: Sequence[SetupComparison]) -> "list[Table]":

@@ -72,7 +72,7 @@ def cell_findings(cells: Sequence[CellSummary]) -> list[str]:
         for reason, found in _by_reason(c for c in cells if c.status == ENDED_EARLY).items()
     ]
     if faults:
-        why = f"{faults[0].policy} at {faults[0].concurrency}: {faults[0].client_fault}"
+        why = f"{_name(faults[0], cells)}: {faults[0].client_fault}"
         sentences.append(
             f"The client was the bottleneck in {_names(faults, cells)} ({why}): latencies and "
             "rates there are partly its own."
@@ -244,10 +244,16 @@ def _rate(point: LoadPoint) -> str:
 def _names(found: Sequence[CellSummary], cells: Sequence[CellSummary]) -> str:
     if len(found) == len(cells):
         return "the only cell" if len(cells) == 1 else f"all {len(cells)} cells"
-    repeats = len({c.repeat for c in without_a_a(cells)}) > 1
-    names = [f"{c.policy} at {c.concurrency}{_repeat(c, repeats)}" for c in found[:NAMED]]
     more = f" and {len(found) - NAMED} more of {len(cells)}" if len(found) > NAMED else ""
-    return ", ".join(names) + more
+    return ", ".join(_name(cell, cells) for cell in found[:NAMED]) + more
+
+
+def _name(cell: CellSummary, cells: Sequence[CellSummary]) -> str:
+    """A cell by its policy and load, and by what else it differs from other cells in."""
+    differing = [key for key in ("benchmark", "model") if len({getattr(c, key) for c in cells}) > 1]
+    repeats = len({c.repeat for c in without_a_a(cells)}) > 1
+    words = [*(getattr(cell, key) for key in differing), cell.policy]
+    return f"{' '.join(words)} at {cell.concurrency}{_repeat(cell, repeats)}"
 
 
 def _repeat(cell: CellSummary, several: bool) -> str:

@@ -134,7 +134,9 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
         fields["source"] = Path(source).resolve()  # the kept suite is run from any folder
     if fields["max_tokens"] is None and benchmark != STDLIB:
         fields["max_tokens"] = min(MAX_TOKENS, chosen.model.context_tokens // 2)
-    return with_fields(Suite.model_validate(content), fields)
+    # A file of the user's own is found from any folder, as the kept suite is.
+    made = Suite.model_validate(content, context={"folder": Path.cwd()})
+    return with_fields(made, fields)
 
 
 def _others(registry: Path, settings: RunSettings) -> dict[str, Any]:

@@ -13,8 +13,11 @@ from itertools import dropwhile, groupby
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from tutti.storage import Catalog, commit, query
-from tutti.tasks.benchmarks import python_benchmark
+from tutti.storage import catalog as cat
+from tutti.tasks.benchmarks import parse_benchmark, python_benchmark
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.scoring import (
     EXACT,
@@ -76,8 +79,10 @@ async def rescore(
     first. Raises SuiteError for a scorer that is not known or needs a judge that is not given.
     """
     attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id})
+    measured = _measured_file(catalog, sweep_id)
     details = {
-        task_set: _detail(catalog, task_set) for task_set in {r["task_set_id"] for r in attempts}
+        task_set: _detail(catalog, task_set, measured)
+        for task_set in {r["task_set_id"] for r in attempts}
     }
     judged = judge_of is not None
     chosen = {task_set: _scorer_of(found, scorer, judged) for task_set, found in details.items()}
@@ -115,7 +120,7 @@ def _scorer_of(detail: Mapping[str, Any], asked: str | None, judged: bool) -> Sc
     """
     name = detail.get("scorer", EXACT)
     if "file" in detail and asked in (None, name) and not judged:
-        own = python_benchmark(name, Path(detail["file"])).own_scorer
+        own = python_benchmark(name, _found(detail)).own_scorer
         if own is None:
             raise SuiteError(f"{detail['file']}: no longer has a method `score`; give --scorer")
         return own
@@ -135,11 +140,40 @@ def _check(name: str, judged: bool) -> None:
         raise SuiteError(f"scorer {name!r} asks a judge: name one with --judge. Without, {known}")
 
 
-def _detail(catalog: Catalog, task_set_id: str) -> dict[str, Any]:
+def _detail(catalog: Catalog, task_set_id: str, measured: str | None) -> dict[str, Any]:
     artifact = catalog.artifact(task_set_id)
     assert artifact is not None, f"{task_set_id} has cells, so it was entered"
     detail: dict[str, Any] = artifact["detail"]
+    if "file" in detail and measured is not None:
+        name = Path(detail["file"]).name
+        detail["files"] = [measured] if Path(measured).name == name else []
     return detail
+
+
+def _measured_file(catalog: Catalog, sweep_id: str) -> str | None:
+    """The Python file that the sweep was measured with last, if it has one benchmark."""
+    sweeps = cat.sweeps
+    for row in catalog.rows(sa.select(sweeps.c.spec).where(sweeps.c.sweep_id == sweep_id)):
+        spec = json.loads(row["spec"] or "{}")
+        path = parse_benchmark(spec["benchmark"]).path if "benchmark" in spec else None
+        return None if path is None else str(path)
+    return None
+
+
+def _found(detail: Mapping[str, Any]) -> Path:
+    """The benchmark's file: where the sweep was measured with it, or where its task set was first
+    entered from. Raises SuiteError, which names every place."""
+    places = dict.fromkeys([*detail.get("files", ()), detail["file"]])
+    for place in places:
+        if Path(place).is_file():
+            return Path(place)
+    looked = " or ".join(
+        place if Path(place).is_absolute() else f"{place} in {Path.cwd()}" for place in places
+    )
+    raise SuiteError(
+        f"there is no file {looked}, which scored this sweep; put it back, run the sweep again "
+        "with the file where it is now (nothing is measured twice), or name a scorer: --scorer"
+    )
 
 
 def _conversations(

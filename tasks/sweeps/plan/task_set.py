@@ -101,7 +101,9 @@ def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
         detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(items)}
         detail |= {"request": None, "licence": benchmark.licence, "scorer": benchmark.scorer}
         if benchmark.own_scorer is not None:
-            detail["file"] = str(benchmark.file)  # `tutti score` finds the scorer there
+            assert benchmark.file is not None, f"{benchmark.name}: its scorer is in a file"
+            # `tutti score` finds the scorer there, from any folder.
+            detail["file"] = str(benchmark.file.absolute())
         catalog.enter_artifact(task_set_id, detail, [])
     return made
 

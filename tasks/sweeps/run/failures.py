@@ -4,6 +4,7 @@ In: ended attempts of one cell. Out: whether to make another attempt at the samp
 once the first attempts have all failed at the same thing.
 """
 
+from tutti.storage import ErrorType
 from tutti.tasks.agents import Trajectory
 from tutti.tasks.serving import EngineFailed
 
@@ -50,9 +51,10 @@ class Failures:
         self._alike = self._alike + 1 if kind == self._kind else 1
         self._kind = kind
         if self._alike >= ALIKE_AT_MOST:
+            is_tool = kind == ErrorType.TOOL_UNAVAILABLE
+            fix = "the tool's server" if is_tool else "the model's entry, its key or its server"
             raise EngineFailed(
                 f"the first {self._alike} attempts all failed ({kind}), the last with: "
                 f"{done.error_message}\n"
-                "Correct the model's entry, its key or its server, then run the same command "
-                "again: finished samples are kept."
+                f"Correct {fix}, then run the same command again: finished samples are kept."
             )

@@ -144,6 +144,7 @@ def test_a_taken_port_is_said_before_an_engine_starts(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         done = run("--model", "pocket", "--port", str(port), home=tmp_path)
     assert done.exit_code == 1 and f"port {port} is taken" in done.stderr
+    assert "(`--port 0` takes a free one)" in done.stderr  # left out, it is always the same port
     assert not list(tmp_path.glob("logs/vllm-*"))
 
 

@@ -182,6 +182,15 @@ def test_detect_says_what_it_knows(tmp_path: Path) -> None:
         detect(tmp_path)
 
 
+def test_the_viewers_taken_port_is_told_with_another(home: Path) -> None:
+    """The viewer takes no free port by itself."""
+    pytest.importorskip("inspect_ai")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("view", "--port", port, home=home)
+    assert done.exit_code == 1 and f"(`--port {port + 1}`, for example)" in done.stderr
+
+
 @pytest.mark.e2e
 def test_view_serves_the_logs_and_ends_with_us(logs: Path, home: Path) -> None:
     """The real viewer, over the newest sweep; after SIGTERM and after SIGKILL nothing is left."""

@@ -25,4 +25,4 @@ def test_cells_of_a_policy_with_options_are_counted(
         numbers = {"concurrency": 2, "repeat": 0, "position": 0, "samples": 1}
         catalog.upsert(cat.cells, cell | numbers | {"status": "incomplete"})
     assert not verb.measured(suite, Path("models.yaml"), False, False)
-    assert "1 cells are incomplete" in capsys.readouterr().err
+    assert "1 cell is incomplete" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """`tutti sweep search`, the budget flags, and the old spellings of both."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from typer.testing import CliRunner, Result
 from tutti.cli.main import app
 from tutti.cli.sweep import run as run_module
 from tutti.cli.sweep import search as search_module
+from tutti.cli.sweep.search import search as search_verb
 from tutti.tasks.sweeps.spec import Suite
 
 ANSWERED = {"policies": [{"concurrency": 8, "sure": True}]}
@@ -49,6 +51,20 @@ def test_a_search_gets_its_limits(command: tuple[str, ...], started: list[Any]) 
     assert suite.name == "smoke"
     assert (objectives.step_latency_p95, objectives.accuracy) == (1.5, 0.5)
     assert (objectives.lowest, objectives.highest) == (2, 9)
+
+
+def test_a_search_takes_the_flags_of_a_run(started: list[Any]) -> None:
+    """All that change a suite; each verb's own are of its own."""
+    given = ("--model", "large", "--concurrency", "4,8", "--policies", "cap")
+    done = tutti(*NEW, *given, "--temperature", "0.5", "--max-tokens", "7")
+    assert done.exit_code == 0, done.output
+    ((suite, objectives, _),) = started
+    assert (suite.model, suite.concurrency, suite.policies) == ("large", (4, 8), ("cap",))
+    assert (suite.sampling.temperature, suite.sampling.max_tokens) == (0.5, 7)
+    assert objectives.highest == 9
+    run, search = (inspect.signature(each).parameters for each in (run_module.run, search_verb))
+    own = {"night", "dry_run", "find", "latency", "accuracy", "minutes", "usd"}
+    assert set(run) - own <= set(search)
 
 
 def test_an_old_spelling_works_and_says_its_new_one_on_one_line(started: list[Any]) -> None:

@@ -14,6 +14,7 @@ from tutti.tasks.reporting.figures.drawing import (
     THEME,
     Plot,
     drawing,
+    keep_whole,
     png,
     policy_styles,
     svg,
@@ -111,6 +112,16 @@ def test_numbers_in_a_figure_keep_their_digits() -> None:
     paths = re.findall(r' d="([^"]*)"', text)
     assert paths and not any(re.search(r"\.\d\d", path) for path in paths)
     assert png(Plot("small", "Small", "", figure)).startswith(b"\x89PNG")
+
+
+def test_a_mark_at_the_end_of_an_axis_is_whole() -> None:
+    """Nothing of a figure against concurrency is clipped at 0 or at 100 %."""
+    with drawing(3, 2) as figure:
+        ax = figure.subplots()
+        ax.errorbar([1, 2], [0.0, 1.0], yerr=[[0, 0.1], [0.1, 0]], marker="o")
+        ax.set_ylim(0, 1)
+        keep_whole(ax)
+    assert "clip-path" not in svg(Plot("ends", "Ends", "", figure))
 
 
 def test_what_is_not_drawn_has_no_bytes() -> None:

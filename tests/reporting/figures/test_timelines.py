@@ -34,6 +34,7 @@ def test_the_window_is_shaded_and_its_phases_named(connection: DuckDBPyConnectio
     drawn = [svg(plot) for plot in plots]
     assert all(TINT in text and ">steady<" in text for text in drawn)
     assert ">drain<" in drawn[1]
+    assert "Shaded:" in plots[0].caption and "Shaded:" not in plots[1].caption  # said once
 
 
 def test_a_cell_without_a_steady_window_says_so(connect_to: Connect) -> None:

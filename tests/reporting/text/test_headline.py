@@ -24,7 +24,7 @@ def test_one_level_has_one_value(connect_to: Connect) -> None:
     """And what is not known is left out: here the price."""
     with connect_to({"samples": 40, "correct": 30, "usd": None}) as connection:
         (said,) = headlines(summarise(connection, "s"))
-    assert said.startswith("lookup, pocket, cap, at 2 at once: accuracy 75.0 %")
+    assert said.startswith("lookup, pocket, cap, 2 at once: accuracy 75.0 %")
     assert "->" not in said and "USD" not in said and said.endswith("(n = 40).")
 
 

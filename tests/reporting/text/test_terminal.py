@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from duckdb import DuckDBPyConnection
@@ -16,10 +17,17 @@ from tutti.tasks.reporting import (
     terminal_table,
 )
 from tutti.tasks.reporting.efficiency import efficiencies
+from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.noise import noise_floor
 from tutti.tasks.reporting.summary import cells_of
-from tutti.tasks.reporting.text.terminal import efficiency_table, noise_table, reached_table
+from tutti.tasks.reporting.text.columns import efficiency
+from tutti.tasks.reporting.text.terminal import (
+    efficiency_table,
+    failure_table,
+    noise_table,
+    reached_table,
+)
 
 Connect = Callable[..., DuckDBPyConnection]
 
@@ -54,6 +62,27 @@ def test_markdown_table(connection: DuckDBPyConnection) -> None:
     assert "| 75.0 % | 59.8 to 85.8 |" in lines[2]
     models = markdown_table(summarise(connection, "models"))
     assert "| before &lt;b> |" in models
+
+
+def test_failures_fit_a_terminal() -> None:
+    """A long message is folded; the other columns stay whole."""
+    message = 'HTTP 500: {"error": "out of memory while allocating blocks for the request"}'
+    void = Failure("infra_error", "ModelCallFailed", "http_500", message, 54, 9, ())
+    lines = printed(
+        failure_table([void, Failure("ok", "answered", "wrong answer", None, 2, 1, ())])
+    )
+    assert max(map(len, lines)) <= 80
+    assert any("infra_error" in line and "ModelCallFailed" in line for line in lines)
+    assert "side" not in "".join(lines) and any("request" in line for line in lines)
+
+
+def test_a_front_of_all_is_left_out(connect_to: Connect) -> None:
+    """Of the terminal's table and of the page's."""
+    with focus(connect_to({"sweep_id": "s"}), ["s"]) as focused:
+        found = efficiencies(focused, cells_of(focused, "s"))
+    assert len({each.standing for each in found}) == 1
+    assert "front" not in efficiency(found)
+    assert "front" in efficiency([*found, replace(found[0], standing="off")])
 
 
 def test_no_cells() -> None:

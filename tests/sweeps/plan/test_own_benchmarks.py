@@ -86,6 +86,7 @@ async def test_the_python_example_is_measured(
     assert edited.sweep_id == plan.sweep_id
     (cell,) = outlook_of(edited, sweep.catalog).cells
     assert "not scored by sorting" in cell.reason
+    monkeypatch.chdir("/")
     found = await rescore(plan.sweep_id, sweep.catalog)
     assert (found.scored, len(found.flipped)) == (4, 4)
     (cell,) = outlook_of(plan_of(suite, sweep.catalog), sweep.catalog).cells
@@ -174,6 +175,27 @@ def test_a_missing_file_is_named(folder: Path, catalog: storage.Catalog) -> None
     (folder / "sorting.py").write_text("")
     with pytest.raises(BadBenchmarkFile, match="needs one class derived from"):
         dry_run(read_suite(folder / "sorting.yaml"))
+
+
+async def test_a_moved_file_scores_what_it_is_measured_with_again(
+    sweep: Sweep, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First the places are named where it is not; a plan of the moved file enters its new one."""
+    answer_with(lambda prompt: "a b c", monkeypatch)
+    monkeypatch.chdir(folder)  # a relative path is entered as an absolute one
+    relative = Suite(benchmark="sorting.py", policies=("passthrough",), concurrency=(2,))
+    plan = plan_of(relative, sweep.catalog)
+    await sweep.run(plan, sweep.enter(plan))
+    moved = tmp_path / "moved"
+    folder.rename(moved)
+    monkeypatch.chdir("/")
+    with pytest.raises(SuiteError, match=rf"there is no file .*{folder}/sorting\.py.*--scorer"):
+        await rescore(plan.sweep_id, sweep.catalog)
+    there = relative.model_copy(update={"benchmark": str(moved / "sorting.py")})
+    again = plan_of(there, sweep.catalog)
+    assert again.sweep_id == plan.sweep_id
+    sweep.enter(again)
+    assert (await rescore(plan.sweep_id, sweep.catalog)).scored == 4
 
 
 async def test_a_score_that_is_gone_is_told(

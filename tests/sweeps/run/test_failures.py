@@ -53,6 +53,15 @@ def test_a_cell_is_given_up_after_so_many_that_fail_alike() -> None:
         failures.is_final(failed(None))
 
 
+def test_what_is_to_be_corrected_is_named() -> None:
+    """Where a tool's server is gone, not the model's entry."""
+    failures = Failures(answered=False)
+    done = failed(None, "tool_unavailable")
+    with pytest.raises(EngineFailed, match="Correct the tool's server, then run"):
+        for _ in range(ALIKE_AT_MOST):
+            failures.is_final(done)
+
+
 def test_it_is_not_given_up_where_they_differ_or_one_was_answered() -> None:
     failures = Failures(answered=False)
     differing = [failed(503 if nth % 2 else 500) for nth in range(4 * ALIKE_AT_MOST)]

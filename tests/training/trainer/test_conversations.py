@@ -109,7 +109,7 @@ def test_the_mask_is_what_the_model_writes(
 
 
 def test_a_turn_weighs_what_its_message_says() -> None:
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": "b", "weight": 0.25},
         {"role": "user", "content": "c"},

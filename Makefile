@@ -104,7 +104,7 @@ docs: $(VENV)/.done ## test the examples of README and docs
 	$(BIN)/pytest tests/docs
 
 ui: setup ## start a Prefect server, workers and deployments, until Ctrl-C
-	$(BIN)/python -m tutti.cli.setup.ui
+	$(BIN)/tutti ui
 
 clean: ## remove environments and caches, but not the store (.tutti)
 	rm -rf $(VENV) $(MODELS) .venv-harnesses .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

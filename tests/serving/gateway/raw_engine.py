@@ -153,10 +153,10 @@ class RawEngine:
         """Close everything at once, as a process that dies does."""
         assert self._server is not None
         self._server.close()
-        await self._server.wait_closed()
         while self._wires:  # one that was accepted at the last moment comes after the others
             self.drop()
             await asyncio.sleep(0.005)
+        await self._server.wait_closed()  # from Python 3.12 on it waits for open connections
 
     def drop(self) -> None:
         """Cut every connection, whatever is on it."""

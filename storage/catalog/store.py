@@ -268,6 +268,7 @@ def _first_engine() -> sa.Engine:
     """An engine of no file: its dialect, which must have seen a connection, and its options."""
     engine = sa.create_engine("sqlite://").execution_options(compiled_cache=LRUCache(MOST_COMPILED))
     engine.connect().close()
+    engine.dispose()  # its pool keeps a connection per thread, which Python 3.13 calls unclosed
     return engine
 
 

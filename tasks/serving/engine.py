@@ -6,6 +6,7 @@ platform talks to it over HTTP only.
 
 import asyncio
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tutti.tasks.project import IS_SOURCE, models_python_path
 from tutti.tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
 from tutti.tasks.serving.prefix_cache import reset_prefix_cache
 from tutti.tasks.serving.process import Child, answers, claim_port
-from tutti.tasks.serving.registry import Model, checkpoint_id
+from tutti.tasks.serving.registry import Model, checkpoint_id, require_weights
 
 BLOCK_TOKENS = 32  # vLLM's CPU backend takes multiples of 32
 WATCH_S = 0.5
@@ -48,6 +49,16 @@ def models_python() -> Path:
             "a Python that has vLLM"
         )
     return python
+
+
+def require_engines(models: Iterable[Model]) -> None:
+    """Check that engines can be started, before minutes of other work.
+
+    Raises RegistryError if weights are missing, ModelsEnvironmentMissing.
+    """
+    for folder in filter(None, (model.checkpoint for model in models)):
+        require_weights(folder)
+        models_python()
 
 
 @dataclass(frozen=True)

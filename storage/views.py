@@ -77,10 +77,10 @@ def connect(
     """Open a DuckDB connection over `home` (TUTTI_HOME's store if None) in its current state.
 
     Every table of the contract is a view, even if it has no rows yet; the contract's `macros` are
-    defined, by default all. With `comments`, tables, views and columns have SQL comments; by default
-    if all macros are asked for. Parts entered later are not visible: connect again. Raises
-    StoreError if the catalog cannot be read or is of a newer tutti, CatalogMissing if there are
-    parts but no catalog, PartDamaged if a part is missing or changed.
+    defined, by default all. With `comments`, tables, views and columns have SQL comments; the
+    default is to comment where all macros are asked for. Parts entered later are not visible:
+    connect again. Raises StoreError if the catalog cannot be read or is of a newer tutti,
+    CatalogMissing if there are parts but no catalog, PartDamaged if a part is missing or changed.
     """
     home = home or current_home()
     connection = duckdb.connect()

@@ -1,4 +1,5 @@
 # Everything from nothing: `make demo` and `make test` create the environments they need.
+# Any of 3.11 to 3.13 serves the platform: `make setup PYTHON=python3.13`. torch and vLLM need 3.11.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 MODELS := .venv-models
@@ -26,7 +27,8 @@ $(VENV)/.done: pyproject.toml deployments/constraints.txt
 	touch $@
 
 $(MODELS)/.done: $(VENV)/.done deployments/models-requirements.txt deployments/constraints-models.txt
-	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(MODELS)
+	$(BIN)/uv venv --quiet --allow-existing $(MODELS) --python \
+		$$($(BIN)/python -c 'import sys; print(sys.executable if sys.version_info[:2] == (3, 11) else "3.11")')
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(MODELS)/bin/python $(LINKS) $(TORCH) \
 		--constraint deployments/constraints-models.txt \
 		--override deployments/models-overrides.txt \
@@ -109,7 +111,7 @@ docs: $(VENV)/.done ## test the examples of README and docs
 	$(BIN)/pytest tests/docs
 
 ui: setup ## start a Prefect server, workers and deployments, until Ctrl-C
-	$(BIN)/python -m tutti.cli.setup.ui
+	$(BIN)/tutti ui
 
 clean: ## remove environments and caches, but not the store (.tutti)
 	rm -rf $(VENV) $(MODELS) .venv-harnesses .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

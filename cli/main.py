@@ -21,11 +21,11 @@ from tutti.cli.serve import gateway, models, simulate
 from tutti.cli.setup import init
 from tutti.cli.store import exchange, lineage, maintenance
 from tutti.cli.sweep import cancel, from_flags, pause, plan, report, run, search
-from tutti.tasks.project import IS_CHECKOUT, PACKAGE, PROJECT
+from tutti.tasks.project import PROJECT, TRAINED_POCKET, models_python_path
 
 ORDER = (
     *("init", "doctor", "models", "run", "demo", "sweep", "report", "sql", "compare", "score"),
-    *("gate", "view", "synth", "index", "serve", "gateway", "simulate", "train"),
+    *("gate", "view", "synth", "index", "serve", "gateway", "simulate", "train", "ui"),
     *("import", "export", "lineage", "compact", "verify", "expire"),
 )
 """The verbs in the order of work."""
@@ -124,16 +124,16 @@ def doctor(
     from rich.console import Console
 
     from tutti.cli.setup import doctor as checks
+    from tutti.cli.setup.fixes import long_fixes
     from tutti.storage import current_home
 
-    default = PROJECT / ".venv-models" / "bin" / "python"
-    python = Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)
-    ours = PROJECT if IS_CHECKOUT else PACKAGE
-    found = checks.examine(current_home().root, ours, python, quick=quick)
+    python = models_python_path()
+    found = checks.examine(current_home().root, PROJECT, python, quick=quick)
     if as_json:
         typer.echo(json.dumps(checks.as_json(found)))
     else:
         Console().print(checks.render(found))
+        typer.echo(long_fixes((each.name, each.fix) for each in found), nl=False)
     raise typer.Exit(checks.exit_code(found))
 
 
@@ -221,6 +221,18 @@ def serve(
     guarded(work)
 
 
+@app.command()
+def ui(
+    port: Annotated[
+        int | None, typer.Option(help="the UI's port (PREFECT_SERVER_API_PORT, or 4200)")
+    ] = None,
+) -> None:
+    """Run Prefect's server with its UI, the workers and the deployments until Ctrl-C."""
+    from tutti.cli.setup.ui import main as run_ui
+
+    raise typer.Exit(run_ui([] if port is None else ["--port", str(port)]))
+
+
 @sweep_app.command("status")
 def sweep_status(
     sweep: Annotated[str, typer.Argument(help="a sweep's id or name (all)")] = "",
@@ -270,7 +282,7 @@ def sql(
 def train_pocket(
     steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 2600,
     seed: Annotated[int, typer.Option(help="seed of weights and data order")] = 0,
-    out: Annotated[Path, typer.Option(help="folder of the checkpoint")] = PROJECT / "assets/pocket",
+    out: Annotated[Path, typer.Option(help="folder of the checkpoint")] = TRAINED_POCKET,
     *,
     models: ModelsFile,
     evaluate_only: Annotated[bool, typer.Option(help="only evaluate the checkpoint")] = False,

@@ -16,7 +16,7 @@ from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import checkpoint_id, pick_models
+from tutti.tasks.serving import checkpoint_id, pick_models, require_engines
 from tutti.tasks.sweeps.plan import Adapter, made_tasks, make_tasks, open_library, plan_of
 from tutti.tasks.sweeps.run import Bench, open_bench, run_plan
 from tutti.tasks.synthesis import read_conversations
@@ -35,15 +35,15 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
     """
     started = time.monotonic()
     load, lesson = demo_suites(parameters)
+    entries = pick_models(models, (load.model,))
+    require_engines(entries.values())
     with open_run("demo", parameters.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
         async with open_library(catalog, log) as library:
             load_id = await make_tasks(load.tasks, library, catalog, log)
             lesson_id = await make_tasks(lesson.tasks, library, catalog, log, "lesson tasks")
             load_set, lessons = (made_tasks(each, catalog) for each in (load_id, lesson_id))
-            async with open_bench(
-                pick_models(models, (load.model,)), library, catalog, log
-            ) as bench:
+            async with open_bench(entries, library, catalog, log) as bench:
                 sweep = plan_of(load, bench.set_up(load, load_set))
                 await run_plan(sweep, bench, run)
                 before = plan_of(lesson, bench.set_up(lesson, lessons))

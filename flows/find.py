@@ -102,7 +102,7 @@ class _Levels:
         return await asyncio.to_thread(self._read, plan.sweep_id, level, cells)
 
     def _read(self, sweep_id: str, level: int, cells: Sequence[str]) -> Probe:
-        with connect(self.run.catalog.home) as store:
+        with connect(self.run.catalog.home, comments=False) as store:
             return read_probe(store, sweep_id, level, cells)
 
 

@@ -23,6 +23,7 @@ from tutti.tasks.serving import (
     FirstAnswer,
     call_once,
     pick_models,
+    require_engines,
     serve_for,
     served_page,
     stop_on_signals,
@@ -70,6 +71,7 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
     an engine does not start or dies, ServingError where a model does not answer the check.
     """
     entries = pick_models(parameters.registry, tuple(dict.fromkeys(parameters.models)))
+    require_engines(entries.values())
     answers: list[FirstAnswer] = []
     async with AsyncExitStack() as stack:
         run = stack.enter_context(open_run("serve-models", parameters.model_dump(mode="json")))

@@ -14,17 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import Catalog, connect
 from tutti.tasks.progress import StageLog, StageProgress, leave_table, stage
-from tutti.tasks.project import MODELS, PROJECT
+from tutti.tasks.project import MODELS, TRAINED_POCKET
 from tutti.tasks.reporting import FamilyScore, family_scores, family_table
 from tutti.tasks.runs import code_version, describe_machine, open_run
 from tutti.tasks.scoring.statistics import wilson
-from tutti.tasks.serving import RegistryError, pick_model, pick_models
 from tutti.tasks.sweeps.plan import made_tasks, make_tasks, open_library, plan_of
 from tutti.tasks.sweeps.run import open_bench, run_plan
 from tutti.tasks.sweeps.spec import Suite
-from tutti.tasks.training.pocket import POCKET_TASKS, train_pocket
-
-POCKET = PROJECT / "assets" / "pocket"
+from tutti.tasks.training.pocket import POCKET_TASKS, served_from, train_pocket
 
 
 class PocketParameters(BaseModel):
@@ -39,23 +36,20 @@ class PocketParameters(BaseModel):
 
 @flow(name="train")
 async def train(
-    parameters: PocketParameters = PocketParameters(), out: Path = POCKET, models: Path = MODELS
+    parameters: PocketParameters = PocketParameters(),
+    out: Path = TRAINED_POCKET,
+    models: Path = MODELS,
 ) -> dict[str, Any]:
     """Train and measure the pocket model.
 
     Args:
         parameters: Length and seed of the training.
-        out: Folder of the checkpoint; must be the one the registry's `pocket` names.
-        models: The model registry file.
+        out: Folder of the checkpoint.
+        models: The model registry file; its `pocket` says how the checkpoint is served.
 
     Returns the card.
     """
-    served = pick_model(models, "pocket").checkpoint
-    if served is None or served.resolve() != out.resolve():
-        raise RegistryError(
-            f"{models}: models.pocket.checkpoint: is {served}, but the training writes {out}; the "
-            "card would be measured on another checkpoint. Name the same folder in both"
-        )
+    entries = {"pocket": served_from(out, models)}
     suite = Suite(
         name="pocket-card", tasks=POCKET_TASKS, policies=("passthrough",), concurrency=(8,)
     )
@@ -67,7 +61,6 @@ async def train(
                 card: dict[str, Any] = json.loads((out / "card.json").read_text())
             else:
                 card = await train_from_scratch(log, task_set, out, parameters, catalog)
-            entries = pick_models(models, ("pocket",))
             async with open_bench(entries, library, catalog, log) as bench:
                 plan = plan_of(suite, bench.set_up(suite, made_tasks(task_set, catalog)))
                 await run_plan(plan, bench, run)

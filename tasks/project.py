@@ -1,21 +1,33 @@
-"""The location of this project's own files: its registry, suites, agents and prices.
+"""The location of this project's own files: its registry, suites, agents, prices and weights.
 
-In a checkout they are in the folder `deployments` beside the package; the package holds links to
-them. In an installed wheel they are in the package.
+In a checkout they are in the folders beside the package; the package holds links to them. In an
+installed wheel they are in the package.
 """
 
+import os
 from importlib import metadata
 from pathlib import Path
 
 import tutti
 
 PACKAGE = Path(tutti.__file__).parent
-PROJECT = PACKAGE.resolve().parent
-"""The checkout, or the folder that the wheel is installed in."""
-IS_CHECKOUT = (PROJECT / ".git").exists() and (PROJECT / "pyproject.toml").is_file()
+_BESIDE = PACKAGE.resolve().parent
+IS_SOURCE = (_BESIDE / "pyproject.toml").is_file() and (_BESIDE / "deployments").is_dir()
+"""Whether the project's sources run, with a Makefile, and not an installed wheel."""
+IS_CHECKOUT = IS_SOURCE and (_BESIDE / ".git").exists()
+PROJECT = _BESIDE if IS_SOURCE else PACKAGE
+"""The folder that holds `assets`, `deployments`, `flows` and `prefect.yaml`."""
+IMPORTS = {"PYTHONPATH": str(_BESIDE)} if IS_SOURCE else {}
+"""What a process of this same Python needs in its environment to import `tutti`. Nothing where it
+is installed: another Python would then find this one's packages."""
 MODELS = (PACKAGE / "deployments" / "models.yaml").resolve()
 DEPLOYMENTS = MODELS.parent
 SUITES = DEPLOYMENTS / "suites"
+POCKET = PROJECT / "assets" / "pocket"
+"""The weights of the small model that comes with the project."""
+TRAINED_POCKET = POCKET if IS_SOURCE else Path("pocket")
+"""Where `tutti train pocket` writes: an installed package is not changed."""
+MODELS_ENVIRONMENT = ".venv-models"
 
 
 def package_version() -> str:
@@ -30,3 +42,14 @@ def default_registry() -> Path:
     """The model registry to use if none is named: `models.yaml` here, or else tutti's own."""
     here = Path("models.yaml")
     return here if here.is_file() else MODELS
+
+
+def models_python_path() -> Path:
+    """Where the Python of the models environment should be; it need not exist.
+
+    TUTTI_MODELS_PYTHON, or else in `.venv-models`: of the sources, or of the current folder where
+    tutti is installed.
+    """
+    folder = PROJECT if IS_SOURCE else Path.cwd()
+    default = folder / MODELS_ENVIRONMENT / "bin" / "python"
+    return Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)

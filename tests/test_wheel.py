@@ -1,39 +1,104 @@
-"""A wheel of the project works from an empty folder."""
+"""A wheel of the project works from an empty folder, with each Python that it supports."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 from tutti.tasks.project import PROJECT
 
-SOURCES = "tutti", "cli", "flows", "tasks", "storage", "deployments", "pyproject.toml", "README.md"
+SOURCES = (
+    *("tutti", "cli", "flows", "tasks", "storage", "assets/pocket", "deployments"),
+    *("prefect.yaml", "pyproject.toml", "README.md"),
+)
+PYTHONS = "3.11", "3.12", "3.13"
+OFFLINE = (
+    "error sending request",
+    "Failed to fetch",
+    "No matching distribution found for setuptools",
+)
+OURS = "PYTHONPATH", "TUTTI_HOME", "TUTTI_MODELS_PYTHON", "VIRTUAL_ENV"
+
+
+@pytest.fixture(scope="module")
+def uv() -> str:
+    """The program uv, of this environment or of the machine."""
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.is_file() else shutil.which("uv")
+    return found or pytest.skip("no uv to install with")
+
+
+@pytest.fixture(scope="module")
+def wheel(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy of the sources without `.git`."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    names = [f"./{name}" for name in SOURCES]
+    subprocess.run(["cp", "-a", "--parents", *names, source], cwd=PROJECT, check=True)
+    _uv(uv, "build", "--wheel", "--python", sys.executable, "--out-dir", str(out), str(source))
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def _uv(uv: str, *words: str) -> None:
+    links = ["--find-links", os.environ["PIP_FIND_LINKS"]] if "PIP_FIND_LINKS" in os.environ else []
+    command = [uv, *words, *(links if words[0] != "venv" else [])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if any(words in done.stderr for words in OFFLINE):
+        pytest.skip(f"no package index: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+
+
+def _interpreter(version: str) -> str:
+    """On the path, or installed by pyenv, whose links on the path need not work."""
+    found = shutil.which(f"python{version}")
+    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    for python in [*([found] if found else []), *map(str, kept)]:
+        if subprocess.run([python, "-c", ""], capture_output=True).returncode == 0:
+            return python
+    pytest.skip(f"no Python {version} on this machine")
 
 
 @pytest.mark.slow
-def test_a_wheel_carries_what_it_needs(tmp_path: Path) -> None:
-    """`tutti init`, `models` and `sweep plan`, with this environment's dependencies."""
-    source, site, empty = tmp_path / "source", tmp_path / "site", tmp_path / "empty"
-    source.mkdir()
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_wheel_works_in_an_empty_folder(
+    version: str, uv: str, wheel: Path, tmp_path: Path
+) -> None:
+    """Suites, registry, weights, deployments and pins are in it; no hint names a Makefile."""
+    environment = tmp_path / "environment"
+    _uv(uv, "venv", "--python", _interpreter(version), str(environment))
+    pins = str(PROJECT / "deployments" / "constraints.txt")
+    python = str(environment / "bin" / "python")
+    _uv(uv, "pip", "install", "--python", python, "--constraint", pins, str(wheel))
+    empty = tmp_path / "empty"
     empty.mkdir()
-    subprocess.run(["cp", "-a", *(str(PROJECT / name) for name in SOURCES), source], check=True)
-    pip = [sys.executable, "-m", "pip", "--quiet"]
-    built = subprocess.run(
-        [*pip, "wheel", "--no-deps", "-w", tmp_path, source], capture_output=True, text=True
-    )
-    if "No matching distribution found for setuptools" in built.stderr:
-        pytest.skip("no setuptools to build with")
-    assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--target", site, wheel], check=True)
-    paths = f"{site}{os.pathsep}{sysconfig.get_path('purelib')}"
-    environment = {**os.environ, "PYTHONPATH": paths, "TUTTI_HOME": str(empty / ".tutti")}
-    for verb in (["init"], ["models"], ["sweep", "plan", "first.yaml"], ["--version"]):
-        # -S: the environment's own link to the checkout is not followed
-        command = [sys.executable, "-S", "-m", "tutti.cli.main", *verb]
-        done = subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True)
+    clean = {name: value for name, value in os.environ.items() if name not in OURS}
+
+    def tutti(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(environment / "bin" / "tutti"), *words]
+        return subprocess.run(command, cwd=empty, env=clean, capture_output=True, text=True)
+
+    for verb in (["--version"], ["init"], ["sweep", "plan", "first.yaml"]):
+        done = tutti(*verb)
         assert done.returncode == 0, (verb, done.stderr)
-    assert "code v" in done.stdout, "the last verb; the wheel's code, not the checkout's"
+        assert "code v" in done.stdout or verb != ["--version"], (
+            "the wheel's code, not a checkout's"
+        )
+    assert "checkpoint:" in (empty / "models.yaml").read_text()
+    examined = tutti("doctor", "--quick", "--json")
+    checks = {check["name"]: check for check in json.loads(examined.stdout)}
+    required = {name: each["found"] for name, each in checks.items() if each["required"]}
+    assert examined.returncode == 0, required
+    assert checks["pocket checkpoint"]["status"] == "ok"
+    fixes = [check["fix"] for check in checks.values()]
+    assert not any(fix.startswith(("make", "git")) for fix in fixes)
+    assert "--requirement" in checks["models environment"]["fix"]
+    trained = tutti("train", "pocket")
+    assert trained.returncode == 1 and "`tutti doctor` shows how" in trained.stderr
+    code = "from tutti.cli.setup.ui import *; print(written(PROJECT, PROJECT.parent / 'x')[1].name)"
+    deployed = subprocess.run([python, "-c", code], cwd=empty, capture_output=True, text=True)
+    assert deployed.stdout == "nightly\n", deployed.stderr

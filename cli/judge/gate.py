@@ -54,7 +54,7 @@ def gate(
 
         asked = read_gates(file)
         with storage.open_catalog() as catalog:
-            with storage.connect(catalog.home) as connection:
+            with storage.connect(catalog.home, comments=False) as connection:
                 named = baseline or asked.baseline or sweep
                 of_baseline, of_sweep = find_pair(connection, named, sweep)
                 side = known(connection, sweep, of_sweep)

@@ -21,6 +21,8 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from tutti.cli.setup.fixes import FIXES
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -30,7 +32,7 @@ PACKAGES = ("prefect", "duckdb", "pyarrow", "sqlalchemy", "faiss", "aiohttp", "s
 PROVIDERS = ("OPENAI", "AZURE_OPENAI", "ANTHROPIC", "TOGETHER", "NEBIUS", "TAVILY")
 PROVIDER_KEYS = tuple(f"{provider}_API_KEY" for provider in PROVIDERS)
 PREFECT_PORT = 4200
-PYTHON = (3, 11)
+PYTHONS = (3, 11), (3, 13)  # the oldest and the newest that are tested
 MIN_CORES = 2  # an engine and the gateway at once; with one core they slow each other's timings
 MIN_MEMORY_GB = 4.0  # not measured: room for a small vLLM engine, a Prefect server and the platform
 MIN_DISK_GB = 2.0  # a demo's tables, checkpoint and logs, with room to spare
@@ -100,17 +102,18 @@ class Probe(NamedTuple):
 def look_python(place: Place) -> Finding:
     """Check the version of this Python."""
     found = f"{platform.python_version()} at {sys.executable}"
-    if sys.version_info[:2] == PYTHON:
+    oldest, newest = PYTHONS
+    if oldest <= sys.version_info[:2] <= newest:
         return Finding("ok", found)
-    status: Status = "missing" if sys.version_info < PYTHON else "warning"
-    return Finding(status, f"{found}; tutti is tested with 3.11", "make setup")
+    status: Status = "missing" if sys.version_info < oldest else "warning"
+    return Finding(status, f"{found}; tutti is tested with 3.11 to 3.13", FIXES.python)
 
 
 def look_packages(place: Place) -> Finding:
     """Import the platform's packages: an installed wheel can still fail to load."""
     versions, failures, _ = _import_in(sys.executable, PACKAGES)
     if failures:
-        return Finding("missing", f"{failures}; {versions}".strip("; "), "make setup")
+        return Finding("missing", f"{failures}; {versions}".strip("; "), FIXES.platform)
     return Finding("ok", versions)
 
 
@@ -118,16 +121,16 @@ def look_models(place: Place) -> Finding:
     """Check that vLLM and torch import in the models environment and see the GPU, if any."""
     python = shutil.which(place.models_python)
     if python is None:
-        found = f"no Python at {place.models_python}"
-        return Finding("missing", found, "make setup, or TUTTI_MODELS_PYTHON=/path/to/python")
+        found = f"no Python at {place.models_python}; TUTTI_MODELS_PYTHON can name one with vLLM"
+        return Finding("missing", found, FIXES.models)
     if place.quick:
         return Finding("ok", f"{python}; the import of vLLM was not tested (quick)")
     versions, failures, cuda = _import_in(python, ("vllm", "torch"))
     if failures:
-        return Finding("missing", f"{python}: {failures}", "make setup")
+        return Finding("missing", f"{python}: {failures}", FIXES.models)
     found = f"{versions}, CUDA {'available' if cuda else 'not available'}"
     if shutil.which("nvidia-smi") and not cuda:
-        return Finding("warning", f"{found}, though nvidia-smi is here", "make setup")
+        return Finding("warning", f"{found}, though nvidia-smi is here", FIXES.models)
     return Finding("ok", found)
 
 
@@ -153,7 +156,7 @@ def look_gpu(place: Place) -> Finding:
     """List the NVIDIA GPUs that nvidia-smi reports."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        fix = "add a GPU machine's endpoint to deployments/models.yaml"
+        fix = "add a GPU machine's endpoint to models.yaml"
         return Finding("warning", "no nvidia-smi: small models only, on the CPU", fix)
     query = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
     lines, failure = _ask([program, *query], COMMAND_BOUND_S)
@@ -212,7 +215,7 @@ def look_sandbox(place: Place) -> Finding:
         # Here, not at the top: it loads asyncio and probes by running a program.
         from tutti.tasks.sandbox import strongest_level
     except ImportError as error:
-        return Finding("missing", f"tutti.tasks.sandbox does not import: {error}", "make setup")
+        return Finding("missing", f"tutti.tasks.sandbox does not import: {error}", FIXES.platform)
     level = strongest_level()
     if level == "limits":
         found = f"{level}: no isolation; model-written programs run only with --unsafe-sandbox"
@@ -222,10 +225,8 @@ def look_sandbox(place: Place) -> Finding:
 
 def look_checkpoint(place: Place) -> Finding:
     """Check that the included pocket checkpoint has complete weights and a card."""
-    folder, fix = place.project / "assets" / "pocket", "git checkout -- assets/pocket"
+    folder, fix = place.project / "assets" / "pocket", FIXES.checkpoint
     weights = folder / "model.safetensors"
-    if (place.project / "py.typed").exists() and not folder.exists():
-        return Finding("warning", "an installed package does not contain it")
     if flaw := _safetensors_flaw(weights):
         return Finding("missing", f"{weights}: {flaw}", fix)
     if not (cards := sorted(folder.glob("card.*")) or sorted(folder.glob("README.md"))):
@@ -242,7 +243,7 @@ def look_registry(place: Place) -> Finding:
     try:
         content = read_document(path, RegistryError).content
     except FileNotFoundError:
-        return Finding("missing", f"no {path}", "git checkout -- deployments")
+        return Finding("missing", f"no {path}", FIXES.registry)
     except RegistryError as error:
         return Finding("missing", str(error), f"edit {path}")
     models = content.get("models") if isinstance(content, dict) else None
@@ -304,7 +305,8 @@ def render(checks: Sequence[Check]) -> "Table":
         lacking = check.status == "missing" and not check.required
         status = Text("missing (optional)" if lacking else check.status)
         status.stylize("yellow" if lacking else colours[check.status])
-        table.add_row(check.name, status, Text(check.found), Text(check.fix))
+        fix = "the commands below" if "\n" in check.fix else check.fix
+        table.add_row(check.name, status, Text(check.found), Text(fix))
     return table
 
 

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from tutti.cli.failures import UsageError, guarded
-from tutti.tasks.project import PROJECT
+from tutti.tasks.project import POCKET
 
-POCKET = PROJECT / "assets" / "pocket"
 REGISTRY, SUITE, QUESTIONS = "models.yaml", "first.yaml", "first.jsonl"
 
 ENTRIES = """\

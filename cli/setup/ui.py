@@ -1,6 +1,6 @@
 """Runs Prefect's server, a worker per pool and the deployments of prefect.yaml, until Ctrl-C.
 
-Run: ``make ui``, or ``python -m tutti.cli.setup.ui [--port 4201]``. In: TUTTI_HOME, whose folder
+Run: ``tutti ui [--port 4201]``, or ``make ui`` in a checkout. In: TUTTI_HOME, whose folder
 `prefect` keeps the history, and PREFECT_SERVER_API_PORT. Out: the UI's address. Every child process
 ends with this process, even if it is killed.
 """
@@ -27,7 +27,7 @@ from tutti.cli.setup.forms import DeploymentForms
 from tutti.cli.setup.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
 from tutti.errors import TuttiError
 from tutti.storage import Catalog, open_catalog
-from tutti.tasks.project import PROJECT
+from tutti.tasks.project import IMPORTS, PROJECT, models_python_path
 from tutti.tasks.serving import Child, PortTaken, ServingError, claim_port
 
 PORT = 4200  # reports use the next port, because browsers block file:// links on web pages
@@ -46,7 +46,7 @@ Ctrl-C ends the server, the workers and what they run."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until a signal (exit code 0); 1 if a child process ends or a port is taken."""
-    parser = argparse.ArgumentParser(prog="python -m tutti.cli.setup.ui", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tutti ui", description=__doc__)
     default = int(os.environ.get("PREFECT_SERVER_API_PORT") or PORT)
     parser.add_argument("--port", type=int, default=default, help="the UI's port (%(default)s)")
     port: int = parser.parse_args(arguments).port
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print("ended; the history is kept")
         return 0
     except PortTaken as error:
-        hint = f"another pair of ports: PREFECT_SERVER_API_PORT={port + 2} make ui"
+        hint = f"another pair of ports: tutti ui --port {port + 2}"
         print(f"tutti ui: {str(error).split(';')[0]}; stop it, or take {hint}", file=sys.stderr)
     except TuttiError as error:
         print(f"tutti ui: {error}", file=sys.stderr)
@@ -76,14 +76,13 @@ def child_environment(port: int, home: Path) -> dict[str, str]:
         "PREFECT_SERVER_API_PORT": str(port),  # the UI's pages ask for their data there
         "PREFECT_WORKER_QUERY_SECONDS": "2",
         "PREFECT_LOGGING_LEVEL": "INFO",  # a run's page shows its stages as they end
-        "PYTHONPATH": str(PROJECT),
+        **IMPORTS,
         "TUTTI_PROJECT": str(PROJECT),  # prefect.yaml: where flow runs start
         "TUTTI_HOME": str(home),
         "TUTTI_ARTIFACTS_URL": f"http://127.0.0.1:{port + 1}",
     }
-    if os.environ.get("TUTTI_MODELS_PYTHON"):  # else a run uses the project's own
-        environment["TUTTI_MODELS_PYTHON"] = os.path.abspath(os.environ["TUTTI_MODELS_PYTHON"])
-    return environment
+    # Absolute, because flow runs start in another folder than this process.
+    return environment | {"TUTTI_MODELS_PYTHON": os.path.abspath(models_python_path())}
 
 
 def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> None:
@@ -146,7 +145,7 @@ def _close_orphans(api: str) -> None:
     """Mark runs of a killed server as crashed; otherwise they would keep their slots for ever."""
     open_states = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
     asked = {"flow_runs": {"state": open_states}, "work_pools": {"name": {"any_": list(POOLS)}}}
-    message = "`make ui` ended during this run; run it again to resume"
+    message = "`tutti ui` ended during this run; run it again to resume"
     state = {"type": "CRASHED", "name": "Crashed", "message": message}
     for run in _ask(f"{api}/flow_runs/filter", asked) or []:
         _ask(f"{api}/flow_runs/{run['id']}/set_state", {"state": state})

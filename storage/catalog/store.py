@@ -43,6 +43,14 @@ class Catalog:
             refuse_missing_file(home)
         self.engine = _engine(home)
         self._sweeps: dict[str, str | None] = {}
+        try:
+            self._bring_up_to_date()
+        except BaseException:
+            self.close()
+            raise
+
+    def _bring_up_to_date(self) -> None:
+        home = self.home
         with store_boundary(home), self.engine.connect() as connection:
             found = revisions.revision(connection)
         if found != revisions.REVISIONS[-1]:
@@ -247,8 +255,12 @@ def _sqlite(file: Path) -> sa.Engine:
         connection = sqlite3.connect(
             url, uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
         )
-        if not read_only:
-            _configure(connection, None)
+        try:
+            if not read_only:
+                _configure(connection, None)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     pool = sa.pool.QueuePool(connect)  # type: ignore[arg-type]  # sqlite3 is no DBAPIConnection
@@ -268,6 +280,7 @@ def _first_engine() -> sa.Engine:
     """An engine of no file: its dialect, which must have seen a connection, and its options."""
     engine = sa.create_engine("sqlite://").execution_options(compiled_cache=LRUCache(MOST_COMPILED))
     engine.connect().close()
+    engine.dispose()  # its pool keeps a connection per thread, which Python 3.13 calls unclosed
     return engine
 
 
@@ -320,6 +333,5 @@ def _engine_of(given: str | sa.URL) -> sa.Engine:
     if name != "sqlite":
         raise StoreError(f"TUTTI_CATALOG_URL: {name} is not supported; use sqlite or postgresql")
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
-
     sa.event.listen(engine, "connect", _configure)
     return engine

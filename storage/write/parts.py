@@ -96,7 +96,7 @@ def encode_part(table: pa.Table, *, archive: bool = False) -> memoryview:
         **options,
     ) as writer:
         writer.write_table(table, row_group_size=group)
-    return sink.getbuffer()
+    return memoryview(sink.getvalue())  # not getbuffer(): the sink could not be closed with it
 
 
 def _repeating(table: pa.Table) -> list[str]:

@@ -72,7 +72,7 @@ def judge_stage(catalog: Catalog, measured: MeasuredStage, last: Record | None) 
     if missing := unmeasured(catalog, sweep_id, suite, measured.spent):
         found = tuple(unjudged(gate, missing) for gate in measured.gates)
         return StageResult(stage, "inconclusive", missing, False, sweep_id, "", found)
-    with connect(catalog.home) as connection:
+    with connect(catalog.home, comments=False) as connection:
         side = find_side(connection, sweep_id)
         assert side is not None, f"{sweep_id} was measured"
         name, lacking = _baseline(stage, suite, last)

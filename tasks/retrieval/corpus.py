@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from tutti.storage import artifact_id
-from tutti.tasks.project import PROJECT
+from tutti.tasks.project import PACKAGE
 
 # Modules that open a browser, print on import, need a display, or are test suites.
 SKIPPED_MODULES = frozenset(
@@ -122,7 +122,7 @@ def load_stdlib_corpus() -> tuple[Document, ...]:
         "json.dump([d.as_row() for d in inspect_stdlib()], sys.stdout)"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code, str(PROJECT)],
+        [sys.executable, "-I", "-c", code, str(PACKAGE.parent)],
         capture_output=True,
         text=True,
         timeout=INSPECT_TIMEOUT_S,

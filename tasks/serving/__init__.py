@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engine import Engine as Engine
     from tutti.tasks.serving.engine import EngineAddress as EngineAddress
     from tutti.tasks.serving.engine import models_python as models_python
+    from tutti.tasks.serving.engine import require_engines as require_engines
     from tutti.tasks.serving.errors import EndpointFailed as EndpointFailed
     from tutti.tasks.serving.errors import EngineFailed as EngineFailed
     from tutti.tasks.serving.errors import GatewayFailed as GatewayFailed

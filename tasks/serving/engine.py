@@ -6,15 +6,16 @@ platform talks to it over HTTP only.
 
 import asyncio
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import Catalog, artifact_id
-from tutti.tasks.project import PROJECT
+from tutti.tasks.project import IS_SOURCE, models_python_path
 from tutti.tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
 from tutti.tasks.serving.prefix_cache import reset_prefix_cache
 from tutti.tasks.serving.process import Child, answers, claim_port
-from tutti.tasks.serving.registry import Model, checkpoint_id
+from tutti.tasks.serving.registry import Model, checkpoint_id, require_weights
 
 BLOCK_TOKENS = 32  # vLLM's CPU backend takes multiples of 32
 WATCH_S = 0.5
@@ -40,14 +41,24 @@ EXECUTOR = "uni"
 
 def models_python() -> Path:
     """The Python of the models environment. Raises ModelsEnvironmentMissing with what to do."""
-    default = PROJECT / ".venv-models" / "bin" / "python"
-    python = Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)
+    python = models_python_path()
     if not python.is_file():
+        creation = "run `make setup`" if IS_SOURCE else "`tutti doctor` shows how to create it"
         raise ModelsEnvironmentMissing(
-            f"no models environment at {python}; run `make setup`, or set TUTTI_MODELS_PYTHON to "
+            f"no models environment at {python}; {creation}, or set TUTTI_MODELS_PYTHON to "
             "a Python that has vLLM"
         )
     return python
+
+
+def require_engines(models: Iterable[Model]) -> None:
+    """Check that engines can be started, before minutes of other work.
+
+    Raises RegistryError if weights are missing, ModelsEnvironmentMissing.
+    """
+    for folder in filter(None, (model.checkpoint for model in models)):
+        require_weights(folder)
+        models_python()
 
 
 @dataclass(frozen=True)

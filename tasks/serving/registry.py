@@ -230,12 +230,16 @@ def checkpoint_id(model: Model) -> str:
         if model.query or model.api_path != "/v1":
             address += [model.api_path, model.query]
         return f"endpoint:{content_hash(address)}"
-    weights = folder / "model.safetensors"
-    if not weights.is_file():
-        raise RegistryError(f"{folder}: no model.safetensors there; `tutti train pocket` makes one")
+    require_weights(folder)
     names = ("model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja")
     files = [folder / name for name in names if (folder / name).is_file()]
     return f"checkpoint:{content_hash([[f.name, content_hash(f.read_bytes())] for f in files])}"
+
+
+def require_weights(folder: Path) -> None:
+    """Raises RegistryError if a checkpoint has none."""
+    if not (folder / "model.safetensors").is_file():
+        raise RegistryError(f"{folder}: no model.safetensors there; `tutti train pocket` makes one")
 
 
 def _resolved(name: str, model: Model, root: Path) -> Model:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.storage import Catalog, StoreFull
-from tutti.tasks.project import PROJECT
+from tutti.tasks.project import IMPORTS
 from tutti.tasks.serving.engine import Engine
 from tutti.tasks.serving.errors import GatewayFailed, ServingError
 from tutti.tasks.serving.external_endpoint import ExternalEndpoint
@@ -153,7 +153,7 @@ def _service(
 ) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", module, *arguments, "--port", str(port)]
-    environment = {"TUTTI_HOME": str(catalog.home), "PYTHONPATH": str(PROJECT), **(more or {})}
+    environment = {"TUTTI_HOME": str(catalog.home), **IMPORTS, **(more or {})}
     with Child(role, command, environment, catalog) as child:
         try:
             child.wait_ready(lambda: answers(f"{url}/health"), START_TIMEOUT_S)

@@ -16,7 +16,7 @@ from typing import Any
 from tutti.errors import TuttiError
 from tutti.storage import Catalog, artifact_id, commit
 from tutti.storage import catalog as cat
-from tutti.tasks.project import PROJECT
+from tutti.tasks.project import PACKAGE
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import Child, ServingError, models_python
 
@@ -90,14 +90,16 @@ def finetune(
 def run_job(
     module: str, arguments: list[str], folder: Path, catalog: Catalog, on_report: Report
 ) -> list[dict[str, Any]]:
-    """Run ``python -m module ... --out FOLDER`` in the models environment to its end.
+    """Run ``python -m module ... --out FOLDER`` in the models environment to its end, by `launch`.
 
     The folder appears only if the job succeeds. Returns the JSON lines it printed. Raises
     TrainingFailed with the end of its log.
     """
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
-    command = [str(models_python()), "-m", module, *arguments, "--out", str(staging)]
-    environment = {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT), "PYTHONUNBUFFERED": "1"}
+    launcher = PACKAGE / "tasks" / "training" / "launch.py"
+    command = [str(models_python()), "-P", str(launcher), module, *arguments]
+    command += ["--out", str(staging)]
+    environment = {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
     # Waiting threads sleep instead of spinning: with an engine or another job on the same cores,
     # spinning made a step ten times as slow.
     environment |= {"TOKENIZERS_PARALLELISM": "false", "OMP_WAIT_POLICY": "PASSIVE"}

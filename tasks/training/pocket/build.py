@@ -9,8 +9,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from tutti.errors import UsageError
 from tutti.storage import Catalog, content_hash
+from tutti.tasks.project import IS_SOURCE, PACKAGE
 from tutti.tasks.retrieval import load_stdlib_corpus
+from tutti.tasks.serving import Model, RegistryError, models_python, pick_model
 from tutti.tasks.synthesis import POCKET_FAMILIES, TaskRequest, read_conversations
 from tutti.tasks.training.stage import Report, run_job, write_jsonl
 
@@ -26,6 +29,26 @@ SHIPPED = (
     "chat_template.jinja",
     "training.json",
 )
+
+
+def served_from(out: Path, registry: Path) -> Model:
+    """The registry's `pocket`, served from the checkpoint that the training writes to `out`.
+
+    Raises ModelsEnvironmentMissing, RegistryError, and UsageError if `out` is of the installed
+    package or holds other files than a checkpoint.
+    """
+    models_python()
+    pocket = pick_model(registry, "pocket")
+    if pocket.checkpoint is None:
+        raise RegistryError(
+            f"{registry}: models.pocket: is an endpoint; a trained checkpoint is served with vLLM, "
+            "so replace `endpoint` by `checkpoint` and `engine`"
+        )
+    if not IS_SOURCE and PACKAGE.resolve() in out.resolve().parents:
+        raise UsageError(f"{out}: is in the installed package; name another folder")
+    if out.exists() and os.listdir(out) and not (out / "config.json").is_file():
+        raise UsageError(f"{out}: is not empty and holds no checkpoint; name another folder")
+    return pocket.model_copy(update={"checkpoint": out.resolve()})
 
 
 def train_pocket(

@@ -96,7 +96,7 @@ class _Run:
                 self._save(state)
 
     def _held_out(self, rows: Sequence[Row], out: Path) -> float:
-        loss = self.stepper.held_out_loss(rows)
+        loss: float = self.stepper.held_out_loss(rows)
         if self.best is None or loss < self.best:
             self.best = loss
             self.stepper.policy.save(out / "best")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
-from tutti.cli.setup import doctor
+from tutti.cli.setup import doctor, fixes
 from tutti.cli.setup.doctor import Check, Finding, Place, Probe, as_json, examine, exit_code, render
 from tutti.tasks.project import PROJECT
 
@@ -78,7 +79,12 @@ def _write_safetensors(path: Path, cut: int = 0) -> None:
 def test_python_too_old_is_missing_and_a_newer_one_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for version, status in (((3, 10, 9), "missing"), ((3, 11, 7), "ok"), ((3, 12, 0), "warning")):
+    for version, status in (
+        ((3, 10, 9), "missing"),
+        ((3, 11, 7), "ok"),
+        ((3, 13, 1), "ok"),
+        ((3, 14, 0), "warning"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(sys, "version_info", version)
             found = doctor.look_python(_place(tmp_path))
@@ -101,7 +107,22 @@ def test_packages_that_import_are_told_from_those_that_do_not(
 def test_absent_models_environment_is_missing_with_its_fix(tmp_path: Path) -> None:
     found = doctor.look_models(_place(tmp_path, tmp_path / "absent" / "python"))
     assert found.status == "missing"
-    assert "make setup" in found.fix and "TUTTI_MODELS_PYTHON" in found.fix
+    assert found.fix == "make setup" and "TUTTI_MODELS_PYTHON" in found.found
+
+
+def test_an_installed_package_names_its_own_pinned_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is no Makefile; the commands are printed below the table, not folded in it."""
+    monkeypatch.setattr(doctor, "FIXES", fixes.installed_fixes())
+    found = doctor.look_models(_place(tmp_path, tmp_path / "absent" / "python"))
+    assert "make" not in found.fix and found.fix.count("\n") == 2
+    *_, install = found.fix.splitlines()
+    named = [Path(word) for word in shlex.split(install) if word.endswith(".txt")]
+    assert len(named) == 3 and all(path.is_file() for path in named)
+    check = Check("models environment", "missing", found.found, found.fix, required=False)
+    assert "the commands below" in _shown([check]) and install not in _shown([check])
+    assert fixes.long_fixes([("models environment", found.fix), ("disk", "x")]).count(install) == 1
 
 
 def test_models_environment_that_does_not_import_vllm_says_why(tmp_path: Path) -> None:

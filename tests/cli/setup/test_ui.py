@@ -193,7 +193,7 @@ def test_flow_runs_find_project_store_and_models(
     assert environment["TUTTI_PROJECT"] == environment["PYTHONPATH"] == str(PROJECT)
     assert environment["TUTTI_HOME"] == str(tmp_path)
     assert environment["PREFECT_API_URL"] == "http://127.0.0.1:4300/api"
-    assert "TUTTI_MODELS_PYTHON" not in environment
+    assert environment["TUTTI_MODELS_PYTHON"] == str(PROJECT / ".venv-models/bin/python")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUTTI_MODELS_PYTHON", "models/bin/python")
     environment = ui.child_environment(4300, tmp_path)
@@ -211,7 +211,7 @@ def test_taken_port_is_one_message_and_starts_nothing(
     assert told.out == ""
     assert told.err.count("\n") == 1 and "Traceback" not in told.err
     assert f"port {port} is taken by another process" in told.err
-    assert f"PREFECT_SERVER_API_PORT={port + offset + 2} make ui" in told.err
+    assert f"tutti ui --port {port + offset + 2}" in told.err
     assert not (tmp_path / "home").exists()
 
 

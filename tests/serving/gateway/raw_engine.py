@@ -152,8 +152,7 @@ class RawEngine:
     async def kill(self) -> None:
         """Close everything at once, as a process that dies does."""
         assert self._server is not None
-        self._server.close()
-        await self._server.wait_closed()
+        self._server.close()  # not wait_closed(): from Python 3.12 on it waits for the clients
         while self._wires:  # one that was accepted at the last moment comes after the others
             self.drop()
             await asyncio.sleep(0.005)

@@ -1,0 +1,61 @@
+"""The commands that mend an installation: of a checkout by its Makefile, of a wheel by hand.
+
+Out: `FIXES`, which `tutti doctor` shows.
+"""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tutti.tasks.project import DEPLOYMENTS, IS_SOURCE, MODELS_ENVIRONMENT
+
+MODELS_PYTHON_VERSION = "3.11"  # the pinned torch and vLLM have wheels for it
+
+
+@dataclass(frozen=True)
+class Fixes:
+    """What to do about a part of the installation; several lines are several commands."""
+
+    platform: str
+    """The platform's packages are missing or broken."""
+    python: str
+    """This Python's version is not supported."""
+    models: str
+    """The models environment is missing or broken."""
+    checkpoint: str
+    """The included weights are missing or incomplete."""
+    registry: str
+    """The included model registry is missing."""
+
+
+def installed_fixes() -> Fixes:
+    """Those of an installed package, from its own pinned versions."""
+    reinstall = "reinstall tutti's wheel: pip install --force-reinstall tutti-….whl"
+    python = f"{MODELS_ENVIRONMENT}/bin/python"
+    pins = {
+        "constraint": "constraints-models.txt",
+        "override": "models-overrides.txt",
+        "requirement": "models-requirements.txt",
+    }
+    files = [f"--{flag} {shlex.quote(str(DEPLOYMENTS / name))}" for flag, name in pins.items()]
+    models = [
+        "python -m pip install uv",
+        f"uv venv --python {MODELS_PYTHON_VERSION} {MODELS_ENVIRONMENT}",
+        " ".join(["uv pip install --python", python, "--torch-backend cpu", *files]),
+    ]
+    return Fixes(reinstall, "use Python 3.11 to 3.13", "\n".join(models), reinstall, reinstall)
+
+
+def long_fixes(fixes: Iterable[tuple[str, str]]) -> str:
+    """Those of several commands, by what they fix, to print as they are: no table folds them."""
+    return "".join(f"\n{name}:\n\n{fix}\n" for name, fix in fixes if "\n" in fix)
+
+
+CHECKOUT_FIXES = Fixes(
+    platform="make setup",
+    python="make setup PYTHON=python3.11",
+    models="make setup",
+    checkpoint="git checkout -- assets/pocket",
+    registry="git checkout -- deployments",
+)
+FIXES = CHECKOUT_FIXES if IS_SOURCE else installed_fixes()

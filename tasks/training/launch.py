@@ -1,0 +1,32 @@
+"""Runs a module of tutti in the models environment, where tutti is not installed.
+
+An installed tutti is in one folder with the platform's packages. Those are of other versions, often
+of another Python, and must not be imported here. So the package `tutti` is loaded from its own
+folder, whose neighbours stay out of the module search path.
+
+Run: ``python -P PACKAGE/tasks/training/launch.py MODULE [ARGUMENT ...]``. -P keeps this file's
+folder out of the path too. Python's own modules only.
+"""
+
+import importlib.util
+import runpy
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2]
+
+
+def load_package(folder: Path) -> None:
+    """Import the package `tutti` from `folder`; its modules are then found below it."""
+    spec = importlib.util.spec_from_file_location(
+        "tutti", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None and spec.loader is not None, f"{folder} has no __init__.py"
+    sys.modules["tutti"] = package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    load_package(PACKAGE)
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

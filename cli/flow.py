@@ -1,9 +1,12 @@
 """Runs a flow for a verb, as a Prefect flow run or as a plain function."""
 
 import asyncio
+import json
 import sys
 from contextlib import nullcontext, redirect_stdout
 from typing import Any
+
+import typer
 
 
 def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> Any:
@@ -12,3 +15,9 @@ def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> Any:
 
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         return asyncio.run(as_flow_run(flow, prefect, *arguments))
+
+
+def show_result(result: Any, as_json: bool) -> None:
+    """With `as_json`, print a flow's result as the only line on standard output."""
+    if as_json:
+        typer.echo(json.dumps(result if isinstance(result, dict) else {"sweep_id": result}))

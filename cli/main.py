@@ -14,14 +14,15 @@ import typer
 from typer.core import TyperGroup
 
 from tutti.cli.failures import guarded
-from tutti.cli.flow import run_flow
+from tutti.cli.flow import run_flow, show_result
 from tutti.cli.judge import compare, gate, score
-from tutti.cli.options import ModelsFile
+from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.serve import gateway, models, simulate
 from tutti.cli.setup import init
 from tutti.cli.store import exchange, lineage, maintenance
 from tutti.cli.sweep import cancel, from_flags, pause, plan, report, run, search
-from tutti.tasks.project import PROJECT, TRAINED_POCKET, models_python_path
+from tutti.cli.train import app as train_app
+from tutti.tasks.project import PROJECT, models_python_path
 
 ORDER = (
     *("init", "doctor", "models", "run", "demo", "sweep", "report", "sql", "compare", "score"),
@@ -51,7 +52,6 @@ app = typer.Typer(
     help="Synthesize tasks, serve models, measure agents under load, train on their trajectories.",
 )
 sweep_app = typer.Typer(no_args_is_help=True, help="Plan, run and control sweeps.")
-train_app = typer.Typer(no_args_is_help=True, help="Train models.")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(train_app, name="train")
 init.register(app)
@@ -72,8 +72,6 @@ search.register(sweep_app)
 pause.register(sweep_app)
 cancel.register(sweep_app)
 
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
-
 
 class Format(StrEnum):
     """The output formats of `tutti sql`."""
@@ -82,12 +80,6 @@ class Format(StrEnum):
     csv = "csv"
     json = "json"
     parquet = "parquet"
-
-
-def show_result(result: Any, as_json: bool) -> None:
-    """With `as_json`, print a flow's result as the only line on standard output."""
-    if as_json:
-        typer.echo(json.dumps(result if isinstance(result, dict) else {"sweep_id": result}))
 
 
 def print_version(wanted: bool) -> None:
@@ -274,29 +266,6 @@ def sql(
 
         chosen = "json" if as_json else output and output.value
         run_verb(statement, chosen, param or (), out)
-
-    guarded(work)
-
-
-@train_app.command("pocket")
-def train_pocket(
-    steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 2600,
-    seed: Annotated[int, typer.Option(help="seed of weights and data order")] = 0,
-    out: Annotated[Path, typer.Option(help="folder of the checkpoint")] = TRAINED_POCKET,
-    *,
-    models: ModelsFile,
-    evaluate_only: Annotated[bool, typer.Option(help="only evaluate the checkpoint")] = False,
-    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Train the pocket model from scratch and evaluate it on held-out documents."""
-
-    def work() -> None:
-        from tutti.flows.train import PocketParameters
-        from tutti.flows.train import train as flow
-
-        parameters = PocketParameters(steps=steps, seed=seed, evaluate_only=evaluate_only)
-        show_result(run_flow(flow, prefect, as_json, parameters, out, models), as_json)
 
     guarded(work)
 

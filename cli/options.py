@@ -17,3 +17,5 @@ ModelsFile = Annotated[
     ),
 ]
 """Without a default in the signature: it depends on the folder."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]

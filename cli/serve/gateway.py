@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tutti.cli.failures import UsageError, guarded, message_of
-from tutti.cli.options import ModelsFile
+from tutti.cli.options import AsJson, ModelsFile
 from tutti.tasks.serving.gateway import GatewayOptions, OptionInfo, flag_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ ModelNames = Annotated[
         "checkpoint",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 
 
 def register(app: typer.Typer) -> None:

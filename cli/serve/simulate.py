@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tutti.cli.failures import UsageError, guarded
+from tutti.cli.options import AsJson
 
 if TYPE_CHECKING:
     from tutti.tasks.serving.simulation import (
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         SimulationPlan,
     )
 
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 COLUMNS = (
     ("steps/min", "{steps_per_min_all:,.0f}"),
     ("hit", "{hit_share:.0%}"),

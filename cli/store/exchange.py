@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tutti.cli.failures import guarded
+from tutti.cli.options import AsJson
 from tutti.cli.store import parquet, summaries
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ WORDS = {
     "where": "SQL condition on the columns of attempts: \"status = 'ok'\"",
 }
 
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 Sweep = Annotated[str, typer.Option(help=WORDS["sweep"])]
 Cells = Annotated[list[str] | None, typer.Option("--cell", help=WORDS["cell"])]
 Where = Annotated[str | None, typer.Option(help=WORDS["where"])]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tutti.cli.failures import guarded
+from tutti.cli.options import AsJson
 
 if TYPE_CHECKING:
     from tutti.storage.maintenance import CompactionReport, ExpiredSweep, VerificationReport
 
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 SHOWN = 20  # findings printed as text; JSON has all
 OnProgress = Callable[[int, int], None]
 

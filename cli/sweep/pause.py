@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from tutti.cli.failures import UsageError, guarded
+from tutti.cli.options import AsJson
 
 Sweep = Annotated[str, typer.Argument(help="a sweep's id or name (the newest)")]
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 
 
 def register(sweep_app: typer.Typer) -> None:

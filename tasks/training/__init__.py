@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.training.fit_set import Checkpoint as Checkpoint
+    from tutti.tasks.training.fit_set import ends_of_base as ends_of_base
+    from tutti.tasks.training.fit_set import fit_set as fit_set
+    from tutti.tasks.training.job import JobError as JobError
+    from tutti.tasks.training.job import TrainingData as TrainingData
+    from tutti.tasks.training.job import TrainJob as TrainJob
+    from tutti.tasks.training.job import job_with as job_with
+    from tutti.tasks.training.job import read_job as read_job
     from tutti.tasks.training.serve_adapter import load_adapter as load_adapter
+    from tutti.tasks.training.sets.build import TrainingSet as TrainingSet
+    from tutti.tasks.training.sets.build import build_set as build_set
+    from tutti.tasks.training.sets.build import conversation_set as conversation_set
+    from tutti.tasks.training.settings import LoraSettings as LoraSettings
     from tutti.tasks.training.stage import TrainingFailed as TrainingFailed
     from tutti.tasks.training.stage import finetune as finetune
     from tutti.tasks.training.stage import write_training_set as write_training_set

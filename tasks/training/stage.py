@@ -16,6 +16,7 @@ from typing import Any
 from tutti.errors import TuttiError
 from tutti.storage import Catalog, artifact_id, commit
 from tutti.storage import catalog as cat
+from tutti.storage.columns import COLUMNS
 from tutti.tasks.project import PACKAGE
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import Child, ServingError, models_python
@@ -81,7 +82,7 @@ def finetune(
     for name, value in settings.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
     reports = run_job("tutti.tasks.training.lora", arguments, folder, catalog, on_report)
-    _record_steps(catalog, run.run_id, adapter_id, reports)
+    record_steps(catalog, run.run_id, adapter_id, reports)
     card = {"base": base_id, "training_set": training_set_id, "settings": settings}
     catalog.enter_artifact(adapter_id, card, [base_id, training_set_id], folder)
     return adapter_id, folder
@@ -135,10 +136,11 @@ def _new_reports(log: Path, reports: list[dict[str, Any]], on_report: Report) ->
         on_report(row)
 
 
-def _record_steps(
+def record_steps(
     catalog: Catalog, run_id: str, checkpoint_id: str, reports: list[dict[str, Any]]
 ) -> None:
-    names = ("step", "tokens", "loss", "token_accuracy", "tokens_per_s")
+    """Commit a trainer's reports to `train_steps`."""
+    names = COLUMNS["train_steps"].keys() - {"run_id", "checkpoint_id", "at"}
     rows = [
         {"run_id": run_id, "checkpoint_id": checkpoint_id, "at": cat.now()}
         | {name: row.get(name) for name in names}

@@ -4,6 +4,7 @@ The order of the data follows from the seed and the epoch, so the state holds a 
 Progress is reported by `report`, in the names of `train_steps`.
 """
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -38,11 +39,19 @@ def fit(settings: TrainerSettings, out: Path, state: Path, report: Report) -> di
     report(known | {"held_out": len(held_out)})
     progress = load_state(state, stepper) or {"step": 0, "tokens": 0, "seconds": 0.0, "log": []}
     run = _Run(settings, stepper, progress, report)
-    run.to_the_end(data.rows, held_out, out, state)
+    run.to_the_end(data.rows, held_out, state)
     policy.save(out)
+    if best_of(state).is_dir():
+        shutil.move(best_of(state), out / "best")
     state.unlink(missing_ok=True)
     return known | {"steps": run.step, "tokens": run.tokens, "train_s": run.seconds,
                     "best_held_out": run.best, "log": run.log}  # fmt: skip
+
+
+def best_of(state: Path) -> Path:
+    """Where the best checkpoint is kept until the end: beside the state, so that a kill keeps
+    it."""
+    return state.with_suffix(".best")
 
 
 class _Run:
@@ -68,9 +77,7 @@ class _Run:
         """Of training, those before a kill included."""
         return float(time.monotonic() - self._began)
 
-    def to_the_end(
-        self, rows: Sequence[Row], held_out: Sequence[Row], out: Path, state: Path
-    ) -> None:
+    def to_the_end(self, rows: Sequence[Row], held_out: Sequence[Row], state: Path) -> None:
         """Take every step that is left."""
         for row in self.log:
             self.report(row)  # what was reported before a kill: the platform starts anew
@@ -87,19 +94,20 @@ class _Run:
             self.tokens += sum(len(row.ids) for row in drawn)
             last = steps is not None and self.step >= steps
             figures = {"step": self.step, "tokens": self.tokens} | taken.figures
+            figures["done"] = min(1.0, max(self.step / steps if steps else 0.0, done))
             if held_out and (last or self.step % self.settings.evaluate_every == 0):
-                figures["held_out_loss"] = self._held_out(held_out, out)
+                figures["held_out_loss"] = self._held_out(held_out, best_of(state))
             if last or self.step == 1 or self.step % self.settings.report_every == 0:
                 self.log.append(figures)
                 self.report(figures)
             if time.monotonic() - self._saved > self.settings.save_every_s:
                 self._save(state)
 
-    def _held_out(self, rows: Sequence[Row], out: Path) -> float:
+    def _held_out(self, rows: Sequence[Row], best: Path) -> float:
         loss: float = self.stepper.held_out_loss(rows)
         if self.best is None or loss < self.best:
             self.best = loss
-            self.stepper.policy.save(out / "best")
+            self.stepper.policy.save(best)
         return loss
 
     def _save(self, state: Path) -> None:

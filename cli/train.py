@@ -1,0 +1,93 @@
+"""`tutti train`: the pocket model from scratch, and fine-tuning on what was recorded."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tutti.cli.failures import guarded
+from tutti.cli.flow import run_flow, show_result
+from tutti.cli.options import AsJson, ModelsFile
+from tutti.tasks.project import TRAINED_POCKET
+
+app = typer.Typer(no_args_is_help=True, help="Train models.")
+
+
+@app.command("sft")
+def train_sft(
+    job: Annotated[
+        Path | None, typer.Argument(help="job file (YAML); flags change what it says")
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(help="entry of the registry with a checkpoint, or a folder")
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option("--from", help="SQL that gives attempt_id, and weight if wanted")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(help='conversations in place of --from: {"messages": …} a line')
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="recorded (default) or template: tokenise the messages")
+    ] = None,
+    split: Annotated[
+        list[str] | None, typer.Option(help="split of tasks to train on; repeatable [train]")
+    ] = None,
+    held_out: Annotated[
+        float | None, typer.Option(help="share of the tasks kept aside to measure the loss on")
+    ] = None,
+    objective: Annotated[str | None, typer.Option(help="sft, dpo, sdpo, kto, …")] = None,
+    epochs: Annotated[float | None, typer.Option(help="passes over the data")] = None,
+    steps: Annotated[int | None, typer.Option(help="steps")] = None,
+    minutes: Annotated[float | None, typer.Option(help="end after this time")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="highest learning rate")] = None,
+    rank: Annotated[int | None, typer.Option(help="train an adapter of this rank")] = None,
+    sequences: Annotated[int | None, typer.Option(help="sequences a step")] = None,
+    seed: Annotated[int | None, typer.Option(help="order of the data")] = None,
+    *,
+    models: ModelsFile,
+    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a checkpoint or an adapter on attempts that a query names."""
+
+    def work() -> None:
+        from tutti.flows.train_set import train_set
+        from tutti.tasks.training import job_with
+
+        top: dict[str, Any] = {"base": base, "objective": objective, "epochs": epochs}
+        top |= {"steps": steps, "minutes": minutes, "seed": seed}
+        data = {"from": query, "file": file, "tokens": tokens, "splits": split}
+        given = top | {
+            "data": data | {"held_out_share": held_out},
+            "optimizer": {"learning_rate": learning_rate},
+            "lora": {"rank": rank},
+            "batch": {"sequences": sequences},
+        }
+        chosen = job_with(job, given)
+        show_result(run_flow(train_set, prefect, as_json, chosen, models), as_json)
+
+    guarded(work)
+
+
+@app.command("pocket")
+def train_pocket(
+    steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 2600,
+    seed: Annotated[int, typer.Option(help="seed of weights and data order")] = 0,
+    out: Annotated[Path, typer.Option(help="folder of the checkpoint")] = TRAINED_POCKET,
+    *,
+    models: ModelsFile,
+    evaluate_only: Annotated[bool, typer.Option(help="only evaluate the checkpoint")] = False,
+    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train the pocket model from scratch and evaluate it on held-out documents."""
+
+    def work() -> None:
+        from tutti.flows.train import PocketParameters
+        from tutti.flows.train import train as flow
+
+        parameters = PocketParameters(steps=steps, seed=seed, evaluate_only=evaluate_only)
+        show_result(run_flow(flow, prefect, as_json, parameters, out, models), as_json)
+
+    guarded(work)

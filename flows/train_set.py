@@ -1,0 +1,128 @@
+"""The flow `train-set`: a query's attempts (or a file's conversations) to a checkpoint.
+
+Run: ``tutti train sft --base pocket --from "select attempt_id from attempts where …"``, or from the
+Prefect UI. A job that was stopped goes on; one that has a checkpoint is not run again.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from tutti.tasks.progress import StageProgress, leave_table, stage
+from tutti.tasks.project import MODELS
+from tutti.tasks.runs import Run, open_run
+from tutti.tasks.serving import Model, checkpoint_id, pick_model
+from tutti.tasks.training import (
+    Checkpoint,
+    JobError,
+    TrainingSet,
+    TrainJob,
+    build_set,
+    conversation_set,
+    ends_of_base,
+    fit_set,
+)
+
+
+@flow(name="train-set")
+async def train_set(job: TrainJob, models: Path = MODELS) -> dict[str, Any]:
+    """Train a checkpoint or an adapter on a frozen training set.
+
+    Args:
+        job: Base, data, objective and how it is trained.
+        models: The model registry file, whose entries `base` may name.
+
+    Returns the checkpoint's id, folder and card. Raises JobError before anything starts, and
+    TrainingFailed with the trainer's words.
+    """
+    base = base_of(job.base, models)
+    with open_run("train-set", job.model_dump(mode="json")) as run:
+        training_set = await freeze(run.log, job, base, run)
+        checkpoint = await fit(run.log, job, base, training_set, run)
+        run.log.console.print(_summary(checkpoint), soft_wrap=True)
+        await leave_table(_rows(checkpoint), "checkpoint", "What was trained, on what, and how")
+    return {
+        "checkpoint": checkpoint.checkpoint_id,
+        "folder": str(checkpoint.folder),
+        "card": dict(checkpoint.card),
+        "reused": checkpoint.reused,
+    }
+
+
+def base_of(name: str, models: Path) -> tuple[Path, str]:
+    """(folder, id) of a base: a folder with weights, or the registry's entry of that name.
+
+    Raises JobError, RegistryError.
+    """
+    if Path(name).is_dir():
+        entry = {"provider": "vllm", "checkpoint": name, "context_tokens": 1}
+        model = Model.model_validate(entry)
+    else:
+        model = pick_model(models, name)
+    if model.checkpoint is None:
+        raise JobError(f"base: {name} has no checkpoint in {models}; only weights can be trained")
+    return model.checkpoint, checkpoint_id(model)
+
+
+@stage(name="training set", tags=("training",))
+async def freeze(
+    progress: StageProgress, job: TrainJob, base: tuple[Path, str], run: Run
+) -> TrainingSet:
+    """Build or find the training set, and show what was left out."""
+    if job.data.file is not None:
+        return await asyncio.to_thread(conversation_set, job.data.file, run.catalog)
+    ends = ends_of_base(base[0])
+    made = await asyncio.to_thread(build_set, job.data, ends, run.catalog)
+    progress.console.print(_dropped(made))
+    return made
+
+
+@stage(name="training", tags=("training",))
+async def fit(
+    progress: StageProgress,
+    job: TrainJob,
+    base: tuple[Path, str],
+    training_set: TrainingSet,
+    run: Run,
+) -> Checkpoint:
+    """Train to the end, with the loss beside the bar."""
+
+    def show(row: dict[str, Any]) -> None:
+        if "step" in row:
+            done = row["done"]
+            progress.show(done, 1.0, f"step {row['step']}, loss {row['loss']:.3f}")
+
+    return await asyncio.to_thread(fit_set, job, base, training_set, run, show)
+
+
+def _dropped(made: TrainingSet) -> Table:
+    said = made.manifest
+    table = Table(box=SIMPLE_HEAD, title="training set", title_justify="left")
+    table.add_column("attempts")
+    table.add_column("n", justify="right")
+    table.add_row("named by the query", str(said["attempts"]))
+    for reason, n in sorted(said["dropped"].items(), key=lambda pair: -pair[1]):
+        table.add_row(f"left out: {reason}", str(n))
+    table.add_row("sequences", str(said["sequences"]))
+    if "trained_tokens" in said:
+        table.add_row("tokens, trained", f"{said['tokens']:,}, {said['trained_tokens']:,}")
+        table.add_row("calls cut, as context only", str(said["truncated_calls"]))
+        for reason, n in said["breaks"].items():
+            table.add_row(f"new sequences: {reason}", str(n))
+    return table
+
+
+def _summary(checkpoint: Checkpoint) -> str:
+    word = "reused" if checkpoint.reused else "trained"
+    return f"{word} {checkpoint.checkpoint_id}\n  {checkpoint.folder}"
+
+
+def _rows(checkpoint: Checkpoint) -> list[dict[str, Any]]:
+    card = checkpoint.card
+    names = ("name", "base", "training_set", "steps", "tokens", "train_s", "best_held_out")
+    shown = {"checkpoint": checkpoint.checkpoint_id} | {name: card[name] for name in names}
+    return [{"what": name, "value": str(value)} for name, value in shown.items()]

@@ -1,0 +1,106 @@
+"""A training job: what a file of `deployments/training` says, or the flags of `tutti train`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tutti.errors import UsageError
+from tutti.tasks.config import explain, read_document
+from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
+
+
+class JobError(UsageError):
+    """A training job is not valid, or its data cannot be trained on; the message says where."""
+
+
+class TrainingData(BaseModel):
+    """What is trained on: attempts that a query names, or conversations in a file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    query: str | None = Field(
+        None,
+        alias="from",
+        description="SQL that gives `attempt_id`, and `weight` or `wanted` where the objective "
+        "reads it; or `chosen` and `rejected` attempts for pairs",
+    )
+    file: Path | None = Field(
+        None, description='JSONL of {"messages": [...], "tools": [...]}, in place of a query'
+    )
+    tokens: Literal["recorded", "template"] = Field(
+        "recorded",
+        description="recorded: the ids that the engine drew; template: the attempts' messages, "
+        "tokenised with the base's chat template (another model's attempts)",
+    )
+    splits: tuple[str, ...] = Field(
+        ("train",), description="splits of tasks that may be trained on; others are held out"
+    )
+    held_out_share: float = Field(
+        0.0, ge=0, lt=1, description="share of the tasks kept aside to measure the loss on"
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "TrainingData":
+        if (self.query is None) == (self.file is None):
+            raise ValueError("either `from` (a query) or `file` must say what is trained on")
+        return self
+
+
+class TrainJob(BaseModel):
+    """One training, from data to checkpoint."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field("training", description="name of the job, shown in reports")
+    base: str = Field(description="an entry of models.yaml with a checkpoint, or a folder")
+    data: TrainingData
+    objective: str = Field("sft", description="sft, epo_published, dpo, sdpo or kto")
+    objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
+    lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
+    optimizer: OptimizerSettings = OptimizerSettings()
+    batch: BatchSettings = BatchSettings()
+    epochs: float | None = Field(None, gt=0, description="passes over the data; default: 1")
+    steps: int | None = Field(None, ge=1, description="steps")
+    minutes: float | None = Field(None, gt=0, description="ends the training at this time")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of the arithmetic")
+    gradient_checkpointing: bool = Field(False, description="less memory, more time")
+    seed: int = Field(0, description="decides the order of the data")
+
+
+def job_with(path: Path | None, given: Mapping[str, Any]) -> TrainJob:
+    """A job's file, or none, with the given fields that are not None.
+
+    Raises JobError with the field.
+    """
+    content = {} if path is None else read_job(path).model_dump(mode="json", exclude_none=True)
+    if ("data" in content and given.get("data", {}).get("from")) or given["data"].get("file"):
+        content.get("data", {}).pop("query", None)
+        content.get("data", {}).pop("file", None)
+    if not (content.get("data") or any(value is not None for value in given["data"].values())):
+        raise JobError("no data: --from with a query, --file with conversations, or a job file")
+    try:
+        return TrainJob.model_validate(_merged(content, given))
+    except ValidationError as error:
+        raise JobError(explain(error, model=TrainJob)) from None
+
+
+def _merged(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(content)
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            inner = _merged(made.get(name) or {}, value)
+            made |= {name: inner} if inner else {}
+        elif value is not None:
+            made[name] = value
+    return made
+
+
+def read_job(path: Path) -> TrainJob:
+    """A job's file. Raises JobError with file, line, field and value."""
+    try:
+        return read_document(path, JobError).check(TrainJob)
+    except FileNotFoundError:
+        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
+        raise JobError(f"{path}: no such job; known there: {known}") from None

@@ -1,0 +1,1 @@
+"""Training sets: sequences from recorded ids, guards, and the frozen artifact."""

@@ -93,8 +93,8 @@ async def fit(
 
     def show(row: dict[str, Any]) -> None:
         if "step" in row:
-            done = row["done"]
-            progress.show(done, 1.0, f"step {row['step']}, loss {row['loss']:.3f}")
+            done, total = (row["step"], row["of"]) if row["of"] else (row["done"] * 100, 100)
+            progress.show(done, total, f"step {row['step']}, loss {row['loss']:.3f}")
 
     return await asyncio.to_thread(fit_set, job, base, training_set, run, show)
 
@@ -118,7 +118,11 @@ def _dropped(made: TrainingSet) -> Table:
 
 def _summary(checkpoint: Checkpoint) -> str:
     word = "reused" if checkpoint.reused else "trained"
-    return f"{word} {checkpoint.checkpoint_id}\n  {checkpoint.folder}"
+    kind = checkpoint.checkpoint_id.partition(":")[0]
+    serve = "an entry of models.yaml with this folder as its `checkpoint` serves it"
+    if kind == "adapter":
+        serve = "PEFT's and vLLM's form; it is loaded on its base"
+    return f"{word} {checkpoint.checkpoint_id}: {serve}\n  {checkpoint.folder}"
 
 
 def _rows(checkpoint: Checkpoint) -> list[dict[str, Any]]:

@@ -29,16 +29,17 @@ from tutti.tasks.serving.gateway.admin.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.errors import GateError
-from tutti.tasks.training import TrainingFailed
+from tutti.tasks.training import JobError, TrainingFailed
+from tutti.tasks.training.rewards import RewardError
 
 INVALID_INPUT = (
     *(UsageError, RegistryError, PriceError, AccessError, SimulationError, SuiteError, GateError),
-    *(BenchmarkError, UnknownBenchmark, AgentFileError),
+    *(BenchmarkError, UnknownBenchmark, AgentFileError, JobError),
 )
 FAILURES = (
     *(TuttiError, StoreError, StoreBusy, CatalogMissing, ServingError, SourceMissing),
     *(ModelCallFailed, ContextExceeded, ToolUnavailable, SandboxUnavailable, ScorerFailed),
-    *(RetrievalError, TrainingFailed),
+    *(RetrievalError, TrainingFailed, RewardError),
 )
 
 

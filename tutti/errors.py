@@ -5,6 +5,7 @@ other exception is a bug, or comes from DuckDB or pydantic (see `cli/failures.py
 
 TuttiError                   1  the work failed for a known cause
 ├── UsageError               2  the command line asks for something impossible
+│   └── JobError             2    tasks/training/job.py: a training job is invalid
 ├── StoreError               1  storage/errors.py
 ├── ServingError             1  tasks/serving/errors.py
 │   ├── RegistryError        2    models.yaml is invalid
@@ -23,7 +24,8 @@ TuttiError                   1  the work failed for a known cause
 ├── SandboxUnavailable       1  tasks/sandbox/values.py
 ├── ScorerFailed             1  tasks/scoring/score.py
 ├── RetrievalError           1  tasks/retrieval/errors.py
-└── TrainingFailed           1  tasks/training/stage.py
+├── TrainingFailed           1  tasks/training/stage.py
+└── RewardError              1  tasks/training/rewards/outcome.py
 
 Exit code 3 (`INCONCLUSIVE`) belongs to no error. A verb that did its work returns it when a verdict
 is inconclusive, a gate failed, or cells are incomplete.

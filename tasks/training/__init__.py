@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.training.fit_set import Checkpoint as Checkpoint
-    from tutti.tasks.training.fit_set import ends_of_base as ends_of_base
-    from tutti.tasks.training.fit_set import fit_set as fit_set
+    from tutti.tasks.training.checkpoints import Checkpoint as Checkpoint
+    from tutti.tasks.training.checkpoints import ends_of_base as ends_of_base
+    from tutti.tasks.training.checkpoints import fit_set as fit_set
     from tutti.tasks.training.job import JobError as JobError
     from tutti.tasks.training.job import TrainingData as TrainingData
     from tutti.tasks.training.job import TrainJob as TrainJob

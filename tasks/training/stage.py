@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tutti.errors import TuttiError
-from tutti.storage import Catalog, artifact_id, commit
+from tutti.storage import COLUMNS, Catalog, artifact_id, commit
 from tutti.storage import catalog as cat
-from tutti.storage.columns import COLUMNS
 from tutti.tasks.project import PACKAGE
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import Child, ServingError, models_python

@@ -114,7 +114,8 @@ async def task_set_of(
     """Make, or read, what a suite measures."""
     if suite.benchmark == STDLIB:
         assert library is not None, "`library_of` opened it"
-        return made_tasks(await make_tasks(suite.tasks, library, catalog, log), catalog)
+        made = await make_tasks(suite.tasks, library, catalog, log)
+        return made_tasks(made, catalog, suite.data.split)
     return await enter_benchmark(log, suite, catalog)
 
 

@@ -46,4 +46,4 @@ def _tasks(suite: Suite, catalog: Catalog) -> tuple[TaskSet, str | None]:
             "tasks: the suite's task set is not made yet, so nothing is known of its cells; "
             "`tutti sweep run` makes it, and so does `tutti synth` with its numbers"
         )
-    return made_tasks(found[0], catalog), found[1]
+    return made_tasks(found[0], catalog, suite.data.split), found[1]

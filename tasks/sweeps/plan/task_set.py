@@ -94,7 +94,7 @@ def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
     task_set_id, problems = made.task_set_id, made.problems
     if catalog.artifact(task_set_id) is None:
         rows = [
-            _row(task_set_id, benchmark, item, each)
+            _row(task_set_id, benchmark, item, each) | {"split": suite.data.split or "test"}
             for item, each in zip(items, problems, strict=True)
         ]
         commit(catalog, {"tasks": rows})
@@ -114,9 +114,9 @@ def _task_set(benchmark: Benchmark, prompt: Prompt, items: Sequence[Item]) -> Ta
     return TaskSet(artifact_id("task_set", [benchmark.name, benchmark.scorer, said]), problems)
 
 
-def made_tasks(task_set_id: str, catalog: Catalog) -> TaskSet:
-    """The test split of a task set that tutti made."""
-    tasks = read_tasks(catalog, task_set_id, "test")
+def made_tasks(task_set_id: str, catalog: Catalog, split: str | None = None) -> TaskSet:
+    """A split of a task set that tutti made; the test split if not named."""
+    tasks = read_tasks(catalog, task_set_id, split or "test")
     return TaskSet(task_set_id, tuple(problem_of_task(task) for task in tasks))
 
 

@@ -42,7 +42,7 @@ from tutti.tasks.synthesis import TaskRequest
 
 STDLIB = "stdlib"
 PUBLIC_ONLY = (
-    *("source", "split", "limit", "ids", "where", "prompt", *JSONL_FIELDS),
+    *("source", "limit", "ids", "where", "prompt", *JSONL_FIELDS),
     *("command", "mcp", "search_index", "judge", "user", "search_url"),
 )
 """Fields that stdlib has no use for."""
@@ -101,7 +101,7 @@ class Suite(BaseModel):
     tasks: Annotated[TaskRequest, TASKS] = Field(
         default_factory=lambda: TaskRequest(),
         title="Tasks",
-        description="of stdlib: the task set; its test split is run",
+        description="of stdlib: the task set; `data.split` of it is run, default: test",
     )
     data: DataSelection = Field(
         DataSelection(),
@@ -180,6 +180,8 @@ class Suite(BaseModel):
             if given:
                 fields = ", ".join(".".join(PLACES[name]) for name in given)
                 raise ValueError(f"stdlib has no {fields}; its tasks say what is made")
+            if self.data.split not in (None, "train", "test"):
+                raise ValueError(f"data.split: {self.data.split!r} of stdlib is train or test")
             return self
         check_reading(self.benchmark, self.data)
         if parse_benchmark(self.benchmark).trials > 1 and self.repetition.trials > 1:

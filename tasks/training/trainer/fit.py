@@ -94,7 +94,7 @@ class _Run:
             self.tokens += sum(len(row.ids) for row in drawn)
             last = steps is not None and self.step >= steps
             figures = {"step": self.step, "tokens": self.tokens} | taken.figures
-            figures["done"] = min(1.0, max(self.step / steps if steps else 0.0, done))
+            figures |= {"of": steps, "done": done}
             if held_out and (last or self.step % self.settings.evaluate_every == 0):
                 figures["held_out_loss"] = self._held_out(held_out, best_of(state))
             if last or self.step == 1 or self.step % self.settings.report_every == 0:

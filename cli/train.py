@@ -70,6 +70,26 @@ def train_sft(
     guarded(work)
 
 
+@app.command("grpo")
+def train_grpo(
+    job: Annotated[Path, typer.Argument(help="job file (YAML)")],
+    *,
+    models: ModelsFile,
+    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a policy on its own attempts, through the gateway: GRPO, DAPO, EPO and others."""
+
+    def work() -> None:
+        from tutti.flows.train_policy import train_policy
+        from tutti.tasks.training.policy import read_policy_job
+
+        chosen = read_policy_job(job)
+        show_result(run_flow(train_policy, prefect, as_json, chosen, models), as_json)
+
+    guarded(work)
+
+
 @app.command("pocket")
 def train_pocket(
     steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 2600,

@@ -117,16 +117,15 @@ def _dropped(made: TrainingSet) -> Table:
 
 
 def _summary(checkpoint: Checkpoint) -> str:
-    word = "reused" if checkpoint.reused else "trained"
-    kind = checkpoint.checkpoint_id.partition(":")[0]
     serve = "an entry of models.yaml with this folder as its `checkpoint` serves it"
-    if kind == "adapter":
+    if checkpoint.checkpoint_id.startswith("adapter:"):
         serve = "PEFT's and vLLM's form; it is loaded on its base"
+    word = "reused" if checkpoint.reused else "trained"
     return f"{word} {checkpoint.checkpoint_id}: {serve}\n  {checkpoint.folder}"
 
 
 def _rows(checkpoint: Checkpoint) -> list[dict[str, Any]]:
     card = checkpoint.card
     names = ("name", "base", "training_set", "steps", "tokens", "train_s", "best_held_out")
-    shown = {"checkpoint": checkpoint.checkpoint_id} | {name: card[name] for name in names}
-    return [{"what": name, "value": str(value)} for name, value in shown.items()]
+    shown = {"checkpoint": checkpoint.checkpoint_id} | {each: card[each] for each in names}
+    return [{"what": each, "value": str(value)} for each, value in shown.items()]

@@ -51,10 +51,10 @@ STAGES = (
     "retrieval",
     "benchmarks",
     "synthesis",
-    "training",
     "reporting",
     "sweeps",
     "nights",
+    "training",
     "improvement",
 )
 """The folders of tasks/ in their order: a stage imports only from those before it."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.serving.adapters import load_adapter as load_adapter
     from tutti.tasks.serving.addresses import served_page as served_page
     from tutti.tasks.serving.dialects import Dialect as Dialect
     from tutti.tasks.serving.discovery import CONTEXT_TOKENS as CONTEXT_TOKENS
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.external_endpoint import engine_of as engine_of
     from tutti.tasks.serving.first_call import FirstAnswer as FirstAnswer
     from tutti.tasks.serving.first_call import call_once as call_once
+    from tutti.tasks.serving.new_weights import swap_weights as swap_weights
     from tutti.tasks.serving.process import Child as Child
     from tutti.tasks.serving.process import answers as answers
     from tutti.tasks.serving.process import claim_port as claim_port

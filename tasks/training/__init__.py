@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tutti.tasks.training.job import TrainJob as TrainJob
     from tutti.tasks.training.job import job_with as job_with
     from tutti.tasks.training.job import read_job as read_job
-    from tutti.tasks.training.serve_adapter import load_adapter as load_adapter
     from tutti.tasks.training.sets.build import TrainingSet as TrainingSet
     from tutti.tasks.training.sets.build import build_set as build_set
     from tutti.tasks.training.sets.build import conversation_set as conversation_set

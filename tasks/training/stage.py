@@ -87,6 +87,19 @@ def finetune(
     return adapter_id, folder
 
 
+def training_command(module: str, arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The command that runs a module of ours in the models environment, and its environment.
+
+    Raises ModelsEnvironmentMissing.
+    """
+    launcher = PACKAGE / "tasks" / "training" / "launch.py"
+    command = [str(models_python()), "-P", str(launcher), module, *arguments]
+    environment = {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+    # Waiting threads sleep instead of spinning: with an engine or another job on the same cores,
+    # spinning made a step ten times as slow.
+    return command, environment | {"TOKENIZERS_PARALLELISM": "false", "OMP_WAIT_POLICY": "PASSIVE"}
+
+
 def run_job(
     module: str, arguments: list[str], folder: Path, catalog: Catalog, on_report: Report
 ) -> list[dict[str, Any]]:
@@ -96,13 +109,7 @@ def run_job(
     TrainingFailed with the end of its log.
     """
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
-    launcher = PACKAGE / "tasks" / "training" / "launch.py"
-    command = [str(models_python()), "-P", str(launcher), module, *arguments]
-    command += ["--out", str(staging)]
-    environment = {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
-    # Waiting threads sleep instead of spinning: with an engine or another job on the same cores,
-    # spinning made a step ten times as slow.
-    environment |= {"TOKENIZERS_PARALLELISM": "false", "OMP_WAIT_POLICY": "PASSIVE"}
+    command, environment = training_command(module, [*arguments, "--out", str(staging)])
     reports: list[dict[str, Any]] = []
     try:
         with Child("training", command, environment, catalog) as child:
@@ -122,15 +129,22 @@ def run_job(
     return reports
 
 
-def _new_reports(log: Path, reports: list[dict[str, Any]], on_report: Report) -> None:
+def reports_of(log: Path) -> list[dict[str, Any]]:
+    """The JSON objects that a trainer has printed so far, one a line."""
     if not log.is_file():
-        return
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line[:2] == '{"']
-    for line in lines[len(reports) :]:
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            return  # an incomplete line: the next read finds it complete
+        return []
+    reports: list[dict[str, Any]] = []
+    for line in log.read_text(errors="replace").splitlines():
+        if line[:2] == '{"':
+            try:
+                reports.append(json.loads(line))
+            except json.JSONDecodeError:
+                break  # an incomplete line: the next read finds it complete
+    return reports
+
+
+def _new_reports(log: Path, reports: list[dict[str, Any]], on_report: Report) -> None:
+    for row in reports_of(log)[len(reports) :]:
         reports.append(row)
         on_report(row)
 

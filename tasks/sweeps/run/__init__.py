@@ -6,9 +6,13 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.run.bench import Bench as Bench
+    from tutti.tasks.sweeps.run.bench import Services as Services
     from tutti.tasks.sweeps.run.bench import open_bench as open_bench
     from tutti.tasks.sweeps.run.budget import Spending as Spending
     from tutti.tasks.sweeps.run.records import score_columns as score_columns
+    from tutti.tasks.sweeps.run.runner import Execution as Execution
+    from tutti.tasks.sweeps.run.runner import Progress as Progress
+    from tutti.tasks.sweeps.run.runner import run_cell as run_cell
     from tutti.tasks.sweeps.run.sweep import run_plan as run_plan
     from tutti.tasks.sweeps.run.sweep import run_suite as run_suite
     from tutti.tasks.sweeps.run.windows import enter_windows as enter_windows

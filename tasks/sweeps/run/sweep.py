@@ -14,7 +14,7 @@ from typing import Literal
 from tutti.storage import Lease, held
 from tutti.tasks.progress import StageProgress, SweepProgress, stage
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import pick_models
+from tutti.tasks.serving import load_adapter, pick_models
 from tutti.tasks.sweeps.plan import (
     A_A,
     Adapter,
@@ -36,7 +36,6 @@ from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
 from tutti.tasks.sweeps.run.windows import enter_windows
 from tutti.tasks.sweeps.spec import Suite, parts
-from tutti.tasks.training import load_adapter
 
 SHOW_S = 0.2
 

@@ -44,7 +44,7 @@ class RowSet:
 
 def read_rows(path: Path, tokenizer: Any, max_tokens: int | None) -> RowSet:
     """All rows of a file. Raises BadData for one that cannot be read, or has none to train on."""
-    made = _recorded(path) if path.suffix == ".parquet" else _conversations(path, tokenizer)
+    made = recorded_rows(path) if path.suffix == ".parquet" else _conversations(path, tokenizer)
     kept: list[Row] = []
     dropped = {"too long": 0, "nothing trained": 0}
     for row in made:
@@ -59,7 +59,8 @@ def read_rows(path: Path, tokenizer: Any, max_tokens: int | None) -> RowSet:
     return RowSet(kept, dropped)
 
 
-def _recorded(path: Path) -> Iterator[Row]:
+def recorded_rows(path: Path) -> Iterator[Row]:
+    """The rows of a Parquet file, as they are."""
     import pyarrow.parquet as pq
 
     for batch in pq.ParquetFile(path).iter_batches():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import aiohttp
 
-from tutti.tasks.serving import EngineFailed
+from tutti.tasks.serving.errors import EngineFailed
 
 LOAD_TIMEOUT_S = 60.0
 

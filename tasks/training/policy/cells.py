@@ -1,0 +1,110 @@
+"""The cells of a policy training: one for each step's rollouts, one for each evaluation.
+
+They are cells as a sweep's are: planned before anything runs, entered in the catalog, resumed after
+a kill, asked in SQL. The tasks of each step follow from the job's seed, so a resumed job rolls out
+the same groups in the same order.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from tutti.storage import artifact_id
+from tutti.tasks.sweeps.plan import Cell, Plan, Problem, Sample, SetUp
+from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.training.job import JobError
+from tutti.tasks.training.policy.job import PolicyJob
+
+
+@dataclass(frozen=True)
+class PolicyCells:
+    """The plans of a job."""
+
+    rollouts: Plan
+    """Cell n is step n's."""
+    evaluations: Plan
+    """Cell n is of the weights after step `at[n]`."""
+    at: tuple[int, ...]
+
+
+def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCells:
+    """The cells of a job on its tasks. Raises JobError for an empty split, or a shared task."""
+    train, test = rollouts.task_set.problems, evaluations.task_set.problems
+    for split, problems in (("train", train), (job.evaluation.split, test)):
+        if not problems:
+            raise JobError(f"suite: no task in split {split!r}")
+    shared = {each.task_id for each in train} & {each.task_id for each in test}
+    if shared:
+        raise JobError(f"evaluation.split: {len(shared)} tasks are trained on, as {min(shared)}")
+    content = job.model_dump(mode="json", exclude={"name"})
+    own = artifact_id("policy", content, rollouts.parents)
+    at = tuple(_evaluated(job))
+    limit = job.evaluation.limit
+    return PolicyCells(
+        _plan(own, "rollouts", rollout_suite(job), rollouts, _steps(job, train)),
+        _plan(own, "held-out", held_out_suite(job), evaluations, [list(test[:limit])] * len(at)),
+        at,
+    )
+
+
+def held_out_suite(job: PolicyJob) -> Suite:
+    """The suite of the evaluations: the held-out split, greedy unless there are several trials."""
+    suite, asked = job.suite, job.evaluation
+    temperature = 0.0 if asked.trials == 1 else suite.sampling.temperature
+    return suite.model_copy(
+        update={
+            "name": f"{job.name} held-out",
+            "data": suite.data.model_copy(update={"split": asked.split}),
+            "sampling": suite.sampling.model_copy(update={"temperature": temperature}),
+            "repetition": suite.repetition.model_copy(update={"trials": asked.trials}),
+        }
+    )
+
+
+def rollout_suite(job: PolicyJob) -> Suite:
+    """The suite of the rollouts."""
+    repetition = job.suite.repetition.model_copy(update={"trials": job.rollouts.group_size})
+    return job.suite.model_copy(update={"name": f"{job.name} rollouts", "repetition": repetition})
+
+
+def _evaluated(job: PolicyJob) -> Iterator[int]:
+    yield 0
+    every = job.evaluation.every
+    if every:
+        yield from range(every, job.steps, every)
+    yield job.steps
+
+
+def _steps(job: PolicyJob, train: Sequence[Problem]) -> list[list[Problem]]:
+    """The tasks of each step: every task once before any comes again, each pass in a new order."""
+    drawn: list[Problem] = []
+    needed, epoch = job.steps * job.rollouts.groups, 0
+    while len(drawn) < needed:
+        order = list(train)
+        Random(f"{job.seed} {epoch}").shuffle(order)
+        drawn += order
+        epoch += 1
+    size = min(job.rollouts.groups, len(train))  # a task is once in a step
+    return [_distinct(drawn[n * size : (n + 1) * size]) for n in range(job.steps)]
+
+
+def _distinct(problems: Sequence[Problem]) -> list[Problem]:
+    return list({each.task_id: each for each in problems}.values())
+
+
+def _plan(
+    own: str, kind: str, suite: Suite, set_up: SetUp, steps: Sequence[Sequence[Problem]]
+) -> Plan:
+    (policy,) = suite.each_policy.items()
+    trials, cells = suite.repetition.trials, []
+    for number, problems in enumerate(steps):
+        cell_id = artifact_id("cell", [own, kind, number], set_up.parents)
+        samples = tuple(
+            Sample(artifact_id("sample", [cell_id, each.task_id, trial]), each, trial)
+            for each in problems
+            for trial in range(trials)
+        )
+        made = Cell(cell_id, policy[0], policy[1], suite.concurrency[0], number, number, samples)
+        cells.append(made)
+    sweep_id = artifact_id("sweep", [own, kind], set_up.parents)
+    return Plan(sweep_id, suite, replace(set_up), tuple(cells))

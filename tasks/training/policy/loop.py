@@ -1,0 +1,158 @@
+"""The loop of on-policy training: roll out, reward, train, give the engine the new weights.
+
+In: a job and a bench (real engine, gateway, agent loop). Out: a trained checkpoint, its held-out
+scores, rows of `train_steps`. With a staleness of 1 the next step's rollouts run while this one is
+trained; the weights are changed under them, and each call says which weights it began and ended
+with. Killed, the job goes on: finished cells and steps are kept, the engine gets the last weights.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tutti.storage import Lease, held
+from tutti.tasks.runs import Run
+from tutti.tasks.serving import swap_weights
+from tutti.tasks.sweeps.plan import Cell, Plan, enter_plan
+from tutti.tasks.sweeps.run import Execution, Services, Spending, run_cell
+from tutti.tasks.training.policy.batch import StepBatch, step_batch
+from tutti.tasks.training.policy.cells import PolicyCells
+from tutti.tasks.training.policy.job import PolicyJob
+from tutti.tasks.training.policy.trainer import PolicyTrainer, StepDone
+
+Show = Callable[[int, str], None]
+"""(steps done, what to say)."""
+
+
+@dataclass
+class PolicyRun:
+    """A policy training under way."""
+
+    job: PolicyJob
+    cells: PolicyCells
+    services: Services
+    trainer: PolicyTrainer
+    ends: frozenset[int]
+    run: Run
+    show: Show = lambda done, note: None
+    done: list[dict[str, Any]] = field(default_factory=list)
+    """Figures of every step so far."""
+    evaluated: dict[int, str] = field(default_factory=dict)
+    """Cell of the held-out evaluation after so many steps."""
+    _weights: int = 0
+    _began: float = field(default_factory=time.monotonic)
+
+    async def to_the_end(self) -> None:
+        """Every step that is left, and the evaluations. Raises what `run_cell`, `swap_weights` and
+        the trainer raise; the same job goes on from there."""
+        catalog = self.run.catalog
+        for plan in (self.cells.rollouts, self.cells.evaluations):
+            enter_plan(plan, catalog)
+        with ExitStack() as stack:
+            leases = [
+                stack.enter_context(held(catalog, plan.sweep_id))
+                for plan in (self.cells.rollouts, self.cells.evaluations)
+            ]
+            before = await self.trainer.ready()
+            if not before:
+                await self._evaluate(0, leases[1])
+            for each in before:
+                self.done.append(each.figures)
+            if before:
+                await self._take_weights(before[-1])
+            await self._steps(len(before), *leases)
+            await self._evaluate(self.job.steps, leases[1])
+            await self.trainer.finish()
+
+    async def _steps(self, first: int, rollouts: Lease, evaluations: Lease) -> None:
+        training: asyncio.Task[StepDone] | None = None
+        try:
+            for number in range(first, self.job.steps):
+                if self._is_late():
+                    break
+                # With a staleness of 1, the step before is still being trained meanwhile.
+                batch = await self._roll_out(number, rollouts)
+                if training is not None:
+                    await self._take_weights(await training)
+                training = asyncio.create_task(self._train(number, batch))
+                if self.job.rollouts.staleness == 0 or self._measures(number + 1):
+                    await self._take_weights(await training)
+                    training = None
+                if self._measures(number + 1):
+                    await self._evaluate(number + 1, evaluations)
+            if training is not None:
+                await self._take_weights(await training)
+                training = None
+        finally:
+            if training is not None:
+                training.cancel()
+                await asyncio.gather(training, return_exceptions=True)
+
+    async def _roll_out(self, number: int, lease: Lease) -> StepBatch:
+        plan = self.cells.rollouts
+        began, lag = time.monotonic(), number - self._weights
+        await self._cell(plan, plan.cells[number], lease)
+        batch = await asyncio.to_thread(
+            step_batch,
+            plan.cells[number].cell_id,
+            self.job.reward,
+            self.ends,
+            self.run.catalog.home,
+            self.job.seed + number,
+        )
+        seconds = time.monotonic() - began
+        rate = len(plan.cells[number].samples) / seconds
+        more = {"rollouts_per_s": rate, "staleness": float(lag)}
+        return StepBatch(batch.rows, {**batch.figures, **more}, batch.said)
+
+    async def _train(self, number: int, batch: StepBatch) -> StepDone:
+        taken = await self.trainer.train(number + 1, batch)
+        figures = {**taken.figures, **batch.figures}
+        figures["weights"] = self._version(number + 1)
+        self.done.append(figures)
+        loss = figures.get("loss")
+        note = f"reward {figures['reward']:.2f}, dead {figures['dead_group_share']:.0%}"
+        self.show(number + 1, note if loss is None else f"{note}, loss {loss:.3f}")
+        return taken
+
+    async def _take_weights(self, taken: StepDone) -> None:
+        """Give the engine what a step made, unless it has it."""
+        if taken.step > self._weights and taken.weights is not None:
+            engine = self.services.engine
+            await swap_weights(engine.address.url, taken.weights)
+            version = self._version(taken.step)
+            await asyncio.to_thread(
+                self.services.gateway.set_weights, engine.address.engine_id, version
+            )
+        self._weights = max(self._weights, taken.step)
+
+    async def _evaluate(self, after: int, lease: Lease) -> None:
+        plan = self.cells.evaluations
+        cell = plan.cells[self.cells.at.index(after)]
+        self.show(after, "held-out tasks")
+        await self._cell(plan, cell, lease)
+        self.evaluated[after] = cell.cell_id
+
+    async def _cell(self, plan: Plan, cell: Cell, lease: Lease) -> None:
+        catalog, run_id = self.run.catalog, self.run.run_id
+        spending = Spending(plan.suite.budget)
+        await run_cell(Execution(plan, self.services, catalog, run_id, lease, spending), cell)
+
+    def _measures(self, step: int) -> bool:
+        return step in self.cells.at and step < self.job.steps
+
+    def _is_late(self) -> bool:
+        most = self.job.minutes
+        return most is not None and time.monotonic() - self._began > most * 60
+
+    def _version(self, step: int) -> str:
+        return f"{self.job.name}/step-{step}"
+
+
+def work_folder(home_artifacts: Path, checkpoint_id: str) -> Path:
+    """Where a job's batches, weights and state lie until its checkpoint is made."""
+    return home_artifacts / f"{checkpoint_id.replace(':', '-')}.work"

@@ -1,0 +1,110 @@
+"""The trainer's process as the loop sees it: a batch in, new weights and figures out."""
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tutti.storage import Catalog
+from tutti.tasks.serving import Child, ServingError
+from tutti.tasks.training.policy.batch import StepBatch, write_batch
+from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.stage import TrainingFailed, reports_of, training_command
+
+POLL_S = 0.05
+START_TIMEOUT_S, STEP_TIMEOUT_S, END_TIMEOUT_S = 180.0, 3600.0, 600.0
+SERVER = "tutti.tasks.training.trainer.serve"
+
+
+@dataclass(frozen=True)
+class StepDone:
+    """A step's figures, and the weights that it made (None before the first that was written)."""
+
+    step: int
+    figures: dict[str, Any]
+    weights: Path | None
+
+
+class PolicyTrainer:
+    """A running trainer; a context manager that ends it. Its state survives in `work`."""
+
+    def __init__(self, settings: TrainerSettings, work: Path, out: Path, catalog: Catalog) -> None:
+        self._settings, self._work, self._out, self._catalog = settings, work, out, catalog
+        self._child: Child | None = None
+        self._rows: list[dict[str, Any]] = []
+
+    def __enter__(self) -> "PolicyTrainer":
+        """Start it. Raises TrainingFailed."""
+        self._work.mkdir(parents=True, exist_ok=True)
+        (self._work / "end").unlink(missing_ok=True)
+        file = self._work / "settings.json"
+        file.write_text(self._settings.model_dump_json(indent=1))
+        arguments = ["--settings", str(file), "--work", str(self._work), "--out", str(self._out)]
+        command, environment = training_command(SERVER, arguments)
+        try:
+            self._child = Child("training", command, environment, self._catalog)
+        except ServingError as error:
+            raise TrainingFailed(str(error)) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+
+    async def ready(self) -> list[StepDone]:
+        """The steps that were done before it was started, once it is ready."""
+        await self._until(lambda rows: any("ready" in row for row in rows), START_TIMEOUT_S)
+        return [self._done(row) for row in self._rows if "step" in row]
+
+    async def train(self, step: int, batch: StepBatch) -> StepDone:
+        """Take a step. Raises TrainingFailed with the trainer's words."""
+        file = self._work / f"batch-{step:06d}.parquet"
+        await asyncio.to_thread(write_batch, batch, file)
+        await self._until(lambda rows: any(row.get("step") == step for row in rows), STEP_TIMEOUT_S)
+        return self._done(next(row for row in self._rows if row.get("step") == step))
+
+    async def finish(self) -> None:
+        """End it; the checkpoint is in `out` then."""
+        (self._work / "end").touch()
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while self._alive():
+            if time.monotonic() > deadline:
+                raise TrainingFailed(f"the trainer did not end within {END_TIMEOUT_S:.0f} s")
+            await asyncio.sleep(POLL_S)
+
+    def _done(self, row: dict[str, Any]) -> StepDone:
+        name = row.get("weights")
+        return StepDone(row["step"], row, None if name is None else self._work / name)
+
+    async def _until(self, is_there: Any, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            alive = self._alive()
+            assert self._child is not None, "it was started"
+            self._rows = reports_of(self._child.log)
+            if is_there(self._rows):
+                return
+            if not alive:
+                raise TrainingFailed(f"the trainer ended; {self._child.last_words()}")
+            if time.monotonic() > deadline:
+                raise TrainingFailed(f"the trainer said nothing for {timeout_s:.0f} s")
+            await asyncio.sleep(POLL_S)
+
+    def _alive(self) -> bool:
+        assert self._child is not None, "it was started"
+        code = self._child.poll()
+        if code:
+            raise TrainingFailed(f"the trainer exited with {code}; {self._child.last_words()}")
+        return code is None
+
+
+def settings_for(base: Path, fields: dict[str, Any]) -> TrainerSettings:
+    """A policy trainer's settings: its data come as batches, so none is named."""
+    known = {"base": base.resolve(), "data": base.resolve()} | fields
+    return TrainerSettings.model_validate(json.loads(json.dumps(known, default=str)))

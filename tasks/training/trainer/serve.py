@@ -1,0 +1,107 @@
+"""The trainer of a policy: takes a step for each batch that appears, and writes the new weights.
+
+``python -m tutti.tasks.training.trainer.serve --settings FILE --work FOLDER --out FOLDER``. In:
+``WORK/batch-000001.parquet`` and so on, in order. Out: ``WORK/weights-000001/`` and one JSON object
+a step on standard output. A batch without rows changes no weights. ``WORK/end`` ends it: the
+weights go to ``--out``. Killed, it goes on after the last step that was done.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.trainer.model import Policy
+from tutti.tasks.training.trainer.rows import BadData, Row, recorded_rows
+from tutti.tasks.training.trainer.schedule import Schedule
+from tutti.tasks.training.trainer.state import load_state, save_state
+from tutti.tasks.training.trainer.step import Diverged, Stepper
+
+POLL_S = 0.02
+KEPT = 2
+"""Weights of so many steps stay: an engine may be reading the last but one."""
+
+
+def serve(settings: TrainerSettings, work: Path, out: Path) -> None:
+    """Take steps until ``WORK/end`` appears. Raises Diverged with the step."""
+    torch.manual_seed(settings.seed)
+    policy = Policy(settings)
+    stepper, state = Stepper(policy, settings), work / "state.pt"
+    progress = load_state(state, stepper) or {"step": 0, "log": [], "written": []}
+    step, log, written = progress["step"], progress["log"], progress["written"]
+    for row in log:
+        _say(row)  # the platform starts anew: it hears what was done before
+    _say({"ready": step})
+    assert settings.steps is not None, "a policy is trained for so many steps"
+    schedule = Schedule(settings.optimizer)
+    while (batch := _next(work, step + 1)) is not None:
+        rows = list(recorded_rows(batch))
+        rate = schedule.rate(step / settings.steps)
+        figures = _step(stepper, rows, rate, step + 1)
+        step += 1
+        if rows:
+            written.append(f"weights-{step:06d}")
+            _write(policy, work / written[-1])
+        log.append({"step": step, "weights": written[-1] if written else None, **figures})
+        save_state(state, stepper, {"step": step, "log": log, "written": written[-KEPT:]})
+        _say(log[-1])
+        batch.unlink()
+        for old in written[:-KEPT]:
+            shutil.rmtree(work / old, ignore_errors=True)
+        written = written[-KEPT:]
+    policy.save(out)
+
+
+def _step(stepper: Stepper, rows: list[Row], rate: float, number: int) -> dict[str, Any]:
+    if not rows:
+        return {"loss": None, "sequences": 0, "learning_rate": rate}
+    try:
+        return stepper.take(rows, rate).figures
+    except Diverged as error:
+        raise Diverged(f"step {number}: {error}") from None
+
+
+def _write(policy: Policy, folder: Path) -> None:
+    temporary = folder.with_suffix(".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    policy.save(temporary)
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.replace(folder)
+
+
+def _next(work: Path, number: int) -> Path | None:
+    """The next batch, once it is there; None at the end."""
+    batch = work / f"batch-{number:06d}.parquet"
+    while not batch.is_file():
+        if (work / "end").exists():
+            return None
+        time.sleep(POLL_S)
+    return batch
+
+
+def _say(row: dict[str, Any]) -> None:
+    print(json.dumps(row), flush=True)
+
+
+def main() -> None:
+    """See ``--help``."""
+    parser = argparse.ArgumentParser(description="Train a policy on batches as they come.")
+    parser.add_argument("--settings", required=True, type=Path, help="TrainerSettings, JSON")
+    parser.add_argument("--work", required=True, type=Path, help="folder of batches and weights")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint")
+    given = parser.parse_args()
+    settings = TrainerSettings.model_validate_json(given.settings.read_text())
+    try:
+        serve(settings, given.work, given.out)
+    except (BadData, Diverged, ValueError) as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main()

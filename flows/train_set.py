@@ -117,11 +117,9 @@ def _dropped(made: TrainingSet) -> Table:
 
 
 def _summary(checkpoint: Checkpoint) -> str:
-    serve = "an entry of models.yaml with this folder as its `checkpoint` serves it"
-    if checkpoint.checkpoint_id.startswith("adapter:"):
-        serve = "PEFT's and vLLM's form; it is loaded on its base"
     word = "reused" if checkpoint.reused else "trained"
-    return f"{word} {checkpoint.checkpoint_id}: {serve}\n  {checkpoint.folder}"
+    serve = "an entry of models.yaml with this folder as its `checkpoint` serves it"
+    return f"{word} {checkpoint.checkpoint_id}\n  {checkpoint.folder}\n  {serve}"
 
 
 def _rows(checkpoint: Checkpoint) -> list[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""On-policy training: its cells, its batches, its weights."""

@@ -1,0 +1,94 @@
+"""A job's cells: the same groups in the same order each time, every task before any comes again."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.sweeps.conftest import set_up_of
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.synthesis.task import Task
+from tutti.tasks.training import JobError
+from tutti.tasks.training.policy import PolicyJob, held_out_suite, plan_policy, rollout_suite
+
+SUITE: dict[str, Any] = {"policies": ["passthrough"], "concurrency": [4]}
+SUITE |= {"sampling": {"temperature": 1.0}, "data": {"split": "train"}}
+
+
+def job(**fields: Any) -> PolicyJob:
+    known: dict[str, Any] = {"base": "pocket", "suite": SUITE, "steps": 6}
+    known |= {"rollouts": {"groups": 4, "group_size": 3}}
+    return PolicyJob.model_validate(known | fields)
+
+
+def tasks(split: str, count: int) -> list[Any]:
+    made = [
+        Task("sum", f"{split} {i}", str(i), {"i": f"{split} {i}"}, (), split) for i in range(count)
+    ]
+    return [problem_of_task(task) for task in made]
+
+
+def planned(asked: PolicyJob, train: int = 10, test: int = 5) -> Any:
+    return plan_policy(asked, set_up_of(tasks("train", train)), set_up_of(tasks("test", test)))
+
+
+def test_a_job_planned_again_rolls_out_the_same_groups() -> None:
+    """So that one that was killed goes on with its own; another seed has other groups and ids."""
+    first, again, other = planned(job()), planned(job()), planned(job(seed=1))
+    assert first.rollouts == again.rollouts and first.evaluations == again.evaluations
+    assert first.rollouts.sweep_id != other.rollouts.sweep_id
+    assert first.rollouts.sweep_id != first.evaluations.sweep_id
+
+
+@given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 8), st.integers(0, 3))
+def test_each_step_has_its_groups_and_each_pass_every_task(
+    train: int, groups: int, steps: int, seed: int
+) -> None:
+    asked = job(steps=steps, rollouts={"groups": groups, "group_size": 2}, seed=seed)
+    cells = planned(asked, train=train).rollouts.cells
+    assert [cell.repeat for cell in cells] == list(range(steps))
+    drawn = []
+    for cell in cells:
+        names = [sample.problem.task_id for sample in cell.samples]
+        assert all(names.count(name) == 2 for name in names), "a group of two each"
+        assert len(set(names)) <= min(groups, train)
+        drawn += list(dict.fromkeys(names))
+    if len(drawn) >= train and train % min(groups, train) == 0:
+        assert len(set(drawn[:train])) == train, "every task once before any comes again"
+    ids = [sample.sample_id for cell in cells for sample in cell.samples]
+    assert len(set(ids)) == len(ids)
+
+
+def test_held_out_tasks_are_measured_greedily_first_last_and_between() -> None:
+    asked = job(evaluation={"every": 2, "limit": 3})
+    cells = planned(asked)
+    assert cells.at == (0, 2, 4, 6) and len(cells.evaluations.cells) == 4
+    assert all(len(cell.samples) == 3 for cell in cells.evaluations.cells)
+    suite = held_out_suite(asked)
+    assert (suite.data.split, suite.sampling.temperature) == ("test", 0.0)
+    assert rollout_suite(asked).repetition.trials == 3
+    several = held_out_suite(job(evaluation={"trials": 4}))
+    assert (several.repetition.trials, several.sampling.temperature) == (4, 1.0)
+
+
+def test_a_task_on_both_sides_and_an_empty_split_are_refused() -> None:
+    with pytest.raises(JobError, match="5 tasks are trained on"):
+        plan_policy(job(), set_up_of(tasks("a", 9)), set_up_of(tasks("a", 5)))
+    with pytest.raises(JobError, match="no task in split 'test'"):
+        planned(job(), test=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"suite": SUITE | {"sampling": {"temperature": 0}}}, "temperature"),
+        ({"suite": SUITE | {"concurrency": [2, 4]}}, "one policy and one concurrency"),
+        ({"rollouts": {"group_size": 1}}, "group_size"),
+        ({"rollouts": {"staleness": 2}}, "staleness"),
+    ],
+)
+def test_jobs_that_could_not_learn_are_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        job(**fields)

@@ -1,0 +1,126 @@
+"""A policy's trainer: a step a batch, its weights written, nothing lost or done twice by a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is in the models environment: make test-models")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.training.trainer.pocket import POCKET, random_rows
+from tutti.tasks.training.settings import TrainerSettings
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.timeout(240),
+]
+STEPS = 4
+
+
+class Trainer:
+    """The process, and its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.work, self.out, self.log = folder / "work", folder / "out", folder / "log"
+        self.work.mkdir(parents=True)
+        fields = {"base": POCKET, "data": POCKET, "objective": "grpo", "steps": STEPS}
+        optimizer = {"learning_rate": 1e-3, "schedule": "constant", "warmup_share": 0.0}
+        asked = TrainerSettings.model_validate(
+            fields | {"optimizer": optimizer, "dtype": "float32"}
+        )
+        (self.work / "settings.json").write_text(asked.model_dump_json())
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "tutti.tasks.training.trainer.serve"]
+        command += ["--settings", str(self.work / "settings.json")]
+        command += ["--work", str(self.work), "--out", str(self.out)]
+        with self.log.open("wb") as out:
+            return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=os.getcwd())
+
+    def rows(self) -> list[dict[str, Any]]:
+        lines = self.log.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith('{"')]
+
+    def until(self, child: "subprocess.Popen[bytes]", step: int) -> None:
+        deadline = time.monotonic() + 90
+        while not any(row.get("step") == step for row in self.rows()):
+            assert child.poll() is None, self.log.read_text()[-2000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def give(self, step: int, count: int = 6) -> None:
+        made = [
+            {"name": row.name, "ids": row.ids, "turns": row.turns, "values": row.values,
+             "logprobs": row.logprobs, "wanted": None}
+            for row in random_rows(count, seed=step)
+        ]  # fmt: skip
+        schema = pa.schema(
+            [
+                ("name", pa.string()),
+                ("ids", pa.list_(pa.int32())),
+                ("turns", pa.list_(pa.int32())),
+                ("values", pa.list_(pa.float32())),
+                ("logprobs", pa.list_(pa.float32())),
+                ("wanted", pa.bool_()),
+            ]
+        )
+        file = self.work / f"batch-{step:06d}.parquet"
+        pq.write_table(pa.Table.from_pylist(made, schema), file.with_suffix(".tmp"))
+        file.with_suffix(".tmp").replace(file)
+
+
+def losses(trainer: Trainer) -> dict[int, float]:
+    return {row["step"]: row["loss"] for row in trainer.rows() if "step" in row}
+
+
+def run_through(trainer: Trainer, kills: frozenset[int]) -> int:
+    """All steps; killed (-9) after those of `kills`. Returns how often it was killed."""
+    child, killed = trainer.start(), 0
+    for step in range(1, STEPS + 1):
+        trainer.give(step)
+        trainer.until(child, step)
+        if step in kills:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            killed += 1
+            child = trainer.start()
+    (trainer.work / "end").touch()
+    assert child.wait(timeout=60) == 0, trainer.log.read_text()[-2000:]
+    return killed
+
+
+def test_kills_change_no_step(tmp_path: Path) -> None:
+    """Killed in the middle, twice: the losses and the weights of one that was left alone."""
+    alone, killed = Trainer(tmp_path / "alone"), Trainer(tmp_path / "killed")
+    assert run_through(alone, frozenset()) == 0
+    assert run_through(killed, frozenset((1, 3))) == 2
+    assert losses(killed) == losses(alone) and len(losses(alone)) == STEPS
+    written = [row["weights"] for row in killed.rows() if "step" in row]
+    assert written == [f"weights-{step:06d}" for step in range(1, STEPS + 1)]
+    kept = sorted(path.name for path in killed.work.glob("weights-*"))
+    assert kept == ["weights-000003", "weights-000004"], "the engine may read the last but one"
+    ours, theirs = (each.out / "model.safetensors" for each in (alone, killed))
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_a_batch_without_rows_changes_no_weights(tmp_path: Path) -> None:
+    """All groups were dead: the step is counted, the weights stay."""
+    trainer = Trainer(tmp_path)
+    child = trainer.start()
+    for step, count in ((1, 0), (2, 6), (3, 0)):
+        trainer.give(step, count)
+        trainer.until(child, step)
+    child.kill()
+    child.wait()
+    rows = [row for row in trainer.rows() if "step" in row]
+    assert [row["weights"] for row in rows] == [None, "weights-000002", "weights-000002"]
+    assert rows[0]["loss"] is None and rows[1]["mismatch_kl"] > 0

@@ -12,7 +12,7 @@ LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 HARNESSES := inspect lm-eval verifiers agents
 
-.PHONY: help setup harnesses demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps docs ui clean
+.PHONY: help setup harnesses demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-train docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -100,6 +100,9 @@ bench-retrieval: $(VENV)/.done ## benchmark search, service and index builds aga
 
 bench-statistics: $(VENV)/.done ## measure coverage and false-alarm rates against known truth (under a minute)
 	$(BIN)/python -m bench.statistics
+
+bench-train: setup ## benchmark training beside TRL, and what GRPO gains (about half an hour)
+	$(BIN)/python -m bench.train
 
 bench-sweeps: $(VENV)/.done ## benchmark a sweep's overhead: cells, plans, resuming (five minutes)
 	$(BIN)/python -m bench.sweeps

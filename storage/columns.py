@@ -168,7 +168,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         groups=INT,
         **_reals(
             "seconds learning_rate gradient_norm reward entropy kl clip_share mfu peak_mb "
-            "dead_group_share staleness mismatch_kl mismatch_max mismatch_share"
+            "dead_group_share rollouts_per_s staleness mismatch_kl mismatch_max mismatch_share"
         ),
     ),
 }

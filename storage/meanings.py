@@ -176,6 +176,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "mfu": "model FLOPs utilisation, 0 to 1; null: the device's peak is unknown",
         "peak_mb": "peak memory, MB",
         "dead_group_share": "share of groups with equal rewards, 0 to 1",
+        "rollouts_per_s": "attempts per second of the step's rollouts",
         "staleness": "mean number of updates between the weights that sampled and those trained",
         "mismatch_kl": "mean KL of the trainer's to the engine's probabilities, nats per token",
         "mismatch_max": "largest difference of a log-probability, trainer to engine",

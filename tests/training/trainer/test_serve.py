@@ -32,11 +32,10 @@ class Trainer:
     def __init__(self, folder: Path) -> None:
         self.work, self.out, self.log = folder / "work", folder / "out", folder / "log"
         self.work.mkdir(parents=True)
-        fields = {"base": POCKET, "data": POCKET, "objective": "grpo", "steps": STEPS}
+        fields: dict[str, Any] = {"base": POCKET, "data": POCKET, "objective": "grpo"}
         optimizer = {"learning_rate": 1e-3, "schedule": "constant", "warmup_share": 0.0}
-        asked = TrainerSettings.model_validate(
-            fields | {"optimizer": optimizer, "dtype": "float32"}
-        )
+        fields |= {"optimizer": optimizer, "dtype": "float32", "steps": STEPS}
+        asked = TrainerSettings.model_validate(fields)
         (self.work / "settings.json").write_text(asked.model_dump_json())
 
     def start(self) -> "subprocess.Popen[bytes]":

@@ -1,0 +1,1 @@
+"""Training: throughput and objectives beside TRL, and what GRPO gains on held-out tasks."""

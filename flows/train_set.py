@@ -74,9 +74,9 @@ async def freeze(
 ) -> TrainingSet:
     """Build or find the training set, and show what was left out."""
     if job.data.file is not None:
-        return await asyncio.to_thread(conversation_set, job.data.file, run.catalog)
+        return await asyncio.to_thread(conversation_set, job.data, run.catalog)
     ends = ends_of_base(base[0])
-    made = await asyncio.to_thread(build_set, job.data, ends, run.catalog)
+    made = await asyncio.to_thread(build_set, job.data, ends, run.catalog, job.objective)
     progress.console.print(_dropped(made))
     return made
 

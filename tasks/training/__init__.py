@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from tutti.tasks.training.job import job_with as job_with
     from tutti.tasks.training.job import read_job as read_job
     from tutti.tasks.training.serve_adapter import load_adapter as load_adapter
-    from tutti.tasks.training.sets.build import TrainingSet as TrainingSet
     from tutti.tasks.training.sets.build import build_set as build_set
     from tutti.tasks.training.sets.build import conversation_set as conversation_set
+    from tutti.tasks.training.sets.frozen import TrainingSet as TrainingSet
     from tutti.tasks.training.settings import LoraSettings as LoraSettings
     from tutti.tasks.training.stage import TrainingFailed as TrainingFailed
     from tutti.tasks.training.stage import finetune as finetune

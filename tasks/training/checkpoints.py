@@ -14,7 +14,7 @@ from typing import Any
 from tutti.storage import Catalog, artifact_id
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.training.job import JobError, TrainJob
-from tutti.tasks.training.sets.build import TrainingSet
+from tutti.tasks.training.sets.frozen import TrainingSet
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.stage import Report, record_steps, run_job
 

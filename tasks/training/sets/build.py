@@ -95,7 +95,8 @@ def _conversation(file: Path, number: int, line: str) -> dict[str, Any]:
     try:
         row: dict[str, Any] = json.loads(line)
         messages = row["messages"]
-        if not isinstance(messages, list) or not all("role" in each for each in messages):
+        known = isinstance(messages, list) and all(isinstance(each, dict) for each in messages)
+        if not known or not all("role" in each for each in messages):
             raise form
     except (json.JSONDecodeError, KeyError, TypeError):
         raise form from None

@@ -15,12 +15,11 @@ from rich.table import Table
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import Model, checkpoint_id, pick_model
 from tutti.tasks.training import (
     Checkpoint,
-    JobError,
     TrainingSet,
     TrainJob,
+    base_of,
     build_set,
     conversation_set,
     ends_of_base,
@@ -51,21 +50,6 @@ async def train_set(job: TrainJob, models: Path = MODELS) -> dict[str, Any]:
         "card": dict(checkpoint.card),
         "reused": checkpoint.reused,
     }
-
-
-def base_of(name: str, models: Path) -> tuple[Path, str]:
-    """(folder, id) of a base: a folder with weights, or the registry's entry of that name.
-
-    Raises JobError, RegistryError.
-    """
-    if Path(name).is_dir():
-        entry = {"provider": "vllm", "checkpoint": name, "context_tokens": 1}
-        model = Model.model_validate(entry)
-    else:
-        model = pick_model(models, name)
-    if model.checkpoint is None:
-        raise JobError(f"base: {name} has no checkpoint in {models}; only weights can be trained")
-    return model.checkpoint, checkpoint_id(model)
 
 
 @stage(name="training set", tags=("training",))

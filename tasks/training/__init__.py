@@ -6,6 +6,7 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.training.checkpoints import Checkpoint as Checkpoint
+    from tutti.tasks.training.checkpoints import base_of as base_of
     from tutti.tasks.training.checkpoints import ends_of_base as ends_of_base
     from tutti.tasks.training.checkpoints import fit_set as fit_set
     from tutti.tasks.training.job import JobError as JobError

@@ -76,6 +76,9 @@ class TrainJob(BaseModel):
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of the arithmetic")
     gradient_checkpointing: bool = Field(False, description="less memory, more time")
     seed: int = Field(0, description="decides the order of the data")
+    save_every_s: float = Field(
+        60.0, gt=0, description="seconds between saved states, from which a stopped job goes on"
+    )
 
     @field_validator("objective")
     @classmethod

@@ -242,7 +242,7 @@ def test_messages_are_rows_in_the_form_of_templates(catalog: Catalog) -> None:
         {"id": "1", "name": "search", "arguments": '{"query": "x"}'},
         {"id": "2", "name": "search", "arguments": "{broken"},
     ]
-    said = [
+    said: list[dict[str, Any]] = [
         {"role": "user", "content": "find x"},
         {"role": "assistant", "content": None, "reasoning": "hm", "tool_calls": calls},
         {"role": "tool", "content": "there", "tool_call_id": "1", "name": "search"},

@@ -17,6 +17,7 @@ from tutti.tasks.project import MODELS
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.training import (
     Checkpoint,
+    TrainingData,
     TrainingSet,
     TrainJob,
     base_of,
@@ -26,9 +27,14 @@ from tutti.tasks.training import (
     fit_set,
 )
 
+SOLVED = TrainJob(
+    base="pocket",
+    data=TrainingData(query="select attempt_id from attempts where model = 'pocket' and correct"),
+)
+
 
 @flow(name="train-set")
-async def train_set(job: TrainJob, models: Path = MODELS) -> dict[str, Any]:
+async def train_set(job: TrainJob = SOLVED, models: Path = MODELS) -> dict[str, Any]:
     """Train a checkpoint or an adapter on a frozen training set.
 
     Args:

@@ -64,12 +64,16 @@ class TrainJob(BaseModel):
 
     name: str = Field("training", description="name of the job, shown in reports")
     base: str = Field(description="an entry of models.yaml with a checkpoint, or a folder")
-    data: TrainingData
+    data: TrainingData = Field(description="what is trained on")
     objective: str = Field("sft", description="sft, dpo, sdpo, kto, …; docs/training.md has all")
     objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
     lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
-    optimizer: OptimizerSettings = OptimizerSettings()
-    batch: BatchSettings = BatchSettings()
+    optimizer: OptimizerSettings = Field(
+        OptimizerSettings(), description="AdamW, its schedule and the bound of the gradient"
+    )
+    batch: BatchSettings = Field(
+        BatchSettings(), description="how sequences become steps and micro-batches"
+    )
     epochs: float | None = Field(None, gt=0, description="passes over the data; default: 1")
     steps: int | None = Field(None, ge=1, description="steps")
     minutes: float | None = Field(None, gt=0, description="ends the training at this time")

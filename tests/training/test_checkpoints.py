@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
+
 from tests.conftest import NewCatalog
 from tutti.storage import Catalog, Home, StoreBusy, held, query
 from tutti.storage.lineage_graph import walk

@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+
+pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+
+pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,21 +15,26 @@ from rich.table import Table
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import Model, checkpoint_id, pick_model
 from tutti.tasks.training import (
     Checkpoint,
-    JobError,
+    TrainingData,
     TrainingSet,
     TrainJob,
+    base_of,
     build_set,
     conversation_set,
     ends_of_base,
     fit_set,
 )
 
+SOLVED = TrainJob(
+    base="pocket",
+    data=TrainingData(query="select attempt_id from attempts where model = 'pocket' and correct"),
+)
+
 
 @flow(name="train-set")
-async def train_set(job: TrainJob, models: Path = MODELS) -> dict[str, Any]:
+async def train_set(job: TrainJob = SOLVED, models: Path = MODELS) -> dict[str, Any]:
     """Train a checkpoint or an adapter on a frozen training set.
 
     Args:
@@ -53,30 +58,15 @@ async def train_set(job: TrainJob, models: Path = MODELS) -> dict[str, Any]:
     }
 
 
-def base_of(name: str, models: Path) -> tuple[Path, str]:
-    """(folder, id) of a base: a folder with weights, or the registry's entry of that name.
-
-    Raises JobError, RegistryError.
-    """
-    if Path(name).is_dir():
-        entry = {"provider": "vllm", "checkpoint": name, "context_tokens": 1}
-        model = Model.model_validate(entry)
-    else:
-        model = pick_model(models, name)
-    if model.checkpoint is None:
-        raise JobError(f"base: {name} has no checkpoint in {models}; only weights can be trained")
-    return model.checkpoint, checkpoint_id(model)
-
-
 @stage(name="training set", tags=("training",))
 async def freeze(
     progress: StageProgress, job: TrainJob, base: tuple[Path, str], run: Run
 ) -> TrainingSet:
     """Build or find the training set, and show what was left out."""
     if job.data.file is not None:
-        return await asyncio.to_thread(conversation_set, job.data.file, run.catalog)
+        return await asyncio.to_thread(conversation_set, job.data, run.catalog)
     ends = ends_of_base(base[0])
-    made = await asyncio.to_thread(build_set, job.data, ends, run.catalog)
+    made = await asyncio.to_thread(build_set, job.data, ends, run.catalog, job.objective)
     progress.console.print(_dropped(made))
     return made
 

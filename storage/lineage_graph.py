@@ -29,7 +29,7 @@ FACTS: dict[str, tuple[str, ...]] = {
     "engine": ("server", "context"),
     "cell": ("benchmark", "model", "policy", "concurrency", "repeat", "accuracy"),
     "sweep": ("name",),
-    "training_set": ("name", "conversations", "rows"),
+    "training_set": ("name", "conversations", "rows", "attempts", "sequences"),
     "checkpoint": ("name", "folder", "base", "score", "accuracy"),
     "adapter": ("name", "objective", "seconds", "seed", "score", "accuracy"),
 }

@@ -99,6 +99,7 @@ def test_a_wheel_works_in_an_empty_folder(
     assert "--requirement" in checks["models environment"]["fix"]
     trained = tutti("train", "pocket")
     assert trained.returncode == 1 and "`tutti doctor` shows how" in trained.stderr
-    code = "from tutti.cli.setup.ui import *; print(written(PROJECT, PROJECT.parent / 'x')[1].name)"
+    code = "from tutti.cli.setup.ui import *; made = written(PROJECT, PROJECT.parent / 'x')"
+    code += "; print(made.night.name)"
     deployed = subprocess.run([python, "-c", code], cwd=empty, capture_output=True, text=True)
     assert deployed.stdout == "nightly\n", deployed.stderr

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.registry import pick_model as pick_model
     from tutti.tasks.serving.registry import pick_models as pick_models
     from tutti.tasks.serving.registry import read_registry as read_registry
+    from tutti.tasks.serving.registry import weights_id as weights_id
     from tutti.tasks.serving.services import GatewayClient as GatewayClient
     from tutti.tasks.serving.services import open_gateway as open_gateway
     from tutti.tasks.serving.services import retrieval_service as retrieval_service

@@ -230,6 +230,11 @@ def checkpoint_id(model: Model) -> str:
         if model.query or model.api_path != "/v1":
             address += [model.api_path, model.query]
         return f"endpoint:{content_hash(address)}"
+    return weights_id(folder)
+
+
+def weights_id(folder: Path) -> str:
+    """The content id of a checkpoint's folder. Raises RegistryError where it has no weights."""
     require_weights(folder)
     names = ("model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja")
     files = [folder / name for name in names if (folder / name).is_file()]

@@ -6,6 +6,7 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.training.checkpoints import Checkpoint as Checkpoint
+    from tutti.tasks.training.checkpoints import base_of as base_of
     from tutti.tasks.training.checkpoints import ends_of_base as ends_of_base
     from tutti.tasks.training.checkpoints import fit_set as fit_set
     from tutti.tasks.training.job import JobError as JobError
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
     from tutti.tasks.training.job import TrainJob as TrainJob
     from tutti.tasks.training.job import job_with as job_with
     from tutti.tasks.training.job import read_job as read_job
-    from tutti.tasks.training.sets.build import TrainingSet as TrainingSet
     from tutti.tasks.training.sets.build import build_set as build_set
     from tutti.tasks.training.sets.build import conversation_set as conversation_set
+    from tutti.tasks.training.sets.frozen import TrainingSet as TrainingSet
     from tutti.tasks.training.settings import LoraSettings as LoraSettings
     from tutti.tasks.training.stage import TrainingFailed as TrainingFailed
     from tutti.tasks.training.stage import finetune as finetune

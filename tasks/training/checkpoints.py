@@ -6,20 +6,25 @@ state.
 """
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import Catalog, artifact_id
+from tutti.storage import Catalog, artifact_id, held, query
 from tutti.tasks.runs import Run, code_version, describe_machine
+from tutti.tasks.serving import checkpoint_id, pick_model, weights_id
 from tutti.tasks.training.job import JobError, TrainJob
-from tutti.tasks.training.sets.build import TrainingSet
+from tutti.tasks.training.sets.frozen import TrainingSet
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.stage import Report, record_steps, run_job
 
 TRAINER = "tutti.tasks.training.trainer"
 EVALUATIONS = 10
+RESULT = "training.json"
+"""What the trainer writes last."""
+STEPS = "select count(*) as n from train_steps where checkpoint_id = $id"
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,19 @@ class Checkpoint:
     folder: Path
     card: Mapping[str, Any]
     reused: bool
+
+
+def base_of(name: str, models: Path) -> tuple[Path, str]:
+    """(folder, id) of a base: a folder with weights, or the registry's entry of that name.
+
+    Raises JobError, RegistryError.
+    """
+    if Path(name).is_dir():
+        return Path(name), weights_id(Path(name))
+    model = pick_model(models, name)
+    if model.checkpoint is None:
+        raise JobError(f"base: {name} has no checkpoint in {models}; only weights can be trained")
+    return model.checkpoint, checkpoint_id(model)
 
 
 def ends_of_base(base: Path) -> frozenset[int]:
@@ -58,31 +76,54 @@ def fit_set(
     """
     catalog, (folder, base_id) = run.catalog, base
     kind = "checkpoint" if job.lora is None else "adapter"
-    said = job.model_dump(mode="json", exclude={"data", "base", "name"})
-    checkpoint_id = artifact_id(kind, said, [base_id, training_set.set_id])
-    known = catalog.artifact(checkpoint_id)
-    out = catalog.home.artifact_folder(checkpoint_id)
+    made_id = artifact_id(kind, _settings_of(job), [base_id, training_set.set_id])
+    known = catalog.artifact(made_id)
+    out = catalog.home.artifact_folder(made_id)
     if known is not None and known["path"].is_dir():
-        return Checkpoint(checkpoint_id, out, known["detail"], reused=True)
-    settings = trainer_settings(job, folder, training_set)
-    reports = run_trainer(settings, out, catalog, on_report)
-    record_steps(catalog, run.run_id, checkpoint_id, reports)
-    trained = json.loads((out / "training.json").read_text())
-    card = {
+        return Checkpoint(made_id, out, known["detail"], reused=True)
+    with held(catalog, f"training {made_id}"):  # two at once would write one state
+        if not (out / RESULT).is_file():  # else it was killed after its end
+            run_trainer(trainer_settings(job, folder, training_set), out, catalog, on_report)
+        trained = json.loads((out / RESULT).read_text())
+        card = _card(job, base_id, training_set, trained)
+        (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+        if not query(STEPS, catalog.home, {"id": made_id})[0]["n"]:
+            record_steps(catalog, run.run_id, made_id, trained["log"])
+        catalog.enter_artifact(base_id, {"folder": str(folder)})
+        _enter_served(made_id, base_id, out, catalog)
+        catalog.enter_artifact(made_id, card, [base_id, training_set.set_id], out)
+    return Checkpoint(made_id, out, card, reused=False)
+
+
+def _settings_of(job: TrainJob) -> dict[str, Any]:
+    """What decides the checkpoint, beside base and training set."""
+    return job.model_dump(mode="json", exclude={"data", "base", "name", "save_every_s"})
+
+
+def _card(
+    job: TrainJob, base_id: str, training_set: TrainingSet, trained: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
         "name": job.name,
         "base": base_id,
         "training_set": training_set.set_id,
         "objective": {"name": job.objective, **job.objective_settings},
-        "settings": said,
+        "settings": _settings_of(job),
         "data": dict(training_set.manifest),
         **{name: trained[name] for name in ("steps", "tokens", "train_s", "parameters")},
         "best_held_out": trained["best_held_out"],
         "machine": describe_machine(),
         "code_version": code_version(),
     }
-    (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-    catalog.enter_artifact(checkpoint_id, card, [base_id, training_set.set_id], out)
-    return Checkpoint(checkpoint_id, out, card, reused=False)
+
+
+def _enter_served(made_id: str, base_id: str, out: Path, catalog: Catalog) -> None:
+    """Link what engines serve, which is named by its weights, to the training that made it."""
+    for folder in (out, out / "best"):
+        if (folder / "model.safetensors").is_file():
+            served = weights_id(folder)
+            if served != base_id:  # weights that did not change are not their own ancestor
+                catalog.enter_artifact(served, {"folder": str(folder)}, [made_id])
 
 
 def trainer_settings(job: TrainJob, base: Path, training_set: TrainingSet) -> TrainerSettings:
@@ -105,18 +146,18 @@ def trainer_settings(job: TrainJob, base: Path, training_set: TrainingSet) -> Tr
         dtype=job.dtype,
         gradient_checkpointing=job.gradient_checkpointing,
         seed=job.seed,
+        save_every_s=job.save_every_s,
         evaluate_every=max(1, (job.steps or 500) // EVALUATIONS),
     )
 
 
-def run_trainer(
-    settings: TrainerSettings, out: Path, catalog: Catalog, on_report: Report
-) -> list[dict[str, Any]]:
-    """Run the trainer to its end; `out` appears only if it succeeds. Returns its reports."""
+def run_trainer(settings: TrainerSettings, out: Path, catalog: Catalog, on_report: Report) -> None:
+    """Run the trainer to its end; `out` appears only if it succeeds."""
     file, state = out.with_suffix(".settings.json"), out.with_suffix(".state")
     file.parent.mkdir(parents=True, exist_ok=True)
+    for left in out.parent.glob(f"{out.name}.*.tmp"):  # by a run that was killed
+        shutil.rmtree(left)
     file.write_text(settings.model_dump_json(indent=1))
     arguments = ["--settings", str(file), "--state", str(state)]
-    reports = run_job(TRAINER, arguments, out, catalog, on_report)
+    run_job(TRAINER, arguments, out, catalog, on_report)
     file.replace(out / "settings.json")
-    return reports

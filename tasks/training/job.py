@@ -4,10 +4,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tutti.errors import UsageError
 from tutti.tasks.config import explain, read_document
+from tutti.tasks.training.objectives import PAIRS, SUPERVISED, check_name, settings_with
 from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
 
 
@@ -55,18 +64,52 @@ class TrainJob(BaseModel):
 
     name: str = Field("training", description="name of the job, shown in reports")
     base: str = Field(description="an entry of models.yaml with a checkpoint, or a folder")
-    data: TrainingData
-    objective: str = Field("sft", description="sft, epo_published, dpo, sdpo or kto")
+    data: TrainingData = Field(description="what is trained on")
+    objective: str = Field("sft", description="sft, dpo, sdpo, kto, …; docs/training.md has all")
     objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
     lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
-    optimizer: OptimizerSettings = OptimizerSettings()
-    batch: BatchSettings = BatchSettings()
+    optimizer: OptimizerSettings = Field(
+        OptimizerSettings(), description="AdamW, its schedule and the bound of the gradient"
+    )
+    batch: BatchSettings = Field(
+        BatchSettings(), description="how sequences become steps and micro-batches"
+    )
     epochs: float | None = Field(None, gt=0, description="passes over the data; default: 1")
     steps: int | None = Field(None, ge=1, description="steps")
     minutes: float | None = Field(None, gt=0, description="ends the training at this time")
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of the arithmetic")
     gradient_checkpointing: bool = Field(False, description="less memory, more time")
     seed: int = Field(0, description="decides the order of the data")
+    save_every_s: float = Field(
+        60.0, gt=0, description="seconds between saved states, from which a stopped job goes on"
+    )
+
+    @field_validator("objective")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        check_name(name)
+        return name
+
+    @field_validator("objective_settings")
+    @classmethod
+    def _are_known(cls, given: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "objective" in info.data:
+            settings_with(info.data["objective"], given)
+        return given
+
+    @model_validator(mode="after")
+    def _has_what_the_objective_reads(self) -> "TrainJob":
+        from_file = self.data.file is not None
+        if self.objective in PAIRS and from_file:
+            raise ValueError(f"objective: {self.objective} compares attempts; give `data.from`")
+        if self.objective not in SUPERVISED and (from_file or self.data.tokens == "template"):
+            raise ValueError(
+                f"objective: {self.objective} reads recorded log probabilities; give `data.from` "
+                "with `tokens: recorded`"
+            )
+        if self.objective == "dr_grpo" and self.batch.max_tokens is None:
+            raise ValueError("batch.max_tokens: dr_grpo divides by it; give the longest answer")
+        return self
 
 
 def job_with(path: Path | None, given: Mapping[str, Any]) -> TrainJob:

@@ -7,10 +7,9 @@ gradient. Source: MiniMax-M1, arXiv 2506.13585, eq. 4 and 5 (no lower clip).
 import torch
 
 from tutti.tasks.training.objectives.policy import share
-from tutti.tasks.training.objectives.ratios import Clipping, correction, kl_to_reference, log_ratio
+from tutti.tasks.training.objectives.ratios import correction, kl_to_reference, log_ratio
+from tutti.tasks.training.objectives.settings import CISPO, Clipping
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens
-
-CISPO = Clipping(high=4.0)
 
 
 def cispo(logp: Tensor, tokens: Tokens, sizes: StepSizes, clip: Clipping = CISPO) -> Loss:

@@ -6,10 +6,9 @@ Source: arXiv 2503.14476, eq. 8. Its dynamic sampling is `rewards.filters`, its 
 """
 
 from tutti.tasks.training.objectives.policy import share, token_losses
-from tutti.tasks.training.objectives.ratios import Clipping, log_ratio
+from tutti.tasks.training.objectives.ratios import log_ratio
+from tutti.tasks.training.objectives.settings import DAPO, Clipping
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens
-
-DAPO = Clipping(low=0.2, high=0.28)
 
 
 def dapo(logp: Tensor, tokens: Tokens, sizes: StepSizes, clip: Clipping = DAPO) -> Loss:

@@ -6,7 +6,8 @@ Sequences 2i and 2i + 1 are a pair, the chosen one first. Source: arXiv 2305.182
 
 import torch
 
-from tutti.tasks.training.objectives.preference import PREFERENCE, Preference, gains
+from tutti.tasks.training.objectives.preference import gains
+from tutti.tasks.training.objectives.settings import PREFERENCE, Preference
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens
 
 

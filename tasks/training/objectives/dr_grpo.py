@@ -5,10 +5,9 @@ deviation. Source: arXiv 2503.20783, with the constant of its released code.
 """
 
 from tutti.tasks.training.objectives.policy import share, token_losses
-from tutti.tasks.training.objectives.ratios import Clipping, log_ratio
+from tutti.tasks.training.objectives.ratios import log_ratio
+from tutti.tasks.training.objectives.settings import DR_GRPO, Clipping
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens
-
-DR_GRPO = Clipping()
 
 
 def dr_grpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, clip: Clipping = DR_GRPO) -> Loss:

@@ -7,7 +7,8 @@ the released loss (`epo_published`) has neither. Source: arXiv 2502.12486, with 
 
 import torch
 
-from tutti.tasks.training.objectives.ratios import Clipping, clipped, correction, log_ratio
+from tutti.tasks.training.objectives.ratios import clipped, correction, log_ratio
+from tutti.tasks.training.objectives.settings import EPO, Clipping
 from tutti.tasks.training.objectives.tokens import (
     Loss,
     StepSizes,
@@ -16,8 +17,6 @@ from tutti.tasks.training.objectives.tokens import (
     by_group,
     mean_by_group,
 )
-
-EPO = Clipping(low=0.2, high=0.28)
 
 
 def epo(logp: Tensor, tokens: Tokens, sizes: StepSizes, clip: Clipping = EPO) -> Loss:

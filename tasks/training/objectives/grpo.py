@@ -5,10 +5,9 @@ Source: DeepSeekMath, arXiv 2402.03300, eq. 3 (advantages are given; see `reward
 """
 
 from tutti.tasks.training.objectives.policy import share, token_losses
-from tutti.tasks.training.objectives.ratios import Clipping, log_ratio
+from tutti.tasks.training.objectives.ratios import log_ratio
+from tutti.tasks.training.objectives.settings import GRPO, Clipping
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens, mean_by_group
-
-GRPO = Clipping()
 
 
 def grpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, clip: Clipping = GRPO) -> Loss:

@@ -5,10 +5,9 @@ Source: arXiv 2507.18071, eq. 5 and 7; its clips are 3e-4 and 4e-4.
 """
 
 from tutti.tasks.training.objectives.policy import share, token_losses
-from tutti.tasks.training.objectives.ratios import Clipping, sequence_log_ratio
+from tutti.tasks.training.objectives.ratios import sequence_log_ratio
+from tutti.tasks.training.objectives.settings import GSPO, Clipping
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens, mean_by_group
-
-GSPO = Clipping(low=3e-4, high=4e-4)
 
 
 def gspo(logp: Tensor, tokens: Tokens, sizes: StepSizes, clip: Clipping = GSPO) -> Loss:

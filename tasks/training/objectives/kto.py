@@ -7,7 +7,8 @@ Source: arXiv 2402.01306, eq. 8.
 
 import torch
 
-from tutti.tasks.training.objectives.preference import PREFERENCE, Preference, gains
+from tutti.tasks.training.objectives.preference import gains
+from tutti.tasks.training.objectives.settings import PREFERENCE, Preference
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens
 
 

@@ -3,12 +3,12 @@
 import torch
 
 from tutti.tasks.training.objectives.ratios import (
-    Clipping,
     clipped,
     correction,
     kl_to_reference,
     log_ratio,
 )
+from tutti.tasks.training.objectives.settings import Clipping
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens
 
 

@@ -1,22 +1,6 @@
-"""What objectives from preferences share: their strength, and gains over the reference."""
-
-from dataclasses import dataclass
+"""What objectives from preferences share: gains over the reference."""
 
 from tutti.tasks.training.objectives.tokens import Tensor, Tokens, by_group
-
-
-@dataclass(frozen=True)
-class Preference:
-    """How strongly a preference is followed."""
-
-    beta: float = 0.1
-    wanted: float = 1.0
-    """KTO's weight of wanted answers."""
-    unwanted: float = 1.0
-    """KTO's weight of the others."""
-
-
-PREFERENCE = Preference()
 
 
 def gains(logp: Tensor, tokens: Tokens) -> Tensor:

@@ -5,27 +5,10 @@ Truncation is of the ratio between the trainer's and the engine's probabilities 
 Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training".
 """
 
-from dataclasses import dataclass
-
 import torch
 
+from tutti.tasks.training.objectives.settings import Clipping
 from tutti.tasks.training.objectives.tokens import Tensor, Tokens, mean_by_group
-
-
-@dataclass(frozen=True)
-class Clipping:
-    """How far a ratio may lead, and what a departure from the reference costs."""
-
-    low: float = 0.2
-    """Ratios below 1 - low are clipped where the advantage is negative."""
-    high: float = 0.2
-    """Ratios above 1 + high are clipped where the advantage is positive."""
-    dual: float | None = None
-    """Largest ratio where the advantage is negative (dual clip, arXiv 1912.09729); None: any."""
-    truncate: float = 2.0
-    """Largest weight of the correction from the recorded log probabilities to the trainer's."""
-    kl: float = 0.0
-    """Coefficient of the KL to the reference model; above 0 it needs `Tokens.reference`."""
 
 
 def log_ratio(logp: Tensor, tokens: Tokens) -> Tensor:

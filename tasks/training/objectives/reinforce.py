@@ -8,10 +8,9 @@ Advantages are `rewards.advantages`. Source: RLOO arXiv 2402.14740; REINFORCE++ 
 import torch
 
 from tutti.tasks.training.objectives.policy import share
-from tutti.tasks.training.objectives.ratios import Clipping, kl_to_reference, log_ratio
+from tutti.tasks.training.objectives.ratios import kl_to_reference, log_ratio
+from tutti.tasks.training.objectives.settings import REINFORCE, Clipping
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens
-
-REINFORCE = Clipping()
 
 
 def reinforce(logp: Tensor, tokens: Tokens, sizes: StepSizes, clip: Clipping = REINFORCE) -> Loss:

@@ -7,7 +7,7 @@ part of the loss comes from their lengths. Source: arXiv 2501.01821, eq. 8.
 import torch
 
 from tutti.tasks.training.objectives.dpo import dpo
-from tutti.tasks.training.objectives.preference import PREFERENCE, Preference
+from tutti.tasks.training.objectives.settings import PREFERENCE, Preference
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens, by_group
 
 

@@ -18,7 +18,8 @@ from tutti.storage import Home, query
 from tutti.tasks.training.job import JobError
 from tutti.tasks.training.policy.job import RewardSettings
 from tutti.tasks.training.rewards import ADVANTAGES, GroupFilter, Rollout, filtered
-from tutti.tasks.training.sets.build import CALLS, ROW
+from tutti.tasks.training.sets.build import CALLS
+from tutti.tasks.training.sets.frozen import ROW
 from tutti.tasks.training.sets.sequences import NOT_TRAINED, recorded_calls, sequences_of
 
 COUNTED = "('ok', 'limit', 'model_error')"

@@ -1,8 +1,9 @@
 """What a trainer trains on: rows of ids, read from Parquet (recorded) or JSONL (conversations)."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ class Row:
     wanted: bool = True
     """KTO's label."""
     name: str = ""
+    pair: int | None = None
+    """Number of its pair; its other side is the row before or after it."""
 
     @property
     def trained(self) -> int:
@@ -43,20 +46,33 @@ class RowSet:
 
 
 def read_rows(path: Path, tokenizer: Any, max_tokens: int | None) -> RowSet:
-    """All rows of a file. Raises BadData for one that cannot be read, or has none to train on."""
+    """All rows of a file; of a pair both sides or none.
+
+    Raises BadData for one that cannot be read, or has none to train on.
+    """
     made = recorded_rows(path) if path.suffix == ".parquet" else _conversations(path, tokenizer)
-    kept: list[Row] = []
-    dropped = {"too long": 0, "nothing trained": 0}
-    for row in made:
-        if not row.trained:
-            dropped["nothing trained"] += 1
-        elif max_tokens is not None and len(row.ids) > max_tokens:
-            dropped["too long"] += 1
-        else:
+    rows = list(made)
+    sides = Counter((row.pair, row.wanted) for row in rows if row.pair is not None)
+    flaws = [_flaw(row, max_tokens, sides) for row in rows]
+    broken = {row.pair for row, flaw in zip(rows, flaws, strict=True) if flaw} - {None}
+    kept, dropped = [], Counter({"too long": 0, "nothing trained": 0})
+    for row, flaw in zip(rows, flaws, strict=True):
+        if flaw is None and row.pair not in broken:
             kept.append(row)
+        else:
+            dropped[flaw or "other side of a pair"] += 1
     if not kept:
-        raise BadData(f"{path}: no sequence to train on ({dropped})")
-    return RowSet(kept, dropped)
+        raise BadData(f"{path}: no sequence to train on ({dict(dropped)})")
+    return RowSet(kept, dict(dropped))
+
+
+def _flaw(row: Row, max_tokens: int | None, sides: Mapping[Any, int]) -> str | None:
+    if not row.trained:
+        return "nothing trained"
+    if max_tokens is not None and len(row.ids) > max_tokens:
+        return "too long"
+    several = sides.get((row.pair, row.wanted), 1) > 1
+    return "several sequences for a side of a pair" if several else None
 
 
 def recorded_rows(path: Path) -> Iterator[Row]:
@@ -73,6 +89,7 @@ def recorded_rows(path: Path) -> Iterator[Row]:
                 each["logprobs"] or (),
                 True if wanted is None else wanted,
                 each["name"],
+                each.get("pair"),
             )
 
 
@@ -85,9 +102,11 @@ def _conversations(path: Path, tokenizer: Any) -> Iterator[Row]:
             except (json.JSONDecodeError, KeyError, TypeError) as error:
                 raise BadData(f"{path}:{number}: not a conversation: {error!r}") from None
             try:
-                yield from conversation_rows(tokenizer, messages, said.get("tools"))
+                rows = conversation_rows(tokenizer, messages, said.get("tools"))
             except BadData as error:
                 raise BadData(f"{path}:{number}: {error}") from None
+            label = {"wanted": said.get("wanted") is not False, "pair": said.get("pair")}
+            yield from (replace(row, name=said.get("name") or "", **label) for row in rows)
 
 
 def conversation_rows(

@@ -1,0 +1,94 @@
+"""The settings of objectives, with the values of their publications. Needs no torch.
+
+So the platform refuses a wrong name or value before a training starts.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """How far a ratio may lead, and what a departure from the reference costs."""
+
+    low: float = 0.2
+    """Ratios below 1 - low are clipped where the advantage is negative."""
+    high: float = 0.2
+    """Ratios above 1 + high are clipped where the advantage is positive."""
+    dual: float | None = None
+    """Largest ratio where the advantage is negative (dual clip, arXiv 1912.09729); None: any."""
+    truncate: float = 2.0
+    """Largest weight of the correction from the recorded log probabilities to the trainer's."""
+    kl: float = 0.0
+    """Coefficient of the KL to the reference model; above 0 it needs `Tokens.reference`."""
+
+
+@dataclass(frozen=True)
+class Preference:
+    """How strongly a preference is followed."""
+
+    beta: float = 0.1
+    wanted: float = 1.0
+    """KTO's weight of wanted answers."""
+    unwanted: float = 1.0
+    """KTO's weight of the others."""
+
+
+Settings = Clipping | Preference | None
+
+GRPO = Clipping()
+DAPO = Clipping(low=0.2, high=0.28)
+DR_GRPO = Clipping()
+GSPO = Clipping(low=3e-4, high=4e-4)
+CISPO = Clipping(high=4.0)
+REINFORCE = Clipping()
+EPO = Clipping(low=0.2, high=0.28)
+PREFERENCE = Preference()
+
+OBJECTIVES: dict[str, Settings] = {
+    "sft": None,
+    "grpo": GRPO,
+    "dapo": DAPO,
+    "dr_grpo": DR_GRPO,
+    "gspo": GSPO,
+    "cispo": CISPO,
+    "reinforce": REINFORCE,
+    "epo": EPO,
+    "epo_published": None,
+    "dpo": PREFERENCE,
+    "sdpo": PREFERENCE,
+    "kto": PREFERENCE,
+}
+"""By name, which is also that of its module and its function: its settings where it has any."""
+PAIRS = ("dpo", "sdpo")
+"""They compare two answers."""
+SUPERVISED = ("sft", "epo_published", *PAIRS, "kto")
+"""They read no log probabilities of the weights that sampled."""
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError for an unknown objective."""
+    if name not in OBJECTIVES:
+        raise ValueError(f"{name!r} is none of {', '.join(OBJECTIVES)}")
+
+
+def settings_with(name: str, given: Mapping[str, Any]) -> Settings:
+    """The settings of a known objective: the published ones but for those given.
+
+    Raises ValueError for an unknown setting and for a value that is no number.
+    """
+    published = OBJECTIVES[name]
+    if published is None:
+        if given:
+            raise ValueError(f"{name} has no setting {min(given)!r}; it has none")
+        return None
+    known = {each.name: getattr(published, each.name) for each in fields(published)}
+    if unknown := given.keys() - known.keys():
+        raise ValueError(f"{name} has no setting {min(unknown)!r}; it has {', '.join(known)}")
+    for setting, value in given.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (number and math.isfinite(value)) and not (value is None and setting == "dual"):
+            raise ValueError(f"{name}: {setting} is {value!r}, which is no number")
+    return replace(published, **given)

@@ -1,0 +1,97 @@
+"""The attempts that a query names, each with its weight, label or pair.
+
+In: SQL. Out: attempts in an order that does not depend on the query's, so that the same attempts
+make the same training set.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tutti.storage import Catalog, query
+from tutti.tasks.training.job import JobError
+from tutti.tasks.training.objectives import PAIRS
+
+LABELLED = "kto"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An attempt that the query names."""
+
+    attempt_id: str
+    weight: float = 1.0
+    wanted: bool | None = None
+    pair: int | None = None
+    """Number of its pair, of which `wanted` says its side; an attempt may be in several."""
+
+
+def chosen_by(sql: str, objective: str, catalog: Catalog) -> list[Chosen]:
+    """What a query names; the two sides of a pair one after the other.
+
+    Raises JobError where it fails, or gives what the objective cannot train on.
+    """
+    try:
+        found = query(sql, catalog.home)
+    except Exception as error:  # whatever DuckDB says of somebody's statement
+        raise JobError(f"data.from: {error}") from None
+    if not found:
+        raise JobError("data.from: the query gives no row")
+    if {"chosen", "rejected"} <= found[0].keys():
+        return _pairs(found, objective)
+    if objective in PAIRS:
+        raise JobError(f"data.from: {objective} needs the columns chosen and rejected")
+    if "attempt_id" not in found[0]:
+        raise JobError(f"data.from: gives {', '.join(found[0])}; it must give attempt_id")
+    chosen = [
+        Chosen(str(row["attempt_id"]), _weight(row, nth), _label(row, nth))
+        for nth, row in enumerate(found, 1)
+    ]
+    _once(each.attempt_id for each in chosen)
+    if objective == LABELLED and any(each.wanted is None for each in chosen):
+        raise JobError(f"data.from: {objective} needs the column wanted, true or false in each row")
+    return sorted(chosen, key=lambda each: each.attempt_id)
+
+
+def _pairs(found: Sequence[Mapping[str, Any]], objective: str) -> list[Chosen]:
+    if objective not in (*PAIRS, LABELLED):
+        raise JobError(
+            f"data.from: gives pairs, and {objective} would learn from their rejected sides too; "
+            f"name the objective {', '.join(PAIRS)} or {LABELLED}, or give attempt_id"
+        )
+    pairs = sorted((str(row["chosen"]), str(row["rejected"])) for row in found)
+    for better, worse in pairs:
+        if better == worse:
+            raise JobError(f"data.from: gives {better} as chosen and as rejected of one pair")
+    _once(" over ".join(each) for each in pairs)
+    return [
+        Chosen(name, wanted=wanted, pair=nth)
+        for nth, pair in enumerate(pairs)
+        for name, wanted in zip(pair, (True, False), strict=True)
+    ]
+
+
+def _once(names: Iterable[str]) -> None:
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise JobError(f"data.from: gives {twice[0]} more than once; it would be learned twice")
+
+
+def _weight(row: Mapping[str, Any], number: int) -> float:
+    given = row.get("weight")
+    try:
+        weight = 1.0 if given is None else float(given)
+    except (TypeError, ValueError):
+        weight = math.nan
+    if not math.isfinite(weight):
+        raise JobError(f"data.from: row {number}: weight {given!r} is no number")
+    return weight
+
+
+def _label(row: Mapping[str, Any], number: int) -> bool | None:
+    given = row.get("wanted")
+    if given not in (None, True, False):
+        raise JobError(f"data.from: row {number}: wanted {given!r} is neither true nor false")
+    return None if given is None else bool(given)

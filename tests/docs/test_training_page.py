@@ -1,0 +1,101 @@
+"""docs/training.md and the shipped jobs: files read, queries run, and no field is missing."""
+
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from tests.docs.test_examples import commands
+from tests.training.sets.recorded import Attempt, enter
+from tutti.storage import Home, open_catalog, query
+from tutti.tasks.project import PROJECT
+from tutti.tasks.serving.registry import read_registry
+from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.training import TrainingData, TrainJob, read_job
+from tutti.tasks.training.objectives import OBJECTIVES
+from tutti.tasks.training.sets import build, guards, pairs
+from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
+
+PAGE = (PROJECT / "docs" / "training.md").read_text()
+BLOCKS: list[dict[str, Any]] = [
+    yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+]
+JOBS = sorted((PROJECT / "deployments" / "training").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
+def test_a_shipped_job_is_one(path: Path) -> None:
+    """Named as its file; and its base is an entry of the shipped registry."""
+    job = read_job(path)
+    assert job.name == path.stem
+    assert job.base in read_registry(PROJECT / "deployments" / "models.yaml")
+
+
+def test_the_registries_and_suites_read(tmp_path: Path) -> None:
+    registries = [block for block in BLOCKS if "models" in block]
+    for block in registries:
+        (tmp_path / "models.yaml").write_text(yaml.safe_dump(block))
+        read_registry(tmp_path / "models.yaml")
+    suites = [Suite.model_validate(block) for block in BLOCKS if "tasks" in block]
+    assert (len(registries), len(suites)) == (2, 2)
+    assert {suite.data.split for suite in suites} == {None, "train"}
+
+
+def test_the_job_shows_every_field() -> None:
+    (block,) = [block for block in BLOCKS if "base" in block]
+    job = TrainJob.model_validate(block)
+    groups: list[tuple[type[BaseModel], Any]] = [
+        (TrainJob, block),
+        (TrainingData, block["data"] | {"query": 0, "file": "# file: "}),
+        (LoraSettings, block["lora"]),
+        (OptimizerSettings, block["optimizer"]),
+        (BatchSettings, block["batch"]),
+    ]
+    for model, shown in groups:
+        assert model.model_fields.keys() <= shown.keys(), model.__name__
+    assert job.optimizer == OptimizerSettings(), "the defaults"
+
+
+def test_the_table_of_objectives_is_whole() -> None:
+    """And names each setting."""
+    rows = re.findall(r"(?m)^\| `(\w+)` \| [^|]+ \| [^|]+ \| [^|]*\|$", PAGE)
+    assert set(rows) == set(OBJECTIVES)
+    for settings in OBJECTIVES.values():
+        for each in fields(settings) if settings else ():
+            assert f"`{each.name}`" in PAGE
+
+
+def test_every_reason_is_explained() -> None:
+    reasons = [pairs.PARTNER, pairs.SEVERAL, pairs.TWO_TASKS, pairs.TURNS]
+    source = "".join(Path(module.__file__ or "").read_text() for module in (guards, build))
+    before = r"(?:return|why =|reasons\[each.attempt_id\] =|setdefault\(each.attempt_id,)"
+    reasons += re.findall(before + r' "([a-z ]+)"', source)
+    assert len(reasons) >= 9, reasons
+    assert [reason for reason in reasons if f"`{reason}`" not in PAGE] == []
+
+
+def queries() -> list[str]:
+    found = []
+    for page, command in commands():
+        words = shlex.split(command, comments=True)
+        if page == "training.md" and "--from" in words:
+            found.append(words[words.index("--from") + 1])
+    return [*found, *(str(block["data"]["from"]) for block in BLOCKS if "base" in block)]
+
+
+def test_each_query_gives_what_an_objective_reads(tmp_path: Path) -> None:
+    home = Home(tmp_path / "store")
+    with open_catalog(home) as catalog:
+        names = {"good": True, "bad": False}
+        more = {"model": "pocket", "steps": 2}
+        enter(catalog, [Attempt(name, more=more | {"correct": c}) for name, c in names.items()])
+    found = [query(sql, home) for sql in queries()]
+    assert {"attempt_id": "good"} in found[0]
+    assert [{"chosen": "good", "rejected": "bad"}] in found, found
+    assert [{"attempt_id": "good", "weight": 0.5}] in found
+    assert len(found) == 4 and all(len(rows) == 1 for rows in found)

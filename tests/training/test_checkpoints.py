@@ -1,0 +1,154 @@
+"""A checkpoint is entered once, with its steps and ancestors, wherever a kill came between."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
+
+from tests.conftest import NewCatalog
+from tutti.storage import Catalog, Home, StoreBusy, held, query
+from tutti.storage.lineage_graph import walk
+from tutti.tasks.progress import StageLog
+from tutti.tasks.runs import Run
+from tutti.tasks.serving import weights_id
+from tutti.tasks.training import (
+    Checkpoint,
+    JobError,
+    TrainingData,
+    TrainingSet,
+    TrainJob,
+    base_of,
+    checkpoints,
+    conversation_set,
+    ends_of_base,
+    fit_set,
+)
+
+STEPS = [{"step": n, "tokens": 10 * n, "loss": 3.0 - n} for n in (1, 2)]
+
+
+@pytest.fixture()
+def run(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[Run]:
+    with new_catalog(Home(tmp_path / "store")) as catalog:
+        yield Run(catalog, "run:1", StageLog())
+
+
+@pytest.fixture()
+def base(tmp_path: Path) -> tuple[Path, str]:
+    folder = tmp_path / "base"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"base")
+    return base_of(str(folder), tmp_path / "models.yaml")
+
+
+@pytest.fixture()
+def data(tmp_path: Path, run: Run) -> TrainingSet:
+    file = tmp_path / "said.jsonl"
+    file.write_text('{"messages": [{"role": "assistant", "content": "a"}]}\n')
+    return conversation_set(TrainingData(file=file), run.catalog)
+
+
+class Trainer:
+    """Writes what a trainer would."""
+
+    def __init__(self) -> None:
+        self.started = 0
+
+    def __call__(self, settings: Any, out: Path, catalog: Catalog, on_report: Any) -> None:
+        """As `run_trainer`: `out` appears whole."""
+        self.started += 1
+        out.mkdir(parents=True)
+        (out / "model.safetensors").write_bytes(b"trained")
+        result = {"steps": 2, "tokens": 20, "train_s": 1.0, "parameters": 7, "best_held_out": None}
+        (out / "training.json").write_text(json.dumps(result | {"log": STEPS}))
+
+
+@pytest.fixture()
+def trainer(monkeypatch: pytest.MonkeyPatch) -> Trainer:
+    made = Trainer()
+    monkeypatch.setattr(checkpoints, "run_trainer", made)
+    return made
+
+
+def job(**fields: Any) -> TrainJob:
+    return TrainJob.model_validate({"base": "b", "data": {"file": "said.jsonl"}} | fields)
+
+
+def test_a_checkpoint_is_entered_with_its_steps_and_reused(
+    run: Run, base: tuple[Path, str], data: TrainingSet, trainer: Trainer
+) -> None:
+    """Another learning rate is another checkpoint, another name or pace of saving is not."""
+    made = fit_set(job(), base, data, run)
+    assert not made.reused and made.card["steps"] == 2
+    assert fit_set(job(name="x", save_every_s=1), base, data, run) == Checkpoint(
+        made.checkpoint_id, made.folder, made.card, reused=True
+    )
+    other = fit_set(job(optimizer={"learning_rate": 0.5}), base, data, run)
+    assert other.checkpoint_id != made.checkpoint_id and trainer.started == 2
+    rows = query("select checkpoint_id, step, loss from train_steps order by all", run.catalog.home)
+    both = {made.checkpoint_id, other.checkpoint_id}
+    assert {row["checkpoint_id"] for row in rows} == both and len(rows) == 4
+
+
+@pytest.mark.parametrize("cut_off", ["record_steps", "_enter_served", "enter_artifact"])
+def test_a_kill_after_the_training_costs_no_training(
+    run: Run,
+    base: tuple[Path, str],
+    data: TrainingSet,
+    trainer: Trainer,
+    monkeypatch: pytest.MonkeyPatch,
+    cut_off: str,
+) -> None:
+    """Before the steps are on record, before the artifact is: each step is there once."""
+    with monkeypatch.context() as patched:
+        owner: Any = Catalog if cut_off == "enter_artifact" else checkpoints
+        patched.setattr(owner, cut_off, _killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit_set(job(), base, data, run)
+    made = fit_set(job(), base, data, run)
+    assert not made.reused and trainer.started == 1
+    rows = query("select step from train_steps order by step", run.catalog.home)
+    assert [row["step"] for row in rows] == [1, 2]
+    assert fit_set(job(), base, data, run).reused
+
+
+def _killed(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_an_engine_serves_comes_from_the_training(
+    run: Run, base: tuple[Path, str], data: TrainingSet, trainer: Trainer
+) -> None:
+    """Engines name weights by their content; so a cell of this checkpoint leads to its set."""
+    made = fit_set(job(), base, data, run)
+    served = weights_id(made.folder)
+    run.catalog.enter_artifact("engine:1", {}, [served])
+    up = walk(run.catalog, "engine:1", "up").nodes
+    assert {served, made.checkpoint_id, data.set_id, base[1]} <= up.keys()
+    assert all(node.entered for node in up.values())
+    assert "engine:1" in walk(run.catalog, data.set_id, "down").nodes
+
+
+def test_two_runs_of_one_job_do_not_share_a_state(
+    run: Run, base: tuple[Path, str], data: TrainingSet, trainer: Trainer
+) -> None:
+    made = fit_set(job(), base, data, run).checkpoint_id
+    shutil.rmtree(run.catalog.home.artifact_folder(made))
+    with held(run.catalog, f"training {made}"), pytest.raises(StoreBusy, match=made):
+        fit_set(job(), base, data, run)
+    assert trainer.started == 1
+
+
+def test_the_ends_of_a_base_are_in_its_files(tmp_path: Path) -> None:
+    """One, several, in either file; where none is, a cut answer could not be told."""
+    with pytest.raises(JobError, match="no eos_token_id"):
+        ends_of_base(tmp_path)
+    (tmp_path / "config.json").write_text('{"eos_token_id": 2}')
+    assert ends_of_base(tmp_path) == {2}
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [3, 4]}')
+    assert ends_of_base(tmp_path) == {2, 3, 4}

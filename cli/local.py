@@ -42,10 +42,13 @@ def show_status(wanted: str, as_json: bool) -> None:
         print("no sweeps yet; `tutti sweep run demo` makes one")
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in ("sweep", "model", "policy", "at", "repeat", "state", "finished", "infra"):
-        table.add_column(title, no_wrap=True)
+    repeats = ("repeat",) if any(row["repeat"] for row in rows) else ()
+    for title in ("sweep", "model", "policy", "at", *repeats, "state", "finished", "infra"):
+        # In a narrow terminal names are folded; a load or a state that is cut says nothing.
+        is_name = title in ("sweep", "model", "policy")
+        table.add_column(title, no_wrap=not is_name, overflow="fold" if is_name else "ellipsis")
     for row in rows:
-        names = (row["sweep"], row["model"], row["policy"], row["concurrency"], row["repeat"])
+        names = [row[key] for key in ("sweep", "model", "policy", "concurrency", *repeats)]
         counts = (f"{row['finished']} of {row['samples']}", row["infra_errors"])
         # An imported log may name neither a policy nor a load.
         shown = ["-" if name is None else str(name) for name in names]

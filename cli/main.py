@@ -43,6 +43,8 @@ class InOrder(TyperGroup):
 
 # Prefect reads this when it is imported: its own progress lines would break up ours.
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+# Without it the first run prints Prefect's notice of usage data amid its own lines, and sends them.
+os.environ.setdefault("DO_NOT_TRACK", "1")
 
 app = typer.Typer(
     cls=InOrder,

@@ -138,7 +138,7 @@ def _verdict(answer: "Answer", served: str, engine: bool) -> tuple[bool, str]:
     if answer.status == 404 and not engine:
         return True, "answers; it lists no models"
     if answer.status != 200:
-        return False, f"answers with HTTP {answer.status}"
+        return False, f"its list of models (GET /v1/models) answers with HTTP {answer.status}"
     try:
         names = [str(each["id"]) for each in json.loads(answer.body)["data"]]
     except (ValueError, KeyError, TypeError) as error:

@@ -32,13 +32,16 @@ HEADERS = {
     "Cache-Control": "no-cache",
 }
 LIST = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Reports of tutti</title>
+<html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>Reports of tutti</title>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }}
 body {{ padding: 0 1rem; }}
 table {{ border-collapse: collapse; width: 100%; }}
 th, td {{ text-align: left; padding: .4rem 1rem .4rem 0; border-bottom: 1px solid #8884; }}
+td:nth-child(2) {{ white-space: nowrap; }}
+@media (max-width: 40rem) {{ th:nth-child(3), td:nth-child(3) {{ display: none; }} }}
 </style>
 <h1>Reports</h1>
 <p>Every report in <code>{folder}</code>, the newest first.</p>

@@ -93,9 +93,12 @@ select s.sweep, s.sweep_id, s.sweep_id in (from newest) as is_newest, s.position
        s.benchmark, s.model, s.policy, s.concurrency, s.repeat, s.status,
        coalesce(i.n, 0) as n, coalesce(i.tasks, 0) as tasks, coalesce(i.correct, 0) as correct,
        coalesce(p.n_infra, 0) as n_infra, 'accuracy' as measure, i.score,
-       if(score is null, null, greatest(0, (score + z * z / (2 * n_effective) - half) / scale))
+       -- At the ends the formula is exactly 0 and 1, but its rounding is not.
+       if(score is null, null,
+          if(score = 0, 0, greatest(0, (score + z * z / (2 * n_effective) - half) / scale)))
            as score_low,
-       if(score is null, null, least(1, (score + z * z / (2 * n_effective) + half) / scale))
+       if(score is null, null,
+          if(score = 1, 1, least(1, (score + z * z / (2 * n_effective) + half) / scale)))
            as score_high,
        t.trials, t.pass_at_k, t.pass_hat_k,
        coalesce(f.steps, 0) as steps,

@@ -1,5 +1,7 @@
 """Benchmarks: their items, prompts and scorers. To add one: a file here and a line below."""
 
+from difflib import get_close_matches
+
 from tutti.tasks.benchmarks.api_bank.session import API_BANK_SESSIONS
 from tutti.tasks.benchmarks.api_bank.single_call import API_BANK_1, API_BANK_2
 from tutti.tasks.benchmarks.benchmark import Benchmark
@@ -81,7 +83,9 @@ BENCHMARKS: dict[str, Benchmark] = {
 def benchmark_named(name: str) -> Benchmark:
     """The benchmark `name`. Raises UnknownBenchmark, which lists the known ones."""
     if name not in BENCHMARKS:
-        raise UnknownBenchmark(f"no benchmark {name!r}; there are {', '.join(sorted(BENCHMARKS))}")
+        near = "".join(f", did you mean {each}?" for each in get_close_matches(name, BENCHMARKS, 1))
+        known = ", ".join(sorted(BENCHMARKS))
+        raise UnknownBenchmark(f"no benchmark {name!r}{near or ';'} there are {known}")
     return BENCHMARKS[name]
 
 

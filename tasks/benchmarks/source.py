@@ -5,6 +5,7 @@ tutti does not install. Where it is missing, the error says so and recommends ``
 """
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,8 @@ def from_hub(hub: Hub, patterns: Sequence[str], cache: Path) -> Path:
     except ImportError as error:
         raise SourceMissing(
             f"{hub.repository} is on the Hugging Face hub, and huggingface_hub is not installed: "
-            "pip install huggingface_hub, or give the data's folder with --source"
+            f"`{sys.executable} -m pip install huggingface_hub`, or give the data's folder with "
+            "--source"
         ) from error
     try:
         found = library.snapshot_download(

@@ -19,6 +19,8 @@ from rich.text import Text
 
 ARTIFACT_S = 3.0  # a progress artifact is a row at the Prefect server; more often would load it
 SHOW_S = 10.0  # without a terminal: a line now and then
+BAR_WIDTHS = (10, 40)
+"""The narrowest and the widest bar, in characters."""
 
 
 class _Bars(Progress):
@@ -43,7 +45,8 @@ class StageProgress:
         self._shown = time.monotonic()
         text, elapsed = TextColumn("{task.description}"), TimeElapsedColumn()
         self._bar = _Bars(SpinnerColumn(), text, elapsed, console=console, transient=True)
-        self._with_total = (text, BarColumn(), MofNCompleteColumn(), elapsed)
+        self._count_bar = BarColumn()
+        self._with_total = (text, self._count_bar, MofNCompleteColumn(), elapsed)
         self._row = self._bar.add_task(name, total=None)
 
     def __enter__(self) -> "StageProgress":
@@ -63,16 +66,25 @@ class StageProgress:
         self.done, self.total = done, total
         self.note = "; ".join(part for part in (note, overall and f"sweep: {overall}") if part)
         if self.console.is_terminal:
-            text = f"{self.name} {note}".strip()
-            if (
-                total
-            ):  # until then it spins: a bar that stays at 0 of an unknown number says nothing
+            text = self._fitting(f"{self.name} {note}".strip(), f"{total:.0f}")
+            # Until then it spins: a bar that stays at 0 of an unknown number says nothing.
+            if total:
                 self._bar.columns = self._with_total
             self._bar.below = overall and f"  sweep: {overall}"
             self._bar.update(self._row, completed=done, total=total, description=text)
         elif time.monotonic() - self._shown > SHOW_S:
             self._shown = time.monotonic()
             self.console.print(Text(f"  {self.name}: {done:.0f}/{total:.0f} {self.note}", "dim"))
+
+    def _fitting(self, text: str, total: str) -> str:
+        """The end of `text` that leaves room for the bar, the count and the time: a cell's policy
+        and accuracy come last. The bar takes what is left."""
+        room = self.console.width - 2 * len(total) - len(" / 0:00:00  ")
+        longest = max(room - BAR_WIDTHS[0], 1)
+        if len(text) > longest:
+            text = f"…{text[len(text) - longest + 1 :]}"
+        self._count_bar.bar_width = min(max(room - len(text), BAR_WIDTHS[0]), BAR_WIDTHS[1])
+        return text
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,7 @@ import os
 from tutti.storage import Catalog
 from tutti.tasks.serving.engine import Engine, EngineAddress
 from tutti.tasks.serving.errors import EngineFailed
-from tutti.tasks.serving.process import answers
+from tutti.tasks.serving.process import answers, is_missing
 from tutti.tasks.serving.registry import Model, checkpoint_id
 
 
@@ -36,7 +36,7 @@ class ExternalEndpoint:
         return EngineAddress(self.engine_id, self.model.endpoint, self.served_name)
 
     def start(self) -> EngineAddress:
-        """Check that its key is set and, if it has /health, that it answers.
+        """Check that its key is set and, if it has /health and /metrics, that they answer.
 
         Raises EngineFailed.
         """
@@ -46,6 +46,11 @@ class ExternalEndpoint:
         url = (model.endpoint or "").rstrip("/").removesuffix(model.api_path)
         if model.metrics and not answers(f"{url}/health"):
             raise EngineFailed(f"{entry}.endpoint: {url}/health does not answer")
+        if model.metrics and is_missing(f"{url}/metrics"):
+            raise EngineFailed(
+                f"{entry}.metrics: {url}/metrics answers HTTP 404; set `metrics: false` for an "
+                "endpoint without metrics"
+            )
         return self.address
 
     def stop(self) -> None:

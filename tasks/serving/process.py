@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -175,6 +176,17 @@ def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:
             return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def is_missing(url: str) -> bool:
+    """Whether a GET of `url` returns 404 within two seconds."""
+    try:
+        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S):
+            return False
+    except urllib.error.HTTPError as error:
+        return error.code == HTTPStatus.NOT_FOUND
     except (urllib.error.URLError, OSError):
         return False
 

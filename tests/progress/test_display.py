@@ -78,6 +78,19 @@ def test_a_stage_without_a_total_spins() -> None:
     assert "━" in counts and "1/4" in counts
 
 
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_long_name_leaves_the_count_and_the_time(width: int) -> None:
+    """Its end is kept: policy, concurrency and accuracy."""
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, record=True)
+    with StageProgress("gsm8k-mock-127-0-0-1-8911: mock passthrough at 16", console) as stage:
+        stage.show(17, 1000, "accuracy 65%")
+        console.export_text(clear=True)
+        console.print(*stage._bar.get_renderables())
+        line = console.export_text().splitlines()[0]  # then the display's own
+    assert "at 16 accuracy 65% " in line and "17/1000 0:00:0" in line and len(line) <= width
+    assert ("gsm8k" in line) == (width > 100)
+
+
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_the_line_is_shown(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Below the bar of a terminal; in the line that a log gets now and then."""

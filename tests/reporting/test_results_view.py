@@ -93,6 +93,14 @@ def test_cells_at_the_edges(connect_to: Connect, cell: dict[str, Any]) -> None:
         agree(view(connection, "s"), summarise(connection, "s"))
 
 
+@pytest.mark.parametrize("samples", [1, 3, 7, 40])
+def test_an_interval_of_none_begins_at_exactly_0(connect_to: Connect, samples: int) -> None:
+    """Not at 4.9e-17, which three wrong answers used to show."""
+    with connect_to({"samples": samples, "correct": 0}) as connection:
+        (row,) = view(connection, "s")
+    assert row["score_low"] == 0.0
+
+
 def test_superseded_cells_are_left_out_and_the_newest_sweep_is_told(connect_to: Connect) -> None:
     cells = ({"policy": "cap", "status": "superseded"}, {"policy": "adaptive"})
     with connect_to(*cells) as connection:

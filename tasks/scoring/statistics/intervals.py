@@ -22,5 +22,6 @@ def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interv
     share, z2 = successes / n, z * z
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = z / (1 + z2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + z2 / (4 * n * n))
-    # At 0 and n successes the formula gives exactly 0 and 1; rounding must stay in that range.
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # At 0 and n successes the formula gives exactly 0 and 1, but its rounding does not.
+    low = 0.0 if successes <= 0 else max(0.0, centre - half)
+    return low, 1.0 if successes >= n else min(1.0, centre + half)

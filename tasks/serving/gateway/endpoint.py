@@ -294,17 +294,24 @@ class Endpoint:
             raise ProbeFailed(str(error)) from None
 
     async def read_models(self) -> None:
-        """Read which models it serves and their context length. Raises ProbeFailed."""
+        """Read which models it serves and their context length. An endpoint whose models the
+        configuration names needs no list. Raises ProbeFailed."""
         answer = await self.ask(b"GET", b"/v1/models")
+        if answer.status >= 500:
+            raise ProbeFailed(f"/v1/models answered {answer.status}")
+        names, known = self.config.models, list[int]()
         try:
             listed = orjson.loads(answer.body)["data"]
-            names = tuple(str(each["id"]) for each in listed)
+            names = names or tuple(str(each["id"]) for each in listed)
             lengths = [each.get("max_model_len") for each in listed]
+            known = [length for length in lengths if isinstance(length, int)]
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise ProbeFailed(f"/v1/models is not a list of models: {error!r}") from None
-        self.models = self.config.models or names
-        known = [length for length in lengths if isinstance(length, int)]
-        self.context_tokens = min(known, default=None)
+            if not names:
+                raise ProbeFailed(
+                    f"/v1/models (HTTP {answer.status}) is not a list of models: {error!r}; name "
+                    "them in the endpoint's `models`"
+                ) from None
+        self.models, self.context_tokens = names, min(known, default=None)
 
     def next_probe_s(self) -> float:
         """Seconds until the next probe: longer while it does not answer."""

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -289,7 +290,12 @@ class Pools:
     async def _page(self, endpoint: Endpoint) -> MetricsPage:
         answer = await endpoint.ask(b"GET", b"/metrics")
         if answer.status != 200:
-            raise ProbeFailed(f"/metrics answered {answer.status}")
+            hint = (
+                "; set `metrics: false` if it has none"
+                if answer.status == HTTPStatus.NOT_FOUND
+                else ""
+            )
+            raise ProbeFailed(f"/metrics answered {answer.status}{hint}")
         return read_page(answer.body)
 
     async def _discover(self, pool: Pool, endpoint: Endpoint, page: MetricsPage) -> None:

@@ -131,7 +131,7 @@ def test_each_endpoint_is_asked_as_the_gateway_would(tmp_path: Path, provider: s
     ("status", "body", "verdict"),
     [
         (404, b"", (True, "answers; it lists no models")),
-        (500, b"", (False, "answers with HTTP 500")),
+        (500, b"", (False, "its list of models (GET /v1/models) answers with HTTP 500")),
         (200, b"<html>", (False, "its list of models is invalid")),
         (200, b'{"data": [3]}', (False, "its list of models is invalid")),
     ],

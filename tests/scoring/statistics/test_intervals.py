@@ -26,6 +26,13 @@ def test_nothing_has_no_interval() -> None:
         assert (found.low, found.high, found.se) == (None, None, None)
 
 
+@given(n=st.floats(0.5, 1e6))
+def test_none_and_all_end_at_exactly_0_and_1(n: float) -> None:
+    """An end of 4.9e-17 would be in tables and SQL."""
+    none, every = wilson(0, n), wilson(n, n)
+    assert none is not None and none[0] == 0.0 and every is not None and every[1] == 1.0
+
+
 def test_right_or_wrong_is_wilson() -> None:
     """Without repeats and clusters nothing is added."""
     found = mean_interval([[1.0]] * 7 + [[0.0]] * 3)

@@ -125,6 +125,8 @@ class RawEngine:
     reply: Reply = field(default_factory=lambda: answering(whole(COMPLETION)))
     asked: list[ReceivedRequest] = field(default_factory=list)
     models: tuple[str, ...] = ("m",)
+    list_status: int = 200
+    """The status of its answer to /v1/models."""
     capacity: int = CAPACITY
     started_at: float = 1e9
     healthy: bool = True
@@ -196,7 +198,9 @@ class RawEngine:
             page = self.page() if self.healthy else b""
             await wire.write(whole(page, 200 if self.healthy else 503))
         elif path == "/v1/models" and method == "GET":
-            await wire.write(whole({"data": [{"id": name} for name in self.models]}))
+            listed = {"data": [{"id": name} for name in self.models]}
+            found = listed if self.list_status == 200 else {"error": "no"}
+            await wire.write(whole(found, self.list_status))
         elif path == "/get_server_info":
             await wire.write(whole({}, 404))
         else:

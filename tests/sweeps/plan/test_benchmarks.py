@@ -111,7 +111,7 @@ def test_a_wrong_suite_is_told_by_field_and_value(tmp_path: Path) -> None:
     file.write_text("benchmark: gsm9k\n")
     with pytest.raises(SuiteError) as caught:
         read_suite(file)
-    said = f"{file}: line 1: benchmark: no benchmark 'gsm9k'; there are "
+    said = f"{file}: line 1: benchmark: no benchmark 'gsm9k', did you mean gsm8k? there are "
     assert str(caught.value).startswith(said)
     assert str(caught.value).endswith("(given: 'gsm9k')")
     file.write_text("roles: {experts: {a: b}}\n")

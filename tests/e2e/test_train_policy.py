@@ -60,8 +60,9 @@ def test_a_job_that_is_killed_goes_on_and_doubles_nothing(folder: Path) -> None:
         stderr=subprocess.PIPE,
     )  # fmt: skip
     wanted = "select count(distinct cell_id) as n from attempts where benchmark = 'stdlib'"
+    # The fourth cell is the third step's, which begins when the first is trained.
     deadline = time.monotonic() + 240
-    while not home.catalog_file.exists() or storage.query(wanted, home)[0]["n"] < 3:
+    while not home.catalog_file.exists() or storage.query(wanted, home)[0]["n"] < 4:
         assert child.poll() is None, child.communicate()[1].decode()[-2000:]
         assert time.monotonic() < deadline
         time.sleep(0.5)
@@ -73,6 +74,7 @@ def test_a_job_that_is_killed_goes_on_and_doubles_nothing(folder: Path) -> None:
     assert set(result["card"]["held_out"]) == {"0", str(STEPS)}
     steps = storage.query("select step, reward, groups from train_steps order by step", home)
     assert [row["step"] for row in steps] == list(range(1, STEPS + 1))
+    assert all(row["reward"] is not None for row in steps), "also of steps before the kill"
     counted = storage.query(
         "select sample_id, count(*) as n from attempts where status in "
         "('ok', 'limit', 'model_error') group by all",

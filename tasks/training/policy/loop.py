@@ -57,16 +57,25 @@ class PolicyRun:
                 stack.enter_context(held(catalog, plan.sweep_id))
                 for plan in (self.cells.rollouts, self.cells.evaluations)
             ]
-            before = await self.trainer.ready()
-            if not before:
-                await self._evaluate(0, leases[1])
-            for each in before:
-                self.done.append(each.figures)
-            if before:
-                await self._take_weights(before[-1])
-            await self._steps(len(before), *leases)
-            await self._evaluate(self.job.steps, leases[1])
+            first = await self._go_on(leases[1])
+            await self._steps(first, *leases)
+            await self._evaluate(self.job.steps, leases[1], done=len(self.done))
             await self.trainer.finish()
+
+    async def _go_on(self, evaluations: Lease) -> int:
+        """Take over what was done before this process; returns the steps that were."""
+        before, noted = await self.trainer.ready(), self.trainer.noted()
+        for each in before:
+            more = noted.get(each.step) or dict((await self._batch(each.step - 1)).figures)
+            self.done.append(each.figures | more)
+        if before:
+            await self._take_weights(before[-1])
+        for after, cell in zip(self.cells.at, self.cells.evaluations.cells, strict=True):
+            if after == len(before) and after < self.job.steps:
+                await self._evaluate(after, evaluations)  # of a finished cell nothing runs
+            elif after < len(before):
+                self.evaluated[after] = cell.cell_id
+        return len(before)
 
     async def _steps(self, first: int, rollouts: Lease, evaluations: Lease) -> None:
         training: asyncio.Task[StepDone] | None = None
@@ -96,23 +105,27 @@ class PolicyRun:
         plan = self.cells.rollouts
         began, lag = time.monotonic(), number - self._weights
         await self._cell(plan, plan.cells[number], lease)
-        batch = await asyncio.to_thread(
-            step_batch,
-            plan.cells[number].cell_id,
-            self.job.reward,
-            self.ends,
-            self.run.catalog.home,
-            self.job.seed + number,
-        )
+        batch = await self._batch(number)
         seconds = time.monotonic() - began
         rate = len(plan.cells[number].samples) / seconds
         more = {"rollouts_per_s": rate, "staleness": float(lag)}
         return StepBatch(batch.rows, {**batch.figures, **more}, batch.said)
 
+    async def _batch(self, number: int) -> StepBatch:
+        return await asyncio.to_thread(
+            step_batch,
+            self.cells.rollouts.cells[number].cell_id,
+            self.job.reward,
+            self.ends,
+            self.run.catalog.home,
+            self.job.seed + number,
+        )
+
     async def _train(self, number: int, batch: StepBatch) -> StepDone:
         taken = await self.trainer.train(number + 1, batch)
         figures = {**taken.figures, **batch.figures}
         figures["weights"] = self._version(number + 1)
+        self.trainer.note(number + 1, figures)
         self.done.append(figures)
         loss = figures.get("loss")
         note = f"reward {figures['reward']:.2f}, dead {figures['dead_group_share']:.0%}"
@@ -130,12 +143,13 @@ class PolicyRun:
             )
         self._weights = max(self._weights, taken.step)
 
-    async def _evaluate(self, after: int, lease: Lease) -> None:
+    async def _evaluate(self, after: int, lease: Lease, done: int | None = None) -> None:
+        """Measure the cell that is planned after so many steps; `done`, where time ended it."""
         plan = self.cells.evaluations
         cell = plan.cells[self.cells.at.index(after)]
         self.show(after, "held-out tasks")
         await self._cell(plan, cell, lease)
-        self.evaluated[after] = cell.cell_id
+        self.evaluated[after if done is None else done] = cell.cell_id
 
     async def _cell(self, plan: Plan, cell: Cell, lease: Lease) -> None:
         catalog, run_id = self.run.catalog, self.run.run_id

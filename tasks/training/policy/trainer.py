@@ -1,8 +1,10 @@
 """The trainer's process as the loop sees it: a batch in, new weights and figures out."""
 
 import asyncio
+import contextlib
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -68,6 +70,22 @@ class PolicyTrainer:
         await asyncio.to_thread(write_batch, batch, file)
         await self._until(lambda rows: any(row.get("step") == step for row in rows), STEP_TIMEOUT_S)
         return self._done(next(row for row in self._rows if row.get("step") == step))
+
+    def note(self, step: int, figures: Mapping[str, Any]) -> None:
+        """Keep the figures of a step that its trainer does not know, for a job that goes on."""
+        with (self._work / "figures.jsonl").open("a") as out:
+            out.write(json.dumps({"step": step, **figures}) + "\n")
+
+    def noted(self) -> dict[int, dict[str, Any]]:
+        """The figures noted so far, by step; of a line that a kill cut off, nothing."""
+        file = self._work / "figures.jsonl"
+        lines = file.read_text().splitlines() if file.is_file() else []
+        found = {}
+        for line in lines:
+            with contextlib.suppress(json.JSONDecodeError):
+                row = json.loads(line)
+                found[row["step"]] = row
+        return found
 
     async def finish(self) -> None:
         """End it; the checkpoint is in `out` then."""

@@ -1,5 +1,6 @@
 """A job's cells: the same groups in the same order each time, every task before any comes again."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +9,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.sweeps.conftest import set_up_of
+from tutti.tasks.project import PROJECT
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.synthesis.task import Task
 from tutti.tasks.training import JobError
-from tutti.tasks.training.policy import PolicyJob, held_out_suite, plan_policy, rollout_suite
+from tutti.tasks.training.policy import (
+    PolicyJob,
+    held_out_suite,
+    plan_policy,
+    read_policy_job,
+    rollout_suite,
+)
 
 SUITE: dict[str, Any] = {"policies": ["passthrough"], "concurrency": [4]}
 SUITE |= {"sampling": {"temperature": 1.0}, "data": {"split": "train"}}
@@ -78,6 +86,14 @@ def test_a_task_on_both_sides_and_an_empty_split_are_refused() -> None:
         plan_policy(job(), set_up_of(tasks("a", 9)), set_up_of(tasks("a", 5)))
     with pytest.raises(JobError, match="no task in split 'test'"):
         planned(job(), test=0)
+
+
+def test_the_job_that_ships_is_the_documented_one(tmp_path: Path) -> None:
+    page = (PROJECT / "docs" / "policy_training.md").read_text()
+    printed = tmp_path / "grpo.yaml"
+    printed.write_text(page.split("```yaml\n")[1].split("```")[0])
+    shipped = PROJECT / "deployments" / "training" / "pocket-grpo.yaml"
+    assert read_policy_job(printed) == read_policy_job(shipped)
 
 
 @pytest.mark.parametrize(

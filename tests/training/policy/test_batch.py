@@ -6,6 +6,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
+
 from tutti import storage
 from tutti.tasks.training import JobError
 from tutti.tasks.training.policy.batch import step_batch, write_batch

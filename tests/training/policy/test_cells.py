@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError

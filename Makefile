@@ -69,7 +69,7 @@ test-models: $(MODELS)/.done ## run the tests of what needs torch, in the models
 
 test-e2e: setup ## run the end-to-end tests with the real vLLM, gateway, FAISS and Prefect
 	$(BIN)/pytest -m e2e -n 2 --dist worksteal --ignore tests/e2e tests
-	$(BIN)/pytest -m e2e --durations 25 tests/e2e
+	$(BIN)/pytest -m e2e -n 2 --dist loadfile tests/e2e
 
 lint: $(VENV)/.done ## run ruff, mypy and the project's own checks
 	$(BIN)/ruff check .

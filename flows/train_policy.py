@@ -53,12 +53,7 @@ async def train_policy(job: PolicyJob, models: Path = MODELS) -> dict[str, Any]:
         table, rows = summary_table(checkpoint.card)
         log.console.print(table)
         await leave_table(rows, "held-out", "Held-out tasks before and after, paired by task")
-    return {
-        "checkpoint": checkpoint.checkpoint_id,
-        "folder": str(checkpoint.folder),
-        "card": dict(checkpoint.card),
-        "reused": checkpoint.reused,
-    }
+    return checkpoint.as_result()
 
 
 @stage(name="policy training", tags=("training",))

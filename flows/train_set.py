@@ -50,12 +50,7 @@ async def train_set(job: TrainJob = SOLVED, models: Path = MODELS) -> dict[str, 
         checkpoint = await fit(run.log, job, base, training_set, run)
         run.log.console.print(_summary(checkpoint), soft_wrap=True)
         await leave_table(_rows(checkpoint), "checkpoint", "What was trained, on what, and how")
-    return {
-        "checkpoint": checkpoint.checkpoint_id,
-        "folder": str(checkpoint.folder),
-        "card": dict(checkpoint.card),
-        "reused": checkpoint.reused,
-    }
+    return checkpoint.as_result()
 
 
 @stage(name="training set", tags=("training",))

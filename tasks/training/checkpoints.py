@@ -36,6 +36,15 @@ class Checkpoint:
     card: Mapping[str, Any]
     reused: bool
 
+    def as_result(self) -> dict[str, Any]:
+        """What a flow returns of it, and ``--json`` prints."""
+        return {
+            "checkpoint": self.checkpoint_id,
+            "folder": str(self.folder),
+            "card": dict(self.card),
+            "reused": self.reused,
+        }
+
 
 def base_of(name: str, models: Path) -> tuple[Path, str]:
     """(folder, id) of a base: a folder with weights, or the registry's entry of that name.

@@ -13,12 +13,13 @@ from typing import Any
 
 import torch
 
+from tutti.tasks.training.objectives import PAIRS
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row, read_rows
 from tutti.tasks.training.trainer.schedule import Schedule
 from tutti.tasks.training.trainer.state import load_state, save_state
-from tutti.tasks.training.trainer.step import PAIRS, Diverged, Stepper
+from tutti.tasks.training.trainer.step import Diverged, Stepper
 
 Report = Callable[[dict[str, Any]], None]
 

@@ -8,16 +8,21 @@ from typing import Any
 
 import torch
 
-from tutti.tasks.training.objectives import Loss, Objective, StepSizes, Tokens, objective
+from tutti.tasks.training.objectives import (
+    PAIRS,
+    SUPERVISED,
+    Loss,
+    Objective,
+    StepSizes,
+    Tokens,
+    objective,
+)
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.batching import MicroBatch, micro_batches
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row
-from tutti.tasks.training.trainer.schedule import Schedule
 
-PAIRS = ("dpo", "sdpo")
-REFERENCE = ("dpo", "sdpo", "kto")
-SUPERVISED = ("sft", "epo_published", *REFERENCE)
+REFERENCE = (*PAIRS, "kto")
 FAR = 0.1
 """Nats: a token whose log probabilities differ by more counts in `mismatch_share`."""
 Tensor = Any
@@ -171,6 +176,3 @@ def _mismatch(totals: dict[str, float], logp: Tensor, behaviour: Tensor, sizes: 
     _add(totals, {"mismatch_kl": kl, "mismatch_share": far})
     most = difference.abs().max().item()
     totals["mismatch_max"] = max(totals.get("mismatch_max", 0.0), most)
-
-
-__all__ = ["Diverged", "Schedule", "StepReport", "Stepper", "sizes_of"]

@@ -18,6 +18,7 @@ from tutti.tasks.serving.registry import read_registry
 from tutti.tasks.sweeps.spec.suite import Suite
 from tutti.tasks.training import TrainingData, TrainJob, read_job
 from tutti.tasks.training.objectives import OBJECTIVES
+from tutti.tasks.training.policy import read_policy_job
 from tutti.tasks.training.sets import build, guards, pairs
 from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
 
@@ -31,7 +32,8 @@ JOBS = sorted((PROJECT / "deployments" / "training").glob("*.yaml"))
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
 def test_a_shipped_job_is_one(path: Path) -> None:
     """Named as its file; and its base is an entry of the shipped registry."""
-    job = read_job(path)
+    of_policy = "suite" in yaml.safe_load(path.read_text())
+    job = read_policy_job(path) if of_policy else read_job(path)
     assert job.name == path.stem
     assert job.base in read_registry(PROJECT / "deployments" / "models.yaml")
 

@@ -5,7 +5,9 @@ import re
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -201,11 +203,25 @@ def test_flow_runs_find_project_store_and_models(
     assert environment["TUTTI_MODELS_PYTHON"] == str(tmp_path / "models" / "bin" / "python")
 
 
+def _taken(offset: int) -> socket.socket:
+    """A listening socket whose port + offset is free: both below the ports that others draw."""
+    for port in Random().sample(range(20_000, 32_000), 100):
+        with suppress(OSError):
+            taken = socket.create_server(("127.0.0.1", port))
+            try:
+                socket.create_server(("127.0.0.1", port + (offset or 1))).close()
+            except OSError:
+                taken.close()
+                raise
+            return taken
+    pytest.fail("no two free ports side by side among 100")
+
+
 @pytest.mark.parametrize("offset", [0, -1])  # the UI's own port, and the one after it
 def test_taken_port_is_one_message_and_starts_nothing(
     offset: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with _taken(offset) as taken:
         port = taken.getsockname()[1]
         assert ui.main(["--port", str(port + offset)]) == 1
     told = capsys.readouterr()

@@ -12,7 +12,7 @@ from prefect import flow
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import RegistryError, pick_model
+from tutti.tasks.serving import RegistryError, pick_model, pick_models
 from tutti.tasks.sweeps.plan import library_of, task_set_of
 from tutti.tasks.sweeps.run import Bench, open_bench
 from tutti.tasks.training import Checkpoint
@@ -40,8 +40,9 @@ async def train_policy(job: PolicyJob, models: Path = MODELS) -> dict[str, Any]:
     model = pick_model(models, job.base)
     if model.checkpoint is None or model.engine is None:
         raise RegistryError(f"{models}: models.{job.base}: needs a checkpoint and an engine")
-    entries = {job.base: model.model_copy(update={"record_tokens": True})}
     suites = (rollout_suite(job), held_out_suite(job))
+    entries = {job.base: model.model_copy(update={"record_tokens": True})}
+    entries |= pick_models(models, job.others)
     with open_run("train-policy", job.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
         async with library_of(suites, catalog, log) as library:

@@ -213,8 +213,8 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "samples": "planned samples",
         "status": "planned, finished, ended_early, superseded, expired, or running",
         "sandbox": "isolation of model-written programs; null: not known",
-        "reason_code": "latency_limit, accuracy_decided, time_limit, budget_minutes, budget_usd, "
-        "expired, other; null: complete or not ended",
+        "reason_code": "latency_limit, accuracy_decided, time_limit, late, budget_minutes, "
+        "budget_usd, expired, other; null: complete or not ended",
         "reason_value": "the limit, margin or budget of the reason; null: none",
         "reason_reference": "the policy that accuracy was compared with; null: none",
     },

@@ -89,6 +89,8 @@ class CellReason(StrEnum):
     `reason_value`."""
     TIME_LIMIT = "time_limit"
     """It ran for `reason_value` seconds."""
+    LATE = "late"
+    """Its last attempts took more than `reason_value` times the median duration and were cut."""
     BUDGET_MINUTES = "budget_minutes"
     """The run's time limit, `reason_value` minutes, was reached; the next run continues."""
     BUDGET_USD = "budget_usd"
@@ -100,7 +102,12 @@ class CellReason(StrEnum):
 
 
 ENDING_REASONS = frozenset(
-    (CellReason.LATENCY_LIMIT, CellReason.ACCURACY_DECIDED, CellReason.TIME_LIMIT)
+    (
+        CellReason.LATENCY_LIMIT,
+        CellReason.ACCURACY_DECIDED,
+        CellReason.TIME_LIMIT,
+        CellReason.LATE,
+    )
 )
 """Reasons that end a cell permanently: its status is then ENDED_EARLY."""
 REASON_PRECISION = 1e-5

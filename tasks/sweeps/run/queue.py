@@ -67,6 +67,11 @@ class SampleQueue:
             self._over.set()
             self._open.set()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it gives out nothing more."""
+        return self._over.is_set()
+
     def pause(self) -> None:
         """Give out nothing until `resume`; what is due meanwhile is due so much later."""
         if self._paused_since is None and not self.closed:

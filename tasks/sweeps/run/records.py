@@ -1,5 +1,6 @@
 """An attempt as rows of the store's tables."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ from tutti.tasks.agents import CommandTrajectory, Trajectory
 from tutti.tasks.scoring import Score
 from tutti.tasks.sweeps.plan import Cell, Plan
 from tutti.tasks.sweeps.run.entry import RunningAttempt
+from tutti.tasks.sweeps.run.late import STOP_REASON
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -75,14 +77,29 @@ def score_columns(score: Score, answer: str | None) -> dict[str, Any]:
     }
 
 
-def lost_attempt_row(plan: Plan, cell: Cell, state: dict[str, Any]) -> dict[str, Any]:
-    """The row of an attempt whose process ended before it did: nobody's fault but who killed it."""
+@dataclass(frozen=True)
+class LostReason:
+    """Why an attempt has no end of its own: `stop_reason`, `error_type` and `error_message`."""
+
+    stop_reason: str
+    error_type: ErrorType | None
+    message: str
+
+
+WORKER_LOST = LostReason("worker_lost", ErrorType.WORKER_LOST, "the process that ran it ended")
+"""Nobody's fault but who killed it."""
+LATE = LostReason(STOP_REASON, None, "it took far longer than the others of its cell and was cut")
+
+
+def lost_attempt_row(
+    plan: Plan, cell: Cell, state: dict[str, Any], why: LostReason
+) -> dict[str, Any]:
+    """The row of an attempt that ended without its agent's doing."""
     names = ("run_id", "sample_id", "attempt_id", "task_id", "trial", "attempt", "started_at")
     row = _common(plan, cell) | {name: state[name] for name in names}
-    row |= {"status": "cancelled", "stop_reason": "worker_lost"}
-    row |= {"error_type": ErrorType.WORKER_LOST, "ended_at": cat.now()}
-    row["error_message"] = "the process that ran it ended"
-    return row
+    row |= {"status": "cancelled", "stop_reason": why.stop_reason}
+    row |= {"error_type": why.error_type, "error_message": why.message}
+    return row | {"ended_at": cat.now()}
 
 
 def _common(plan: Plan, cell: Cell) -> dict[str, Any]:

@@ -46,8 +46,15 @@ from tutti.tasks.sweeps.run.early_stop import watches_of
 from tutti.tasks.sweeps.run.entry import AttemptEntry, RunningAttempt
 from tutti.tasks.sweeps.run.failures import Failures
 from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
+from tutti.tasks.sweeps.run.late import LateAttempts
 from tutti.tasks.sweeps.run.queue import DueSample, SampleQueue, Watch
-from tutti.tasks.sweeps.run.records import attempt_rows, lost_attempt_row
+from tutti.tasks.sweeps.run.records import (
+    LATE,
+    WORKER_LOST,
+    LostReason,
+    attempt_rows,
+    lost_attempt_row,
+)
 from tutti.tasks.sweeps.spec import due_times, ramp_starts
 
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
@@ -67,6 +74,8 @@ class Execution:
     """Of the sweep: who has lost it commits nothing."""
     spending: Spending
     """What the run has spent so far, of its budget."""
+    late_factor: float | None = None
+    """Attempts are cut after so many times the median duration, once most have ended."""
 
 
 @dataclass
@@ -108,6 +117,8 @@ async def run_cell(
     reason: EndReason | None = None
     try:
         await session.run(missing)
+        if session.late is not None:
+            _record_lost(plan, cell, catalog, lease, LATE)
         status, reason = session.came_to()
     finally:
         with contextlib.suppress(LeaseLost):  # whoever has the sweep now says what the cell is
@@ -135,6 +146,8 @@ class _CellRun:
         self.entry = AttemptEntry(cell, self.catalog, self.run_id, self.lease)
         self.watches = watches_of(self.plan, cell, self.catalog)
         self.failures = Failures(answered=progress.done > 0)
+        factor = execution.late_factor
+        self.late = None if factor is None else LateAttempts(factor, progress.total)
         self.running = 0
         self.key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id}
 
@@ -193,6 +206,8 @@ class _CellRun:
         engines = (self.services.engine, *self.services.others)
         guards: list[Coroutine[Any, Any, None]] = [engine.watch() for engine in engines]
         guards += [self._watch_store(), self._watch_orders()]
+        if self.late is not None:
+            guards.append(self._watch_late(self.late))
         guards.append(watch_client(self.key, lambda: self.running, self.writer.add))
         return guards
 
@@ -201,9 +216,19 @@ class _CellRun:
         while (due := await self.tap.take()) is not None:
             self.running += 1
             try:
-                await self._sample(due)
+                if self.late is None:
+                    await self._sample(due)
+                elif not await self.late.make(due.sample, asyncio.create_task(self._sample(due))):
+                    attempt_id = self.late.attempt_of[due.sample.sample_id]
+                    await self.attempts.release(due.sample, attempt_id)
             finally:
                 self.running -= 1
+
+    async def _watch_late(self, late: LateAttempts) -> None:
+        while True:
+            await asyncio.sleep(WATCH_S)
+            if self.tap.is_empty:
+                self._close_if(late.cut(self.progress.done))
 
     async def _sample(self, due: DueSample) -> None:
         for nth in range(self.plan.suite.limits.max_attempts):
@@ -216,6 +241,8 @@ class _CellRun:
 
     async def _attempt(self, due: DueSample) -> Trajectory:
         entered = await self.entry.enter(due)
+        if self.late is not None:
+            self.late.attempt_of[due.sample.sample_id] = entered.attempt_id
         trajectory = await self.attempts.make(due.sample, entered.attempt_id)
         self.failures.settle(trajectory)
         await self._keep(entered, trajectory)
@@ -302,8 +329,11 @@ class _CellRun:
         await asyncio.to_thread(self.writer.flush)  # raises why
 
 
-def _record_lost(plan: Plan, cell: Cell, catalog: Catalog, lease: Lease) -> None:
-    """Record attempts that an earlier process left running; by the lease it can end none itself."""
+def _record_lost(
+    plan: Plan, cell: Cell, catalog: Catalog, lease: Lease, why: LostReason = WORKER_LOST
+) -> None:
+    """Record attempts that an earlier process left running, which by the lease can end none itself;
+    or that were cut."""
     states = cat.attempt_states
     lost = catalog.rows(
         sa.select(states).where(states.c.cell_id == cell.cell_id, states.c.state == "running")
@@ -314,7 +344,7 @@ def _record_lost(plan: Plan, cell: Cell, catalog: Catalog, lease: Lease) -> None
     def complete(connection: sa.Connection) -> None:
         end_attempts(connection, {row["attempt_id"]: "cancelled" for row in lost})
 
-    rows = {"attempts": [lost_attempt_row(plan, cell, row) for row in lost]}
+    rows = {"attempts": [lost_attempt_row(plan, cell, row, why) for row in lost]}
     commit(catalog, rows, complete, lease)
 
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.training.objectives.settings import BY_TURNS as BY_TURNS
     from tutti.tasks.training.objectives.settings import OBJECTIVES as OBJECTIVES
+    from tutti.tasks.training.objectives.settings import ON_POLICY as ON_POLICY
     from tutti.tasks.training.objectives.settings import PAIRS as PAIRS
     from tutti.tasks.training.objectives.settings import SUPERVISED as SUPERVISED
     from tutti.tasks.training.objectives.settings import Clipping as Clipping

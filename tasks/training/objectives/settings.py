@@ -66,6 +66,10 @@ PAIRS = ("dpo", "sdpo")
 """They compare two answers."""
 SUPERVISED = ("sft", "epo_published", *PAIRS, "kto")
 """They read no log probabilities of the weights that sampled."""
+ON_POLICY = tuple(name for name in OBJECTIVES if name not in SUPERVISED)
+"""They learn from groups of a policy's own attempts."""
+BY_TURNS = ("epo",)
+"""Each turn has an advantage of its own."""
 
 
 def check_name(name: str) -> None:

@@ -1,28 +1,41 @@
-"""A step's batch: the attempts of its cell as groups, rewards, advantages and sequences.
+"""A step's batch: its attempts as groups, rewards, advantages and sequences.
 
-In: a finished cell. Out: rows for the trainer, and the step's figures. Attempts that failed for
-infrastructure reasons have no reward, and are in no group; they are never scored 0.
+In: finished cells. Out: rows for the trainer, and the step's figures.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.storage import Home, query
+from tutti.storage import Home
 from tutti.tasks.training.job import JobError
-from tutti.tasks.training.policy.job import RewardSettings
-from tutti.tasks.training.rewards import ADVANTAGES, GroupFilter, Rollout, filtered
-from tutti.tasks.training.sets.build import CALLS
+from tutti.tasks.training.policy.earned import Earned, Groups, earned_by, permuted, weight_of
+from tutti.tasks.training.policy.job import PolicyJob
+from tutti.tasks.training.policy.picks import Picks, read_picks
+from tutti.tasks.training.policy.reward import RewardSettings
+from tutti.tasks.training.rewards import (
+    ADVANTAGES,
+    Dialogue,
+    Filtered,
+    GroupFilter,
+    RewardError,
+    Rollout,
+    decoupled,
+    filtered,
+    turn_advantages,
+    turn_returns,
+    whitened,
+)
 from tutti.tasks.training.sets.frozen import ROW
-from tutti.tasks.training.sets.sequences import NOT_TRAINED, recorded_calls, sequences_of
+from tutti.tasks.training.sets.recorded import UNRECORDED, counts_of, read_sequences, row_of
+from tutti.tasks.training.sets.sequences import NOT_TRAINED, AttemptSequences
 
-COUNTED = "('ok', 'limit', 'model_error')"
+ByTurn = Mapping[str, Callable[[int], float]]
+"""By attempt: the advantage of a turn."""
 
 
 @dataclass(frozen=True)
@@ -36,31 +49,62 @@ class StepBatch:
     """More about it: groups by reason, breaks, truncated calls."""
 
 
-def step_batch(
-    cell_id: str, reward: RewardSettings, ends: frozenset[int], home: Home, seed: int
-) -> StepBatch:
-    """The batch of a finished cell. Raises JobError where the reward is no number."""
-    attempts = _rewarded(cell_id, reward.sql, home)
-    groups: dict[str, list[Rollout]] = {}
-    for row in attempts:
-        earned = row["reward"] if row["counted"] else None
-        groups.setdefault(row["task_id"], []).append(Rollout(row["attempt_id"], earned))
+@dataclass(frozen=True)
+class StepGroups:
+    """The groups of a step, sorted into those that teach something and the others."""
+
+    groups: Groups
+    picks: Picks
+    """Of the attempts with a reward; empty where attempts have one advantage each."""
+    sorted: Filtered
+
+
+def step_groups(cells: Sequence[str], job: PolicyJob, home: Home, seed: int) -> StepGroups:
+    """The groups of finished cells. Raises JobError where a reward is no number."""
+    reward = job.reward
+    groups = earned_by(cells, reward, home)
     if reward.permuted:
-        groups = _permuted(groups, seed)
-    found = filtered(groups, GroupFilter(least_deviation=reward.least_deviation))
-    advantages: dict[str, float] = {}
-    for group in found.kept.values():
-        values = ADVANTAGES[reward.advantage]([each.reward or 0.0 for each in group])
-        advantages |= {each.attempt_id: a for each, a in zip(group, values, strict=True)}
-    rows, said = _sequences(advantages, ends, home)
-    earned_by = [row["reward"] for row in attempts if row["counted"]]
-    figures = {
-        "reward": sum(earned_by) / max(1, len(earned_by)),
-        "groups": float(len(found.kept)),
-        "dead_group_share": found.dead_share,
+        groups = permuted(groups, seed)
+    picks: Picks = {}
+    if job.by_turns:
+        names = [each.attempt_id for each in _rewarded(groups)]
+        picks = read_picks(reward.process, names, home)
+    rollouts = {
+        task_id: [_rollout(each, picks, job) for each in group] for task_id, group in groups.items()
     }
-    infra = sum(not row["counted"] for row in attempts)
-    return StepBatch(rows, figures, said | {"groups": found.counts(), "infra": infra})
+    found = filtered(rollouts, GroupFilter(least_deviation=reward.least_deviation))
+    return StepGroups(groups, picks, found)
+
+
+def step_batch(found: StepGroups, job: PolicyJob, ends: frozenset[int], home: Home) -> StepBatch:
+    """The batch of a step's groups. `ends`: ids that end a turn."""
+    kept = {
+        task_id: [each for each in group if each.reward is not None]
+        for task_id, group in found.groups.items()
+        if task_id in found.sorted.kept
+    }
+    advantages = _by_turn(kept, found.picks, job) if job.by_turns else _by_attempt(kept, job.reward)
+    names = list(advantages)
+    rows: list[dict[str, Any]] = []
+    every: list[AttemptSequences] = []
+    reasons: dict[str, str] = {}
+    for place, sequences in read_sequences(names, ends, home, reasons):
+        value_of = advantages[names[place]]
+        every.append(sequences)
+        for each in sequences.sequences:
+            values = [0.0 if turn == NOT_TRAINED else value_of(turn) for turn in each.turns]
+            rows.append(row_of(names[place], each, values))
+    rewards = [each.reward or 0.0 for each in _rewarded(found.groups)]
+    attempts = sum(len(group) for group in found.groups.values())
+    figures = {
+        "reward": sum(rewards) / max(1, len(rewards)),
+        "groups": float(len(kept)),
+        "dead_group_share": found.sorted.dead_share,
+    }
+    said = {**counts_of(every), "groups": found.sorted.counts()}
+    said |= {"attempts": attempts, "infra": attempts - len(rewards)}
+    said |= {"unrecorded": sum(why == UNRECORDED for why in reasons.values())}
+    return StepBatch(rows, figures, said)
 
 
 def write_batch(batch: StepBatch, file: Path) -> None:
@@ -70,52 +114,64 @@ def write_batch(batch: StepBatch, file: Path) -> None:
     temporary.replace(file)
 
 
-def _rewarded(cell_id: str, reward: str, home: Home) -> list[dict[str, Any]]:
-    sql = (
-        f"select attempt_id, task_id, status in {COUNTED} as counted, cast(({reward}) as double) "
-        "as reward from attempts where cell_id = $cell order by task_id, trial, attempt"
-    )
+def _rewarded(groups: Groups) -> list[Earned]:
+    return [each for group in groups.values() for each in group if each.reward is not None]
+
+
+def _rollout(each: Earned, picks: Picks, job: PolicyJob) -> Rollout:
+    """As the filters see it: where turns differ, attempts of one outcome may still teach."""
+    if each.reward is None or not job.by_turns:
+        return Rollout(each.attempt_id, each.reward, each.valid)
+    every = _turn_returns(_dialogue(each, picks), job.reward)
+    return Rollout(each.attempt_id, every[0] if every else each.reward, each.valid)
+
+
+def _dialogue(each: Earned, picks: Picks) -> Dialogue:
+    return Dialogue(each.reward or 0.0, picks.get(each.attempt_id, ()))
+
+
+def _turn_returns(dialogue: Dialogue, reward: RewardSettings) -> list[float]:
+    weight = 0.0 if reward.process is None else reward.process.weight
     try:
-        rows = query(sql, home, {"cell": cell_id})
-    except Exception as error:  # whatever DuckDB says of somebody's expression
-        raise JobError(f"reward.sql: {error}") from None
-    for row in rows:
-        if row["counted"] and row["reward"] is None:
-            raise JobError(f"reward.sql: null for {row['attempt_id']}; use coalesce")
-    return rows
+        return turn_returns(dialogue, reward.gamma, weight)
+    except RewardError as error:
+        raise JobError(f"reward: {error}; turns discount an outcome from 0 to 1") from None
 
 
-def _permuted(groups: Mapping[str, Sequence[Rollout]], seed: int) -> dict[str, list[Rollout]]:
-    mixed: dict[str, list[Rollout]] = {}
-    for task_id, group in groups.items():
-        rewarded = [each for each in group if each.reward is not None]
-        rewards = [each.reward for each in rewarded]
-        Random(f"{seed} {task_id}").shuffle(rewards)
-        mixed[task_id] = [
-            Rollout(each.attempt_id, earned) for each, earned in zip(rewarded, rewards, strict=True)
-        ] + [each for each in group if each.reward is None]
-    return mixed
+def _by_turn(kept: Groups, picks: Picks, job: PolicyJob) -> ByTurn:
+    weight = 0.0 if job.reward.process is None else job.reward.process.weight
+    found: dict[str, Callable[[int], float]] = {}
+    for group in kept.values():
+        dialogues = [_dialogue(each, picks) for each in group]
+        every = turn_advantages(dialogues, job.reward.gamma, weight)
+        found |= {
+            each.attempt_id: values.__getitem__ for each, values in zip(group, every, strict=True)
+        }
+    return found
 
 
-def _sequences(
-    advantages: Mapping[str, float], ends: frozenset[int], home: Home
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    calls: dict[str, list[dict[str, Any]]] = {}
-    for row in query(CALLS, home, {"ids": [*advantages]}):
-        calls.setdefault(row["attempt_id"], []).append(row)
-    rows: list[dict[str, Any]] = []
-    breaks: Counter[str] = Counter()
-    truncated = unrecorded = 0
-    for attempt_id, advantage in advantages.items():
-        recorded = recorded_calls(calls.get(attempt_id, []))
-        if not recorded:
-            unrecorded += 1
-            continue
-        found = sequences_of(recorded, ends)
-        breaks, truncated = breaks + found.breaks, truncated + found.truncated
-        for each in found.sequences:
-            values = [0.0 if turn == NOT_TRAINED else advantage for turn in each.turns]
-            made = {"name": attempt_id, "ids": each.ids, "turns": each.turns, "wanted": None}
-            rows.append(made | {"values": values, "logprobs": each.logprobs})
-    said = {"breaks": dict(breaks), "truncated": truncated, "unrecorded": unrecorded}
-    return rows, said
+def _by_attempt(kept: Groups, reward: RewardSettings) -> ByTurn:
+    groups = list(kept.values())
+    rewards = [[each.reward or 0.0 for each in group] for group in groups]
+    if reward.advantage == "whitened":
+        values = whitened(rewards)
+    elif reward.advantage == "decoupled":
+        values = [_decoupled(group, reward) for group in groups]
+    else:
+        values = [ADVANTAGES[reward.advantage](each) for each in rewards]
+    named = zip(
+        (each.attempt_id for group in groups for each in group),
+        (value for group in values for value in group),
+        strict=True,
+    )
+    return {name: _always(value) for name, value in named}
+
+
+def _decoupled(group: Sequence[Earned], reward: RewardSettings) -> list[float]:
+    names = list(group[0].parts)
+    parts = {name: [each.parts[name] for each in group] for name in names}
+    return decoupled(parts, {name: weight_of(name, reward) for name in names})
+
+
+def _always(value: float) -> Callable[[int], float]:
+    return lambda turn: value

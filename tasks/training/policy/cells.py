@@ -1,4 +1,4 @@
-"""The cells of a policy training: one for each step's rollouts, one for each evaluation.
+"""The cells of a policy training: one or more rounds for each step, one for each evaluation.
 
 They are cells as a sweep's are: planned before anything runs, entered in the catalog, resumed after
 a kill, asked in SQL. The tasks of each step follow from the job's seed, so a resumed job rolls out
@@ -21,10 +21,16 @@ class PolicyCells:
     """The plans of a job."""
 
     rollouts: Plan
-    """Cell n is step n's."""
+    """Rounds of step n are its cells from `rounds` * n on."""
+    rounds: int
+    """Most rounds of a step."""
     evaluations: Plan
     """Cell n is of the weights after step `at[n]`."""
     at: tuple[int, ...]
+
+    def of_step(self, number: int) -> Sequence[Cell]:
+        """The cells that a step may need, in order."""
+        return self.rollouts.cells[number * self.rounds : (number + 1) * self.rounds]
 
 
 def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCells:
@@ -39,9 +45,10 @@ def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCe
     content = job.model_dump(mode="json", exclude={"name"})
     own = artifact_id("policy", content, rollouts.parents)
     at = tuple(_evaluated(job))
-    limit = job.evaluation.limit
+    limit, dynamic = job.evaluation.limit, job.rollouts.dynamic
     return PolicyCells(
-        _plan(own, "rollouts", rollout_suite(job), rollouts, _steps(job, train)),
+        _plan(own, "rollouts", rollout_suite(job), rollouts, _rounds(job, train)),
+        1 if dynamic is None else dynamic.most_rounds,
         _plan(own, "held-out", held_out_suite(job), evaluations, [list(test[:limit])] * len(at)),
         at,
     )
@@ -75,17 +82,20 @@ def _evaluated(job: PolicyJob) -> Iterator[int]:
     yield job.steps
 
 
-def _steps(job: PolicyJob, train: Sequence[Problem]) -> list[list[Problem]]:
-    """The tasks of each step: every task once before any comes again, each pass in a new order."""
+def _rounds(job: PolicyJob, train: Sequence[Problem]) -> list[list[Problem]]:
+    """The tasks of each round: every task once before any comes again, each pass in a new order."""
+    dynamic = job.rollouts.dynamic
+    wanted = job.rollouts.groups if dynamic is None else dynamic.round_groups
+    rounds = job.steps * (1 if dynamic is None else dynamic.most_rounds)
+    size = min(wanted, len(train))  # a task is once in a round
     drawn: list[Problem] = []
-    needed, epoch = job.steps * job.rollouts.groups, 0
-    while len(drawn) < needed:
+    epoch = 0
+    while len(drawn) < rounds * size:
         order = list(train)
         Random(f"{job.seed} {epoch}").shuffle(order)
         drawn += order
         epoch += 1
-    size = min(job.rollouts.groups, len(train))  # a task is once in a step
-    return [_distinct(drawn[n * size : (n + 1) * size]) for n in range(job.steps)]
+    return [_distinct(drawn[n * size : (n + 1) * size]) for n in range(rounds)]
 
 
 def _distinct(problems: Sequence[Problem]) -> list[Problem]:

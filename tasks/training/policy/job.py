@@ -6,8 +6,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tutti.tasks.config import read_document
+from tutti.tasks.sweeps.plan import other_models
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.training.job import JobError
+from tutti.tasks.training.objectives import BY_TURNS, ON_POLICY, check_name, settings_with
+from tutti.tasks.training.policy.reward import RewardSettings
 from tutti.tasks.training.settings import OptimizerSettings
 
 
@@ -15,33 +18,35 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class DynamicSampling(_Strict):
+    """DAPO's: sample on until enough groups have different rewards (arXiv 2503.14476, 3.2)."""
+
+    round_groups: int = Field(16, ge=1, description="tasks sampled at once")
+    most_rounds: int = Field(
+        8, ge=1, description="rounds after which the step takes the groups that there are"
+    )
+
+
 class RolloutSettings(_Strict):
     """What is sampled for a step."""
 
-    groups: int = Field(32, ge=1, description="tasks a step")
+    groups: int = Field(
+        32, ge=1, description="tasks a step; with `dynamic`: groups that teach something"
+    )
+    dynamic: DynamicSampling | None = Field(
+        None, description="sample until `groups` groups have different rewards"
+    )
+    late_factor: float | None = Field(
+        None,
+        ge=1,
+        description="once 9 of 10 attempts have ended, the rest get so many times the median "
+        "duration and are then left out; default: all are waited for",
+    )
     group_size: int = Field(8, ge=2, description="attempts of each task")
     staleness: Literal[0, 1] = Field(
         1,
         description="updates that the weights which sample may lag behind: 1 rolls the next step "
         "out while this one is trained; 0 waits",
-    )
-
-
-class RewardSettings(_Strict):
-    """What an attempt earns, and what that says of its tokens."""
-
-    sql: str = Field(
-        "coalesce(score, 0)",
-        description="expression over the columns of `attempts`: score - 0.1 * least(cost_usd, 1)",
-    )
-    advantage: Literal["mean_std", "leave_one_out", "centred"] = Field(
-        "mean_std", description="how a group's rewards become advantages"
-    )
-    least_deviation: float = Field(
-        0.0, ge=0, description="groups whose rewards deviate by less teach nothing and are left out"
-    )
-    permuted: bool = Field(
-        False, description="a control: rewards change places within their group, so none is earned"
     )
 
 
@@ -73,6 +78,27 @@ class PolicyJob(_Strict):
     minutes: float | None = Field(None, gt=0, description="no step begins after this time")
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of the arithmetic")
     seed: int = Field(0, description="decides which tasks come when, and their samples")
+
+    @property
+    def by_turns(self) -> bool:
+        """Whether each turn has an advantage of its own, and not each attempt."""
+        return self.reward.process is not None or self.objective in BY_TURNS
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Entries of models.yaml that it needs besides its base."""
+        process = self.reward.process
+        judge = () if process is None or process.judge is None else (process.judge,)
+        return tuple(sorted({*other_models(self.suite), *judge} - {self.base}))
+
+    @model_validator(mode="after")
+    def _has_its_objective(self) -> "PolicyJob":
+        check_name(self.objective)
+        if self.objective not in ON_POLICY:
+            known = ", ".join(ON_POLICY)
+            raise ValueError(f"objective: {self.objective} learns from no groups; one of {known}")
+        settings_with(self.objective, self.objective_settings)
+        return self
 
     @model_validator(mode="after")
     def _samples(self) -> "PolicyJob":

@@ -10,18 +10,22 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import Lease, held
+import sqlalchemy as sa
+
+from tutti.storage import Catalog, Lease, held
+from tutti.storage import catalog as cat
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import swap_weights
-from tutti.tasks.sweeps.plan import Cell, Plan, enter_plan
+from tutti.tasks.sweeps.plan import Cell, Plan, ServedModel, enter_plan
 from tutti.tasks.sweeps.run import Execution, Services, Spending, run_cell
-from tutti.tasks.training.policy.batch import StepBatch, step_batch
+from tutti.tasks.training.policy.batch import StepBatch, step_batch, step_groups
 from tutti.tasks.training.policy.cells import PolicyCells
 from tutti.tasks.training.policy.job import PolicyJob
+from tutti.tasks.training.policy.picks import ProcessJudge
 from tutti.tasks.training.policy.trainer import PolicyTrainer, StepDone
 
 Show = Callable[[int, str], None]
@@ -38,6 +42,8 @@ class PolicyRun:
     trainer: PolicyTrainer
     ends: frozenset[int]
     run: Run
+    judge: ServedModel | None = None
+    """Who picks turns, where the job asks for it."""
     show: Show = lambda done, note: None
     done: list[dict[str, Any]] = field(default_factory=list)
     """Figures of every step so far."""
@@ -49,24 +55,28 @@ class PolicyRun:
     async def to_the_end(self) -> None:
         """Every step that is left, and the evaluations. Raises what `run_cell`, `swap_weights` and
         the trainer raise; the same job goes on from there."""
-        catalog = self.run.catalog
-        for plan in (self.cells.rollouts, self.cells.evaluations):
+        catalog, rollouts = self.run.catalog, self.cells.rollouts
+        # Of a step that samples on, the later rounds are entered when they are needed.
+        first = replace(rollouts, cells=rollouts.cells[:: self.cells.rounds])
+        for plan in (first, self.cells.evaluations):
             enter_plan(plan, catalog)
         with ExitStack() as stack:
             leases = [
                 stack.enter_context(held(catalog, plan.sweep_id))
                 for plan in (self.cells.rollouts, self.cells.evaluations)
             ]
-            first = await self._go_on(leases[1])
-            await self._steps(first, *leases)
+            done = await self._go_on(*leases)
+            await self._steps(done, *leases)
             await self._evaluate(self.job.steps, leases[1], done=len(self.done))
             await self.trainer.finish()
 
-    async def _go_on(self, evaluations: Lease) -> int:
+    async def _go_on(self, rollouts: Lease, evaluations: Lease) -> int:
         """Take over what was done before this process; returns the steps that were."""
         before, noted = await self.trainer.ready(), self.trainer.noted()
         for each in before:
-            more = noted.get(each.step) or dict((await self._batch(each.step - 1)).figures)
+            more = noted.get(each.step)
+            if more is None:  # killed between the step and its note; its cells are finished
+                more = dict((await self._batch(each.step - 1, rollouts)).figures)
             self.done.append(each.figures | more)
         if before:
             await self._take_weights(before[-1])
@@ -102,24 +112,37 @@ class PolicyRun:
                 await asyncio.gather(training, return_exceptions=True)
 
     async def _roll_out(self, number: int, lease: Lease) -> StepBatch:
-        plan = self.cells.rollouts
         began, lag = time.monotonic(), number - self._weights
-        await self._cell(plan, plan.cells[number], lease)
-        batch = await self._batch(number)
+        batch = await self._batch(number, lease)
         seconds = time.monotonic() - began
-        rate = len(plan.cells[number].samples) / seconds
-        more = {"rollouts_per_s": rate, "staleness": float(lag)}
+        more = {"rollouts_per_s": batch.said["attempts"] / seconds, "staleness": float(lag)}
         return StepBatch(batch.rows, {**batch.figures, **more}, batch.said)
 
-    async def _batch(self, number: int) -> StepBatch:
+    async def _batch(self, number: int, lease: Lease) -> StepBatch:
+        """Sample a step's rounds until there are groups enough; of finished cells nothing runs."""
+        plan, wanted = self.cells.rollouts, self.job.rollouts.groups
+        cells: list[str] = []
+        for cell in self.cells.of_step(number):
+            if cells:
+                enter_plan(replace(plan, cells=(cell,)), self.run.catalog)
+            await self._cell(plan, cell, lease)
+            cells.append(cell.cell_id)
+            await self._judge(plan, cell)
+            found = await asyncio.to_thread(
+                step_groups, cells, self.job, self.run.catalog.home, self.job.seed + number
+            )
+            if len(found.sorted.kept) >= wanted:
+                break
         return await asyncio.to_thread(
-            step_batch,
-            self.cells.rollouts.cells[number].cell_id,
-            self.job.reward,
-            self.ends,
-            self.run.catalog.home,
-            self.job.seed + number,
+            step_batch, found, self.job, self.ends, self.run.catalog.home
         )
+
+    async def _judge(self, plan: Plan, cell: Cell) -> None:
+        process, gateway = self.job.reward.process, self.services.gateway
+        if process is None or self.judge is None:
+            return
+        judge = ProcessJudge(process, self.judge, gateway.url, gateway.flush, self.run.catalog)
+        await judge.pick_in(plan.sweep_id, cell.cell_id)
 
     async def _train(self, number: int, batch: StepBatch) -> StepDone:
         taken = await self.trainer.train(number + 1, batch)
@@ -153,8 +176,12 @@ class PolicyRun:
 
     async def _cell(self, plan: Plan, cell: Cell, lease: Lease) -> None:
         catalog, run_id = self.run.catalog, self.run.run_id
-        spending = Spending(plan.suite.budget)
-        await run_cell(Execution(plan, self.services, catalog, run_id, lease, spending), cell)
+        if _ended_early(catalog, cell):
+            return  # its late attempts stay cut, so that a job that goes on trains on the same
+        spending, late = Spending(plan.suite.budget), None
+        if plan is not self.cells.evaluations:
+            late = self.job.rollouts.late_factor
+        await run_cell(Execution(plan, self.services, catalog, run_id, lease, spending, late), cell)
 
     def _measures(self, step: int) -> bool:
         return step in self.cells.at and step < self.job.steps
@@ -165,6 +192,12 @@ class PolicyRun:
 
     def _version(self, step: int) -> str:
         return f"{self.job.name}/step-{step}"
+
+
+def _ended_early(catalog: Catalog, cell: Cell) -> bool:
+    cells = cat.cells.c
+    rows = catalog.rows(sa.select(cells.status).where(cells.cell_id == cell.cell_id))
+    return bool(rows) and rows[0]["status"] == cat.ENDED_EARLY
 
 
 def work_folder(home_artifacts: Path, checkpoint_id: str) -> Path:

@@ -44,7 +44,10 @@ async def train_policy_job(
     trained = work / "checkpoint"
     services = await bench.services_for(cells.rollouts.suite)
     with PolicyTrainer(settings_for(base, fields), work, trained, catalog) as trainer:
-        policy = PolicyRun(job, cells, services, trainer, ends_of_base(base), run, show)
+        process = job.reward.process
+        judge = None if process is None else bench.serving.served.get(process.judge or "")
+        ends = ends_of_base(base)
+        policy = PolicyRun(job, cells, services, trainer, ends, run, judge, show)
         await policy.to_the_end()
     trained.rename(out)
     record_steps(catalog, run.run_id, checkpoint_id, policy.done)

@@ -7,26 +7,25 @@ manifest. The same attempts and settings give the same id.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tutti.storage import BrokenSpans, Catalog, artifact_id, content_hash, query
+from tutti.storage import Catalog, artifact_id, content_hash, query
 from tutti.tasks.training.job import JobError, TrainingData
 from tutti.tasks.training.sets.chosen import Chosen, chosen_by
 from tutti.tasks.training.sets.frozen import FrozenRows, TrainingSet, freeze, parents_of
 from tutti.tasks.training.sets.guards import HeldOut
 from tutti.tasks.training.sets.pairs import in_pairs, same_turns, whole_pairs
-from tutti.tasks.training.sets.sequences import NOT_TRAINED, recorded_calls, sequences_of
-
-AT_ONCE = 200
-"""Attempts whose calls are in memory at the same time."""
-CALLS = (
-    "select call_id, attempt_id, token_ids, logprobs, prompt_token_ids, weights_at_start "
-    "from calls where attempt_id in (select unnest($ids)) and role = 'orchestrator' "
-    "and status = 'ok' order by attempt_id, step, sent_at"
+from tutti.tasks.training.sets.recorded import (
+    counts_of,
+    read_sequences,
+    row_of,
+    rows_by_attempt,
 )
+from tutti.tasks.training.sets.sequences import NOT_TRAINED, AttemptSequences
+
 MESSAGES = (
     "select attempt_id, role, content, reasoning, tool_calls, tool_call_id, name from messages "
     "where attempt_id in (select unnest($ids)) order by attempt_id, position"
@@ -61,7 +60,12 @@ def build_set(
     if not rows:
         raise JobError(f"data.from: nothing is left to train on: {_why(reasons)}")
     named = len({each.attempt_id for each in chosen})
-    counts |= {**_sizes(rows), "attempts": named, "dropped": dict(Counter(reasons.values()))}
+    counts = {
+        **counts,
+        **_sizes(rows),
+        "attempts": named,
+        "dropped": dict(Counter(reasons.values())),
+    }
     names = {row["name"] for row in rows}
     parents = parents_of([attempts[name] for name in sorted(names)], catalog)
     aside = _aside([task_of[row["name"]] for row in rows], data.held_out_share)
@@ -129,35 +133,19 @@ def _left_out(
 
 def _recorded(
     chosen: Sequence[Chosen], ends: frozenset[int], catalog: Catalog, reasons: dict[str, str]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
     """Rows of recorded ids; `reasons` gets those that have none."""
     rows: list[dict[str, Any]] = []
-    breaks: Counter[str] = Counter()
-    truncated = 0
-    for each, calls in _with(CALLS, chosen, catalog):
-        try:
-            recorded = recorded_calls(calls)
-        except BrokenSpans as error:
-            recorded, reasons[each.attempt_id] = None, f"broken spans: {error}"
-        if not recorded:
-            reasons.setdefault(each.attempt_id, "no token ids were recorded")
-            continue
-        found = sequences_of(recorded, ends)
-        truncated += found.truncated
-        breaks += found.breaks
-        if not found.sequences:
-            reasons[each.attempt_id] = "every answer was cut"
+    every: list[AttemptSequences] = []
+    names = [each.attempt_id for each in chosen]
+    for place, found in read_sequences(names, ends, catalog.home, reasons):
+        each = chosen[place]
+        every.append(found)
         for sequence in found.sequences:
             values = [0.0 if turn == NOT_TRAINED else each.weight for turn in sequence.turns]
-            row: dict[str, Any] = {
-                "name": each.attempt_id,
-                "ids": sequence.ids,
-                "turns": sequence.turns,
-            }
-            row |= {"values": values, "logprobs": sequence.logprobs}
-            row |= {"wanted": each.wanted, "pair": each.pair}
-            rows.append(row)
-    return rows, {"truncated_calls": truncated, "breaks": dict(breaks)}
+            row = row_of(each.attempt_id, sequence, values)
+            rows.append(row | {"wanted": each.wanted, "pair": each.pair})
+    return rows, counts_of(every)
 
 
 def _sizes(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -170,10 +158,12 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 def _conversations(
     chosen: Sequence[Chosen], ends: frozenset[int], catalog: Catalog, reasons: dict[str, str]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
     """Rows of messages, for the trainer to tokenise; `reasons` gets those that have none."""
     rows = []
-    for each, messages in _with(MESSAGES, chosen, catalog):
+    names = [each.attempt_id for each in chosen]
+    for place, messages in rows_by_attempt(MESSAGES, names, catalog.home):
+        each = chosen[place]
         said = [_message(message, each.weight) for message in messages]
         if not any(message["role"] == "assistant" for message in said):
             reasons[each.attempt_id] = "no messages were recorded"
@@ -203,18 +193,6 @@ def _arguments(text: str | None) -> Any:
         return json.loads(text or "{}")
     except json.JSONDecodeError:
         return text  # as the model wrote it
-
-
-def _with(
-    sql: str, chosen: Sequence[Chosen], catalog: Catalog
-) -> Iterable[tuple[Chosen, list[dict[str, Any]]]]:
-    """Each attempt with its rows of a table, read some attempts at a time."""
-    for first in range(0, len(chosen), AT_ONCE):
-        some = chosen[first : first + AT_ONCE]
-        found: dict[str, list[dict[str, Any]]] = {}
-        for row in query(sql, catalog.home, {"ids": [each.attempt_id for each in some]}):
-            found.setdefault(row["attempt_id"], []).append(row)
-        yield from ((each, found.get(each.attempt_id, [])) for each in some)
 
 
 def _aside(tasks: Sequence[str], share: float) -> list[bool]:

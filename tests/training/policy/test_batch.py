@@ -5,16 +5,26 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
 pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 
 from tutti import storage
 from tutti.tasks.training import JobError
-from tutti.tasks.training.policy.batch import step_batch, write_batch
-from tutti.tasks.training.policy.job import RewardSettings
+from tutti.tasks.training.policy.batch import StepBatch, step_batch, step_groups, write_batch
+from tutti.tasks.training.policy.job import PolicyJob
 
 ENDS = frozenset([0])
 CELL = "cell:1"
+
+
+def batch(home: storage.Home, objective: str = "grpo", **reward: Any) -> StepBatch:
+    suite = {"benchmark": "stdlib", "policies": ["passthrough"], "concurrency": [2]}
+    job = PolicyJob.model_validate(
+        {"base": "pocket", "objective": objective, "reward": reward,
+         "suite": suite | {"sampling": {"temperature": 1.0}}}
+    )  # fmt: skip
+    return step_batch(step_groups([CELL], job, home, seed=0), job, ENDS, home)
 
 
 @pytest.fixture
@@ -32,7 +42,9 @@ def enter(home: storage.Home, attempts: dict[str, list[tuple[str, float | None]]
             number += 1
             own = {"attempt_id": f"{task_id}/{trial}", "cell_id": CELL, "sweep_id": "sweep:1"}
             rows.append(own | {"task_id": task_id, "trial": trial, "attempt": 1, "status": status,
-                               "score": score, "cost_usd": 0.01 * trial})  # fmt: skip
+                               "score": score, "correct": score == 1.0, "working_s": 2.0,
+                               "cost_usd": 0.01 * trial,
+                               "completion_tokens": 10 * (trial + 1)})  # fmt: skip
             history = storage.TokenHistory()
             spans = history.observe(f"call {number}", [number, 7], [number, 0])
             calls.append(own | {"call_id": f"call {number}", "role": "orchestrator",
@@ -51,7 +63,7 @@ GROUPS: dict[str, list[tuple[str, float | None]]] = {
 
 def test_only_groups_that_teach_are_trained_and_infra_is_never_scored(home: storage.Home) -> None:
     enter(home, GROUPS)
-    made = step_batch(CELL, RewardSettings(), ENDS, home, seed=0)
+    made = batch(home)
     by_name = {row["name"]: row for row in made.rows}
     assert set(by_name) == {"mixed/0", "mixed/1", "mixed/2"}
     first = by_name["mixed/0"]
@@ -67,8 +79,7 @@ def test_only_groups_that_teach_are_trained_and_infra_is_never_scored(home: stor
 def test_a_reward_is_an_expression_over_attempts(home: storage.Home) -> None:
     """Score less cost: of two that solved it the cheaper one is pushed up."""
     enter(home, GROUPS)
-    reward = RewardSettings(sql="score - 10 * cost_usd")
-    made = step_batch(CELL, reward, ENDS, home, seed=0)
+    made = batch(home, sql="score - 10 * cost_usd")
     values = {row["name"]: row["values"][-1] for row in made.rows}
     assert values["dead/0"] > 0 > values["dead/1"]
 
@@ -76,8 +87,8 @@ def test_a_reward_is_an_expression_over_attempts(home: storage.Home) -> None:
 def test_the_controls_rewards_change_places_within_their_group_only(home: storage.Home) -> None:
     """So the control has the same number of groups, rewards and sequences, and nothing to learn."""
     enter(home, {f"t{n}": [("ok", 1.0), ("ok", 0.0), ("ok", 0.0)] for n in range(40)})
-    real = step_batch(CELL, RewardSettings(), ENDS, home, seed=0)
-    mixed = step_batch(CELL, RewardSettings(permuted=True), ENDS, home, seed=0)
+    real = batch(home)
+    mixed = batch(home, permuted=True)
     up = [row["name"] for row in mixed.rows if row["values"][-1] > 0]
     assert len(up) == 40 == len({name.split("/")[0] for name in up}), "one in each group"
     assert 5 < sum(name.endswith("/0") for name in up) < 25, "a third of them where it was earned"
@@ -90,12 +101,103 @@ def test_the_controls_rewards_change_places_within_their_group_only(home: storag
 def test_a_reward_that_is_no_number_is_named(home: storage.Home, sql: str, said: str) -> None:
     enter(home, GROUPS)
     with pytest.raises(JobError, match=said):
-        step_batch(CELL, RewardSettings(sql=sql), ENDS, home, seed=0)
+        batch(home, sql=sql)
+
+
+def last_values(made: StepBatch) -> dict[str, float]:
+    return {row["name"]: row["values"][-1] for row in made.rows}
+
+
+def test_long_answers_are_punished_over_the_buffer_and_by_one_at_most(home: storage.Home) -> None:
+    """DAPO, eq. 13: 10, 20 and 30 tokens of 20 with a buffer of 10 cost 0, 1 and 1."""
+    enter(home, {"t": [("ok", 1.0), ("ok", 1.0), ("ok", 1.0)]})
+    made = batch(home, overlong={"most_tokens": 20, "buffer_tokens": 10}, advantage="centred")
+    assert last_values(made) == pytest.approx({"t/0": 2 / 3, "t/1": -1 / 3, "t/2": -1 / 3})
+
+
+def test_parts_are_weighted_and_may_be_normalised_one_by_one(home: storage.Home) -> None:
+    """Decoupled, a part's scale is nothing: cost in cents weighs as cost in dollars."""
+    enter(home, {"t": [("ok", 1.0), ("ok", 1.0), ("ok", 0.0)]})
+    for scale in (1, 100):
+        parts = {
+            "outcome": {"sql": "score"},
+            "cheap": {"sql": f"-cost_usd * {scale}", "weight": 0.5},
+        }
+        summed = batch(home, parts=parts, advantage="centred")
+        decoupled = last_values(batch(home, parts=parts, advantage="decoupled"))
+        assert summed.figures["reward"] == pytest.approx(2 / 3 - 0.5 * 0.01 * scale)
+        expected = {"t/0": 0.5774 + 0.5, "t/1": 0.5774, "t/2": -1.1547 - 0.5}
+        assert decoupled == pytest.approx(expected, abs=0.02)
+
+
+def test_a_preference_rewards_the_cheaper_of_those_that_solved_it(home: storage.Home) -> None:
+    """And the unsolved earns nothing, however cheap."""
+    enter(home, {"t": [("ok", 0.0), ("ok", 1.0), ("ok", 1.0)]})
+    values = last_values(batch(home, preference={"accuracy": 1.0, "cost": 0.5}))
+    assert values["t/1"] > values["t/2"] > values["t/0"]
+
+
+def test_a_preference_for_cost_needs_prices(home: storage.Home) -> None:
+    rows = [{"attempt_id": f"u/{n}", "cell_id": CELL, "sweep_id": "sweep:1", "task_id": "u",
+             "trial": n, "status": "ok", "correct": True} for n in (0, 1)]  # fmt: skip
+    with storage.open_catalog(home) as catalog:
+        storage.commit(catalog, {"attempts": rows})
+    with pytest.raises(JobError, match=r"preference.cost: the cost of u/0 is unknown"):
+        batch(home, preference={"accuracy": 1.0, "cost": 0.5})
+
+
+def test_a_picked_turn_is_worth_more_and_failures_are_pushed_down(home: storage.Home) -> None:
+    """EPO: of equal outcomes the one whose turn was picked is pushed up."""
+    enter(home, {"t": [("ok", 0.0), ("ok", 0.0), ("ok", 1.0)]})
+    plain = last_values(batch(home, "epo"))
+    assert plain["t/2"] > 0 > plain["t/0"] == plain["t/1"]
+    picked = {"sql": "select attempt_id, step from calls where attempt_id = 't/1'"}
+    values = last_values(batch(home, "epo", process=picked))
+    assert values["t/2"] > values["t/1"] > values["t/0"]
+
+
+def test_picks_alone_make_a_group_alive(home: storage.Home) -> None:
+    enter(home, {"t": [("ok", 0.0), ("ok", 0.0)]})
+    assert batch(home, "epo").rows == []
+    picked = {"sql": "select attempt_id, step from calls where attempt_id = 't/1'"}
+    assert len(batch(home, "epo", process=picked).rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("reward", "said"),
+    [
+        ({"process": {"sql": "select 1 as a where false union all select attempt_id"}}, "sql"),
+        ({"process": {"sql": "select attempt_id from calls"}}, "must give attempt_id and step"),
+        ({"sql": "score * 7", "process": {"sql": "select attempt_id, step from calls"}}, "0 to 1"),
+    ],
+)
+def test_a_process_reward_that_cannot_be_read_is_named(
+    home: storage.Home, reward: dict[str, Any], said: str
+) -> None:
+    enter(home, GROUPS)
+    with pytest.raises(JobError, match=said):
+        batch(home, **reward)
+
+
+@pytest.mark.parametrize(
+    ("reward", "said"),
+    [
+        ({"preference": {"cost": 2.0}}, "not from 0 to 1"),
+        ({"preference": {"cost": 1.0}, "parts": {"a": {"sql": "1"}}}, "give one of them"),
+        ({"advantage": "decoupled"}, "there are none"),
+        ({"process": {"weight": 0.1}}, "either `sql` or `judge`"),
+        ({"overlong": {"most_tokens": 5, "buffer_tokens": 6}}, "more than most_tokens"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(reward: dict[str, Any], said: str) -> None:
+    suite = {"benchmark": "stdlib", "sampling": {"temperature": 1.0}}
+    with pytest.raises(ValidationError, match=said):
+        PolicyJob.model_validate({"base": "pocket", "suite": suite, "reward": reward})
 
 
 def test_a_batch_is_there_whole_or_not_at_all(home: storage.Home, tmp_path: Path) -> None:
     enter(home, GROUPS)
-    made = step_batch(CELL, RewardSettings(), ENDS, home, seed=0)
+    made = batch(home)
     file = tmp_path / "batch-000001.parquet"
     write_batch(made, file)
     assert pq.read_table(file).num_rows == 3 and list(tmp_path.glob("*.tmp")) == []

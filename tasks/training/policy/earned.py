@@ -1,0 +1,140 @@
+"""What the attempts of a step earned, task by task.
+
+In: the step's cells and a job's reward. Out: groups of attempts with their rewards. An attempt that
+failed for infrastructure reasons, or came too late, has no reward; it is never scored 0.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from tutti.storage import Home, query
+from tutti.tasks.training.job import JobError
+from tutti.tasks.training.policy.reward import RewardSettings
+from tutti.tasks.training.rewards import AttemptFeatures, overlong, preference_rewards
+
+COUNTED = "('ok', 'limit', 'model_error')"
+USES = (
+    "select attempt_id, name, count(*) as uses from tool_runs "
+    "where attempt_id in (select unnest($ids)) group by all"
+)
+
+
+@dataclass(frozen=True)
+class Earned:
+    """An attempt and its reward."""
+
+    attempt_id: str
+    reward: float | None
+    """None: it is in no group."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """What it is the weighted sum of, by name."""
+    valid: bool = True
+    """Whether a call of it could be read at all."""
+
+
+Groups = dict[str, list[Earned]]
+"""By task, in the order of trials."""
+
+
+def earned_by(cells: Sequence[str], settings: RewardSettings, home: Home) -> Groups:
+    """The groups of finished cells. Raises JobError where a reward is no number."""
+    rows = _rows(cells, settings, home)
+    groups: Groups = {}
+    for row in rows:
+        groups.setdefault(row["task_id"], []).append(_earned(row, settings))
+    if settings.preference:
+        groups = _preferred(groups, {row["attempt_id"]: row for row in rows}, settings, home)
+    return groups
+
+
+def permuted(groups: Groups, seed: int) -> Groups:
+    """The same groups with what was earned dealt out anew among those of a group."""
+    mixed: Groups = {}
+    for task_id, group in groups.items():
+        rewarded = [each for each in group if each.reward is not None]
+        dealt = list(rewarded)
+        Random(f"{seed} {task_id}").shuffle(dealt)
+        mixed[task_id] = [
+            replace(other, attempt_id=each.attempt_id)
+            for each, other in zip(rewarded, dealt, strict=True)
+        ] + [each for each in group if each.reward is None]
+    return mixed
+
+
+def _rows(cells: Sequence[str], settings: RewardSettings, home: Home) -> list[dict[str, Any]]:
+    wanted = {name: part.sql for name, part in settings.parts.items()}
+    wanted = wanted or ({} if settings.preference else {"sql": settings.sql})
+    columns = "".join(
+        f", cast(({sql}) as double) as part_{nth}" for nth, sql in enumerate(wanted.values())
+    )
+    statement = (
+        "select attempt_id, task_id, status, completion_tokens, correct, cost_usd, working_s, "
+        f"status in {COUNTED} as counted{columns} from attempts "
+        "where cell_id in (select unnest($cells)) order by task_id, trial, attempt"
+    )
+    try:
+        rows = query(statement, home, {"cells": list(cells)})
+    except Exception as error:  # whatever DuckDB says of somebody's expression
+        raise JobError(f"reward.{'parts' if settings.parts else 'sql'}: {error}") from None
+    for row in rows:
+        row["parts"] = {name: row[f"part_{nth}"] for nth, name in enumerate(wanted)}
+        for name, value in row["parts"].items():
+            if row["counted"] and value is None:
+                where = f"parts.{name}.sql" if settings.parts else "sql"
+                raise JobError(f"reward.{where}: null for {row['attempt_id']}; use coalesce")
+    return rows
+
+
+def _earned(row: Mapping[str, Any], settings: RewardSettings) -> Earned:
+    name = row["attempt_id"]
+    if not row["counted"]:
+        return Earned(name, None)
+    parts = dict(row["parts"])
+    if settings.overlong is not None:
+        asked = settings.overlong
+        tokens = row["completion_tokens"] or 0
+        parts["overlong"] = overlong(tokens, asked.most_tokens, asked.buffer_tokens)
+    valid = row["status"] != "model_error"
+    total = sum(weight_of(part, settings) * value for part, value in parts.items())
+    return Earned(name, total, parts, valid)
+
+
+def weight_of(part: str, settings: RewardSettings) -> float:
+    """What a part of a reward is multiplied with."""
+    return settings.parts[part].weight if part in settings.parts else 1.0
+
+
+def _preferred(
+    groups: Groups, rows: Mapping[str, Mapping[str, Any]], settings: RewardSettings, home: Home
+) -> Groups:
+    """The preference of each attempt over those of its group, added to what it has."""
+    used: dict[str, dict[str, int]] = {}
+    for row in query(USES, home, {"ids": list(rows)}):
+        used.setdefault(row["attempt_id"], {})[row["name"]] = row["uses"]
+    made: Groups = {}
+    for task_id, group in groups.items():
+        rewarded = [each for each in group if each.reward is not None]
+        features = [
+            _features(rows[each.attempt_id], used.get(each.attempt_id, {}), settings)
+            for each in rewarded
+        ]
+        values = preference_rewards(features, settings.preference)
+        made[task_id] = [
+            replace(each, reward=value + (each.reward or 0.0))
+            for each, value in zip(rewarded, values, strict=True)
+        ] + [each for each in group if each.reward is None]
+    return made
+
+
+def _features(
+    row: Mapping[str, Any], uses: Mapping[str, int], settings: RewardSettings
+) -> AttemptFeatures:
+    cost = row["cost_usd"]
+    if cost is None and settings.preference.get("cost"):
+        raise JobError(
+            f"reward.preference.cost: the cost of {row['attempt_id']} is unknown; give the prices "
+            "of its models in models.yaml, or no weight for cost"
+        )
+    return AttemptFeatures(bool(row["correct"]), cost or 0.0, row["working_s"] or 0.0, uses)

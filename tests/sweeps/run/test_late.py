@@ -1,0 +1,49 @@
+"""Attempts that take far longer than the others: cut where asked, waited for otherwise."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.sweeps.conftest import SUITE, Sweep, plan_of
+from tutti.storage import leases
+from tutti.tasks.sweeps.run.runner import run_cell
+from tutti.tasks.sweeps.spec.suite import with_fields
+
+CELLS = "select status, reason_code, reason_value from cells"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tutti.tasks.sweeps.run.runner.WATCH_S", 0.02)
+
+
+async def run_with(sweep: Sweep, count: int, stuck: int, **more: Any) -> Any:
+    """A cell whose first tasks never end, within a bound."""
+    plan = plan_of(with_fields(SUITE, {"concurrency": (count,)}), count)
+    cell = sweep.enter(plan)
+    sweep.agent.odd = {f"what is {i} + 1": [asyncio.Event()] * 9 for i in range(stuck)}
+    lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=60)
+    execution = replace(sweep.execution(plan, lease), **more)
+    return await asyncio.wait_for(run_cell(execution, cell), 10), plan, cell
+
+
+async def test_the_last_attempts_are_cut_and_are_no_wrong_answers(sweep: Sweep) -> None:
+    """They are `cancelled`, count nowhere, and the cell is over: nothing of it runs again."""
+    progress, _, _ = await run_with(sweep, 20, 1, late_factor=3.0)
+    assert progress.done == 19 and "times the median" in progress.reason
+    assert sweep.sql(CELLS) == [("ended_early", "late", 3.0)]
+    late = "select status, stop_reason, error_type, count(*) from attempts group by all order by 1"
+    assert sweep.sql(late) == [("cancelled", "late", None, 1), ("ok", "answered", None, 19)]
+    assert sweep.sql("select count(*) from attempts where correct is not null") == [(19,)]
+
+
+async def test_none_is_cut_before_most_have_ended(sweep: Sweep) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(run_with(sweep, 20, 3, late_factor=3.0), 2)
+
+
+async def test_a_sweep_waits_for_all(sweep: Sweep) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(run_with(sweep, 20, 1), 2)

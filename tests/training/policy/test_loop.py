@@ -1,0 +1,170 @@
+"""The loop with a scripted model and trainer: rounds of dynamic sampling, late attempts, judges.
+
+The e2e tests have the real ones; here is which groups a step trains on, and that a job that goes on
+trains on the same.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
+from aiohttp import web
+
+from tests.serving.engine_double import completion
+from tests.sweeps.conftest import Agent, Sweep, catalog, make_tasks, set_up_of, sweep
+from tutti.tasks.serving import Model
+from tutti.tasks.sweeps.plan import ServedModel
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.training.policy import PolicyCells, PolicyJob, plan_policy
+from tutti.tasks.training.policy.batch import StepBatch
+from tutti.tasks.training.policy.loop import PolicyRun
+from tutti.tasks.training.policy.picks import numbers_in, read_picks
+from tutti.tasks.training.policy.trainer import StepDone
+
+__all__ = ["catalog", "sweep"]
+JUDGE = ServedModel(
+    "other", "engine:2", Model(provider="openai", endpoint="http://h/v1", context_tokens=8192)
+)
+WRONG = "so \\boxed{-1}"
+
+
+@dataclass
+class Trainer:
+    """Takes every batch and keeps it; what it did before a kill is given."""
+
+    batches: list[StepBatch] = field(default_factory=list)
+    before: int = 0
+    figures: dict[int, Any] = field(default_factory=dict)
+
+    async def ready(self) -> list[StepDone]:
+        return [StepDone(n + 1, {"step": n + 1, "loss": 0.1}, None) for n in range(self.before)]
+
+    def noted(self) -> dict[int, Any]:
+        return self.figures
+
+    async def train(self, step: int, batch: StepBatch) -> StepDone:
+        self.batches.append(batch)
+        return StepDone(step, {"step": step, "loss": 0.1}, None)
+
+    def note(self, step: int, figures: Mapping[str, Any]) -> None:
+        self.figures[step] = dict(figures)
+
+    async def finish(self) -> None:
+        """Nothing to end."""
+
+
+def policy_job(**fields: Any) -> PolicyJob:
+    suite = {"policies": ["passthrough"], "concurrency": [4], "data": {"split": "train"}}
+    known: dict[str, Any] = {"base": "pocket", "suite": suite, "steps": 2}
+    known["suite"] |= {"sampling": {"temperature": 1.0}}
+    known |= {"evaluation": {"limit": 1}, "rollouts": {"groups": 2, "group_size": 2}}
+    return PolicyJob.model_validate(known | fields)
+
+
+def cells_of(job: PolicyJob, count: int = 12) -> PolicyCells:
+    every = [problem_of_task(task) for task in make_tasks(count + 1)]
+    ups = [set_up_of(some) for some in (every[:count], every[count:])]
+    return plan_policy(job, *ups)
+
+
+async def run(sweep: Sweep, job: PolicyJob, trainer: Trainer, count: int = 12) -> PolicyRun:
+    made = SimpleNamespace(catalog=sweep.catalog, run_id="run:1")
+    given: Any = (job, cells_of(job, count), sweep.services, trainer, frozenset([0]), made, JUDGE)
+    policy = PolicyRun(*given)
+    await policy.to_the_end()
+    return policy
+
+
+def half_wrong(agent: Agent, numbers: Any) -> None:
+    """One of the two attempts at each of these questions is wrong, so its group is alive."""
+    agent.odd |= {f"what is {n} + 1": [WRONG] for n in numbers}
+
+
+async def test_a_step_samples_on_until_there_are_groups_enough(sweep: Sweep) -> None:
+    """Of 12 tasks every third teaches something: two live groups need more than one round of 3."""
+    job = policy_job(
+        rollouts={"groups": 2, "group_size": 2, "dynamic": {"round_groups": 3, "most_rounds": 4}}
+    )
+    half_wrong(sweep.agent, range(0, 12, 3))
+    trainer = Trainer()
+    policy = await run(sweep, job, trainer)
+    first = trainer.batches[0]
+    assert first.figures["groups"] >= 2 and first.said["attempts"] % 6 == 0
+    ran = sweep.sql("select count(*) from cells where status = 'finished'")[0][0]
+    entered = sweep.sql("select count(*) from cells")[0][0]
+    assert entered == ran, "no round is planned that is not needed"
+    assert [row["groups"] for row in policy.done] == [b.figures["groups"] for b in trainer.batches]
+
+
+async def test_rounds_end_at_their_bound_with_what_there_is(sweep: Sweep) -> None:
+    job = policy_job(
+        steps=1,
+        rollouts={"groups": 2, "group_size": 2, "dynamic": {"round_groups": 3, "most_rounds": 2}},
+    )
+    trainer = Trainer()
+    await run(sweep, job, trainer)
+    (batch,) = trainer.batches
+    assert batch.said["attempts"] == 12 and batch.figures["groups"] == 0 and batch.rows == []
+
+
+async def test_a_job_that_goes_on_recounts_the_step_whose_note_was_lost(sweep: Sweep) -> None:
+    """Killed between a step and its note: the same rounds are read again, and none is sampled."""
+    job = policy_job(
+        rollouts={"groups": 2, "group_size": 2, "dynamic": {"round_groups": 3, "most_rounds": 4}}
+    )
+    half_wrong(sweep.agent, range(0, 12, 3))
+    whole = await run(sweep, job, Trainer())
+    asked = len(sweep.agent.asked)
+    again = await run(sweep, job, Trainer(before=2))
+    names = ("reward", "groups", "dead_group_share")
+    assert [[row[n] for n in names] for row in again.done] == [
+        [row[n] for n in names] for row in whole.done
+    ]
+    assert len(sweep.agent.asked) == asked
+
+
+async def test_a_judge_is_asked_once_a_dialogue_and_its_picks_are_stored(
+    sweep: Sweep,
+) -> None:
+    """It picks each correct answer's turn; a job that goes on asks no second time."""
+    seen: list[str] = []
+    scripted = sweep.agent
+
+    async def reply(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if body["model"] != "other":
+            return await scripted(request, body)
+        text = body["messages"][0]["content"]
+        seen.append(text)
+        return web.json_response(completion("I say [9]" if WRONG in text else "Surely [0]"))
+
+    sweep.double.reply = reply
+    half_wrong(scripted, range(12))
+    job = policy_job(steps=1, objective="epo", reward={"process": {"judge": "other"}})
+    await run(sweep, job, Trainer())
+    assert len(seen) == 4 and all("<turn 0> so" in text for text in seen)
+    stored = sweep.sql(
+        "select detail, judge_call_id is not null from scores where scorer = 'process'"
+    )
+    assert sorted(json.loads(detail)["picked"] for detail, _ in stored) == [[0], [0], [9], [9]]
+    assert all(called for _, called in stored)
+    names = [row[0] for row in sweep.sql("select attempt_id from scores where scorer = 'process'")]
+    picks = read_picks(job.reward.process, names, sweep.catalog.home)
+    assert sorted(picks.values()) == [(False,), (False,), (True,), (True,)]
+    assert sweep.sql("select count(*) from calls where role = 'judge'") == [(4,)]
+    await run(sweep, job, Trainer())
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize(
+    ("said", "numbers"),
+    [("[0, 2]", [0, 2]), ("first [1], no: [3]", [3]), ("none: []", []), ("turn 3", None)],
+)
+def test_the_last_list_of_an_answer_is_what_the_judge_picked(
+    said: str, numbers: list[int] | None
+) -> None:
+    assert numbers_in(said) == numbers

@@ -7,6 +7,7 @@ like any other.
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +46,9 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600)
         self._lines: list[bytes] = []
+        self._taken: list[bytes] = []
+        """Lines that are being written, or will be."""
+        self._writing = threading.Lock()
         lines = list(_lines(path))
         self._written = len(lines)
         if lines and not lines[-1].endswith(b"\n"):
@@ -64,21 +68,27 @@ class Journal:
     def take(self) -> list[bytes]:
         """Take the lines that are not written yet; pass them to `write`, on a thread that may wait
         for a disk."""
-        lines, self._lines = self._lines, []
-        self._written += len(lines)
-        return lines
+        self._taken, self._lines = self._lines, []
+        self._written += len(self._taken)
+        return self._taken
 
     def write(self, lines: list[bytes]) -> None:
-        """Write the lines taken."""
-        try:
-            os.write(self._file, b"\n".join(lines) + b"\n")
-        except OSError:
-            self.failures += 1
+        """Write the lines taken, unless `close` has."""
+        with self._writing:
+            if lines is self._taken:
+                self._append(lines)
+                self._taken = []
 
     def flush(self) -> None:
         """Write all pending lines."""
         if lines := self.take():
             self.write(lines)
+
+    def _append(self, lines: list[bytes]) -> None:
+        try:
+            os.write(self._file, b"\n".join(lines) + b"\n")
+        except OSError:
+            self.failures += 1
 
     def rewrite(self, ledgers: dict[str, Ledger]) -> None:
         """Rewrite the file with one line per living program, if it has grown far beyond that."""
@@ -103,9 +113,13 @@ class Journal:
         self._file, self._written, self._lines = descriptor, alive, []
 
     def close(self) -> None:
-        """Write pending lines and close."""
-        self.flush()
-        os.close(self._file)
+        """Write pending lines and close. Lines that were taken before and whose thread was too late
+        come first: a program that ended must not come back by an older line after its end."""
+        with self._writing:
+            if pending := [*self._taken, *self._lines]:
+                self._append(pending)
+            self._taken, self._lines = [], []
+            os.close(self._file)
 
 
 def read_journal(path: Path) -> LivingPrograms:

@@ -188,6 +188,20 @@ async def gateway_process(home: Path, engine: str, port: int) -> AsyncIterator[A
         await process.communicate()
 
 
+def test_lines_taken_before_the_close_come_before_its_own_and_once(tmp_path: Path) -> None:
+    """The thread that should write them may be late: then a release would be undone at the next
+    start by an older line, or its file be another's by then."""
+    journal = Journal(tmp_path / "programs.jsonl")
+    journal.note("", Program("first", 0.0))
+    taken = journal.take()
+    journal.forget("", "first")
+    journal.close()
+    journal.write(taken)  # the late thread
+    lines = [json.loads(line) for line in (tmp_path / "programs.jsonl").read_text().splitlines()]
+    assert [line[:2] for line in lines] == [["", "first"]] * 2 and len(lines[1]) == 2
+    assert read_journal(tmp_path / "programs.jsonl") == {} and journal.failures == 0
+
+
 async def health(client: aiohttp.ClientSession) -> Any:
     """What it says of itself."""
     return await (await client.get("/health")).json()

@@ -13,12 +13,14 @@ from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.serving import RegistryError, pick_model, pick_models
-from tutti.tasks.sweeps.plan import library_of, task_set_of
-from tutti.tasks.sweeps.run import Bench, open_bench
+from tutti.tasks.sweeps.plan import library_of, serving_of, task_set_of
+from tutti.tasks.sweeps.run import Bench, bench_of
 from tutti.tasks.training import Checkpoint
 from tutti.tasks.training.policy import (
     PolicyCells,
     PolicyJob,
+    adapter_of,
+    as_sampled,
     held_out_suite,
     plan_policy,
     rollout_suite,
@@ -41,14 +43,16 @@ async def train_policy(job: PolicyJob, models: Path = MODELS) -> dict[str, Any]:
     if model.checkpoint is None or model.engine is None:
         raise RegistryError(f"{models}: models.{job.base}: needs a checkpoint and an engine")
     suites = (rollout_suite(job), held_out_suite(job))
-    entries = {job.base: model.model_copy(update={"record_tokens": True})}
+    entries = {job.base: as_sampled(model, job)}
     entries |= pick_models(models, job.others)
     with open_run("train-policy", job.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
+        serving = serving_of(entries, catalog, trained_by=job.trained_by)
         async with library_of(suites, catalog, log) as library:
             sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
-            async with open_bench(entries, library, catalog, log) as bench:
-                ups = [bench.set_up(s, made) for s, made in zip(suites, sets, strict=True)]
+            async with bench_of(serving, library, catalog, log) as bench:
+                adapter = adapter_of(job)
+                ups = [bench.set_up(s, t, adapter) for s, t in zip(suites, sets, strict=True)]
                 cells = plan_policy(job, *ups)
                 checkpoint = await learn(log, job, cells, bench, run)
         table, rows = summary_table(checkpoint.card)

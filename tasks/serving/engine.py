@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tutti.storage import Catalog, artifact_id
 from tutti.tasks.project import IS_SOURCE, models_python_path
+from tutti.tasks.serving.adapters import MOST_ADAPTERS
 from tutti.tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
 from tutti.tasks.serving.prefix_cache import reset_prefix_cache
 from tutti.tasks.serving.process import Child, answers, claim_port
@@ -73,7 +74,16 @@ class EngineAddress:
 class Engine:
     """One vLLM server. `start` blocks until it is ready; `stop` ends it and all its processes."""
 
-    def __init__(self, name: str, model: Model, catalog: Catalog, port: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: Model,
+        catalog: Catalog,
+        port: int | None = None,
+        trained_by: str | None = None,
+    ) -> None:
+        """`trained_by`: the training that changes its weights while it runs, so that it is no
+        engine of the model as it stands and serves no other entry."""
         if model.engine is None or model.checkpoint is None:
             raise EngineFailed(f"model {name!r} has no checkpoint for tutti to serve")
         self.name = name
@@ -86,6 +96,7 @@ class Engine:
         checkpoint = checkpoint_id(model)
         settings = self.settings.model_dump(exclude={"start_timeout_s"})
         content = {"server": "vllm", "settings": settings, "context": model.context_tokens}
+        content |= {} if trained_by is None else {"trained_by": trained_by}
         self.engine_id = artifact_id("engine", content, [checkpoint])
         catalog.enter_artifact(checkpoint, {"folder": str(model.checkpoint)})
         catalog.enter_artifact(self.engine_id, content, [checkpoint])
@@ -160,7 +171,9 @@ class Engine:
         flags = ["enforce-eager", "enable-prefix-caching", "enable-prompt-tokens-details"]
         flags += ["enable-auto-tool-choice", "disable-uvicorn-access-log"]
         if settings.lora:
-            flags += ["enable-lora", "max-lora-rank=16", "max-loras=2"]
+            # One slot more than adapters: in a mixed batch the last slot's adapter answers for the
+            # base too, on the CPU.
+            flags += ["enable-lora", "max-lora-rank=16", f"max-loras={MOST_ADAPTERS + 1}"]
         command = [str(models_python()), "-m", "vllm.entrypoints.openai.api_server"]
         for name, value in options.items():
             command += [f"--{name}", str(value)]

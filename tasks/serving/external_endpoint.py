@@ -65,10 +65,13 @@ class ExternalEndpoint:
         await asyncio.Event().wait()
 
 
-def engine_of(name: str, model: Model, catalog: Catalog) -> Engine | ExternalEndpoint:
-    """The server of a registry's model. Raises RegistryError, EngineFailed."""
+def engine_of(
+    name: str, model: Model, catalog: Catalog, trained_by: str | None = None
+) -> Engine | ExternalEndpoint:
+    """The server of a registry's model; `trained_by` is as `Engine` has it. Raises RegistryError,
+    EngineFailed."""
     return (
-        Engine(name, model, catalog)
+        Engine(name, model, catalog, trained_by=trained_by)
         if model.endpoint is None
         else ExternalEndpoint(name, model, catalog)
     )

@@ -5,6 +5,8 @@ engine with these weights and an empty prefix cache. Running calls are kept: the
 the new weights, and recompute what they had in the cache, which the old weights had filled.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +22,28 @@ async def swap_weights(engine_url: str, folder: Path) -> None:
     goes on, then with the old weights or, where the reload itself failed, with neither."""
     timeout = aiohttp.ClientTimeout(total=SWAP_TIMEOUT_S)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        await _ask(session, f"{engine_url}/pause?mode=keep")
-        try:
+        async with cache_emptied(engine_url, session):
             reload = {"method": "reload_weights", "kwargs": {"weights_path": str(folder.resolve())}}
             await _ask(session, f"{engine_url}/collective_rpc", reload)
-            emptied = await _ask(
-                session, f"{engine_url}/reset_prefix_cache?reset_running_requests=true"
-            )
-            # It answers 200 whether or not it could.
-            if isinstance(emptied, dict) and emptied.get("success") is False:
-                raise EngineFailed(f"{engine_url}: the prefix cache was not emptied: {emptied}")
-        finally:
-            await _ask(session, f"{engine_url}/resume")
+
+
+@asynccontextmanager
+async def cache_emptied(engine_url: str, session: aiohttp.ClientSession) -> AsyncIterator[None]:
+    """Pause the engine with its calls kept, and empty its prefix cache before it goes on.
+
+    Raises EngineFailed with its answer, also where the cache was not emptied.
+    """
+    await _ask(session, f"{engine_url}/pause?mode=keep")
+    try:
+        yield
+        emptied = await _ask(
+            session, f"{engine_url}/reset_prefix_cache?reset_running_requests=true"
+        )
+        # It answers 200 whether or not it could.
+        if isinstance(emptied, dict) and emptied.get("success") is False:
+            raise EngineFailed(f"{engine_url}: the prefix cache was not emptied: {emptied}")
+    finally:
+        await _ask(session, f"{engine_url}/resume")
 
 
 async def _ask(session: aiohttp.ClientSession, url: str, body: Any = None) -> Any:

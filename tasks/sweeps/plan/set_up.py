@@ -69,6 +69,9 @@ class Adapter:
     folder: Path
 
 
+NONE_TRAINED: Mapping[str, str] = {}
+
+
 @dataclass(frozen=True)
 class Serving:
     """The engines and endpoints of a suite's models."""
@@ -118,12 +121,18 @@ class Serving:
         )
 
 
-def serving_of(models: Mapping[str, Model], catalog: Catalog, engines: int = 1) -> Serving:
+def serving_of(
+    models: Mapping[str, Model],
+    catalog: Catalog,
+    engines: int = 1,
+    trained_by: Mapping[str, str] = NONE_TRAINED,
+) -> Serving:
     """What serves `models`; the first is the one that is measured, by so many `engines`.
 
-    Raises RegistryError for several engines of a model that others serve.
+    `trained_by`: entries whose weights change, and the training that changes them. Raises
+    RegistryError for several engines of a model that others serve.
     """
-    (engine, *others), served = _engines_of(models, catalog)
+    (engine, *others), served = _engines_of(models, catalog, trained_by)
     replicas = _replicas_of(engine, engines, catalog)
     return Serving(engine, tuple(replicas), tuple(others), served)
 
@@ -156,13 +165,13 @@ def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog
 
 
 def _engines_of(
-    models: Mapping[str, Model], catalog: Catalog
+    models: Mapping[str, Model], catalog: Catalog, trained_by: Mapping[str, str]
 ) -> tuple[list[Engine | ExternalEndpoint], dict[str, ServedModel]]:
     """What serves the models, each once, in their order; and each model as it is reached."""
     engines: dict[str, Engine | ExternalEndpoint] = {}
     served = {}
     for name, model in models.items():
-        made = engine_of(name, model, catalog)
+        made = engine_of(name, model, catalog, trained_by.get(name))
         engine = engines.setdefault(made.engine_id, made)
         engine.entries[name] = model
         served[name] = ServedModel(name, engine.engine_id, model)

@@ -19,7 +19,14 @@ from tutti.tasks.serving import (
     claim_port,
     open_gateway,
 )
-from tutti.tasks.sweeps.plan import Adapter, Library, Serving, SetUp, TaskSet, serving_of
+from tutti.tasks.sweeps.plan import (
+    Adapter,
+    Library,
+    Serving,
+    SetUp,
+    TaskSet,
+    serving_of,
+)
 from tutti.tasks.sweeps.run.first_call import call_endpoints
 from tutti.tasks.sweeps.spec import STDLIB, Suite
 
@@ -119,7 +126,20 @@ async def open_bench(
     share its load. Raises RegistryError here, and when the services start EngineFailed,
     ModelsEnvironmentMissing, PortTaken or GatewayFailed.
     """
-    bench = Bench(serving_of(models, catalog, engines), library, catalog, log, port)
+    async with bench_of(serving_of(models, catalog, engines), library, catalog, log, port) as bench:
+        yield bench
+
+
+@contextlib.asynccontextmanager
+async def bench_of(
+    serving: Serving,
+    library: Library | None,
+    catalog: Catalog,
+    log: StageLog,
+    port: int | None = None,
+) -> AsyncIterator[Bench]:
+    """The bench of what serves some models; otherwise as `open_bench`."""
+    bench = Bench(serving, library, catalog, log, port)
     try:
         yield bench
     finally:

@@ -5,13 +5,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tutti.storage import content_hash
 from tutti.tasks.config import read_document
 from tutti.tasks.sweeps.plan import other_models
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.training.job import JobError
 from tutti.tasks.training.objectives import BY_TURNS, ON_POLICY, check_name, settings_with
 from tutti.tasks.training.policy.reward import RewardSettings
-from tutti.tasks.training.settings import OptimizerSettings
+from tutti.tasks.training.settings import LoraSettings, OptimizerSettings
 
 
 class _Strict(BaseModel):
@@ -59,6 +60,13 @@ class EvaluationSettings(_Strict):
     trials: int = Field(1, ge=1, description="attempts a task; above 1 also pass@k, at temperature")
 
 
+class SelfPlay(_Strict):
+    """The other side of a dialogue is played by the policy itself, as it was some rounds before."""
+
+    opponent: str = Field(description="entry of models.yaml that plays the other side")
+    every: int = Field(20, ge=1, description="steps of a round; then it gets the policy's weights")
+
+
 class PolicyJob(_Strict):
     """One on-policy training, from a base to a checkpoint."""
 
@@ -73,6 +81,8 @@ class PolicyJob(_Strict):
     optimizer: OptimizerSettings = OptimizerSettings(
         learning_rate=1e-6, betas=(0.9, 0.99), schedule="constant", warmup_share=0.0
     )
+    lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
+    self_play: SelfPlay | None = Field(None, description="rounds against its own earlier weights")
     batch_tokens: int = Field(8192, ge=16, description="most tokens of a micro-batch")
     steps: int = Field(50, ge=1, description="updates")
     minutes: float | None = Field(None, gt=0, description="no step begins after this time")
@@ -88,8 +98,17 @@ class PolicyJob(_Strict):
     def others(self) -> tuple[str, ...]:
         """Entries of models.yaml that it needs besides its base."""
         process = self.reward.process
-        judge = () if process is None or process.judge is None else (process.judge,)
-        return tuple(sorted({*other_models(self.suite), *judge} - {self.base}))
+        judge = None if process is None else process.judge
+        opponent = None if self.self_play is None else self.self_play.opponent
+        named = {*other_models(self.suite), judge, opponent} - {None, self.base}
+        return tuple(sorted(name for name in named if name is not None))
+
+    @property
+    def trained_by(self) -> dict[str, str]:
+        """Entries whose weights the job changes, and by what name."""
+        own = content_hash(self.model_dump(mode="json", exclude={"name"}))
+        opponent = {} if self.self_play is None else {self.self_play.opponent: f"{own} opponent"}
+        return {self.base: own, **opponent}
 
     @model_validator(mode="after")
     def _has_its_objective(self) -> "PolicyJob":
@@ -104,6 +123,10 @@ class PolicyJob(_Strict):
     def _samples(self) -> "PolicyJob":
         if self.suite.sampling.temperature <= 0:
             raise ValueError("suite.sampling.temperature: 0 gives a group of equal attempts; use 1")
+        if self.self_play is not None and self.lora is not None:
+            raise ValueError("self_play: the opponent gets whole weights, and `lora` makes none")
+        if self.self_play is not None and self.self_play.opponent == self.base:
+            raise ValueError("self_play.opponent: an entry of its own, with the base's checkpoint")
         if len(self.suite.policies) > 1 or len(self.suite.concurrency) > 1:
             raise ValueError("suite: one policy and one concurrency; rollouts are no comparison")
         return self

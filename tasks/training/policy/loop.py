@@ -19,13 +19,13 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, Lease, held
 from tutti.storage import catalog as cat
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import swap_weights
 from tutti.tasks.sweeps.plan import Cell, Plan, ServedModel, enter_plan
-from tutti.tasks.sweeps.run import Execution, Services, Spending, run_cell
+from tutti.tasks.sweeps.run import Execution, Spending, run_cell
 from tutti.tasks.training.policy.batch import StepBatch, step_batch, step_groups
 from tutti.tasks.training.policy.cells import PolicyCells
 from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.policy.picks import ProcessJudge
+from tutti.tasks.training.policy.served import ServedPolicy, version_of
 from tutti.tasks.training.policy.trainer import PolicyTrainer, StepDone
 
 Show = Callable[[int, str], None]
@@ -38,7 +38,7 @@ class PolicyRun:
 
     job: PolicyJob
     cells: PolicyCells
-    services: Services
+    served: ServedPolicy
     trainer: PolicyTrainer
     ends: frozenset[int]
     run: Run
@@ -49,7 +49,6 @@ class PolicyRun:
     """Figures of every step so far."""
     evaluated: dict[int, str] = field(default_factory=dict)
     """Cell of the held-out evaluation after so many steps."""
-    _weights: int = 0
     _began: float = field(default_factory=time.monotonic)
 
     async def to_the_end(self) -> None:
@@ -78,8 +77,7 @@ class PolicyRun:
             if more is None:  # killed between the step and its note; its cells are finished
                 more = dict((await self._batch(each.step - 1, rollouts)).figures)
             self.done.append(each.figures | more)
-        if before:
-            await self._take_weights(before[-1])
+        await self.served.begin(before[-1] if before else None, self.trainer.adapter)
         for after, cell in zip(self.cells.at, self.cells.evaluations.cells, strict=True):
             if after == len(before) and after < self.job.steps:
                 await self._evaluate(after, evaluations)  # of a finished cell nothing runs
@@ -96,15 +94,15 @@ class PolicyRun:
                 # With a staleness of 1, the step before is still being trained meanwhile.
                 batch = await self._roll_out(number, rollouts)
                 if training is not None:
-                    await self._take_weights(await training)
+                    await self.served.take(await training)
                 training = asyncio.create_task(self._train(number, batch))
                 if self.job.rollouts.staleness == 0 or self._measures(number + 1):
-                    await self._take_weights(await training)
+                    await self.served.take(await training)
                     training = None
                 if self._measures(number + 1):
                     await self._evaluate(number + 1, evaluations)
             if training is not None:
-                await self._take_weights(await training)
+                await self.served.take(await training)
                 training = None
         finally:
             if training is not None:
@@ -112,7 +110,7 @@ class PolicyRun:
                 await asyncio.gather(training, return_exceptions=True)
 
     async def _roll_out(self, number: int, lease: Lease) -> StepBatch:
-        began, lag = time.monotonic(), number - self._weights
+        began, lag = time.monotonic(), number - self.served.step
         batch = await self._batch(number, lease)
         seconds = time.monotonic() - began
         more = {"rollouts_per_s": batch.said["attempts"] / seconds, "staleness": float(lag)}
@@ -138,7 +136,7 @@ class PolicyRun:
         )
 
     async def _judge(self, plan: Plan, cell: Cell) -> None:
-        process, gateway = self.job.reward.process, self.services.gateway
+        process, gateway = self.job.reward.process, self.served.services.gateway
         if process is None or self.judge is None:
             return
         judge = ProcessJudge(process, self.judge, gateway.url, gateway.flush, self.run.catalog)
@@ -147,24 +145,13 @@ class PolicyRun:
     async def _train(self, number: int, batch: StepBatch) -> StepDone:
         taken = await self.trainer.train(number + 1, batch)
         figures = {**taken.figures, **batch.figures}
-        figures["weights"] = self._version(number + 1)
+        figures["weights"] = version_of(self.job, number + 1)
         self.trainer.note(number + 1, figures)
         self.done.append(figures)
         loss = figures.get("loss")
         note = f"reward {figures['reward']:.2f}, dead {figures['dead_group_share']:.0%}"
         self.show(number + 1, note if loss is None else f"{note}, loss {loss:.3f}")
         return taken
-
-    async def _take_weights(self, taken: StepDone) -> None:
-        """Give the engine what a step made, unless it has it."""
-        if taken.step > self._weights and taken.weights is not None:
-            engine = self.services.engine
-            await swap_weights(engine.address.url, taken.weights)
-            version = self._version(taken.step)
-            await asyncio.to_thread(
-                self.services.gateway.set_weights, engine.address.engine_id, version
-            )
-        self._weights = max(self._weights, taken.step)
 
     async def _evaluate(self, after: int, lease: Lease, done: int | None = None) -> None:
         """Measure the cell that is planned after so many steps; `done`, where time ended it."""
@@ -181,7 +168,9 @@ class PolicyRun:
         spending, late = Spending(plan.suite.budget), None
         if plan is not self.cells.evaluations:
             late = self.job.rollouts.late_factor
-        await run_cell(Execution(plan, self.services, catalog, run_id, lease, spending, late), cell)
+        await run_cell(
+            Execution(plan, self.served.services, catalog, run_id, lease, spending, late), cell
+        )
 
     def _measures(self, step: int) -> bool:
         return step in self.cells.at and step < self.job.steps
@@ -189,9 +178,6 @@ class PolicyRun:
     def _is_late(self) -> bool:
         most = self.job.minutes
         return most is not None and time.monotonic() - self._began > most * 60
-
-    def _version(self, step: int) -> str:
-        return f"{self.job.name}/step-{step}"
 
 
 def _ended_early(catalog: Catalog, cell: Cell) -> bool:

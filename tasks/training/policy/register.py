@@ -14,6 +14,7 @@ from tutti.tasks.training.checkpoints import Checkpoint, ends_of_base
 from tutti.tasks.training.policy.cells import PolicyCells
 from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.policy.loop import PolicyRun, Show, work_folder
+from tutti.tasks.training.policy.served import ServedPolicy
 from tutti.tasks.training.policy.trainer import PolicyTrainer, settings_for
 from tutti.tasks.training.stage import record_steps
 
@@ -26,7 +27,8 @@ async def train_policy_job(
     base = bench.serving.model.checkpoint
     assert base is not None, "the flow has looked"
     base_id = cells.rollouts.set_up.model_id
-    checkpoint_id = artifact_id("checkpoint", [cells.rollouts.sweep_id], [base_id])
+    kind = "checkpoint" if job.lora is None else "adapter"
+    checkpoint_id = artifact_id(kind, [cells.rollouts.sweep_id], [base_id])
     out = catalog.home.artifact_folder(checkpoint_id)
     known = catalog.artifact(checkpoint_id)
     if known is not None and known["path"].is_dir():
@@ -35,6 +37,7 @@ async def train_policy_job(
         "objective": job.objective,
         "objective_settings": job.objective_settings,
         "optimizer": job.optimizer.model_dump(),
+        "lora": None if job.lora is None else job.lora.model_dump(),
         "batch": {"tokens": job.batch_tokens, "max_tokens": bench.serving.model.context_tokens},
         "steps": job.steps,
         "dtype": job.dtype,
@@ -47,7 +50,8 @@ async def train_policy_job(
         process = job.reward.process
         judge = None if process is None else bench.serving.served.get(process.judge or "")
         ends = ends_of_base(base)
-        policy = PolicyRun(job, cells, services, trainer, ends, run, judge, show)
+        served = ServedPolicy(job, services, work)
+        policy = PolicyRun(job, cells, served, trainer, ends, run, judge, show)
         await policy.to_the_end()
     trained.rename(out)
     record_steps(catalog, run.run_id, checkpoint_id, policy.done)

@@ -18,6 +18,7 @@ from tutti.tasks.training.stage import TrainingFailed, reports_of, training_comm
 
 POLL_S = 0.05
 START_TIMEOUT_S, STEP_TIMEOUT_S, END_TIMEOUT_S = 180.0, 3600.0, 600.0
+FIRST_ADAPTER = "weights-000000"
 SERVER = "tutti.tasks.training.trainer.serve"
 
 
@@ -58,6 +59,12 @@ class PolicyTrainer:
         if self._child is not None:
             self._child.stop()
             self._child = None
+
+    @property
+    def adapter(self) -> Path | None:
+        """The adapter before the first step, which changes nothing; None where whole weights are
+        trained."""
+        return None if self._settings.lora is None else self._work / FIRST_ADAPTER
 
     async def ready(self) -> list[StepDone]:
         """The steps that were done before it was started, once it is ready."""

@@ -1,9 +1,10 @@
 """The trainer of a policy: takes a step for each batch that appears, and writes the new weights.
 
 ``python -m tutti.tasks.training.trainer.serve --settings FILE --work FOLDER --out FOLDER``. In:
-``WORK/batch-000001.parquet`` and so on, in order. Out: ``WORK/weights-000001/`` and one JSON object
-a step on standard output. A batch without rows changes no weights. ``WORK/end`` ends it: the
-weights go to ``--out``. Killed, it goes on after the last step that was done.
+``WORK/batch-000001.parquet`` and so on, in order. Out: ``WORK/weights-000001/`` (of an adapter
+``weights-000000`` before the first) and one JSON object a step on standard output. A batch without
+rows changes no weights. ``WORK/end`` ends it: the weights go to ``--out``. Killed, it goes on after
+the last step that was done.
 """
 
 import argparse
@@ -37,6 +38,8 @@ def serve(settings: TrainerSettings, work: Path, out: Path) -> None:
     step, log, written = progress["step"], progress["log"], progress["written"]
     for row in log:
         _say(row)  # the platform starts anew: it hears what was done before
+    if settings.lora is not None and step == 0:
+        _write(policy, work / "weights-000000")  # an engine serves its name from the first call
     _say({"ready": step})
     assert settings.steps is not None, "a policy is trained for so many steps"
     schedule = Schedule(settings.optimizer)

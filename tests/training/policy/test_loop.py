@@ -7,6 +7,7 @@ trains on the same.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ from tutti.tasks.training.policy import PolicyCells, PolicyJob, plan_policy
 from tutti.tasks.training.policy.batch import StepBatch
 from tutti.tasks.training.policy.loop import PolicyRun
 from tutti.tasks.training.policy.picks import numbers_in, read_picks
+from tutti.tasks.training.policy.served import ServedPolicy
 from tutti.tasks.training.policy.trainer import StepDone
 
 __all__ = ["catalog", "sweep"]
@@ -40,6 +42,7 @@ class Trainer:
     batches: list[StepBatch] = field(default_factory=list)
     before: int = 0
     figures: dict[int, Any] = field(default_factory=dict)
+    adapter: Path | None = None
 
     async def ready(self) -> list[StepDone]:
         return [StepDone(n + 1, {"step": n + 1, "loss": 0.1}, None) for n in range(self.before)]
@@ -74,7 +77,8 @@ def cells_of(job: PolicyJob, count: int = 12) -> PolicyCells:
 
 async def run(sweep: Sweep, job: PolicyJob, trainer: Trainer, count: int = 12) -> PolicyRun:
     made = SimpleNamespace(catalog=sweep.catalog, run_id="run:1")
-    given: Any = (job, cells_of(job, count), sweep.services, trainer, frozenset([0]), made, JUDGE)
+    served = ServedPolicy(job, sweep.services, sweep.catalog.home.root / "work")
+    given: Any = (job, cells_of(job, count), served, trainer, frozenset([0]), made, JUDGE)
     policy = PolicyRun(*given)
     await policy.to_the_end()
     return policy

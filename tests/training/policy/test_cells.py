@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -22,6 +23,8 @@ from tutti.tasks.training.policy import (
     read_policy_job,
     rollout_suite,
 )
+from tutti.tasks.training.policy.job import RolloutSettings
+from tutti.tasks.training.policy.reward import RewardSettings
 
 SUITE: dict[str, Any] = {"policies": ["passthrough"], "concurrency": [4]}
 SUITE |= {"sampling": {"temperature": 1.0}, "data": {"split": "train"}}
@@ -110,3 +113,26 @@ def test_the_job_that_ships_is_the_documented_one(tmp_path: Path) -> None:
 def test_jobs_that_could_not_learn_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         job(**fields)
+
+
+def test_the_pages_settings_are_all_there_and_are_read() -> None:
+    """Every field of rewards and rollouts is shown on the page, and what is shown is valid."""
+    page = (PROJECT / "docs" / "policy_training.md").read_text()
+    shown: dict[str, Any] = {}
+    for text in page.split("```yaml\n")[2:]:
+        shown |= yaml.safe_load(text.split("```")[0])
+    made = job(**shown)
+    assert made.self_play is not None and made.rollouts.dynamic is not None
+    for model, name in ((RewardSettings, "reward"), (RolloutSettings, "rollouts")):
+        for each in model.model_fields:
+            assert f"{each}:" in page, f"{name}.{each}"
+
+
+def test_the_engine_of_a_job_is_no_other_entrys() -> None:
+    """Two jobs change it in two ways, and an actor with the same weights keeps its own."""
+    one, other = job(), job(seed=1)
+    assert one.trained_by.keys() == {"pocket"}
+    assert one.trained_by != other.trained_by
+    rounds = job(self_play={"opponent": "rival"})
+    assert rounds.trained_by.keys() == {"pocket", "rival"} and rounds.others == ("rival",)
+    assert len(set(rounds.trained_by.values())) == 2

@@ -7,7 +7,7 @@ import typer
 
 from tutti.cli.failures import UsageError
 
-FORMATS = "alpaca, sharegpt, verl, prime-rl"
+FORMATS = "alpaca, sharegpt, openai, verl, prime-rl"
 
 
 def export(set_id: str, format: str, out: Path, narrowed: bool, force: bool, as_json: bool) -> None:

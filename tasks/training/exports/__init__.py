@@ -30,8 +30,12 @@ def _writer(module: str) -> Writer:
     return write
 
 
-SET_FORMATS = {
-    name: _writer(name.replace("-", "_")) for name in "alpaca sharegpt verl prime-rl".split()
+SET_FORMATS: dict[str, Writer] = {
+    "alpaca": _writer("alpaca"),
+    "sharegpt": _writer("sharegpt"),
+    "openai": _writer("openai"),
+    "verl": _writer("verl"),
+    "prime-rl": _writer("prime_rl"),
 }
 
 

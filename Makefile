@@ -11,8 +11,9 @@ LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 # The CPU build of torch lives on PyTorch's own index; with a wheel folder it is not asked.
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 HARNESSES := inspect lm-eval verifiers agents
+BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-train docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-train docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +42,15 @@ harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## install Inspect, lm-eval, v
 .venv-harnesses/%/.done: deployments/harnesses/requirements-%.txt $(VENV)/.done
 	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(@D)
 	$(BIN)/uv pip install --quiet --python $(@D)/bin/python $(LINKS) --requirement $<
+	touch $@
+
+backends: $(BACKENDS:%=.venv-backends/%/.done) ## install LLaMA-Factory, and verl's configuration, in environments of their own
+
+# Their pins are older than ours. Of verl the configuration only: its engines need a GPU.
+.venv-backends/%/.done: deployments/backends/requirements-%.txt deployments/backends/overrides-%.txt $(VENV)/.done
+	$(BIN)/uv venv --quiet --allow-existing --python 3.11 $(@D)
+	$(BIN)/uv pip install --quiet --python $(@D)/bin/python $(LINKS) $(TORCH) \
+		--override $(word 2,$^) --requirement $<
 	touch $@
 
 demo: setup ## run the whole pipeline on this machine, in under ten minutes
@@ -118,4 +128,4 @@ ui: setup ## start a Prefect server, workers and deployments, until Ctrl-C
 	$(BIN)/tutti ui
 
 clean: ## remove environments and caches, but not the store (.tutti)
-	rm -rf $(VENV) $(MODELS) .venv-harnesses .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(MODELS) .venv-harnesses .venv-backends .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -1,7 +1,8 @@
 """`tutti train`: the pocket model from scratch, and fine-tuning on what was recorded."""
 
+import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,6 +10,9 @@ from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
 from tutti.cli.options import AsJson, ModelsFile
 from tutti.tasks.project import TRAINED_POCKET
+
+if TYPE_CHECKING:
+    from tutti.tasks.training import TrainJob
 
 app = typer.Typer(no_args_is_help=True, help="Train models.")
 
@@ -21,9 +25,7 @@ def train_sft(
     base: Annotated[
         str | None, typer.Option(help="entry of the registry with a checkpoint, or a folder")
     ] = None,
-    query: Annotated[
-        str | None, typer.Option("--from", help="SQL that gives attempt_id, and weight if wanted")
-    ] = None,
+    query: Annotated[str | None, typer.Option("--from", help="SQL that gives attempt_id")] = None,
     file: Annotated[
         Path | None, typer.Option(help='conversations in place of --from: {"messages": …} a line')
     ] = None,
@@ -44,6 +46,12 @@ def train_sft(
     rank: Annotated[int | None, typer.Option(help="train an adapter of this rank")] = None,
     sequences: Annotated[int | None, typer.Option(help="sequences a step")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the data")] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="trainer: tutti, llama-factory, trl, verl, nemo-rl, prime-rl")
+    ] = None,
+    write_only: Annotated[
+        Path | None, typer.Option(help="write the backend's configuration here, and train nothing")
+    ] = None,
     *,
     models: ModelsFile,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
@@ -56,7 +64,7 @@ def train_sft(
         from tutti.tasks.training import job_with
 
         top: dict[str, Any] = {"base": base, "objective": objective, "epochs": epochs}
-        top |= {"steps": steps, "minutes": minutes, "seed": seed}
+        top |= {"steps": steps, "minutes": minutes, "seed": seed, "backend": backend}
         data = {"from": query, "file": file, "tokens": tokens, "splits": split}
         given = top | {
             "data": data | {"held_out_share": held_out},
@@ -65,9 +73,28 @@ def train_sft(
             "batch": {"sequences": sequences},
         }
         chosen = job_with(job, given)
+        if write_only is not None:
+            return _configure(chosen, models, write_only, as_json)
         show_result(run_flow(train_set, prefect, as_json, chosen, models), as_json)
 
     guarded(work)
+
+
+def _configure(job: "TrainJob", models: Path, folder: Path, as_json: bool) -> None:
+    from tutti.storage import open_catalog
+    from tutti.tasks.training import base_of, configure_backend, frozen_set
+
+    base, _ = base_of(job.base, models)
+    with open_catalog() as catalog:
+        training_set = frozen_set(job, base, catalog)
+        made = configure_backend(job, base, training_set, folder, catalog)
+    if as_json:
+        typer.echo(json.dumps(made))
+        return
+    typer.echo(f"wrote {made['folder']}, checked by {made['checked']}")
+    for note, count in made["notes"].items():
+        typer.echo(f"  {count} {note}")
+    typer.echo(f"launch: {made['launch']}")
 
 
 @app.command("grpo")

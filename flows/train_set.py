@@ -21,10 +21,8 @@ from tutti.tasks.training import (
     TrainingSet,
     TrainJob,
     base_of,
-    build_set,
-    conversation_set,
-    ends_of_base,
     fit_set,
+    frozen_set,
 )
 
 SOLVED = TrainJob(
@@ -58,11 +56,9 @@ async def freeze(
     progress: StageProgress, job: TrainJob, base: tuple[Path, str], run: Run
 ) -> TrainingSet:
     """Build or find the training set, and show what was left out."""
-    if job.data.file is not None:
-        return await asyncio.to_thread(conversation_set, job.data, run.catalog)
-    ends = ends_of_base(base[0])
-    made = await asyncio.to_thread(build_set, job.data, ends, run.catalog, job.objective)
-    progress.console.print(_dropped(made))
+    made = await asyncio.to_thread(frozen_set, job, base[0], run.catalog)
+    if job.data.file is None:
+        progress.console.print(_dropped(made))
     return made
 
 

@@ -18,7 +18,7 @@ import typer
 
 from tutti.cli.failures import guarded
 from tutti.cli.options import AsJson
-from tutti.cli.store import parquet, summaries
+from tutti.cli.store import parquet, summaries, training_sets
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
@@ -86,10 +86,13 @@ def export(
         str,
         typer.Argument(
             help="inspect (a .eval log per cell), atif, thunderagent (summary files of a sweep), "
-            "or parquet (a file per table)"
+            "or parquet (a file per table); with --training-set: " + training_sets.FORMATS
         ),
     ],
     out: Annotated[Path, typer.Option(help="output folder")],
+    training_set: Annotated[
+        str, typer.Option(help="export this training set, named by its id, and no attempts")
+    ] = "",
     sweep: Sweep = "",
     cell: Cells = None,
     where: Where = None,
@@ -99,13 +102,17 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="replace files of the same name")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export attempts in another program's format; all attempts if none are chosen."""
+    """Export attempts (all if none are chosen) or a training set in another program's format."""
 
     def work() -> None:
         from tutti.cli.failures import UsageError
         from tutti.storage import open_catalog
         from tutti.storage.exchange import EXPORTERS
 
+        if training_set or format in training_sets.FORMATS.split(", "):
+            narrowed = bool(sweep or cell or where)
+            training_sets.export(training_set, format, out, narrowed, force, as_json)
+            return
         if format == summaries.FORMAT:
             _export_summaries(out, sweep, bool(cell or where), window, force, as_json)
             return

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.training.backends.configure import configure_backend as configure_backend
     from tutti.tasks.training.checkpoints import Checkpoint as Checkpoint
     from tutti.tasks.training.checkpoints import base_of as base_of
     from tutti.tasks.training.checkpoints import ends_of_base as ends_of_base
     from tutti.tasks.training.checkpoints import fit_set as fit_set
+    from tutti.tasks.training.checkpoints import frozen_set as frozen_set
+    from tutti.tasks.training.exports import export_training_set as export_training_set
     from tutti.tasks.training.job import JobError as JobError
     from tutti.tasks.training.job import TrainingData as TrainingData
     from tutti.tasks.training.job import TrainJob as TrainJob

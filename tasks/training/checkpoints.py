@@ -15,7 +15,9 @@ from typing import Any
 from tutti.storage import Catalog, artifact_id, held, query
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.serving import checkpoint_id, pick_model, weights_id
+from tutti.tasks.training.backends.run import run_backend
 from tutti.tasks.training.job import JobError, TrainJob
+from tutti.tasks.training.sets.build import build_set, conversation_set
 from tutti.tasks.training.sets.frozen import TrainingSet
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.stage import Report, record_steps, run_job
@@ -72,6 +74,13 @@ def ends_of_base(base: Path) -> frozenset[int]:
     return frozenset(found)
 
 
+def frozen_set(job: TrainJob, base: Path, catalog: Catalog) -> TrainingSet:
+    """The training set of a job, of a file or of what its query names. Raises JobError."""
+    if job.data.file is not None:
+        return conversation_set(job.data, catalog)
+    return build_set(job.data, ends_of_base(base), catalog, job.objective)
+
+
 def fit_set(
     job: TrainJob,
     base: tuple[Path, str],
@@ -92,7 +101,7 @@ def fit_set(
         return Checkpoint(made_id, out, known["detail"], reused=True)
     with held(catalog, f"training {made_id}"):  # two at once would write one state
         if not (out / RESULT).is_file():  # else it was killed after its end
-            run_trainer(trainer_settings(job, folder, training_set), out, catalog, on_report)
+            _train(job, folder, training_set, out, catalog, on_report)
         trained = json.loads((out / RESULT).read_text())
         card = _card(job, base_id, training_set, trained)
         (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
@@ -106,7 +115,24 @@ def fit_set(
 
 def _settings_of(job: TrainJob) -> dict[str, Any]:
     """What decides the checkpoint, beside base and training set."""
-    return job.model_dump(mode="json", exclude={"data", "base", "name", "save_every_s"})
+    ours = {"backend", "backend_settings"} if job.backend == "tutti" else set()
+    left_out = {"data", "base", "name", "save_every_s"} | ours
+    return job.model_dump(mode="json", exclude=left_out)
+
+
+def _train(
+    job: TrainJob,
+    base: Path,
+    training_set: TrainingSet,
+    out: Path,
+    catalog: Catalog,
+    on_report: Report,
+) -> None:
+    """Train with the job's backend; `out` appears only if it succeeds."""
+    if job.backend == "tutti":
+        run_trainer(trainer_settings(job, base, training_set), out, catalog, on_report)
+    else:
+        run_backend(job, base, training_set, out, catalog, on_report)
 
 
 def _card(

@@ -19,6 +19,8 @@ from tutti.tasks.config import explain, read_document
 from tutti.tasks.training.objectives import PAIRS, SUPERVISED, check_name, settings_with
 from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
 
+BackendName = Literal["tutti", "llama-factory", "trl", "verl", "nemo-rl", "prime-rl"]
+
 
 class JobError(UsageError):
     """A training job is not valid, or its data cannot be trained on; the message says where."""
@@ -65,6 +67,10 @@ class TrainJob(BaseModel):
     name: str = Field("training", description="name of the job, shown in reports")
     base: str = Field(description="an entry of models.yaml with a checkpoint, or a folder")
     data: TrainingData = Field(description="what is trained on")
+    backend: BackendName = Field("tutti", description="the trainer; docs/backends.md has all")
+    backend_settings: dict[str, Any] = Field(
+        {}, description="settings of another backend, in its own names, over those of the job"
+    )
     objective: str = Field("sft", description="sft, dpo, sdpo, kto, …; docs/training.md has all")
     objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
     lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
@@ -96,6 +102,12 @@ class TrainJob(BaseModel):
         if "objective" in info.data:
             settings_with(info.data["objective"], given)
         return given
+
+    @model_validator(mode="after")
+    def _has_a_backend_for_settings(self) -> "TrainJob":
+        if self.backend == "tutti" and self.backend_settings:
+            raise ValueError("backend_settings: are for another `backend` than tutti")
+        return self
 
     @model_validator(mode="after")
     def _has_what_the_objective_reads(self) -> "TrainJob":

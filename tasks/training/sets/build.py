@@ -164,7 +164,7 @@ def _conversations(
     names = [each.attempt_id for each in chosen]
     for place, messages in rows_by_attempt(MESSAGES, names, catalog.home):
         each = chosen[place]
-        said = [_message(message, each.weight) for message in messages]
+        said = [message_of(message, each.weight) for message in messages]
         if not any(message["role"] == "assistant" for message in said):
             reasons[each.attempt_id] = "no messages were recorded"
             continue
@@ -173,8 +173,9 @@ def _conversations(
     return rows, {}
 
 
-def _message(row: Mapping[str, Any], weight: float) -> dict[str, Any]:
-    """A message in the form of chat templates: arguments as objects."""
+def message_of(row: Mapping[str, Any], weight: float | None = None) -> dict[str, Any]:
+    """A row of `messages` in the form of chat templates: arguments as objects, and the weight of
+    the assistant's turns where one is given."""
     said: dict[str, Any] = {"role": row["role"], "content": row["content"] or ""}
     for name in ("reasoning", "tool_call_id", "name"):
         if row[name]:
@@ -185,7 +186,8 @@ def _message(row: Mapping[str, Any], weight: float) -> dict[str, Any]:
              "function": {"name": call["name"], "arguments": _arguments(call["arguments"])}}
             for call in row["tool_calls"]
         ]  # fmt: skip
-    return said | ({"weight": weight} if row["role"] == "assistant" else {})
+    weighs = weight is not None and row["role"] == "assistant"
+    return said | ({"weight": weight} if weighs else {})
 
 
 def _arguments(text: str | None) -> Any:

@@ -1,0 +1,147 @@
+"""Trains with a backend that is installed here, as `run_trainer` does with ours.
+
+In: a job whose backend runs here. Out: a folder with the checkpoint or adapter and
+`training.json`, which appears only if the training succeeds.
+"""
+
+import json
+import math
+import os
+import shutil
+import struct
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from tutti.storage import Catalog
+from tutti.tasks.serving import Child, ServingError
+from tutti.tasks.training.backends import backend_of
+from tutti.tasks.training.backends.base import (
+    OUTPUT,
+    Backend,
+    BackendJob,
+    BackendRefused,
+    json_lines,
+)
+from tutti.tasks.training.backends.configure import backend_python, write_all
+from tutti.tasks.training.job import TrainJob
+from tutti.tasks.training.sets.frozen import TrainingSet
+from tutti.tasks.training.stage import POLL_S, Report, TrainingFailed, run_job
+
+SILENT_S = 1800.0
+"""A training that logs no step and prints nothing for so long is ended."""
+MEASURE = "tutti.tasks.training.trainer.measure"
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+
+
+def run_backend(
+    job: TrainJob,
+    base: Path,
+    training_set: TrainingSet,
+    out: Path,
+    catalog: Catalog,
+    on_report: Report,
+) -> None:
+    """Train to the end; `out` appears only if it succeeds.
+
+    Raises BackendRefused for a backend that is not here, and TrainingFailed with its words.
+    """
+    backend, python = backend_of(job.backend), backend_python(job.backend)
+    if not backend.runs_here:
+        raise BackendRefused(
+            f"backend: {backend.name} runs on a cluster; --write-only FOLDER writes what it needs"
+        )
+    if python is None:
+        raise BackendRefused(f"backend: {backend.name} is not installed here; run `make backends`")
+    staging = out.with_name(f"{out.name}.{uuid.uuid4().hex}.tmp")
+    staging.mkdir(parents=True)
+    on_cpu = shutil.which("nvidia-smi") is None
+    plan = BackendJob(job, base.resolve(), training_set, staging, on_cpu)
+    try:
+        write_all(backend, plan, staging, catalog)
+        began = time.monotonic()
+        _follow(backend, python, plan, catalog, on_report)
+        _finish(backend, plan, time.monotonic() - began, catalog)
+        shutil.rmtree(out, ignore_errors=True)
+        (staging / OUTPUT).replace(out)
+    except ServingError as error:
+        raise TrainingFailed(str(error)) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _follow(
+    backend: Backend, python: Path, plan: BackendJob, catalog: Catalog, on_report: Report
+) -> None:
+    """Run `launch.sh` with the backend's environment first in the path."""
+    folder = plan.folder
+    path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    command = ["bash", str(folder / "launch.sh")]
+    seen, size, changed = 0, -1, time.monotonic()
+    with Child(backend.name, command, ENVIRONMENT | {"PATH": path}, catalog) as child:
+        while (code := child.poll()) is None:
+            rows = backend.read_steps(folder)
+            for row in rows[seen:]:
+                on_report(row | {"of": plan.steps, "done": row["step"] / plan.steps})
+            printed = child.log.stat().st_size if child.log.is_file() else 0
+            if len(rows) > seen or printed != size:
+                seen, size, changed = len(rows), printed, time.monotonic()
+            if time.monotonic() - changed > SILENT_S:
+                raise TrainingFailed(f"{backend.name} was silent for {SILENT_S:.0f} s and is ended")
+            time.sleep(POLL_S)
+        if code:
+            raise TrainingFailed(f"{backend.name} exited with code {code}; {child.last_words()}")
+
+
+def _finish(backend: Backend, plan: BackendJob, seconds: float, catalog: Catalog) -> None:
+    """Write `training.json` beside the weights, with the loss that our trainer measures."""
+    made = plan.folder / OUTPUT
+    log = backend.read_steps(plan.folder)
+    if not log or not any(made.glob("*.safetensors")):
+        raise TrainingFailed(f"{backend.name} ended without a step or weights in {made}")
+    counts = json.loads((plan.folder / "tokens" / "counts.json").read_text())
+    result = {"steps": log[-1]["step"], "tokens": log[-1].get("tokens"), "log": log}
+    result |= {"sequences": counts["sequences"], "dropped": counts["dropped"]}
+    result |= {"train_s": train_seconds(made) or seconds, "parameters": parameters_of(plan.base)}
+    result["best_held_out"] = measured(plan, made, catalog)
+    (made / "training.json").write_text(json.dumps(result, indent=1))
+    shutil.copy(plan.folder / backend.config_file, made / "settings.json")
+    (made / "training_args.bin").unlink(missing_ok=True)  # a pickle, which nothing here reads
+
+
+def measured(plan: BackendJob, made: Path, catalog: Catalog) -> float | None:
+    """The loss per trained token on the held-out rows, as our own trainer measures it."""
+    held_out = plan.training_set.held_out
+    if held_out is None:
+        return None
+    arguments = ["--base", str(plan.base), "--made", str(made), "--rows", str(held_out)]
+    target = plan.folder / "measured"
+    reports = run_job(MEASURE, arguments, target, catalog, lambda row: None)
+    return float(reports[-1]["held_out_loss"])
+
+
+def train_seconds(made: Path) -> float | None:
+    """Seconds of training, as Hugging Face's trainers report them."""
+    results = made / "train_results.json"
+    rows = [json.loads(results.read_text())] if results.is_file() else []
+    rows += json_lines(made / "trainer_log.jsonl")
+    found: list[Any] = [row["train_runtime"] for row in rows if "train_runtime" in row]
+    return float(found[0]) if found else None
+
+
+def parameters_of(base: Path) -> int:
+    """Weights of a checkpoint, from the headers of its files."""
+    total = 0
+    for file in base.glob("*.safetensors"):
+        with file.open("rb") as data:
+            (length,) = struct.unpack("<Q", data.read(8))
+            header = json.loads(data.read(length))
+        tensors = (each for name, each in header.items() if name != "__metadata__")
+        total += sum(math.prod(each["shape"]) for each in tensors)
+    return total

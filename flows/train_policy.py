@@ -12,7 +12,7 @@ from prefect import flow
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import RegistryError, pick_model, pick_models
+from tutti.tasks.serving import Model, RegistryError, pick_models
 from tutti.tasks.sweeps.plan import library_of, serving_of, task_set_of
 from tutti.tasks.sweeps.run import Bench, bench_of
 from tutti.tasks.training import Checkpoint
@@ -39,12 +39,7 @@ async def train_policy(job: PolicyJob, models: Path = MODELS) -> dict[str, Any]:
 
     Returns the checkpoint's id, folder and card, with the held-out scores before and after.
     """
-    model = pick_model(models, job.base)
-    if model.checkpoint is None or model.engine is None:
-        raise RegistryError(f"{models}: models.{job.base}: needs a checkpoint and an engine")
-    suites = (rollout_suite(job), held_out_suite(job))
-    entries = {job.base: as_sampled(model, job)}
-    entries |= pick_models(models, job.others)
+    entries, suites = _entries(job, models), (rollout_suite(job), held_out_suite(job))
     with open_run("train-policy", job.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
         serving = serving_of(entries, catalog, trained_by=job.trained_by)
@@ -59,6 +54,15 @@ async def train_policy(job: PolicyJob, models: Path = MODELS) -> dict[str, Any]:
         log.console.print(table)
         await leave_table(rows, "held-out", "Held-out tasks before and after, paired by task")
     return checkpoint.as_result()
+
+
+def _entries(job: PolicyJob, models: Path) -> dict[str, Model]:
+    """The base's entry, and those of its suite's other models, which no training changes."""
+    found = pick_models(models, (job.base, *job.others))
+    base = found[job.base]
+    if base.checkpoint is None or base.engine is None:
+        raise RegistryError(f"{models}: models.{job.base}: needs a checkpoint and an engine")
+    return {job.base: as_sampled(base, job), **{name: found[name] for name in job.others}}
 
 
 @stage(name="policy training", tags=("training",))

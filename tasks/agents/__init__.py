@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.model import ModelCallFailed as ModelCallFailed
     from tutti.tasks.agents.models.model import Reply as Reply
     from tutti.tasks.agents.models.model import Sampling as Sampling
+    from tutti.tasks.agents.models.model import restricted as restricted
     from tutti.tasks.agents.models.oracle import Oracle as Oracle
     from tutti.tasks.agents.models.oracle import ToolUse as ToolUse
     from tutti.tasks.agents.models.registered import agent_of as agent_of

@@ -89,9 +89,8 @@ class Agent:
     """Further calls of a turn are refused with an error to the model; None carries out all
     concurrently."""
     rebuild: Rebuild | None = None
-    """Makes each prompt from scratch instead of continuing the conversation: the instructions and
-    this text. The answer is then what a tool ends the attempt with, and a message without calls is
-    not an answer."""
+    """Makes each prompt anew: the instructions and this text. The answer is then what a tool ends
+    the attempt with; a message without calls is none."""
 
 
 @dataclass
@@ -241,14 +240,15 @@ class _Attempt:
             self._finish(said)
             return False
         answer = await self._partners(self.partner.reply(said))
-        if answer is None:
-            self._end()
+        goes_on = answer is not None
         if isinstance(answer, ToolResult):
             self.trajectory.tool_runs.append((self.trajectory.steps, WORLD_TOOL, "{}", answer))
-            answer = answer.content
+            goes_on, answer = answer.final is None, answer.content
         self._hear(answer)
         self._malformed = 0  # a message to the partner is not a malformed turn
-        return answer is not None
+        if not goes_on:
+            self._end()
+        return goes_on
 
     async def _partners(self, saying: Awaitable[PartnerReply]) -> PartnerReply:
         """Get the partner's message; its time and its model's limits do not count for the agent."""

@@ -21,6 +21,7 @@ from tutti.tasks.benchmarks.games.text_games import TEXT_GAMES
 from tutti.tasks.benchmarks.games.webshop import WEBSHOP
 from tutti.tasks.benchmarks.harness import HARNESS
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
+from tutti.tasks.benchmarks.negotiation.benchmark import NEGOTIATION
 from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, jsonl_benchmark
 from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
 from tutti.tasks.benchmarks.own.reading import OwnReading
@@ -69,6 +70,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         MATH_500,
         MBPP,
         MMLU_PRO,
+        *NEGOTIATION,
         PACED,
         SIMPLEQA,
         SOTOPIA,

@@ -61,6 +61,8 @@ class Benchmark:
     `world` it needs an external harness."""
     world: MakeWorld | None = None
     """Makes the environment of each attempt of an interactive benchmark."""
+    has_strategies: bool = False
+    """Whether an agent with an actor can name strategies in its world (`act` of agent files)."""
     needs_user: bool = False
     """Whether `world` needs a model for the user or another participant."""
     own: Path | None = None

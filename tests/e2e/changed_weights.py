@@ -10,7 +10,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-SHARE = 0.25
+SHARE = 0.5
 """Noise of each matrix, of its standard deviation: enough to change most answers."""
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim == 2 and (not given.adapter or "lora_B" in name):
-                spread = weight.std() * SHARE if not given.adapter else 0.05
+                spread = weight.std() * SHARE if not given.adapter else 0.3
                 weight.add_(torch.randn_like(weight) * spread)
     model.save_pretrained(given.out)
     if not given.adapter:

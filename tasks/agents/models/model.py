@@ -9,9 +9,9 @@ import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
@@ -93,6 +93,25 @@ class ChatModel(Protocol):
         ...
 
 
+@runtime_checkable
+class RestrictableModel(Protocol):
+    """A model that can be told to answer with one of a few texts only."""
+
+    def choosing(self, choices: Sequence[str]) -> ChatModel:
+        """The same model, answering with one of `choices`."""
+        ...
+
+
+def restricted(model: ChatModel, choices: Sequence[str]) -> ChatModel:
+    """`model`, whose engine decodes nothing but one of `choices`.
+
+    Raises TypeError for a model that has no such means.
+    """
+    if not isinstance(model, RestrictableModel):
+        raise TypeError(f"{type(model).__name__} cannot be restricted to given answers")
+    return model.choosing(choices)
+
+
 @dataclass(frozen=True)
 class Sampling:
     """Sampling parameters."""
@@ -137,7 +156,7 @@ class GatewayModel:
         self._program = origin.program
         self._sampling = sampling
         self._retry = retry
-        self._role = origin.role
+        self._origin, self._role = origin, origin.role
         self._headers = [
             (b"X-Program-Id", origin.program.encode()),
             (b"X-Tutti-Cell", origin.cell_id.encode()),
@@ -166,6 +185,12 @@ class GatewayModel:
                 if pause is None:
                     raise
             await asyncio.sleep(pause)
+
+    def choosing(self, choices: Sequence[str]) -> "GatewayModel":
+        """The same model, answering with one of `choices`: vLLM's structured outputs."""
+        more = {**self._sampling.more, "structured_outputs": {"choice": list(choices)}}
+        sampling = replace(self._sampling, more=more)
+        return GatewayModel(self._client, self._name, self._origin, sampling, self._retry)
 
     def _body(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]

@@ -2,7 +2,8 @@
 
 In: an agent file (`deployments/agents/*.yaml`), a problem, and how to reach experts, a retrieval
 service and the sandbox. Out: an `Orchestrator` for questions (`search`, `enhance_reasoning`,
-`answer`), or `ExpertTurns` for dialogues (`call_expert`), both for the loop of `tasks.agents.loop`.
+`answer`), `ExpertTurns` for dialogues (`call_expert`), or `StrategistTurns` for worlds with
+strategies (`act`), all for the loop of `tasks.agents.loop`.
 The orchestrator never writes a query, a program or an answer; it knows experts by alias alone, so
 that models and prices can change behind them. Source of the design: Su et al., "ToolOrchestra:
 Elevating Intelligence via Efficient Model and Tool Orchestration", 2025.
@@ -19,16 +20,26 @@ from tutti.tasks.agents.orchestrator.agent_file import (
 from tutti.tasks.agents.orchestrator.consult import Experts
 from tutti.tasks.agents.orchestrator.draw import drawn
 from tutti.tasks.agents.orchestrator.orchestrator import Orchestrator
+from tutti.tasks.agents.orchestrator.strategist import (
+    Actor,
+    MoveTask,
+    StrategistTurns,
+    StrategyWorld,
+)
 from tutti.tasks.agents.orchestrator.turns import ExpertTurns
 
 __all__ = [
+    "Actor",
     "AgentFile",
     "AgentFileError",
     "Caps",
     "Expert",
     "ExpertTurns",
     "Experts",
+    "MoveTask",
     "Orchestrator",
+    "StrategistTurns",
+    "StrategyWorld",
     "drawn",
     "known_agents",
     "read_agent",

@@ -109,6 +109,31 @@ class SearchTool(Tool):
     least_chars: int = Field(5, ge=1, description="a shorter query is none")
 
 
+class ActTool(Tool):
+    """`act`: in a world with strategies, the measured model names one each turn, and the expert
+    makes a move that the strategy allows."""
+
+    structured_moves: bool = Field(
+        False, description="the actor's engine decodes legal moves only (vLLM)"
+    )
+    structured_strategies: bool = Field(
+        False,
+        description="the strategist's engine decodes known strategies only (vLLM); not for "
+        "training: the recorded log probabilities are then among these alone",
+    )
+
+    @model_validator(mode="after")
+    def _one_actor(self) -> "ActTool":
+        if len(self.experts) > 1:
+            raise ValueError(f"has one expert, the actor; given: {', '.join(self.experts)}")
+        return self
+
+    @property
+    def actor(self) -> Expert:
+        """Its one expert."""
+        return next(iter(self.experts.values()))
+
+
 class Tools(_Strict):
     """The orchestrator's tools."""
 
@@ -117,6 +142,8 @@ class Tools(_Strict):
     answer: Tool | None = None
     call_expert: Tool | None = None
     """In dialogues: an expert writes the turn."""
+    act: ActTool | None = None
+    """In worlds with strategies: an expert makes the moves."""
 
     def given(self) -> Iterator[tuple[str, Tool]]:
         """The tools that are set, with their names."""
@@ -127,8 +154,13 @@ class Tools(_Strict):
 
     @model_validator(mode="after")
     def _usable(self) -> "Tools":
-        if self.answer is None and self.call_expert is None:
-            raise ValueError("needs `answer` (for questions) or `call_expert` (for dialogues)")
+        if self.answer is None and self.call_expert is None and self.act is None:
+            raise ValueError(
+                "needs `answer` (for questions), `call_expert` (for dialogues) or `act` (for "
+                "worlds with strategies)"
+            )
+        if self.call_expert is not None and self.act is not None:
+            raise ValueError("`call_expert` and `act` both make the turns; leave one out")
         aliases = [alias for _, tool in self.given() for alias in tool.experts]
         if twice := sorted({alias for alias in aliases if aliases.count(alias) > 1}):
             raise ValueError(f"an alias names one expert of one tool; twice: {', '.join(twice)}")
@@ -186,7 +218,10 @@ class AgentFile(_Strict):
     @property
     def agent_id(self) -> str:
         """Content hash: part of a cell's id."""
-        return artifact_id("agent", self.model_dump(mode="json"))
+        content = self.model_dump(mode="json")
+        if self.tools.act is None:
+            del content["tools"]["act"]  # files from before it was a tool keep their ids
+        return artifact_id("agent", content)
 
     @property
     def request(self) -> Mapping[str, Any]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.reasons import NO_REASON as NO_REASON
     from tutti.tasks.sweeps.plan.reasons import EndReason as EndReason
     from tutti.tasks.sweeps.plan.reasons import asked_reasons as asked_reasons
+    from tutti.tasks.sweeps.plan.roles import USER as USER
     from tutti.tasks.sweeps.plan.roles import WARM as WARM
     from tutti.tasks.sweeps.plan.roles import OtherModels as OtherModels
     from tutti.tasks.sweeps.plan.roles import ServedModel as ServedModel

@@ -34,6 +34,8 @@ class Problem:
     """The item's own id in its benchmark."""
     world: Callable[[ChatModel | None], World] | None = None
     """Makes what surrounds one attempt; it gets the model that plays the user, where one does."""
+    has_strategies: bool = False
+    """Whether an agent with an actor can name strategies in its world."""
     own_scorer: Scorer | None = None
     """The scorer, if it is not one of tutti's."""
 
@@ -63,6 +65,7 @@ def problem_of_item(benchmark: Benchmark, prompt: Prompt, item: Item) -> Problem
         offered=tuple(item.tools),
         item_id=item.id,
         world=world,
+        has_strategies=benchmark.has_strategies,
         own_scorer=benchmark.own_scorer,
     )
 

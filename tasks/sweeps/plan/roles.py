@@ -17,6 +17,7 @@ from tutti.tasks.agents import (
     GatewayModel,
     Message,
     Reply,
+    restricted,
     sampling_of,
 )
 from tutti.tasks.agents.orchestrator import AgentFile, AgentFileError, Expert, Experts, read_agent
@@ -104,7 +105,10 @@ def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searche
         return
     tools, start = roles.agent.tools, f"roles.agent: {suite.roles.agent}"
     dialogues = any(problem.world is not None for problem in problems)
-    if dialogues and tools.call_expert is None:
+    if dialogues and tools.act is not None:
+        if not all(problem.has_strategies for problem in problems):
+            raise SuiteError(f"{start} names strategies, and {suite.benchmark_name} has none")
+    elif dialogues and tools.call_expert is None:
         raise SuiteError(f"{start} has no tool `call_expert`, so it is for no dialogues")
     if not dialogues and tools.answer is None:
         raise SuiteError(f"{start} has no tool `answer`, so it is for no questions")
@@ -174,12 +178,13 @@ class OtherModels:
         """Somebody who is not measured was asked; None: at a price that is unknown."""
         self.aside_usd += usd or 0.0
 
-    def experts(self, seed: int) -> Experts:
-        """The experts, as an orchestrator asks them."""
+    def experts(self, seed: int, role: str = EXPERT) -> Experts:
+        """The experts, as an orchestrator asks them; with role ``user``, as its counterpart in a
+        world does."""
 
         def made(expert: Expert) -> ChatModel:
             served = self.roles.experts[expert.model]
-            return self.model(served, EXPERT, expert.temperature, expert.max_tokens, seed)
+            return self.model(served, role, expert.temperature, expert.max_tokens, seed)
 
         return made
 
@@ -242,6 +247,12 @@ class SimulatedUser:
         self._pay(reply.cost_usd)
         self._said.append((reply.message["content"], reply.call_id))
         return reply
+
+    def choosing(self, choices: Sequence[str]) -> "SimulatedUser":
+        """The same user, answering with one of `choices`. Raises TypeError if its model cannot."""
+        made = SimulatedUser(restricted(self._model, choices), self._pay)
+        made._said = self._said
+        return made
 
     def calls_of(self, messages: Sequence[Message], start: int) -> dict[int, str]:
         """Positions, from `start` on, of what the user said to the ids of the calls that said it:

@@ -7,7 +7,7 @@ share (connections, sandbox, tools) is opened once, for the cell.
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tutti.storage import ErrorType
 from tutti.tasks.agents import (
@@ -37,10 +37,17 @@ from tutti.tasks.agents import (
     sampling_of,
     service_search,
 )
-from tutti.tasks.agents.orchestrator import ExpertTurns, Orchestrator, drawn
+from tutti.tasks.agents.orchestrator import (
+    ExpertTurns,
+    Orchestrator,
+    StrategistTurns,
+    StrategyWorld,
+    drawn,
+)
 from tutti.tasks.sandbox import NO_WALLS, CodeRunner, NoSandbox, Sandbox, SandboxSessions
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import (
+    USER,
     Cell,
     OtherModels,
     Plan,
@@ -188,14 +195,21 @@ class Attempts:
         world = problem.world(user)
         asked: ChatModel = model
         tools: Tools = world
+        partner: Partner = world
         if self.plan.set_up.roles.agent is not None:
             file = drawn(self.plan.set_up.roles.agent, seed, problem.task_id)
-            turns = ExpertTurns(
-                file, model, world, others.experts(seed), agent.dialect, others.dialect
-            )
-            asked = tools = turns
+            experts = others.experts(seed)
+            if file.tools.act is not None:
+                directed = cast(StrategyWorld, world)  # `check_agent` saw that it has strategies
+                asked = tools = partner = StrategistTurns(
+                    file, model, directed, experts, others.experts(seed, USER)
+                )
+            else:
+                asked = tools = ExpertTurns(
+                    file, model, world, experts, agent.dialect, others.dialect
+                )
         try:
-            done = await self._run(prompt, asked, tools, agent, world)
+            done = await self._run(prompt, asked, tools, agent, partner)
             if user is not None:
                 done.call_ids |= user.calls_of(done.messages, len(prompt))
             done.world_state = world.outcome()

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from tutti.errors import UsageError
 from tutti.storage import Catalog, query
-from tutti.tasks.training.sets.build import AT_ONCE, MESSAGES, message_of
+from tutti.tasks.training.sets.build import MESSAGES, message_of
+from tutti.tasks.training.sets.recorded import AT_ONCE
 
 SIDES = (("rows", False), ("held_out", True))
 COLUMNS = ["name", "values", "turns", "wanted", "pair"]

@@ -17,11 +17,14 @@ def written(folder: Path, content: Any, name: str = "mine.yaml") -> Path:
 
 
 def test_every_shipped_file_is_read() -> None:
-    """By name; each can answer questions, and all but one take part in dialogues."""
-    shipped = ["pocket", "thunderagent-hle", "toolorchestra", "toolorchestra-frames"]
+    """By name; most can answer questions, and take part in dialogues."""
+    shipped = ["negotiation", "pocket", "thunderagent-hle", "toolorchestra", "toolorchestra-frames"]
     assert known_agents() == shipped
     for name in known_agents():
         tools = list(dict(read_agent(name).tools.given()))
+        if name == "negotiation":
+            assert tools == ["act"]
+            continue
         asked = ["search", "enhance_reasoning", "answer", "call_expert"]
         assert tools == (asked[:3] if name == "thunderagent-hle" else asked)
     assert read_agent("pocket").models == {"pocket"}
@@ -130,7 +133,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     circle = written(tmp_path, {"extends": "mine.yaml"})
     with pytest.raises(AgentFileError, match="in a circle"):
         read_agent(circle)
-    with pytest.raises(AgentFileError, match="shipped agents: pocket, thunderagent-hle, tool"):
+    with pytest.raises(
+        AgentFileError, match="shipped agents: negotiation, pocket, thunderagent-hle, tool"
+    ):
         read_agent("toolorchestr")
     with pytest.raises(AgentFileError, match="must be a mapping"):
         read_agent(written(tmp_path, [1]))

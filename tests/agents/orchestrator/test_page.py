@@ -41,5 +41,6 @@ def test_every_shipped_file_is_named() -> None:
         "toolorchestra-frames",
         "thunderagent-hle",
         "pocket",
+        "negotiation",
     ]
-    assert len(known_agents()) == 4
+    assert len(known_agents()) == 5

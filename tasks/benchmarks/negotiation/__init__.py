@@ -1,0 +1,1 @@
+"""Negotiation: two parties bargain over a price, scored by the share of the surplus."""

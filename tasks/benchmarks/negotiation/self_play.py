@@ -1,0 +1,64 @@
+"""A counterpart that a model plays: itself a strategist with an actor, or alone.
+
+In: the negotiation, the model of role ``user``, and the actor if the agent has one. Out: its moves.
+It sees the negotiation from its own side, with the same strategies and the same rules.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.agents import ToolUnavailable, restricted
+from tutti.tasks.agents.orchestrator import Actor
+from tutti.tasks.benchmarks.negotiation.bargain import Bargain
+from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES
+from tutti.tasks.benchmarks.negotiation.view import ALONE, View
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents import ChatModel
+
+
+class ModelCounterpart:
+    """The counterpart of one negotiation."""
+
+    def __init__(self, bargain: Bargain, model: "ChatModel") -> None:
+        self._bargain, self._model = bargain, model
+        self._view = View(bargain, "other")
+        self._actor: Actor | None = None
+        self._messages: list[dict[str, Any]] = []
+        self._step = 0
+
+    def direct(self, actor: Actor, structured: bool) -> None:
+        """Name strategies from now on; `actor` makes the moves."""
+        self._actor = actor
+        if structured:
+            self._model = restricted(self._model, tuple(STRATEGIES))
+
+    async def move(self) -> None:
+        """Make its next move. Raises its models' errors, and ToolUnavailable if all of its moves
+        are illegal: the measured party did nothing wrong."""
+        self._messages.append({"role": "user", "content": self._opening() + self._view.last_moves})
+        while self._bargain.ended is None:
+            self._step += 1
+            reply = await self._model.complete(self._messages, (), self._step)
+            self._messages.append(reply.message)
+            said: str = reply.message["content"] or ""
+            try:
+                await self._play(said)
+                return
+            except ValueError as error:
+                text = f"Not a legal move: {error}. {self._view.status}"
+                self._messages.append({"role": "user", "content": text})
+        raise ToolUnavailable(f"the counterpart's model made no legal move: {said[:80]!r}")
+
+    async def _play(self, said: str) -> None:
+        """Carry out what it said. Raises ValueError for an illegal move."""
+        if self._actor is None:
+            self._bargain.play("other", said)
+            return
+        task = self._view.task(said)
+        self._bargain.play("other", await self._actor(task), task.moves)
+
+    def _opening(self) -> str:
+        if self._messages:
+            return ""
+        self._messages.append({"role": "system", "content": self._view.facts})
+        return f"{ALONE if self._actor is None else self._view.strategies} "

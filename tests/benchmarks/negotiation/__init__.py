@@ -1,0 +1,1 @@
+"""Negotiations: the rules, the counterparts, whole attempts."""

@@ -1,0 +1,100 @@
+"""Scripted strategists and whole negotiations without a server."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from tests.agents.orchestrator.play import agent_file, expert
+from tutti.tasks.agents.environment import Environment
+from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
+from tutti.tasks.agents.models.model import Message, Reply
+from tutti.tasks.agents.orchestrator import AgentFile, StrategistTurns
+from tutti.tasks.benchmarks.negotiation.bargain import Bargain
+from tutti.tasks.benchmarks.negotiation.counterpart import answer
+from tutti.tasks.benchmarks.negotiation.drawing import KINDS, UNSEEN_KINDS, drawn_scenario
+from tutti.tasks.benchmarks.negotiation.scenario import Scenario
+from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES, moves
+from tutti.tasks.benchmarks.negotiation.world import NegotiationWorld
+
+Choose = Callable[[Sequence[str]], str]
+"""One of the legal moves."""
+Name = Callable[[Bargain], str]
+"""A strategy."""
+
+
+def scenarios(count: int = 150, seed: int = 1) -> list[Scenario]:
+    """Scenarios with every kind of counterpart."""
+    return [drawn_scenario(f"s{n}", seed, (*KINDS, *UNSEEN_KINDS)) for n in range(count)]
+
+
+def played(scenario: Scenario, name: Name, choose: Choose) -> Bargain:
+    """A negotiation with the counterpart that is a program."""
+    made = Bargain(scenario)
+    while made.ended is None:
+        made.play("own", choose(moves(scenario.own, name(made), made.standing["other"])))
+        if made.ended is None:
+            made.play("other", answer(scenario, made.offers).move)
+    return made
+
+
+def drawing(seed: int) -> Choose:
+    """Draws moves."""
+    draw = Random(seed)
+    return lambda some: draw.choice(list(some))
+
+
+def drawn_names(seed: int) -> Name:
+    """Draws strategies."""
+    draw = Random(seed)
+    return lambda made: draw.choice(list(STRATEGIES))
+
+
+def always(strategy: str) -> Name:
+    """The same strategy in each round."""
+    return lambda made: strategy
+
+
+class Says:
+    """A model that says what `reply` makes of its prompt and its choices; it can be restricted."""
+
+    def __init__(self, reply: Callable[[str, Sequence[str]], str]) -> None:
+        self.reply = reply
+        self.choices: Sequence[str] = ()
+        self.prompts: list[list[Message]] = []
+
+    def choosing(self, choices: Sequence[str]) -> "Says":
+        """The same model with these choices."""
+        made = Says(self.reply)
+        made.choices, made.prompts = choices, self.prompts
+        return made
+
+    async def complete(self, messages: Any, tools: Any, step: int, positions: Any = None) -> Reply:
+        """What `reply` says."""
+        self.prompts.append([dict(message) for message in messages])
+        text = self.reply(str(messages[-1]["content"]), self.choices)
+        return Reply({"role": "assistant", "content": text}, f"call-{step}", 9, 0, 2, 0.5, 0.1)
+
+
+def file(structured: bool = True) -> AgentFile:
+    """An agent file with an actor."""
+    act = {"description": "Move.", "experts": {"actor": expert("small")}}
+    both = {"structured_moves": structured, "structured_strategies": structured}
+    return agent_file(tools={"act": act | both})
+
+
+async def attempted(
+    scenario: Scenario,
+    strategist: Says,
+    actor: Says,
+    user: Says | None = None,
+    structured: bool = True,
+) -> tuple[Trajectory, NegotiationWorld]:
+    """One attempt in the agent loop, and its world."""
+    world = NegotiationWorld(scenario, user)
+    experts = lambda expert: actor  # noqa: E731
+    turns = StrategistTurns(file(structured), strategist, world, experts, experts)
+    agent = Agent(read_answer=lambda text: text or None)
+    prompt = [{"role": "system", "content": "Bargain."}]
+    limits = AttemptLimits(turns=20)
+    done = await run_attempt(prompt, turns, Environment(turns, turns), limits, agent)
+    return done, world

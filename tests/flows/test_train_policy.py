@@ -1,0 +1,53 @@
+"""The flow train-policy serves a suite's other models, each apart from the one that is trained."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import NewCatalog
+from tutti.flows.train_policy import _entries
+from tutti.storage import Home
+from tutti.tasks.project import POCKET, PROJECT
+from tutti.tasks.serving import RegistryError
+from tutti.tasks.sweeps.plan import serving_of
+from tutti.tasks.training.policy import PolicyJob, read_policy_job
+
+JOB = PROJECT / "deployments" / "training" / "epo-negotiation.yaml"
+ENGINE = {"kv_blocks": 64, "max_sequences": 8, "max_batched_tokens": 2048}
+
+
+@pytest.fixture
+def job() -> PolicyJob:
+    """A strategist that is trained, an actor that is not."""
+    return read_policy_job(JOB)
+
+
+def registry(folder: Path, **actor: Any) -> Path:
+    """Two entries of the pocket model; `actor` are engine settings of the second."""
+    entry = {"provider": "vllm", "checkpoint": str(POCKET), "context_tokens": 512}
+    models = {"strategist": entry | {"engine": ENGINE}, "actor": entry | {"engine": ENGINE | actor}}
+    file = folder / "models.yaml"
+    file.write_text(yaml.safe_dump({"models": models}))
+    return file
+
+
+@pytest.mark.parametrize("blocks", [64, 96], ids=["equal settings", "others"])
+def test_the_actor_has_an_engine_of_its_own_and_only_the_strategist_is_recorded(
+    job: PolicyJob, tmp_path: Path, new_catalog: NewCatalog, blocks: int
+) -> None:
+    """Also where both are the same weights with the same settings: in an engine of both, the actor
+    would change with the strategist."""
+    entries = _entries(job, registry(tmp_path, kv_blocks=blocks))
+    assert list(entries) == ["strategist", "actor"]
+    assert entries["strategist"].record_tokens and not entries["actor"].record_tokens
+    catalog = new_catalog(Home(tmp_path / "home"))
+    serving = serving_of(entries, catalog, trained_by=job.trained_by)
+    assert len({engine.engine_id for engine in serving.every}) == 2
+    assert [list(engine.entries) for engine in serving.every] == [["strategist"], ["actor"]]
+
+
+def test_a_missing_actor_is_named(job: PolicyJob, tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="no model 'actor'"):
+        _entries(job.model_copy(update={"base": "pocket"}), PROJECT / "deployments" / "models.yaml")

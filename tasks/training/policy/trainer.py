@@ -75,6 +75,8 @@ class PolicyTrainer:
     async def ready(self) -> list[StepDone]:
         """The steps that were done before it was started, once it is ready."""
         await self._until(lambda rows: any("ready" in row for row in rows), START_TIMEOUT_S)
+        for _, row in sorted(self.noted().items()):
+            self._on_step(row)
         return [self._done(row) for row in self._rows if "step" in row]
 
     async def train(self, step: int, batch: StepBatch) -> StepDone:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.conftest import NewCatalog
 from tutti import storage
@@ -89,11 +90,38 @@ def test_a_policys_page_has_scores_with_n_and_intervals(home: storage.Home, tmp_
     for text in ("2 cores, 24.0 GiB, x", "tutti train grpo job.yaml", "steps: 12", "0.0002"):
         assert text in page
     assert "minutes" not in page, "what is not set is not shown"
+    again = re.search(r"job.yaml</summary><pre>(.*?)</pre>", page, re.DOTALL)
+    assert again and yaml.safe_load(again[1]) == {"base": "pocket", "steps": 12}
     made = re.findall(r"made from|made of it", page)
     assert sorted(made) == ["made from", "made from", "made of it"]
     assert "engine:00000000000000ee" in page and "<b>policy" not in page
     assert '<figure><h3>Reward</h3><div class="wide"><svg' in page
     assert "Preference" not in page and ">Entropy<" not in page, "it has no such figures"
+
+
+def test_several_trials_are_worth_less_than_as_many_tasks(
+    home: storage.Home, tmp_path: Path
+) -> None:
+    """The card's interval takes 100 attempts as 100 tasks; these are 25 tasks, four times each."""
+    now = storage.catalog.now()
+    with storage.open_catalog(home) as catalog:
+        for repeat, correct in ((0, 10), (1, 20)):
+            cell = {"sweep_id": "sweep:held-out", "cell_id": f"cell:{repeat}", "repeat": repeat}
+            named = cell | {"benchmark": "b", "model": "m", "policy": "p", "concurrency": 4}
+            attempts = [
+                named
+                | {"attempt_id": f"{repeat} {n}", "sample_id": f"{repeat} {n}", "trial": n % 4}
+                | {"task_id": str(n // 4), "status": "ok", "correct": n // 4 < correct}
+                | {"run_id": "run:1", "ended_at": now}
+                for n in range(100)
+            ]
+            storage.commit(catalog, {"attempts": attempts})
+            planned = {"position": repeat, "task_set_id": "t", "index_id": "i", "samples": 100}
+            catalog.upsert(storage.catalog.cells, named | planned | {"status": "finished"})
+    report, page = report_of(home, POLICY, tmp_path / "out")
+    # Wilson's of 10 right of 25 is 23.4 to 59.3.
+    assert "40.0 % [23.2 to 59.5] after 0 steps (n = 100)" in report.findings[0]
+    assert "pass@k" in page and page.count("<td>12</td><td>") == 5, "its score; k of 1 to 4"
 
 
 def test_a_sets_page_has_its_data_and_what_was_left_out(home: storage.Home, tmp_path: Path) -> None:

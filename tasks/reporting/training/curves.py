@@ -107,7 +107,7 @@ def held_out_plot(scores: Sequence[tuple[int, Row]]) -> Plot:
     title = "Held-out tasks"
     if not scores:
         return Plot("held-out", title, "", missing="No held-out tasks were measured.")
-    caption = "Bars: Wilson's 95 % interval. n: attempts that count, the same tasks each time."
+    caption = "Bars: Wilson's 95 % interval. n: attempts that count; the same tasks each time."
     with drawing(5.0, 3.1) as figure:
         ax = figure.subplots()
         at, values = [a for a, _ in scores], [s["accuracy"] for _, s in scores]

@@ -6,7 +6,7 @@ on request its figures as files. Reads tables and cards only.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import yaml
 from tutti.tasks.reporting import html
 from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.page import TRIALS_NOTE, draw, write_figures, write_page
-from tutti.tasks.reporting.summary import cells_of
+from tutti.tasks.reporting.summary import CellSummary, cells_of
 from tutti.tasks.reporting.text.columns import trial_columns, trial_rows
 from tutti.tasks.reporting.text.numbers import count, p_value, share, share_range
 from tutti.tasks.reporting.training import words
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Callable[[Any], str]]
 
 HELD_OUT_NOTE = (
-    "Accuracy over the attempts that count (ok, limit, model_error), with Wilson's interval. The "
-    "difference is of the last evaluation to the first, paired by task."
+    "Accuracy over attempts that count (ok, limit, model_error), with Wilson's interval: several "
+    "trials of a task count as what they are worth. The difference is of the last "
+    "evaluation to the first, paired by task."
 )
 DATA_NOTE = "Attempts that the query named and the set does not hold, by the reason."
 SHOWN = 60
@@ -59,13 +60,15 @@ def build_training_report(
 ) -> TrainingReport:
     """Write the page of a checkpoint or an adapter. Raises UsageError for an unknown one."""
     training = training_of(connection, checkpoint_id)
+    cells = _evaluations(connection, training)
+    training = _by_task(training, cells)
     curves, held_out = curve_plots(training.steps), held_out_plot(training.held_out)
     plots = [held_out, *curves]
     svgs = draw(plots)
     pngs = write_figures(out, plots, svgs) if files else {}
     alarms, said, gaps = words.alarms(training), words.findings(training), words.gaps(training)
     sections = [
-        _held_out(training, html.figures([held_out], svgs), _trials(connection, training)),
+        _held_out(training, html.figures([held_out], svgs), _trials(training, cells)),
         html.section("Step by step", html.figures(curves, svgs, beside=True)),
         _data(training),
         _settings(training),
@@ -124,15 +127,35 @@ def _paired(paired: Mapping[str, Any] | None) -> str:
     return html.subsection("Last against first, paired by task", html.table(columns, [paired]))
 
 
-def _trials(connection: "DuckDBPyConnection", training: Training) -> str:
-    """pass@k beside pass@1 of each evaluation, where tasks have several trials."""
+def _evaluations(connection: "DuckDBPyConnection", training: Training) -> list[CellSummary]:
+    """The cells of a policy's evaluations, in order; those that were not reached have no n."""
     if training.held_out_sweep is None:
-        return ""
+        return []
     with focus(connection, [training.held_out_sweep]) as focused:
-        found = trial_rows(cells_of(focused, training.held_out_sweep))
+        found = cells_of(focused, training.held_out_sweep)
+    return sorted((cell for cell in found if cell.n), key=lambda cell: cell.repeat)
+
+
+def _by_task(training: Training, cells: Sequence[CellSummary]) -> Training:
+    """The training with intervals that count several trials of a task as what they are worth; the
+    card's take them as independent."""
+    known = training.held_out
+    if [score["n"] for _, score in known] != [cell.n for cell in cells]:
+        return training
+    scores = {
+        str(after): {**score, "wilson_95": [cell.accuracy_low, cell.accuracy_high]}
+        for (after, score), cell in zip(known, cells, strict=True)
+    }
+    return replace(training, card={**training.card, "held_out": scores})
+
+
+def _trials(training: Training, cells: Sequence[CellSummary]) -> str:
+    """pass@k beside pass@1 of each evaluation, where tasks have several trials."""
+    found = trial_rows(cells)
     if not found:
         return ""
-    after = dict(enumerate(at for at, _ in training.held_out))
+    known = zip(cells, training.held_out, strict=False)
+    after = {cell.repeat: at for cell, (at, _) in known}
     shown = trial_columns(found)
     columns: Columns = {"after step": lambda row: str(after.get(row[0].repeat, "")), **shown}
     kept = {n: show for n, show in columns.items() if n not in ("policy", "at once", "repeat")}

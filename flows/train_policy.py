@@ -68,5 +68,5 @@ async def learn(
         progress.show(done, job.steps, note)
 
     steps: list[dict[str, Any]] = []
-    async with live_artifacts(progress, "training", lambda: live_view(steps)):
+    async with live_artifacts(progress, "training-steps", lambda: live_view(steps)):
         return await train_policy_job(job, cells, bench, run, show, steps.append)

@@ -86,7 +86,7 @@ async def fit(
             done, total = (row["step"], row["of"]) if row["of"] else (row["done"] * 100, 100)
             progress.show(done, total, f"step {row['step']}, loss {row['loss']:.3f}")
 
-    async with live_artifacts(progress, "training", lambda: live_view(steps)):
+    async with live_artifacts(progress, "training-steps", lambda: live_view(steps)):
         return await asyncio.to_thread(fit_set, job, base, training_set, run, show)
 
 

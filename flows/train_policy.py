@@ -9,8 +9,9 @@ from typing import Any
 
 from prefect import flow
 
-from tutti.tasks.progress import StageProgress, leave_table, stage
+from tutti.tasks.progress import StageProgress, leave_table, live_artifacts, stage
 from tutti.tasks.project import MODELS
+from tutti.tasks.reporting import live_view, publish_training
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.serving import Model, RegistryError, pick_models
 from tutti.tasks.sweeps.plan import library_of, serving_of, task_set_of
@@ -53,6 +54,7 @@ async def train_policy(job: PolicyJob, models: Path = MODELS) -> dict[str, Any]:
         table, rows = summary_table(checkpoint.card)
         log.console.print(table)
         await leave_table(rows, "held-out", "Held-out tasks before and after, paired by task")
+        await publish_training(checkpoint.checkpoint_id, catalog, log)
     return checkpoint.as_result()
 
 
@@ -74,4 +76,6 @@ async def learn(
     def show(done: int, note: str) -> None:
         progress.show(done, job.steps, note)
 
-    return await train_policy_job(job, cells, bench, run, show)
+    steps: list[dict[str, Any]] = []
+    async with live_artifacts(progress, "training-steps", lambda: live_view(steps)):
+        return await train_policy_job(job, cells, bench, run, show, steps.append)

@@ -12,8 +12,9 @@ from prefect import flow
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tutti.tasks.progress import StageProgress, leave_table, stage
+from tutti.tasks.progress import StageProgress, leave_table, live_artifacts, stage
 from tutti.tasks.project import MODELS
+from tutti.tasks.reporting import live_view, publish_training
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.training import (
     Checkpoint,
@@ -48,6 +49,7 @@ async def train_set(job: TrainJob = SOLVED, models: Path = MODELS) -> dict[str, 
         checkpoint = await fit(run.log, job, base, training_set, run)
         run.log.console.print(_summary(checkpoint), soft_wrap=True)
         await leave_table(_rows(checkpoint), "checkpoint", "What was trained, on what, and how")
+        await publish_training(checkpoint.checkpoint_id, run.catalog, run.log)
     return checkpoint.as_result()
 
 
@@ -72,12 +74,16 @@ async def fit(
 ) -> Checkpoint:
     """Train to the end, with the loss beside the bar."""
 
+    steps: list[dict[str, Any]] = []
+
     def show(row: dict[str, Any]) -> None:
         if "step" in row:
+            steps.append(row)
             done, total = (row["step"], row["of"]) if row["of"] else (row["done"] * 100, 100)
             progress.show(done, total, f"step {row['step']}, loss {row['loss']:.3f}")
 
-    return await asyncio.to_thread(fit_set, job, base, training_set, run, show)
+    async with live_artifacts(progress, "training-steps", lambda: live_view(steps)):
+        return await asyncio.to_thread(fit_set, job, base, training_set, run, show)
 
 
 def _dropped(made: TrainingSet) -> Table:

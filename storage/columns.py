@@ -8,13 +8,14 @@ Version 4 adds `error_message` of an attempt, whose `error_type` held the messag
 Version 5 leaves `sweep_id` out of the files of partitioned tables, because the folder names it.
 Version 6 adds the ids of a call's prompt (`prompt_token_ids`) and the version of the weights at its
 start and its end, and the figures of a training step.
+Version 7 adds the loss on held-out tasks and the figures of training from preferences.
 Columns are only ever added, so parts of every version are read together: what a part lacks is null.
 
 Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
 Arrow, which takes longer to load than a reader takes to answer.
 """
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 TEXT, INT, REAL, FLAG, AT = "varchar", "bigint", "double", "boolean", "timestamptz"
 TOKEN_IDS, LOGPROBS = "integer[]", "float[]"
@@ -168,7 +169,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         groups=INT,
         **_reals(
             "seconds learning_rate gradient_norm reward entropy kl clip_share mfu peak_mb "
-            "dead_group_share rollouts_per_s staleness mismatch_kl mismatch_max mismatch_share"
+            "dead_group_share rollouts_per_s staleness mismatch_kl mismatch_max mismatch_share "
+            "held_out_loss chosen_reward rejected_reward margin preference_accuracy"
         ),
     ),
 }

@@ -1,6 +1,7 @@
-"""`tutti report`: tables and an HTML page about one sweep, or a comparison of two.
+"""`tutti report`: an HTML page about one sweep, one training, or a comparison of two sweeps.
 
-In: sweeps by id or name. Out: a folder with `index.html`, and on request the figures as files.
+In: sweeps by id or name, or a checkpoint's id. Out: a folder with `index.html`,
+and on request the figures as files.
 """
 
 import asyncio
@@ -16,7 +17,14 @@ import typer
 from tutti.cli.failures import guarded
 
 if TYPE_CHECKING:
-    from tutti.tasks.reporting import CellSummary, Efficiency, LoadPoint, Noise, Report
+    from tutti.tasks.reporting import (
+        CellSummary,
+        Efficiency,
+        LoadPoint,
+        Noise,
+        Report,
+        TrainingReport,
+    )
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +33,10 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    sweep: Annotated[str, typer.Argument(help="a sweep's id or name (the newest)")] = "",
+    sweep: Annotated[
+        str,
+        typer.Argument(help="a sweep's id or name (the newest), or a trained checkpoint's id"),
+    ] = "",
     compare: Annotated[
         tuple[str, str], typer.Option(metavar="A B", help="compare sweep B with sweep A instead")
     ] = ("", ""),
@@ -37,13 +48,17 @@ def report(
         bool, typer.Option("--json", help="print paths and all rows as JSON")
     ] = False,
 ) -> None:
-    """Report a sweep: tables and findings on the terminal, and an HTML page with figures."""
+    """Report a sweep or a training: findings on the terminal, and an HTML page with figures."""
 
     def work() -> None:
+        is_training = sweep.partition(":")[0] in ("checkpoint", "adapter") and ":" in sweep
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            written = _write(sweep, compare, out, figures)
+            if is_training and not any(compare):
+                rows = _of_training(_write_training(sweep, out, figures))
+            else:
+                rows = _as_json(_write(sweep, compare, out, figures))
         if as_json:
-            typer.echo(json.dumps(_as_json(written)))
+            typer.echo(json.dumps(rows, default=str))
 
     guarded(work)
 
@@ -71,6 +86,28 @@ def _write(sweep: str, compare: tuple[str, str], out: Path | None, figures: bool
         sweep_id = find_sweep(catalog, sweep)
         title = f"Sweep {sweep}".strip()
         return asyncio.run(publish_report([sweep_id], title, catalog, log, files=files))
+
+
+def _write_training(checkpoint_id: str, out: Path | None, figures: bool) -> "TrainingReport":
+    from tutti.storage import open_catalog
+    from tutti.tasks.progress import StageLog
+    from tutti.tasks.reporting import ReportFiles, publish_training
+
+    with open_catalog() as catalog:
+        files = ReportFiles(out, figures)
+        return asyncio.run(publish_training(checkpoint_id, catalog, StageLog(), files))
+
+
+def _of_training(written: "TrainingReport") -> dict[str, Any]:
+    return {
+        "page": str(written.page),
+        "plots": {name: str(path) for name, path in written.plots.items()},
+        "alarms": written.alarms,
+        "findings": written.findings,
+        "missing": written.gaps,
+        "card": dict(written.training.card),
+        "steps": [dict(row) for row in written.training.steps],
+    }
 
 
 def _as_json(written: "Report") -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tutti.tasks.training.backends.run import run_backend
 from tutti.tasks.training.job import JobError, TrainJob
 from tutti.tasks.training.sets.build import build_set, conversation_set
 from tutti.tasks.training.sets.frozen import TrainingSet
-from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.settings import TrainerSettings, best_of
 from tutti.tasks.training.stage import Report, record_steps, run_job
 
 TRAINER = "tutti.tasks.training.trainer"
@@ -102,6 +102,7 @@ def fit_set(
     with held(catalog, f"training {made_id}"):  # two at once would write one state
         if not (out / RESULT).is_file():  # else it was killed after its end
             _train(job, folder, training_set, out, catalog, on_report)
+        _tidy(out)
         trained = json.loads((out / RESULT).read_text())
         card = _card(job, base_id, training_set, trained)
         (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
@@ -188,11 +189,26 @@ def trainer_settings(job: TrainJob, base: Path, training_set: TrainingSet) -> Tr
 
 def run_trainer(settings: TrainerSettings, out: Path, catalog: Catalog, on_report: Report) -> None:
     """Run the trainer to its end; `out` appears only if it succeeds."""
-    file, state = out.with_suffix(".settings.json"), out.with_suffix(".state")
+    file, state = _beside(out)
     file.parent.mkdir(parents=True, exist_ok=True)
     for left in out.parent.glob(f"{out.name}.*.tmp"):  # by a run that was killed
         shutil.rmtree(left)
     file.write_text(settings.model_dump_json(indent=1))
     arguments = ["--settings", str(file), "--state", str(state)]
     run_job(TRAINER, arguments, out, catalog, on_report)
-    file.replace(out / "settings.json")
+
+
+def _tidy(out: Path) -> None:
+    """Settle what lies beside a whole checkpoint, after a kill too: there is nothing to go on
+    from any more."""
+    file, state = _beside(out)
+    if file.is_file():
+        file.replace(out / "settings.json")
+    state.unlink(missing_ok=True)
+    if best_of(state).is_dir():
+        shutil.rmtree(best_of(state))
+
+
+def _beside(out: Path) -> tuple[Path, Path]:
+    """The settings of a training under way, and its state."""
+    return out.with_suffix(".settings.json"), out.with_suffix(".state")

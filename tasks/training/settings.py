@@ -82,3 +82,9 @@ class TrainerSettings(_Strict):
         if self.epochs is None and self.steps is None and self.seconds is None:
             raise ValueError("one of epochs, steps and seconds must say when it ends")
         return self
+
+
+def best_of(state: Path) -> Path:
+    """Where the best checkpoint is kept until the end: beside the state, so that a kill keeps
+    it."""
+    return state.with_suffix(".best")

@@ -4,6 +4,7 @@ In: conversations, a base checkpoint. Out: an artifact (``checkpoint:`` or ``ada
 parents, a card, and rows of `train_steps`.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -113,10 +114,11 @@ def run_job(
     reports: list[dict[str, Any]] = []
     try:
         with Child("training", command, environment, catalog) as child:
-            while (code := child.poll()) is None:
-                _new_reports(child.log, reports, on_report)
-                time.sleep(POLL_S)
-            _new_reports(child.log, reports, on_report)
+            log, code = ReportLog(child.log), None
+            while code is None:
+                code = child.poll()  # before the log is read: what was said last is read too
+                reports += _told(log, on_report)
+                time.sleep(POLL_S if code is None else 0.0)
             if code:
                 raise TrainingFailed(f"training exited with code {code}; {child.last_words()}")
         if folder.exists():
@@ -129,24 +131,35 @@ def run_job(
     return reports
 
 
-def reports_of(log: Path) -> list[dict[str, Any]]:
-    """The JSON objects that a trainer has printed so far, one a line."""
-    if not log.is_file():
-        return []
-    reports: list[dict[str, Any]] = []
-    for line in log.read_text(errors="replace").splitlines():
-        if line[:2] == '{"':
-            try:
-                reports.append(json.loads(line))
-            except json.JSONDecodeError:
-                break  # an incomplete line: the next read finds it complete
-    return reports
+class ReportLog:
+    """The JSON objects that a trainer prints, one a line, read from its log as they come."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._offset = log, 0
+
+    def new(self) -> list[dict[str, Any]]:
+        """Those since the last call. Only what was written since is read, up to its last whole
+        line; a line that is no JSON object is another's."""
+        if not self._log.is_file():
+            return []
+        with self._log.open("rb") as lines:
+            lines.seek(self._offset)
+            written = lines.read()
+        whole = written[: written.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        found = []
+        for line in whole.split(b"\n"):
+            if line.startswith(b'{"'):
+                with contextlib.suppress(ValueError):
+                    found.append(json.loads(line))
+        return found
 
 
-def _new_reports(log: Path, reports: list[dict[str, Any]], on_report: Report) -> None:
-    for row in reports_of(log)[len(reports) :]:
-        reports.append(row)
+def _told(log: ReportLog, on_report: Report) -> list[dict[str, Any]]:
+    new = log.new()
+    for row in new:
         on_report(row)
+    return new
 
 
 def record_steps(

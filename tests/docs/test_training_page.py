@@ -75,7 +75,9 @@ def test_the_table_of_objectives_is_whole() -> None:
 
 def test_every_reason_is_explained() -> None:
     reasons = [pairs.PARTNER, pairs.SEVERAL, pairs.TWO_TASKS, pairs.TURNS]
-    source = "".join(Path(module.__file__ or "").read_text() for module in (guards, build, recorded))
+    source = "".join(
+        Path(module.__file__ or "").read_text() for module in (guards, build, recorded)
+    )
     before = r"(?:return|why =|reasons\[each.attempt_id\] =)"
     reasons += re.findall(before + r' "([a-z ]+)"', source)
     reasons += [recorded.UNRECORDED, recorded.CUT]

@@ -29,6 +29,8 @@ from tutti.tasks.training import (
     fit_set,
 )
 
+BESIDE = (".best", ".state", ".settings.json")
+"""What a trainer goes on from, beside the folder that it makes."""
 STEPS = [{"step": n, "tokens": 10 * n, "loss": 3.0 - n} for n in (1, 2)]
 
 
@@ -62,7 +64,10 @@ class Trainer:
     def __call__(self, settings: Any, out: Path, catalog: Catalog, on_report: Any) -> None:
         """As `run_trainer`: `out` appears whole."""
         self.started += 1
-        out.mkdir(parents=True)
+        out.with_suffix(".best").mkdir(parents=True)
+        for name in BESIDE[1:]:
+            out.with_suffix(name).write_text("{}")
+        out.mkdir()
         (out / "model.safetensors").write_bytes(b"trained")
         result = {"steps": 2, "tokens": 20, "train_s": 1.0, "parameters": 7, "best_held_out": None}
         (out / "training.json").write_text(json.dumps(result | {"log": STEPS}))
@@ -95,7 +100,7 @@ def test_a_checkpoint_is_entered_with_its_steps_and_reused(
     assert {row["checkpoint_id"] for row in rows} == both and len(rows) == 4
 
 
-@pytest.mark.parametrize("cut_off", ["record_steps", "_enter_served", "enter_artifact"])
+@pytest.mark.parametrize("cut_off", ["_tidy", "record_steps", "_enter_served", "enter_artifact"])
 def test_a_kill_after_the_training_costs_no_training(
     run: Run,
     base: tuple[Path, str],
@@ -104,7 +109,8 @@ def test_a_kill_after_the_training_costs_no_training(
     monkeypatch: pytest.MonkeyPatch,
     cut_off: str,
 ) -> None:
-    """Before the steps are on record, before the artifact is: each step is there once."""
+    """Before its state is removed, before the steps are on record, before the artifact is: each
+    step is there once, and nothing is left to go on from."""
     with monkeypatch.context() as patched:
         owner: Any = Catalog if cut_off == "enter_artifact" else checkpoints
         patched.setattr(owner, cut_off, _killed)
@@ -114,6 +120,8 @@ def test_a_kill_after_the_training_costs_no_training(
     assert not made.reused and trainer.started == 1
     rows = query("select step from train_steps order by step", run.catalog.home)
     assert [row["step"] for row in rows] == [1, 2]
+    assert not [name for name in BESIDE if made.folder.with_suffix(name).exists()]
+    assert (made.folder / "settings.json").is_file()
     assert fit_set(job(), base, data, run).reused
 
 

@@ -4,9 +4,11 @@ L = mean over pairs of -log sigmoid(beta (d_chosen - d_rejected)), d = sum_t log
 Sequences 2i and 2i + 1 are a pair, the chosen one first. Source: arXiv 2305.18290, eq. 7.
 """
 
+from dataclasses import replace
+
 import torch
 
-from tutti.tasks.training.objectives.preference import gains
+from tutti.tasks.training.objectives.preference import gains, reward_figures
 from tutti.tasks.training.objectives.settings import PREFERENCE, Preference
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens
 
@@ -21,8 +23,7 @@ def dpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Preference = PREFER
     gain = gains(logp, tokens)
     margin = how.beta * (gain[0::2] - gain[1::2])
     pairs = sizes.sequences / 2
-    figures = {
-        "preference_accuracy": (margin > 0).float().sum() / pairs,
-        "margin": margin.detach().sum() / pairs,
-    }
+    chosen = torch.arange(tokens.sequences, device=gain.device) % 2 == 0
+    figures = reward_figures(how.beta * gain, chosen, replace(sizes, wanted=sizes.sequences // 2))
+    figures["preference_accuracy"] = (margin > 0).float().sum() / pairs
     return Loss(-torch.nn.functional.logsigmoid(margin).sum() / pairs, figures)

@@ -7,7 +7,7 @@ Source: arXiv 2402.01306, eq. 8.
 
 import torch
 
-from tutti.tasks.training.objectives.preference import gains
+from tutti.tasks.training.objectives.preference import gains, reward_figures
 from tutti.tasks.training.objectives.settings import PREFERENCE, Preference
 from tutti.tasks.training.objectives.tokens import Loss, StepSizes, Tensor, Tokens
 
@@ -23,4 +23,4 @@ def kto(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Preference = PREFER
     good = how.wanted * (1 - torch.sigmoid(how.beta * (gain - baseline)))
     bad = how.unwanted * (1 - torch.sigmoid(how.beta * (baseline - gain)))
     losses = torch.where(wanted, good, bad)
-    return Loss(losses.sum() / sizes.sequences, {})
+    return Loss(losses.sum() / sizes.sequences, reward_figures(how.beta * gain, wanted, sizes))

@@ -52,6 +52,8 @@ class StepSizes:
     """Sum of the weights; supervised objectives."""
     max_tokens: int = 0
     """The longest answer that the rollouts allow; Dr. GRPO."""
+    wanted: int = 0
+    """Sequences that are wanted; KTO."""
 
 
 @dataclass(frozen=True)

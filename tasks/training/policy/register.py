@@ -16,13 +16,21 @@ from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.policy.loop import PolicyRun, Show, work_folder
 from tutti.tasks.training.policy.served import ServedPolicy
 from tutti.tasks.training.policy.trainer import PolicyTrainer, settings_for
-from tutti.tasks.training.stage import record_steps
+from tutti.tasks.training.stage import Report, record_steps
 
 
 async def train_policy_job(
-    job: PolicyJob, cells: PolicyCells, bench: Bench, run: Run, show: Show
+    job: PolicyJob,
+    cells: PolicyCells,
+    bench: Bench,
+    run: Run,
+    show: Show,
+    on_step: Report = lambda row: None,
 ) -> Checkpoint:
-    """Run a job to its end and register what it made; an existing checkpoint is reused."""
+    """Run a job to its end and register what it made; an existing checkpoint is reused.
+
+    `on_step` is called with all figures of each step that is done. Raises TrainingFailed.
+    """
     catalog = run.catalog
     base = bench.serving.model.checkpoint
     assert base is not None, "the flow has looked"
@@ -46,7 +54,7 @@ async def train_policy_job(
     work = work_folder(catalog.home.artifacts, checkpoint_id)
     trained = work / "checkpoint"
     services = await bench.services_for(cells.rollouts.suite)
-    with PolicyTrainer(settings_for(base, fields), work, trained, catalog) as trainer:
+    with PolicyTrainer(settings_for(base, fields), work, trained, catalog, on_step) as trainer:
         process = job.reward.process
         judge = None if process is None else bench.serving.served.get(process.judge or "")
         ends = ends_of_base(base)

@@ -13,8 +13,9 @@ from typing import Any
 from tutti.storage import Catalog
 from tutti.tasks.serving import Child, ServingError
 from tutti.tasks.training.policy.batch import StepBatch, write_batch
+from tutti.tasks.training.policy.collapse import collapse
 from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.stage import TrainingFailed, reports_of, training_command
+from tutti.tasks.training.stage import Report, ReportLog, TrainingFailed, training_command
 
 POLL_S = 0.05
 START_TIMEOUT_S, STEP_TIMEOUT_S, END_TIMEOUT_S = 180.0, 3600.0, 600.0
@@ -34,9 +35,20 @@ class StepDone:
 class PolicyTrainer:
     """A running trainer; a context manager that ends it. Its state survives in `work`."""
 
-    def __init__(self, settings: TrainerSettings, work: Path, out: Path, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        settings: TrainerSettings,
+        work: Path,
+        out: Path,
+        catalog: Catalog,
+        on_step: Report = lambda row: None,
+    ) -> None:
+        """`on_step` is called with all figures of each step that is done."""
         self._settings, self._work, self._out, self._catalog = settings, work, out, catalog
+        self._on_step = on_step
         self._child: Child | None = None
+        self._log: ReportLog | None = None
+        self._noted: dict[int, dict[str, Any]] | None = None
         self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> "PolicyTrainer":
@@ -51,6 +63,7 @@ class PolicyTrainer:
             self._child = Child("training", command, environment, self._catalog)
         except ServingError as error:
             raise TrainingFailed(str(error)) from error
+        self._log = ReportLog(self._child.log)
         return self
 
     def __exit__(
@@ -69,6 +82,8 @@ class PolicyTrainer:
     async def ready(self) -> list[StepDone]:
         """The steps that were done before it was started, once it is ready."""
         await self._until(lambda rows: any("ready" in row for row in rows), START_TIMEOUT_S)
+        for _, row in sorted(self.noted().items()):
+            self._on_step(row)
         return [self._done(row) for row in self._rows if "step" in row]
 
     async def train(self, step: int, batch: StepBatch) -> StepDone:
@@ -79,12 +94,24 @@ class PolicyTrainer:
         return self._done(next(row for row in self._rows if row.get("step") == step))
 
     def note(self, step: int, figures: Mapping[str, Any]) -> None:
-        """Keep the figures of a step that its trainer does not know, for a job that goes on."""
+        """Keep the figures of a step that its trainer does not know, for a job that goes on.
+
+        Raises TrainingFailed where they say that the policy has collapsed.
+        """
+        row = {"step": step, **figures}
         with (self._work / "figures.jsonl").open("a") as out:
-            out.write(json.dumps({"step": step, **figures}) + "\n")
+            out.write(json.dumps(row) + "\n")
+        self._on_step(row)
+        noted = self._noted = self.noted() | {step: row}
+        if (diagnosis := collapse([noted[each] for each in sorted(noted)])) is not None:
+            kept = "; the last weights are {}".format
+            weights = max(self._work.glob("weights-*[0-9]"), default=None)
+            raise TrainingFailed(diagnosis + (kept(weights) if weights else ""))
 
     def noted(self) -> dict[int, dict[str, Any]]:
         """The figures noted so far, by step; of a line that a kill cut off, nothing."""
+        if self._noted is not None:
+            return self._noted
         file = self._work / "figures.jsonl"
         lines = file.read_text().splitlines() if file.is_file() else []
         found = {}
@@ -111,8 +138,8 @@ class PolicyTrainer:
         deadline = time.monotonic() + timeout_s
         while True:
             alive = self._alive()
-            assert self._child is not None, "it was started"
-            self._rows = reports_of(self._child.log)
+            assert self._child is not None and self._log is not None, "it was started"
+            self._rows += self._log.new()
             if is_there(self._rows):
                 return
             if not alive:

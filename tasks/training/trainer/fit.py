@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from tutti.tasks.training.objectives import PAIRS
-from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.settings import TrainerSettings, best_of
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row, read_rows
 from tutti.tasks.training.trainer.schedule import Schedule
@@ -26,6 +26,9 @@ Report = Callable[[dict[str, Any]], None]
 
 def fit(settings: TrainerSettings, out: Path, state: Path, report: Report) -> dict[str, Any]:
     """Train; writes checkpoint and best checkpoint into `out`; returns what the card says.
+
+    State and best checkpoint stay where they are until the platform has `out`: a kill before that
+    costs the steps since the last state.
 
     Raises BadData, Diverged, and ValueError for settings that do not fit together.
     """
@@ -43,16 +46,9 @@ def fit(settings: TrainerSettings, out: Path, state: Path, report: Report) -> di
     run.to_the_end(data.rows, held_out, state)
     policy.save(out)
     if best_of(state).is_dir():
-        shutil.move(best_of(state), out / "best")
-    state.unlink(missing_ok=True)
+        shutil.copytree(best_of(state), out / "best", dirs_exist_ok=True)
     return known | {"steps": run.step, "tokens": run.tokens, "train_s": run.seconds,
                     "best_held_out": run.best, "log": run.log}  # fmt: skip
-
-
-def best_of(state: Path) -> Path:
-    """Where the best checkpoint is kept until the end: beside the state, so that a kill keeps
-    it."""
-    return state.with_suffix(".best")
 
 
 class _Run:

@@ -1,6 +1,7 @@
 """One optimizer step: micro-batches, objective, gradient, update; and what came of it."""
 
 import math
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tutti.tasks.training.objectives import (
 )
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.batching import MicroBatch, micro_batches
+from tutti.tasks.training.trainer.flops import peak_flops, size_of, step_flops
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row
 
@@ -36,14 +38,14 @@ class Diverged(Exception):
 class StepReport:
     """A step's figures, by the names of `train_steps`."""
 
-    figures: dict[str, float]
+    figures: dict[str, float | None]
 
 
 class Stepper:
     """Takes steps with one policy, objective and optimizer."""
 
     def __init__(self, policy: Policy, settings: TrainerSettings) -> None:
-        """Raises ValueError for an unknown objective or setting."""
+        """Raises ValueError for an unknown objective or setting, or a peak that is no number."""
         self.policy, self.settings = policy, settings
         self.objective: Objective = objective(settings.objective, settings.objective_settings)
         kl = float(settings.objective_settings.get("kl", 0.0))
@@ -52,6 +54,8 @@ class Stepper:
         on_gpu = policy.device.type == "cuda"
         self.packed = layout == "packed" or (layout == "auto" and on_gpu)
         self.optimizer = optimizer_of(policy, settings)
+        self._size = size_of(policy.model)
+        self._peak_flops = peak_flops(policy.device_name, os.environ)
 
     def take(self, rows: Sequence[Row], rate: float) -> StepReport:
         """Train on rows at a learning rate. Raises Diverged, and leaves the weights as they were
@@ -63,9 +67,9 @@ class Stepper:
         totals: dict[str, float] = {"loss": 0.0}
         baseline = self._mismatched_gain(rows) if self.settings.objective == "kto" else 0.0
         for batch in self.cut(rows):
-            loss, logp = self._loss(batch, sizes, baseline)
+            loss, logp, entropy = self._loss(batch, sizes, baseline)
             loss.value.backward()
-            _add(totals, {"loss": loss.value.item()})
+            _add(totals, {"loss": loss.value.item(), "entropy": entropy.item() / sizes.tokens})
             _add(totals, {name: value.item() for name, value in loss.figures.items()})
             if self.settings.objective not in SUPERVISED:
                 _mismatch(totals, logp, batch.behaviour, sizes)
@@ -78,11 +82,21 @@ class Stepper:
             raise Diverged(f"gradient norm {norm:.4g}, {seen}, learning rate {rate:.3g}")
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        seconds = time.monotonic() - began
-        read = sum(len(row.ids) for row in rows)
-        known = {"gradient_norm": norm, "learning_rate": rate, "seconds": seconds}
-        known |= {"tokens_per_s": read / seconds, "sequences": len(rows)}
-        return StepReport(totals | known)
+        known = {"gradient_norm": norm, "learning_rate": rate}
+        return StepReport(totals | known | self._cost(rows, time.monotonic() - began))
+
+    def _cost(self, rows: Sequence[Row], seconds: float) -> dict[str, float | None]:
+        """What the step took."""
+        lengths = [len(row.ids) for row in rows]
+        flops = step_flops(self._size, lengths, sum(row.trained for row in rows))
+        peak = self._peak_flops
+        return {
+            "seconds": seconds,
+            "tokens_per_s": sum(lengths) / seconds,
+            "sequences": len(rows),
+            "mfu": None if peak is None else flops / seconds / peak,
+            "peak_mb": self.policy.peak_mb,
+        }
 
     def cut(self, rows: Sequence[Row]) -> list[MicroBatch]:
         """The micro-batches of a step, on the device."""
@@ -107,8 +121,10 @@ class Stepper:
             total += gain.sum().item()
         return total / len(rows)
 
-    def _loss(self, batch: MicroBatch, sizes: StepSizes, baseline: float) -> tuple[Loss, Tensor]:
-        logp = self.policy.log_probs(batch)
+    def _loss(
+        self, batch: MicroBatch, sizes: StepSizes, baseline: float
+    ) -> tuple[Loss, Tensor, Tensor]:
+        logp, entropy = self.policy.measured(batch)
         reference = self.policy.reference_log_probs(batch) if self._asks_reference else None
         extra = {
             "wanted": torch.tensor([row.wanted for row in batch.rows], device=logp.device),
@@ -125,7 +141,7 @@ class Stepper:
             turns=batch.turns,
             extra=extra,
         )
-        return self.objective(logp, tokens, sizes), logp.detach()
+        return self.objective(logp, tokens, sizes), logp.detach(), entropy
 
 
 def optimizer_of(policy: Policy, settings: TrainerSettings) -> Any:
@@ -160,7 +176,8 @@ def sizes_of(rows: Sequence[Row], settings: TrainerSettings) -> StepSizes:
         if turn >= 0
     )
     tokens = sum(row.trained for row in rows)
-    return StepSizes(tokens, len(rows), weight, settings.batch.max_tokens or 0)
+    wanted = sum(row.wanted for row in rows)
+    return StepSizes(tokens, len(rows), weight, settings.batch.max_tokens or 0, wanted)
 
 
 def _add(totals: dict[str, float], shares: dict[str, float]) -> None:

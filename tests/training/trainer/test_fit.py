@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="torch is in the models environment: make te
 from tests.training.trainer.pocket import POCKET, settings, sums, write
 from tutti.tasks.training.trainer.fit import fit
 from tutti.tasks.training.trainer.rows import BadData
-from tutti.tasks.training.trainer.step import Diverged
+from tutti.tasks.training.trainer.step import Diverged, Stepper
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -38,7 +38,7 @@ def test_five_kills_change_no_loss(tmp_path: Path) -> None:
     fit(asked, tmp_path / "whole", tmp_path / "whole.pt", whole.append)
     command = [sys.executable, "-m", "tutti.tasks.training.trainer", "--settings", str(file)]
     command += ["--out", str(tmp_path / "out"), "--state", str(tmp_path / "state.pt")]
-    state, killed, log = tmp_path / "state.pt", 0, tmp_path / "log"
+    killed, log = 0, tmp_path / "log"
     deadline = time.monotonic() + 200
     for at in [*(6 + 6 * n for n in range(KILLS)), 10**9]:
         with log.open("w") as out:
@@ -51,7 +51,6 @@ def test_five_kills_change_no_loss(tmp_path: Path) -> None:
                 killed += 1
             child.wait()
     assert killed == KILLS and child.returncode == 0, log.read_text()[-2000:]
-    assert not state.exists(), "nothing to go on from"
     card = json.loads((tmp_path / "out" / "training.json").read_text())
     assert losses(card["log"]) == losses(whole) and len(losses(whole)) == 40
 
@@ -66,6 +65,20 @@ def test_it_learns_and_keeps_the_best(tmp_path: Path) -> None:
     assert found[-1] < 3.0 < rows[1]["loss"] and card["best_held_out"] == min(found)
     for folder in (tmp_path / "out", tmp_path / "out" / "best"):
         assert (folder / "model.safetensors").is_file() and (folder / "tokenizer.json").is_file()
+
+
+def test_a_kill_before_the_platform_has_it_costs_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The platform moves a whole folder into place; killed before, it starts the trainer anew."""
+    held_out = write(tmp_path / "held.jsonl", sums(4, seed=1))
+    asked = settings(tmp_path, steps=4, held_out=held_out, evaluate_every=2, save_every_s=1e-6)
+    whole = fit(asked, tmp_path / "lost", tmp_path / "of.state", lambda row: None)
+    monkeypatch.setattr(Stepper, "take", None)  # a step would fail
+    again = fit(asked, tmp_path / "out", tmp_path / "of.state", lambda row: None)
+    assert again["log"] == whole["log"] and again["best_held_out"] == whole["best_held_out"]
+    lost, out = (tmp_path / name / "best" / "model.safetensors" for name in ("lost", "out"))
+    assert out.read_bytes() == lost.read_bytes()
 
 
 def test_a_loss_that_is_no_number_stops_it_with_what_was_seen(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Log probabilities and losses do not depend on how rows are laid out, and are the model's own."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is in the models environment:
 
 from tests.training.trainer.pocket import random_rows, settings  # noqa: E402
 from tutti.tasks.training.trainer.batching import collate, micro_batches  # noqa: E402
+from tutti.tasks.training.trainer.flops import size_of, step_flops  # noqa: E402
 from tutti.tasks.training.trainer.model import Policy  # noqa: E402
 from tutti.tasks.training.trainer.step import Stepper, mismatched  # noqa: E402
 
@@ -60,8 +62,10 @@ def test_a_step_is_the_same_in_every_layout(tmp_path: Path, objective: str) -> N
         )
         torch.manual_seed(0)
         stepper = Stepper(Policy(asked), asked)
-        taken = stepper.take(rows, rate=0.0).figures
-        taken = {k: v for k, v in taken.items() if k not in ("seconds", "tokens_per_s")}
+        taken: dict[str, Any] = stepper.take(rows, rate=0.0).figures
+        cost = ("seconds", "tokens_per_s", "peak_mb", "mfu")
+        assert taken["peak_mb"] > 50 and taken["mfu"] is None, "a CPU has no known peak"
+        taken = {k: v for k, v in taken.items() if k not in cost}
         seen.append(taken)
     for other in seen[1:]:
         assert other == pytest.approx(seen[0], rel=2e-4, abs=2e-5)
@@ -70,7 +74,7 @@ def test_a_step_is_the_same_in_every_layout(tmp_path: Path, objective: str) -> N
 def test_a_long_vocabularys_logits_are_made_in_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the same values and gradients."""
+    """With the same values, entropies and gradients."""
     from tutti.tasks.training.trainer import model
 
     policy = Policy(settings(tmp_path))
@@ -78,13 +82,67 @@ def test_a_long_vocabularys_logits_are_made_in_chunks(
     seen = []
     for elements in (2**25, 40_000):
         monkeypatch.setattr(model, "CHUNK_ELEMENTS", elements)
-        logp = policy.log_probs(batch)
+        logp, entropy = policy.measured(batch)
         policy.model.zero_grad()
         logp.sum().backward()
         gradient = policy.model.get_input_embeddings().weight.grad
-        seen.append((logp.detach().clone(), gradient.clone()))
+        seen.append((logp.detach().clone(), gradient.clone(), entropy))
     assert torch.allclose(seen[0][0], seen[1][0], atol=1e-6)
     assert torch.allclose(seen[0][1], seen[1][1], atol=1e-4)
+    assert seen[1][2].item() == pytest.approx(seen[0][2].item(), rel=1e-5)
+
+
+def test_the_entropy_is_that_of_the_models_own_distribution(tmp_path: Path) -> None:
+    """Of a step, the mean over trained tokens, in nats, before the step."""
+    asked = settings(tmp_path)
+    policy = Policy(asked)
+    total = count = 0.0
+    with torch.no_grad():
+        for row in ROWS:
+            logits = policy.model(torch.tensor([row.ids])).logits[0]
+            known = torch.distributions.Categorical(logits=logits).entropy()
+            wanted = [n - 1 for n in range(1, len(row.ids)) if row.turns[n] >= 0]
+            total, count = total + known[wanted].sum().item(), count + len(wanted)
+    taken: dict[str, Any] = Stepper(policy, asked).take(ROWS, rate=0.01).figures
+    assert taken["entropy"] == pytest.approx(total / count, rel=1e-4)
+
+
+def test_a_known_peak_gives_the_share_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUTTI_PEAK_TFLOPS", "0.5")
+    asked = settings(tmp_path)
+    stepper = Stepper(Policy(asked), asked)
+    taken: dict[str, Any] = stepper.take(ROWS, rate=0.0).figures
+    lengths, trained = [len(row.ids) for row in ROWS], sum(row.trained for row in ROWS)
+    flops = step_flops(size_of(stepper.policy.model), lengths, trained)
+    assert taken["mfu"] == pytest.approx(flops / taken["seconds"] / 0.5e12)
+
+
+def test_the_size_of_a_model_leaves_out_what_costs_nothing(tmp_path: Path) -> None:
+    """Tied embeddings count once, as the head; an adapter trains its own weights only."""
+    whole = Policy(settings(tmp_path))
+    found = size_of(whole.model)
+    assert found.body + found.head == whole.size and found.trained_body == found.body
+    adapted = Policy(settings(tmp_path, lora={"rank": 4}))
+    small = size_of(adapted.model)
+    assert small.trained_body == sum(p.numel() for p in adapted.parameters)
+    assert small.trained_head == 0 and small.body == found.body + small.trained_body
+
+
+def test_preferences_show_rewards_of_both_sides(tmp_path: Path) -> None:
+    """Before any step nothing has gained; after some, chosen answers have."""
+    rows = [replace(row, wanted=nth % 2 == 0) for nth, row in enumerate(random_rows(8, seed=5))]
+    names = ("chosen_reward", "rejected_reward", "margin")
+    for objective in ("dpo", "kto"):
+        asked = settings(tmp_path, objective=objective)
+        stepper = Stepper(Policy(asked), asked)
+        before: dict[str, Any] = stepper.take(rows, rate=1e-3).figures
+        assert [before[name] for name in names] == pytest.approx([0.0] * 3, abs=1e-3)
+        for _ in range(3):
+            after: dict[str, Any] = stepper.take(rows, rate=1e-3).figures
+        assert after["margin"] == pytest.approx(after["chosen_reward"] - after["rejected_reward"])
+        assert after["margin"] > 0.01 and ("preference_accuracy" in after) == (objective == "dpo")
 
 
 def test_an_adapters_reference_is_its_base(tmp_path: Path) -> None:

@@ -1,0 +1,244 @@
+"""The page of one training: curves, held-out tasks, data, settings, ancestry, and its command.
+
+In: a store's connection and a checkpoint's id. Out: `index.html` in a folder, self-contained, and
+on request its figures as files. Reads tables and cards only.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tutti.tasks.reporting import html
+from tutti.tasks.reporting.focus import focus
+from tutti.tasks.reporting.page import TRIALS_NOTE, draw, write_figures, write_page
+from tutti.tasks.reporting.summary import CellSummary, cells_of
+from tutti.tasks.reporting.text.columns import trial_columns, trial_rows
+from tutti.tasks.reporting.text.numbers import count, p_value, share, share_range
+from tutti.tasks.reporting.training import words
+from tutti.tasks.reporting.training.curves import curve_plots, held_out_plot
+from tutti.tasks.reporting.training.record import Training, training_of
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Columns = Mapping[str, Callable[[Any], str]]
+
+HELD_OUT_NOTE = (
+    "Accuracy over attempts that count (ok, limit, model_error), with Wilson's interval: several "
+    "trials of a task count as what they are worth. The difference is of the last "
+    "evaluation to the first, paired by task."
+)
+DATA_NOTE = "Attempts that the query named and the set does not hold, by the reason."
+SHOWN = 60
+"""Neighbours in the lineage; `tutti lineage` shows all."""
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """A written page, and what it says."""
+
+    page: Path
+    plots: dict[str, Path]
+    """PNG files by name, where they were asked for."""
+    training: Training
+    findings: list[str]
+    gaps: list[str]
+    alarms: list[str]
+
+
+def build_training_report(
+    connection: "DuckDBPyConnection",
+    checkpoint_id: str,
+    out: Path,
+    title: str = "",
+    files: bool = False,
+) -> TrainingReport:
+    """Write the page of a checkpoint or an adapter. Raises UsageError for an unknown one."""
+    training = training_of(connection, checkpoint_id)
+    cells = _evaluations(connection, training)
+    training = _by_task(training, cells)
+    curves, held_out = curve_plots(training.steps), held_out_plot(training.held_out)
+    plots = [held_out, *curves]
+    svgs = draw(plots)
+    pngs = write_figures(out, plots, svgs) if files else {}
+    alarms, said, gaps = words.alarms(training), words.findings(training), words.gaps(training)
+    sections = [
+        _held_out(training, html.figures([held_out], svgs), _trials(training, cells)),
+        html.section("Step by step", html.figures(curves, svgs, beside=True)),
+        _data(training),
+        _settings(training),
+        _lineage(training),
+        _again(training),
+    ]
+    name = title or f"Training: {training.card.get('name') or checkpoint_id}"
+    page = write_page(out, name, _facts(training), (alarms, said, gaps), [s for s in sections if s])
+    return TrainingReport(page, pngs, training, said, gaps, alarms)
+
+
+def _facts(training: Training) -> dict[str, str]:
+    card, machine = training.card, training.card.get("machine")
+    facts = {
+        "checkpoint": training.checkpoint_id,
+        "base": str(training.job.get("base") or training.card.get("base") or ""),
+        "objective": _pairs(card.get("objective")),
+        "steps": count(len(training.steps)),
+        "made": f"{training.made_at:%Y-%m-%d %H:%M} UTC",
+        "command": training.command or "",
+        "code": str(card.get("code_version") or ""),
+    }
+    if machine:
+        facts["machine"] = "{cores} cores, {memory_gib} GiB, {processor}".format(**machine)
+    if parameters := card.get("parameters"):
+        facts["parameters"] = count(parameters)
+    return {name: value for name, value in facts.items() if value}
+
+
+def _held_out(training: Training, figure: str, trials: str) -> str:
+    if not training.held_out:
+        return ""
+    columns: Columns = {
+        "after step": lambda row: str(row[0]),
+        "n": lambda row: count(row[1]["n"]),
+        "accuracy": lambda row: share(row[1]["accuracy"]),
+        "95 %": lambda row: share_range(*row[1]["wilson_95"]),
+    }
+    table = html.table(columns, training.held_out)
+    parts = [figure, table, _paired(training.card.get("paired")), trials]
+    return html.section("Held-out tasks, before and after", *parts, note=HELD_OUT_NOTE)
+
+
+def _paired(paired: Mapping[str, Any] | None) -> str:
+    if paired is None:
+        return ""
+    columns: Columns = {
+        "difference": lambda row: f"{100 * row['difference']:+.1f} points",
+        "95 %": lambda row: f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}",
+        "tasks": lambda row: count(row["n"]),
+        "p": lambda row: p_value(row["p"]),
+        "test": lambda row: str(row["test"]),
+        "verdict": lambda row: str(row["verdict"]),
+        "why": lambda row: str(row["reason"]),
+    }
+    return html.subsection("Last against first, paired by task", html.table(columns, [paired]))
+
+
+def _evaluations(connection: "DuckDBPyConnection", training: Training) -> list[CellSummary]:
+    """The cells of a policy's evaluations, in order; those that were not reached have no n."""
+    if training.held_out_sweep is None:
+        return []
+    with focus(connection, [training.held_out_sweep]) as focused:
+        found = cells_of(focused, training.held_out_sweep)
+    return sorted((cell for cell in found if cell.n), key=lambda cell: cell.repeat)
+
+
+def _by_task(training: Training, cells: Sequence[CellSummary]) -> Training:
+    """The training with intervals that count several trials of a task as what they are worth; the
+    card's take them as independent."""
+    known = training.held_out
+    if [score["n"] for _, score in known] != [cell.n for cell in cells]:
+        return training
+    scores = {
+        str(after): {**score, "wilson_95": [cell.accuracy_low, cell.accuracy_high]}
+        for (after, score), cell in zip(known, cells, strict=True)
+    }
+    return replace(training, card={**training.card, "held_out": scores})
+
+
+def _trials(training: Training, cells: Sequence[CellSummary]) -> str:
+    """pass@k beside pass@1 of each evaluation, where tasks have several trials."""
+    found = trial_rows(cells)
+    if not found:
+        return ""
+    known = zip(cells, training.held_out, strict=False)
+    after = {cell.repeat: at for cell, (at, _) in known}
+    shown = trial_columns(found)
+    columns: Columns = {"after step": lambda row: str(after.get(row[0].repeat, "")), **shown}
+    kept = {n: show for n, show in columns.items() if n not in ("policy", "at once", "repeat")}
+    table = html.table(kept, found) + html.said_below(TRIALS_NOTE)
+    return html.subsection("Several trials a task", table)
+
+
+def _data(training: Training) -> str:
+    data = training.card.get("data")
+    if not data:
+        return ""
+    plain = {k: v for k, v in data.items() if not isinstance(v, Mapping)}
+    facts = [("training set", training.card.get("training_set")), *plain.items()]
+    parts = [_fact_table(facts)]
+    for key, title in (("dropped", "Left out"), ("breaks", "New sequences within an attempt")):
+        rows = sorted((data.get(key) or {}).items(), key=lambda pair: -pair[1])
+        if rows:
+            columns: Columns = {"why": lambda row: str(row[0]), "n": lambda row: count(row[1])}
+            parts.append(html.subsection(title, html.table(columns, rows)))
+    return html.section(
+        "What it was trained on", *parts, note=DATA_NOTE if data.get("dropped") else ""
+    )
+
+
+def _settings(training: Training) -> str:
+    facts = _flat(training.card.get("settings") or {})
+    return html.section("Objective and settings", _fact_table(facts)) if facts else ""
+
+
+def _lineage(training: Training) -> str:
+    rows = [*training.lineage]
+    near = sorted(rows, key=lambda row: abs(row["away"]))[:SHOWN]
+    columns: Columns = {
+        "where": lambda row: "made from" if row["away"] < 0 else "made of it",
+        "generations": lambda row: str(abs(row["away"])),
+        "what": lambda row: str(row["artifact_id"]),
+    }
+    left = f"The nearest {SHOWN} of {len(rows)}. " if len(rows) > SHOWN else ""
+    note = f"{left}All of it: tutti lineage {training.checkpoint_id}"
+    return html.section("Lineage", html.table(columns, near), note=note)
+
+
+def _again(training: Training) -> str:
+    if training.command is None:
+        return ""
+    job = yaml.safe_dump(_set(training.job), sort_keys=False, allow_unicode=True)
+    return html.section(
+        "Make it again",
+        f"<pre>{escape(training.command)}</pre>",
+        f"<details><summary>job.yaml</summary><pre>{escape(job)}</pre></details>",
+        note="The same job on the same base and data finds this checkpoint and trains nothing; on "
+        "another machine losses may differ by rounding.",
+    )
+
+
+def _set(value: Any) -> Any:
+    """A job without what is not set."""
+    if isinstance(value, Mapping):
+        return {k: _set(v) for k, v in value.items() if v is not None}
+    return value
+
+
+def _flat(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    """Settings by dotted names; without what is empty."""
+    found: list[tuple[str, Any]] = []
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found += _flat(value, f"{before}{name}.")
+        elif value not in (None, [], ""):
+            found.append((before + name, value))
+    return found
+
+
+def _fact_table(facts: Sequence[tuple[str, Any]]) -> str:
+    columns: Columns = {"field": lambda fact: fact[0], "what": lambda fact: _text(fact[1])}
+    return html.table(columns, facts)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _pairs(objective: Mapping[str, Any] | None) -> str:
+    found = dict(objective or {})
+    name = str(found.pop("name", ""))
+    return ", ".join([name, *(f"{key} {value}" for key, value in found.items())])

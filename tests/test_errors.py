@@ -20,6 +20,7 @@ from tutti.tasks.agents.models.model import ContextExceeded, ModelCallFailed
 from tutti.tasks.agents.orchestrator import AgentFileError
 from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
 from tutti.tasks.benchmarks.errors import UnknownBenchmark
+from tutti.tasks.gpus import GpuError, GpuLost, GpusBusy, NoSuchGpu
 from tutti.tasks.project import PROJECT
 from tutti.tasks.retrieval.errors import RetrievalError
 from tutti.tasks.sandbox import SandboxUnavailable
@@ -34,12 +35,12 @@ from tutti.tasks.training.rewards import RewardError
 
 INVALID_INPUT = (
     *(UsageError, RegistryError, PriceError, AccessError, SimulationError, SuiteError, GateError),
-    *(BenchmarkError, UnknownBenchmark, AgentFileError, JobError),
+    *(BenchmarkError, UnknownBenchmark, AgentFileError, JobError, NoSuchGpu),
 )
 FAILURES = (
     *(TuttiError, StoreError, StoreBusy, CatalogMissing, ServingError, SourceMissing),
     *(ModelCallFailed, ContextExceeded, ToolUnavailable, SandboxUnavailable, ScorerFailed),
-    *(RetrievalError, TrainingFailed, RewardError),
+    *(RetrievalError, TrainingFailed, RewardError, GpuError, GpuLost, GpusBusy),
 )
 
 

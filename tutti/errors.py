@@ -10,6 +10,8 @@ TuttiError                   1  the work failed for a known cause
 ├── ServingError             1  tasks/serving/errors.py
 │   ├── RegistryError        2    models.yaml is invalid
 │   └── PriceError           2    the price file is invalid
+├── GpuError                 1  tasks/gpus/errors.py
+│   └── NoSuchGpu            2    more cards than there are, or an unknown one
 ├── AccessError              2  tasks/serving/gateway/admin/access.py: the tokens are invalid
 ├── SimulationError          2  tasks/serving/simulation/errors.py
 ├── SuiteError               2  tasks/sweeps/errors.py: a suite file is invalid

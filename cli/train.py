@@ -43,6 +43,7 @@ def train_sft(
     learning_rate: Annotated[float | None, typer.Option(help="highest learning rate")] = None,
     rank: Annotated[int | None, typer.Option(help="train an adapter of this rank")] = None,
     sequences: Annotated[int | None, typer.Option(help="sequences a step")] = None,
+    gpus: Annotated[int | None, typer.Option(help="GPUs [1 where there is any]")] = None,
     seed: Annotated[int | None, typer.Option(help="order of the data")] = None,
     *,
     models: ModelsFile,
@@ -56,7 +57,7 @@ def train_sft(
         from tutti.tasks.training import job_with
 
         top: dict[str, Any] = {"base": base, "objective": objective, "epochs": epochs}
-        top |= {"steps": steps, "minutes": minutes, "seed": seed}
+        top |= {"steps": steps, "minutes": minutes, "seed": seed, "gpus": gpus}
         data = {"from": query, "file": file, "tokens": tokens, "splits": split}
         given = top | {
             "data": data | {"held_out_share": held_out},

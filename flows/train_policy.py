@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect import flow
 
+from tutti.tasks.gpus import require_gpus
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.runs import Run, open_run
@@ -44,6 +45,7 @@ async def train_policy(job: PolicyJob, models: Path = MODELS) -> dict[str, Any]:
     suites = (rollout_suite(job), held_out_suite(job))
     with open_run("train-policy", job.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
+        require_gpus(job.claim(run.run_id, job.name), catalog.home)
         async with library_of(suites, catalog, log) as library:
             sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
             async with open_bench(entries, library, catalog, log) as bench:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from tutti.storage import Home
 from tutti.tasks.gpus.errors import NoSuchGpu
-from tutti.tasks.gpus.inventory import Gpu, Inventory
+from tutti.tasks.gpus.inventory import Gpu, Inventory, read_inventory
 
 LEASE_S = 300.0
 """A holder that is gone is known at once on its own host, and no other host has its cards. So only
@@ -30,6 +31,15 @@ class GpuClaim:
     def note(self) -> dict[str, str]:
         """What `tutti gpus` shows of the holder."""
         return {"run_id": self.run_id, "work": self.work}
+
+
+DEFAULT_CLAIM = GpuClaim()
+
+
+def require_gpus(claim: GpuClaim, home: Home) -> None:
+    """Check that this machine has the cards, before minutes of other work. Raises NoSuchGpu,
+    GpuError."""
+    candidates(claim, read_inventory(home))
 
 
 def candidates(claim: GpuClaim, inventory: Inventory) -> tuple[list[Gpu], int]:

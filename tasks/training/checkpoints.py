@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog, artifact_id, held, query
+from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.serving import checkpoint_id, pick_model, weights_id
-from tutti.tasks.training.job import JobError, TrainJob
+from tutti.tasks.training.job import MACHINE_FIELDS, JobError, TrainJob
 from tutti.tasks.training.sets.frozen import TrainingSet
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.stage import Report, record_steps, run_job
@@ -92,7 +93,9 @@ def fit_set(
         return Checkpoint(made_id, out, known["detail"], reused=True)
     with held(catalog, f"training {made_id}"):  # two at once would write one state
         if not (out / RESULT).is_file():  # else it was killed after its end
-            run_trainer(trainer_settings(job, folder, training_set), out, catalog, on_report)
+            claim = job.claim(run.run_id, f"training {made_id}")
+            settings = trainer_settings(job, folder, training_set)
+            run_trainer(settings, out, catalog, on_report, claim)
         trained = json.loads((out / RESULT).read_text())
         card = _card(job, base_id, training_set, trained)
         (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
@@ -106,7 +109,8 @@ def fit_set(
 
 def _settings_of(job: TrainJob) -> dict[str, Any]:
     """What decides the checkpoint, beside base and training set."""
-    return job.model_dump(mode="json", exclude={"data", "base", "name", "save_every_s"})
+    left_out = {"data", "base", "name", "save_every_s", *MACHINE_FIELDS}
+    return job.model_dump(mode="json", exclude=left_out)
 
 
 def _card(
@@ -160,7 +164,13 @@ def trainer_settings(job: TrainJob, base: Path, training_set: TrainingSet) -> Tr
     )
 
 
-def run_trainer(settings: TrainerSettings, out: Path, catalog: Catalog, on_report: Report) -> None:
+def run_trainer(
+    settings: TrainerSettings,
+    out: Path,
+    catalog: Catalog,
+    on_report: Report,
+    claim: GpuClaim = DEFAULT_CLAIM,
+) -> None:
     """Run the trainer to its end; `out` appears only if it succeeds."""
     file, state = out.with_suffix(".settings.json"), out.with_suffix(".state")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -168,5 +178,5 @@ def run_trainer(settings: TrainerSettings, out: Path, catalog: Catalog, on_repor
         shutil.rmtree(left)
     file.write_text(settings.model_dump_json(indent=1))
     arguments = ["--settings", str(file), "--state", str(state)]
-    run_job(TRAINER, arguments, out, catalog, on_report)
+    run_job(TRAINER, arguments, out, catalog, on_report, claim)
     file.replace(out / "settings.json")

@@ -16,6 +16,7 @@ from typing import Any
 from tutti.errors import TuttiError
 from tutti.storage import COLUMNS, Catalog, artifact_id, commit
 from tutti.storage import catalog as cat
+from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim, lease_gpus
 from tutti.tasks.project import PACKAGE
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import Child, ServingError, models_python
@@ -80,7 +81,8 @@ def finetune(
     arguments = ["--base", str(base), "--conversations", str(file)]
     for name, value in settings.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
-    reports = run_job("tutti.tasks.training.lora", arguments, folder, catalog, on_report)
+    claim = GpuClaim(run_id=run.run_id, work=f"training {adapter_id}")
+    reports = run_job("tutti.tasks.training.lora", arguments, folder, catalog, on_report, claim)
     record_steps(catalog, run.run_id, adapter_id, reports)
     card = {"base": base_id, "training_set": training_set_id, "settings": settings}
     catalog.enter_artifact(adapter_id, card, [base_id, training_set_id], folder)
@@ -101,18 +103,27 @@ def training_command(module: str, arguments: list[str]) -> tuple[list[str], dict
 
 
 def run_job(
-    module: str, arguments: list[str], folder: Path, catalog: Catalog, on_report: Report
+    module: str,
+    arguments: list[str],
+    folder: Path,
+    catalog: Catalog,
+    on_report: Report,
+    claim: GpuClaim = DEFAULT_CLAIM,
 ) -> list[dict[str, Any]]:
     """Run ``python -m module ... --out FOLDER`` in the models environment to its end, by `launch`.
 
-    The folder appears only if the job succeeds. Returns the JSON lines it printed. Raises
-    TrainingFailed with the end of its log.
+    It sees the GPUs of `claim`; while it waits for them, `on_report` is given ``{"waiting": who has
+    them}``. The folder appears only if the job succeeds. Returns the JSON lines it printed. Raises
+    TrainingFailed with the end of its log, GpuError.
     """
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
     command, environment = training_command(module, [*arguments, "--out", str(staging)])
     reports: list[dict[str, Any]] = []
     try:
-        with Child("training", command, environment, catalog) as child:
+        with (
+            lease_gpus(catalog, claim, lambda text: on_report({"waiting": text})) as gpus,
+            Child("training", command, environment, catalog, gpus) as child,
+        ):
             while (code := child.poll()) is None:
                 _new_reports(child.log, reports, on_report)
                 time.sleep(POLL_S)

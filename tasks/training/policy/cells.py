@@ -12,7 +12,7 @@ from random import Random
 from tutti.storage import artifact_id
 from tutti.tasks.sweeps.plan import Cell, Plan, Problem, Sample, SetUp
 from tutti.tasks.sweeps.spec import Suite
-from tutti.tasks.training.job import JobError
+from tutti.tasks.training.job import MACHINE_FIELDS, JobError
 from tutti.tasks.training.policy.job import PolicyJob
 
 
@@ -36,7 +36,7 @@ def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCe
     shared = {each.task_id for each in train} & {each.task_id for each in test}
     if shared:
         raise JobError(f"evaluation.split: {len(shared)} tasks are trained on, as {min(shared)}")
-    content = job.model_dump(mode="json", exclude={"name"})
+    content = job.model_dump(mode="json", exclude={"name", *MACHINE_FIELDS})
     own = artifact_id("policy", content, rollouts.parents)
     at = tuple(_evaluated(job))
     limit = job.evaluation.limit

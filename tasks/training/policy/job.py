@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tutti.tasks.config import read_document
 from tutti.tasks.sweeps.spec import Suite
-from tutti.tasks.training.job import JobError
+from tutti.tasks.training.job import JobError, JobMachine
 from tutti.tasks.training.settings import OptimizerSettings
 
 
@@ -54,7 +54,7 @@ class EvaluationSettings(_Strict):
     trials: int = Field(1, ge=1, description="attempts a task; above 1 also pass@k, at temperature")
 
 
-class PolicyJob(_Strict):
+class PolicyJob(JobMachine):
     """One on-policy training, from a base to a checkpoint."""
 
     name: str = Field("policy", description="name of the job")

@@ -7,6 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tutti.storage import Home, artifact_id, query
+from tutti.tasks.gpus import lease_gpus_async
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.scoring.statistics import wilson
 from tutti.tasks.sweeps.run import Bench
@@ -43,9 +44,12 @@ async def train_policy_job(
     work = work_folder(catalog.home.artifacts, checkpoint_id)
     trained = work / "checkpoint"
     services = await bench.services_for(cells.rollouts.suite)
-    with PolicyTrainer(settings_for(base, fields), work, trained, catalog) as trainer:
-        policy = PolicyRun(job, cells, services, trainer, ends_of_base(base), run, show)
-        await policy.to_the_end()
+    claim = job.claim(run.run_id, f"training {checkpoint_id}")
+    async with lease_gpus_async(catalog, claim, lambda text: show(0, text)) as gpus:
+        settings = settings_for(base, fields)
+        with PolicyTrainer(settings, work, trained, catalog, gpus) as trainer:
+            policy = PolicyRun(job, cells, services, trainer, ends_of_base(base), run, show)
+            await policy.to_the_end()
     trained.rename(out)
     record_steps(catalog, run.run_id, checkpoint_id, policy.done)
     card = {

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from tutti.storage import Catalog
+from tutti.tasks.gpus import GpuLease
 from tutti.tasks.serving import Child, ServingError
 from tutti.tasks.training.policy.batch import StepBatch, write_batch
 from tutti.tasks.training.settings import TrainerSettings
@@ -33,8 +34,16 @@ class StepDone:
 class PolicyTrainer:
     """A running trainer; a context manager that ends it. Its state survives in `work`."""
 
-    def __init__(self, settings: TrainerSettings, work: Path, out: Path, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        settings: TrainerSettings,
+        work: Path,
+        out: Path,
+        catalog: Catalog,
+        gpus: GpuLease | None = None,
+    ) -> None:
         self._settings, self._work, self._out, self._catalog = settings, work, out, catalog
+        self._gpus = gpus
         self._child: Child | None = None
         self._rows: list[dict[str, Any]] = []
 
@@ -47,7 +56,7 @@ class PolicyTrainer:
         arguments = ["--settings", str(file), "--work", str(self._work), "--out", str(self._out)]
         command, environment = training_command(SERVER, arguments)
         try:
-            self._child = Child("training", command, environment, self._catalog)
+            self._child = Child("training", command, environment, self._catalog, self._gpus)
         except ServingError as error:
             raise TrainingFailed(str(error)) from error
         return self

@@ -13,6 +13,14 @@ from tutti.tasks.project import TRAINED_POCKET
 app = typer.Typer(no_args_is_help=True, help="Train models.")
 
 
+WallTime = Annotated[
+    float | None,
+    typer.Option(
+        min=0.01, help="save and end before, with exit code 75 [Slurm's limit, where it runs there]"
+    ),
+]
+
+
 @app.command("sft")
 def train_sft(
     job: Annotated[
@@ -44,6 +52,7 @@ def train_sft(
     rank: Annotated[int | None, typer.Option(help="train an adapter of this rank")] = None,
     sequences: Annotated[int | None, typer.Option(help="sequences a step")] = None,
     gpus: Annotated[int | None, typer.Option(help="GPUs [1 where there is any]")] = None,
+    wall_time_minutes: WallTime = None,
     seed: Annotated[int | None, typer.Option(help="order of the data")] = None,
     *,
     models: ModelsFile,
@@ -58,6 +67,7 @@ def train_sft(
 
         top: dict[str, Any] = {"base": base, "objective": objective, "epochs": epochs}
         top |= {"steps": steps, "minutes": minutes, "seed": seed, "gpus": gpus}
+        top |= {"wall_time_minutes": wall_time_minutes}
         data = {"from": query, "file": file, "tokens": tokens, "splits": split}
         given = top | {
             "data": data | {"held_out_share": held_out},
@@ -74,6 +84,7 @@ def train_sft(
 @app.command("grpo")
 def train_grpo(
     job: Annotated[Path, typer.Argument(help="job file (YAML)")],
+    wall_time_minutes: WallTime = None,
     *,
     models: ModelsFile,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
@@ -86,6 +97,8 @@ def train_grpo(
         from tutti.tasks.training.policy import read_policy_job
 
         chosen = read_policy_job(job)
+        if wall_time_minutes is not None:
+            chosen = chosen.model_copy(update={"wall_time_minutes": wall_time_minutes})
         show_result(run_flow(train_policy, prefect, as_json, chosen, models), as_json)
 
     guarded(work)

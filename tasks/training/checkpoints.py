@@ -160,6 +160,7 @@ def trainer_settings(job: TrainJob, base: Path, training_set: TrainingSet) -> Tr
         gradient_checkpointing=job.gradient_checkpointing,
         seed=job.seed,
         save_every_s=job.save_every_s,
+        stop_at=job.stop_at,
         evaluate_every=max(1, (job.steps or 500) // EVALUATIONS),
     )
 

@@ -19,6 +19,7 @@ from tutti.tasks.config import explain, read_document
 from tutti.tasks.gpus import GpuClaim
 from tutti.tasks.training.objectives import PAIRS, SUPERVISED, check_name, settings_with
 from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
+from tutti.tasks.training.wall_time import stop_at
 
 
 class JobError(UsageError):
@@ -69,6 +70,17 @@ class JobMachine(BaseModel):
     gpu_wait_minutes: float = Field(
         60.0, ge=0, description="how long it waits for GPUs that others hold"
     )
+
+    wall_time_minutes: float | None = Field(
+        None,
+        gt=0,
+        description="it is saved before, and ends with exit code 75; under Slurm its limit counts",
+    )
+
+    @property
+    def stop_at(self) -> float | None:
+        """When no more steps may begin, in seconds since the epoch. Raises UsageError."""
+        return stop_at(self.wall_time_minutes)
 
     def claim(self, run_id: str, work: str) -> GpuClaim:
         """The job's GPUs, for a run that does `work`."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tutti.errors import TuttiError
+from tutti.errors import SUBMIT_AGAIN, TuttiError
 from tutti.storage import COLUMNS, Catalog, artifact_id, commit
 from tutti.storage import catalog as cat
 from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim, lease_gpus
@@ -28,6 +28,18 @@ Report = Callable[[dict[str, Any]], None]
 
 class TrainingFailed(TuttiError, RuntimeError):
     """The training job ended with an error; the message holds the end of its log."""
+
+
+class WallTimeReached(TuttiError, RuntimeError):
+    """The training was saved before its wall-time limit; the same command goes on."""
+
+    exit_code = SUBMIT_AGAIN
+
+    def __init__(self, step: object) -> None:
+        super().__init__(
+            f"the wall-time limit is near: saved after step {step}; run the same command again to "
+            "go on"
+        )
 
 
 def write_training_set(
@@ -114,7 +126,7 @@ def run_job(
 
     It sees the GPUs of `claim`; while it waits for them, `on_report` is given ``{"waiting": who has
     them}``. The folder appears only if the job succeeds. Returns the JSON lines it printed. Raises
-    TrainingFailed with the end of its log, GpuError.
+    TrainingFailed with the end of its log, WallTimeReached, GpuError.
     """
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
     command, environment = training_command(module, [*arguments, "--out", str(staging)])
@@ -128,6 +140,8 @@ def run_job(
                 _new_reports(child.log, reports, on_report)
                 time.sleep(POLL_S)
             _new_reports(child.log, reports, on_report)
+            if code == SUBMIT_AGAIN:
+                raise WallTimeReached(reports[-1].get("saved"))
             if code:
                 raise TrainingFailed(f"training exited with code {code}; {child.last_words()}")
         if folder.exists():

@@ -49,6 +49,7 @@ async def train_policy_job(
         settings = settings_for(base, fields)
         with PolicyTrainer(settings, work, trained, catalog, gpus) as trainer:
             policy = PolicyRun(job, cells, services, trainer, ends_of_base(base), run, show)
+            policy.stop_at = job.stop_at
             await policy.to_the_end()
     trained.rename(out)
     record_steps(catalog, run.run_id, checkpoint_id, policy.done)

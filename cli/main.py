@@ -17,7 +17,7 @@ from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
 from tutti.cli.judge import compare, gate, score
 from tutti.cli.options import AsJson, ModelsFile
-from tutti.cli.serve import gateway, models, simulate
+from tutti.cli.serve import gateway, gpus, models, simulate
 from tutti.cli.setup import init
 from tutti.cli.store import exchange, lineage, maintenance
 from tutti.cli.sweep import cancel, from_flags, pause, plan, report, run, search
@@ -25,8 +25,8 @@ from tutti.cli.train import app as train_app
 from tutti.tasks.project import PROJECT, models_python_path
 
 ORDER = (
-    *("init", "doctor", "models", "run", "demo", "sweep", "report", "sql", "compare", "score"),
-    *("gate", "view", "synth", "index", "serve", "gateway", "simulate", "train", "ui"),
+    *("init", "doctor", "models", "gpus", "run", "demo", "sweep", "report", "sql", "compare"),
+    *("score", "gate", "view", "synth", "index", "serve", "gateway", "simulate", "train", "ui"),
     *("import", "export", "lineage", "compact", "verify", "expire"),
 )
 """The verbs in the order of work."""
@@ -68,6 +68,7 @@ gate.register(app)
 exchange.register(app)
 maintenance.register(app)
 models.register(app)
+gpus.register(app)
 plan.register(sweep_app)
 run.register(sweep_app)
 search.register(sweep_app)

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Train models.")
 
 
+WallTime = Annotated[
+    float | None,
+    typer.Option(
+        min=0.01, help="save and end before, with exit code 75 [Slurm's limit, where it runs there]"
+    ),
+]
+
+
 @app.command("sft")
 def train_sft(
     job: Annotated[
@@ -45,6 +53,8 @@ def train_sft(
     learning_rate: Annotated[float | None, typer.Option(help="highest learning rate")] = None,
     rank: Annotated[int | None, typer.Option(help="train an adapter of this rank")] = None,
     sequences: Annotated[int | None, typer.Option(help="sequences a step")] = None,
+    gpus: Annotated[int | None, typer.Option(help="GPUs [1 where there is any]")] = None,
+    wall_time_minutes: WallTime = None,
     seed: Annotated[int | None, typer.Option(help="order of the data")] = None,
     backend: Annotated[
         str | None, typer.Option(help="trainer: tutti, llama-factory, trl, verl, nemo-rl, prime-rl")
@@ -65,6 +75,7 @@ def train_sft(
 
         top: dict[str, Any] = {"base": base, "objective": objective, "epochs": epochs}
         top |= {"steps": steps, "minutes": minutes, "seed": seed, "backend": backend}
+        top |= {"gpus": gpus, "wall_time_minutes": wall_time_minutes}
         data = {"from": query, "file": file, "tokens": tokens, "splits": split}
         given = top | {
             "data": data | {"held_out_share": held_out},
@@ -100,6 +111,7 @@ def _configure(job: "TrainJob", models: Path, folder: Path, as_json: bool) -> No
 @app.command("grpo")
 def train_grpo(
     job: Annotated[Path, typer.Argument(help="job file (YAML)")],
+    wall_time_minutes: WallTime = None,
     *,
     models: ModelsFile,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
@@ -112,6 +124,8 @@ def train_grpo(
         from tutti.tasks.training.policy import read_policy_job
 
         chosen = read_policy_job(job)
+        if wall_time_minutes is not None:
+            chosen = chosen.model_copy(update={"wall_time_minutes": wall_time_minutes})
         show_result(run_flow(train_policy, prefect, as_json, chosen, models), as_json)
 
     guarded(work)

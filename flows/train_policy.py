@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect import flow
 
+from tutti.tasks.gpus import require_gpus
 from tutti.tasks.progress import StageProgress, leave_table, live_artifacts, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import live_view, publish_training
@@ -44,6 +45,7 @@ async def train_policy(job: PolicyJob, models: Path = MODELS) -> dict[str, Any]:
     with open_run("train-policy", job.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
         serving = serving_of(entries, catalog, trained_by=job.trained_by)
+        require_gpus(job.claim(run.run_id, job.name), catalog.home)
         async with library_of(suites, catalog, log) as library:
             sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
             async with bench_of(serving, library, catalog, log) as bench:

@@ -12,6 +12,7 @@ from prefect import flow
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from tutti.tasks.gpus import require_gpus
 from tutti.tasks.progress import StageProgress, leave_table, live_artifacts, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import live_view, publish_training
@@ -45,6 +46,7 @@ async def train_set(job: TrainJob = SOLVED, models: Path = MODELS) -> dict[str, 
     """
     base = base_of(job.base, models)
     with open_run("train-set", job.model_dump(mode="json")) as run:
+        require_gpus(job.claim(run.run_id, job.name), run.catalog.home)
         training_set = await freeze(run.log, job, base, run)
         checkpoint = await fit(run.log, job, base, training_set, run)
         run.log.console.print(_summary(checkpoint), soft_wrap=True)
@@ -79,6 +81,9 @@ async def fit(
     def show(row: dict[str, Any]) -> None:
         if "step" in row:
             steps.append(row)
+        if "waiting" in row:
+            progress.show(0, 100, row["waiting"])
+        elif "step" in row:
             done, total = (row["step"], row["of"]) if row["of"] else (row["done"] * 100, 100)
             progress.show(done, total, f"step {row['step']}, loss {row['loss']:.3f}")
 

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from tutti.storage.home import Home as Home
     from tutti.storage.home import current_home as current_home
     from tutti.storage.home import home_at as home_at
+    from tutti.storage.leases import LEASE_S as LEASE_S
     from tutti.storage.leases import Holder as Holder
     from tutti.storage.leases import Lease as Lease
+    from tutti.storage.leases import Renewals as Renewals
     from tutti.storage.leases import check_lease as check_lease
     from tutti.storage.leases import held as held
     from tutti.storage.leases import holder_of as holder_of

@@ -11,10 +11,10 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -45,21 +45,30 @@ class Holder:
     pid: int
     here: bool
     """Whether it runs on this machine since its last boot, so that its pid can be checked."""
+    since: datetime | None = None
+    note: Mapping[str, str] = field(default_factory=dict)
+    """What the holder said of itself."""
+    expires_at: datetime | None = field(default=None, compare=False)
+    """Moves with each renewal."""
 
 
 _OURS: set[tuple[Home, Lease]] = set()
 """Leases held by this process."""
 
 
-def acquire(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Lease:
+def acquire(
+    catalog: Catalog, name: str, seconds: float = LEASE_S, note: Mapping[str, str] | None = None
+) -> Lease:
     """Take the lease on `name`. Raises StoreBusy with its holder and the remaining time.
 
-    A lease of a process on this host that has ended is taken immediately.
+    `note` is what `holder_of` tells of this holder. A lease of a process on this host that has
+    ended is taken immediately.
     """
     ours: list[tuple[Home, Lease]] = []
     try:
         with catalog.transaction() as connection:
-            lease = _acquire(connection, catalog.home, name, seconds)
+            holder = _me() | ({"note": dict(note)} if note else {})
+            lease = _acquire(connection, catalog.home, name, seconds, json.dumps(holder))
             # Before the commit: another thread may see the lease as soon as it is committed.
             ours.append((catalog.home, lease))
             _OURS.update(ours)
@@ -69,11 +78,13 @@ def acquire(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Lease:
         raise
 
 
-def _acquire(connection: sa.Connection, home: Home, name: str, seconds: float) -> Lease:
+def _acquire(
+    connection: sa.Connection, home: Home, name: str, seconds: float, holder: str
+) -> Lease:
     at = database_now(connection)
     query = sa.select(leases).where(leases.c.name == name).with_for_update()
     found = connection.execute(query).mappings().first()
-    values = {"holder": json.dumps(_me()), "acquired_at": at}
+    values = {"holder": holder, "acquired_at": at}
     values["expires_at"] = at + timedelta(seconds=seconds)
     if found is None:
         try:
@@ -118,20 +129,36 @@ def check_lease(connection: sa.Connection, lease: Lease) -> None:
         raise _lost(lease)
 
 
+@dataclass(frozen=True)
+class Renewals:
+    """What the thread that renews a lease calls: after each renewal, and once it is lost."""
+
+    renewed: Callable[[], None] = lambda: None
+    lost: Callable[[LeaseLost], None] = lambda error: None
+
+
 @contextmanager
-def held(catalog: Catalog, name: str, seconds: float = LEASE_S) -> Iterator[Lease]:
+def held(
+    catalog: Catalog,
+    name: str,
+    seconds: float = LEASE_S,
+    note: Mapping[str, str] | None = None,
+    renewals: Renewals = Renewals(),
+) -> Iterator[Lease]:
     """Hold the lease on `name` during the block, renewed by a thread. Raises StoreBusy."""
-    lease = acquire(catalog, name, seconds)
+    lease = acquire(catalog, name, seconds, note)
     over = threading.Event()
 
     def keep() -> None:
         while not over.wait(seconds / RENEWALS):
             try:
                 renew(catalog, lease, seconds)
-            except LeaseLost:
+            except LeaseLost as error:
+                renewals.lost(error)
                 return  # the next commit under it raises this
             except StoreError:
                 continue  # busy or full: there are more renewals per lease period
+            renewals.renewed()
 
     thread = threading.Thread(target=keep, name=f"lease {name}", daemon=True)
     thread.start()
@@ -152,7 +179,14 @@ def holder_of(catalog: Catalog, name: str) -> Holder | None:
     if _gone(found[0]["holder"], catalog.home, lease):
         return None
     who = json.loads(found[0]["holder"])
-    return Holder(who["host"].split("/")[0], who["pid"], who["host"] == this_host())
+    return Holder(
+        host=who["host"].split("/")[0],
+        pid=who["pid"],
+        here=who["host"] == this_host(),
+        since=aware(found[0]["acquired_at"]),
+        note=who.get("note", {}),
+        expires_at=aware(found[0]["expires_at"]),
+    )
 
 
 def start_ticks(pid: int) -> int | None:

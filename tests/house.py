@@ -44,6 +44,7 @@ STAGED = ("tutti.tasks.sweeps",)
 """Stages whose folders are stages of their own to each other."""
 STAGES = (
     "sandbox",
+    "gpus",
     "serving",
     "agents",
     "scoring",

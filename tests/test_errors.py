@@ -20,6 +20,7 @@ from tutti.tasks.agents.models.model import ContextExceeded, ModelCallFailed
 from tutti.tasks.agents.orchestrator import AgentFileError
 from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
 from tutti.tasks.benchmarks.errors import UnknownBenchmark
+from tutti.tasks.gpus import GpuError, GpuLost, GpusBusy, NoSuchGpu
 from tutti.tasks.project import PROJECT
 from tutti.tasks.retrieval.errors import RetrievalError
 from tutti.tasks.sandbox import SandboxUnavailable
@@ -29,17 +30,17 @@ from tutti.tasks.serving.gateway.admin.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.errors import GateError
-from tutti.tasks.training import JobError, TrainingFailed
+from tutti.tasks.training import JobError, TrainingFailed, WallTimeReached
 from tutti.tasks.training.rewards import RewardError
 
 INVALID_INPUT = (
     *(UsageError, RegistryError, PriceError, AccessError, SimulationError, SuiteError, GateError),
-    *(BenchmarkError, UnknownBenchmark, AgentFileError, JobError),
+    *(BenchmarkError, UnknownBenchmark, AgentFileError, JobError, NoSuchGpu),
 )
 FAILURES = (
     *(TuttiError, StoreError, StoreBusy, CatalogMissing, ServingError, SourceMissing),
     *(ModelCallFailed, ContextExceeded, ToolUnavailable, SandboxUnavailable, ScorerFailed),
-    *(RetrievalError, TrainingFailed, RewardError),
+    *(RetrievalError, TrainingFailed, RewardError, GpuError, GpuLost, GpusBusy),
 )
 
 
@@ -91,9 +92,10 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     drawn = dict(
         (words[0], int(words[1]))
         for line in (tutti.errors.__doc__ or "").splitlines()
-        if len(words := line.lstrip("│├└─ ").split()) > 1 and words[1] in ("1", "2")
+        if len(words := line.lstrip("│├└─ ").split()) > 1 and words[1] in ("1", "2", "75")
     )
-    known = {kind.__name__: kind.exit_code for kind in (*INVALID_INPUT, *FAILURES, BadRow)}
+    every = (*INVALID_INPUT, *FAILURES, WallTimeReached)
+    known = {kind.__name__: kind.exit_code for kind in (*every, BadRow)}
     assert drawn == {name: code for name, code in known.items() if name in drawn}
     assert {kind.__name__ for kind in TuttiError.__subclasses__()} <= set(drawn)
 

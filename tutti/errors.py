@@ -10,6 +10,8 @@ TuttiError                   1  the work failed for a known cause
 ├── ServingError             1  tasks/serving/errors.py
 │   ├── RegistryError        2    models.yaml is invalid
 │   └── PriceError           2    the price file is invalid
+├── GpuError                 1  tasks/gpus/errors.py
+│   └── NoSuchGpu            2    more cards than there are, or an unknown one
 ├── AccessError              2  tasks/serving/gateway/admin/access.py: the tokens are invalid
 ├── SimulationError          2  tasks/serving/simulation/errors.py
 ├── SuiteError               2  tasks/sweeps/errors.py: a suite file is invalid
@@ -25,10 +27,12 @@ TuttiError                   1  the work failed for a known cause
 ├── ScorerFailed             1  tasks/scoring/score.py
 ├── RetrievalError           1  tasks/retrieval/errors.py
 ├── TrainingFailed           1  tasks/training/stage.py
+├── WallTimeReached         75  tasks/training/stage.py: saved; to be submitted again
 └── RewardError              1  tasks/training/rewards/outcome.py
 
 Exit code 3 (`INCONCLUSIVE`) belongs to no error. A verb that did its work returns it when a verdict
-is inconclusive, a gate failed, or cells are incomplete.
+is inconclusive, a gate failed, or cells are incomplete. 75 (`SUBMIT_AGAIN`, EX_TEMPFAIL of
+sysexits.h) means that a training was saved before its wall-time limit: the same command goes on.
 
 This module imports nothing of ours and no third-party package: it is also loaded in the models
 environment, which has neither pydantic nor SQLAlchemy.
@@ -38,6 +42,8 @@ from typing import ClassVar
 
 FAILED, BAD_USAGE, INCONCLUSIVE = 1, 2, 3
 """Exit codes of `tutti`; 0 is success."""
+SUBMIT_AGAIN = 75
+"""Exit code of a training, and of its trainer, that was saved before its wall-time limit."""
 
 
 class TuttiError(Exception):

@@ -22,6 +22,7 @@ from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tutti.cli.setup.fixes import FIXES
+from tutti.cli.setup.weights import safetensors_flaw
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -165,6 +166,17 @@ def look_gpu(place: Place) -> Finding:
     return Finding("ok", "; ".join(lines))
 
 
+def look_gpu_holders(place: Place) -> Finding:
+    """Show which run holds which GPU."""
+    from tutti.cli.serve.gpus import told_holders
+    from tutti.tasks.gpus import GpuError
+
+    try:
+        return Finding("ok", told_holders(place.home))
+    except GpuError as error:
+        return Finding("missing", str(error), "nvidia-smi -L")
+
+
 def look_home(place: Place) -> Finding:
     """Check that the store can be written, without creating a folder."""
     folder = _nearest(place.home)
@@ -227,7 +239,7 @@ def look_checkpoint(place: Place) -> Finding:
     """Check that the included pocket checkpoint has complete weights and a card."""
     folder, fix = place.project / "assets" / "pocket", FIXES.checkpoint
     weights = folder / "model.safetensors"
-    if flaw := _safetensors_flaw(weights):
+    if flaw := safetensors_flaw(weights):
         return Finding("missing", f"{weights}: {flaw}", fix)
     if not (cards := sorted(folder.glob("card.*")) or sorted(folder.glob("README.md"))):
         return Finding("missing", f"weights, but no card in {folder}", fix)
@@ -269,6 +281,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("cores", look_cores, required=False),
     Probe("memory", look_memory, required=False),
     Probe("GPU", look_gpu, required=False),
+    Probe("GPU holders", look_gpu_holders, required=False),
     Probe("home", look_home),
     Probe("disk", look_disk),
     Probe("Prefect port", look_port, required=False),
@@ -380,19 +393,3 @@ def _nearest(path: Path) -> Path:
     """The path, or the nearest folder above it that exists: what it will be made in."""
     tried = (path.absolute(), *path.absolute().parents)
     return next(p for p in tried if os.path.exists(p))  # not Path.exists: raises where not allowed
-
-
-def _safetensors_flaw(path: Path) -> str:
-    """Why the file is not whole safetensors, by the length that its header states; or nothing."""
-    if not path.is_file():
-        return "no such file"
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header_size = int.from_bytes(file.read(8), "little")
-        header = file.read(header_size) if header_size < size else b""
-    try:
-        entries = [entry for name, entry in json.loads(header).items() if name != "__metadata__"]
-        whole = 8 + header_size + max(entry["data_offsets"][1] for entry in entries)
-    except (ValueError, AttributeError, KeyError, TypeError):
-        return f"{size} bytes that are no safetensors file"
-    return "" if size == whole else f"{size} bytes where its header says {whole}"

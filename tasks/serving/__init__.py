@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.first_call import FirstAnswer as FirstAnswer
     from tutti.tasks.serving.first_call import call_once as call_once
     from tutti.tasks.serving.new_weights import swap_weights as swap_weights
+    from tutti.tasks.serving.phases import asleep as asleep
     from tutti.tasks.serving.process import Child as Child
     from tutti.tasks.serving.process import answers as answers
     from tutti.tasks.serving.process import claim_port as claim_port

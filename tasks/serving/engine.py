@@ -7,10 +7,12 @@ platform talks to it over HTTP only.
 import asyncio
 import os
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import Catalog, artifact_id
+from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus
 from tutti.tasks.project import IS_SOURCE, models_python_path
 from tutti.tasks.serving.adapters import MOST_ADAPTERS
 from tutti.tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
@@ -94,13 +96,16 @@ class Engine:
         self.catalog = catalog
         self.port = claim_port(port)
         checkpoint = checkpoint_id(model)
-        settings = self.settings.model_dump(exclude={"start_timeout_s"})
+        settings = self.settings.model_dump(exclude={"start_timeout_s", "gpus"})
         content = {"server": "vllm", "settings": settings, "context": model.context_tokens}
         content |= {} if trained_by is None else {"trained_by": trained_by}
         self.engine_id = artifact_id("engine", content, [checkpoint])
         catalog.enter_artifact(checkpoint, {"folder": str(model.checkpoint)})
         catalog.enter_artifact(self.engine_id, content, [checkpoint])
         self._child: Child | None = None
+        self._leased = ExitStack()
+        self.gpus: GpuLease | None = None
+        """The cards that it holds while it runs, where its entry names any."""
 
     @property
     def address(self) -> EngineAddress:
@@ -108,10 +113,14 @@ class Engine:
         return EngineAddress(self.engine_id, f"http://127.0.0.1:{self.port}", self.name)
 
     def start(self) -> EngineAddress:
-        """Start vLLM and wait until it is healthy. Raises EngineFailed with the end of its log."""
-        child = Child("vllm", self._command(), ENGINE_ENVIRONMENT, self.catalog)
-        self._child = child
+        """Start vLLM and wait until it is healthy. Raises EngineFailed with the end of its log,
+        GpuError."""
         try:
+            if self.settings.gpus is not None:
+                claim = GpuClaim(self.settings.gpus, work=f"engine {self.name}")
+                self.gpus = self._leased.enter_context(lease_gpus(self.catalog, claim))
+            child = Child("vllm", self._command(), ENGINE_ENVIRONMENT, self.catalog, self.gpus)
+            self._child = child
             child.wait_ready(
                 lambda: answers(f"{self.address.url}/health"), self.settings.start_timeout_s
             )
@@ -124,10 +133,12 @@ class Engine:
         return self.address
 
     def stop(self) -> None:
-        """Stop the engine if it runs."""
+        """Stop the engine if it runs, and give its cards back."""
         if self._child is not None:
             self._child.stop()
             self._child = None
+        self._leased.close()
+        self.gpus = None
 
     async def watch(self) -> None:
         """Block while the engine runs. Raises EngineFailed when it dies."""

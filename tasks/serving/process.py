@@ -25,8 +25,9 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog, start_ticks, this_host
 from tutti.storage import catalog as cat
+from tutti.tasks.gpus import GpuLease
 from tutti.tasks.serving.errors import PortTaken, ServingError
-from tutti.tasks.serving.supervise import GRACE_S
+from tutti.tasks.serving.supervise import GRACE_S, SILENCE
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 TOKEN = "TUTTI_CHILD"
@@ -41,10 +42,20 @@ class Child:
     """One supervised process. Use it as a context manager, or call `stop`."""
 
     def __init__(
-        self, role: str, command: Sequence[str], environment: Mapping[str, str], catalog: Catalog
+        self,
+        role: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        catalog: Catalog,
+        gpus: GpuLease | None = None,
     ) -> None:
-        """Start `command` with `environment` added to this process's. Raises StoreError."""
+        """Start `command` with `environment` added to this process's. Raises StoreError.
+
+        With `gpus` it sees these cards only, inherits their locks, and is ended when a lease on one
+        of them is lost or not renewed.
+        """
         self.role = role
+        self._gpus = gpus
         self.catalog = catalog
         logs = catalog.home.logs
         with cat.store_boundary(catalog.home):
@@ -55,8 +66,9 @@ class Child:
         self._process = subprocess.Popen(
             [*supervisor, *command],
             stdin=subprocess.PIPE,
-            env={**os.environ, **environment, TOKEN: token},
+            env={**os.environ, **environment, **_environment_of(gpus), TOKEN: token},
             start_new_session=True,  # Ctrl-C in the terminal is handled by the owner
+            pass_fds=gpus.locks if gpus else (),
         )
         self.pid = self._process.pid
         ticks = start_ticks(self.pid) or 0
@@ -68,10 +80,15 @@ class Child:
         except BaseException:
             self._end()
             raise
+        if gpus is not None:
+            gpus.watch(renewed=self._beat, lost=self._end)
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
-        return self._process.poll()
+        """The exit code, or None while it runs. Raises GpuLost if it was ended for that."""
+        code = self._process.poll()
+        if code and self._gpus is not None:
+            self._gpus.check()
+        return code
 
     def last_words(self) -> str:
         """Why it failed, from its log: the first lines that name an error, the last lines, and the
@@ -116,6 +133,13 @@ class Child:
                 )
             )
 
+    def _beat(self) -> None:
+        """Tell its supervisor that its leases are renewed."""
+        assert self._process.stdin is not None, "it is a pipe"
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it has ended, or is being ended
+            self._process.stdin.write(b".")
+            self._process.stdin.flush()
+
     def _end(self) -> None:
         end_supervised(self._process)
 
@@ -124,6 +148,13 @@ class Child:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _environment_of(gpus: GpuLease | None) -> dict[str, str]:
+    if gpus is None:
+        return {}
+    silence = {SILENCE: str(gpus.silence_s)} if gpus.leases else {}
+    return gpus.environment | silence
 
 
 def end_supervised(process: "subprocess.Popen[bytes]") -> None:

@@ -54,6 +54,9 @@ class EngineSettings(_Strict):
     kv_blocks: int = Field(ge=8, description="KV cache size in blocks of 32 tokens")
     max_sequences: int = Field(32, ge=1, description="most requests vLLM runs at once")
     max_batched_tokens: int = Field(2048, ge=32, description="most tokens in one step")
+    gpus: int | tuple[int | str, ...] | None = Field(
+        None, description="so many GPUs, or these by index or uuid, leased while it runs"
+    )
     lora: bool = Field(False, description="allow LoRA adapters to be loaded at run time")
     start_timeout_s: float = Field(300.0, gt=0, description="give up on a start after this")
 

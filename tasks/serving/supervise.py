@@ -3,6 +3,9 @@
 Run: ``python -I supervise.py LOG COMMAND...`` with a pipe as standard input. The owner keeps the
 pipe's other end; when the owner ends for any reason, including kill -9, the pipe closes and
 the child's whole process tree is ended. SIGTERM does the same. Exit code: the child's.
+
+With TUTTI_SILENCE_S, the owner must write a byte at least as often: it does so each time that it
+has renewed its leases on GPUs, and after a longer silence others may take the cards.
 """
 
 import contextlib
@@ -19,6 +22,11 @@ PR_SET_CHILD_SUBREAPER = 36
 GRACE_S = 8.0  # vLLM needs a few seconds to shut down its engine process in order
 POLL_S = 0.2
 COULD_NOT_START = 127
+SILENCE = "TUTTI_SILENCE_S"
+SILENT = (
+    "ended, because the leases on its GPUs were not renewed for {:g} s: its owner was stopped, or "
+    "could not reach the catalog\n"
+)
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -72,6 +80,7 @@ def main() -> int:
     log, *command = sys.argv[1:]
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     stopping = False
+    silence_s = float(os.environ.pop(SILENCE, "inf"))
 
     def stop(*_: object) -> None:
         nonlocal stopping
@@ -88,13 +97,21 @@ def main() -> int:
                 stderr=out,
                 start_new_session=True,
                 preexec_fn=_die_with_supervisor,
+                close_fds=False,  # it inherits what this process was given to pass on
             )
         except OSError as error:
             out.write(f"cannot start {command[0]}: {error}\n".encode())
             return COULD_NOT_START
+    heard_at = time.monotonic()
     while child.poll() is None and not stopping:
         readable, _, _ = select.select([0], [], [], POLL_S)
-        stopping = stopping or bool(readable and not os.read(0, 1))
+        if readable:
+            stopping = stopping or not os.read(0, 4096)
+            heard_at = time.monotonic()
+        elif time.monotonic() - heard_at > silence_s:
+            stopping = True
+            with open(log, "a") as out_text:
+                out_text.write(SILENT.format(silence_s))
     _end_tree(child)
     code = child.wait(timeout=GRACE_S)
     return code if code >= 0 else 128 - code  # as shells do: 137 for SIGKILL

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tutti.tasks.training.sets.frozen import TrainingSet as TrainingSet
     from tutti.tasks.training.settings import LoraSettings as LoraSettings
     from tutti.tasks.training.stage import TrainingFailed as TrainingFailed
+    from tutti.tasks.training.stage import WallTimeReached as WallTimeReached
     from tutti.tasks.training.stage import finetune as finetune
     from tutti.tasks.training.stage import write_training_set as write_training_set
 

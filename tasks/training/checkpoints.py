@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog, artifact_id, held, query
+from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.serving import checkpoint_id, pick_model, weights_id
 from tutti.tasks.training.backends.run import run_backend
-from tutti.tasks.training.job import JobError, TrainJob
+from tutti.tasks.training.job import MACHINE_FIELDS, JobError, TrainJob
 from tutti.tasks.training.sets.build import build_set, conversation_set
 from tutti.tasks.training.sets.frozen import TrainingSet
 from tutti.tasks.training.settings import TrainerSettings, best_of
@@ -101,7 +102,7 @@ def fit_set(
         return Checkpoint(made_id, out, known["detail"], reused=True)
     with held(catalog, f"training {made_id}"):  # two at once would write one state
         if not (out / RESULT).is_file():  # else it was killed after its end
-            _train(job, folder, training_set, out, catalog, on_report)
+            _train(job, folder, training_set, out, run, on_report)
         _tidy(out)
         trained = json.loads((out / RESULT).read_text())
         card = _card(job, base_id, training_set, trained)
@@ -117,7 +118,7 @@ def fit_set(
 def _settings_of(job: TrainJob) -> dict[str, Any]:
     """What decides the checkpoint, beside base and training set."""
     ours = {"backend", "backend_settings"} if job.backend == "tutti" else set()
-    left_out = {"data", "base", "name", "save_every_s"} | ours
+    left_out = {"data", "base", "name", "save_every_s", *MACHINE_FIELDS} | ours
     return job.model_dump(mode="json", exclude=left_out)
 
 
@@ -126,14 +127,16 @@ def _train(
     base: Path,
     training_set: TrainingSet,
     out: Path,
-    catalog: Catalog,
+    run: Run,
     on_report: Report,
 ) -> None:
     """Train with the job's backend; `out` appears only if it succeeds."""
     if job.backend == "tutti":
-        run_trainer(trainer_settings(job, base, training_set), out, catalog, on_report)
+        claim = job.claim(run.run_id, f"training {out.name}")
+        settings = trainer_settings(job, base, training_set)
+        run_trainer(settings, out, run.catalog, on_report, claim)
     else:
-        run_backend(job, base, training_set, out, catalog, on_report)
+        run_backend(job, base, training_set, out, run.catalog, on_report)
 
 
 def _card(
@@ -183,11 +186,18 @@ def trainer_settings(job: TrainJob, base: Path, training_set: TrainingSet) -> Tr
         gradient_checkpointing=job.gradient_checkpointing,
         seed=job.seed,
         save_every_s=job.save_every_s,
+        stop_at=job.stop_at,
         evaluate_every=max(1, (job.steps or 500) // EVALUATIONS),
     )
 
 
-def run_trainer(settings: TrainerSettings, out: Path, catalog: Catalog, on_report: Report) -> None:
+def run_trainer(
+    settings: TrainerSettings,
+    out: Path,
+    catalog: Catalog,
+    on_report: Report,
+    claim: GpuClaim = DEFAULT_CLAIM,
+) -> None:
     """Run the trainer to its end; `out` appears only if it succeeds."""
     file, state = _beside(out)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +205,7 @@ def run_trainer(settings: TrainerSettings, out: Path, catalog: Catalog, on_repor
         shutil.rmtree(left)
     file.write_text(settings.model_dump_json(indent=1))
     arguments = ["--settings", str(file), "--state", str(state)]
-    run_job(TRAINER, arguments, out, catalog, on_report)
+    run_job(TRAINER, arguments, out, catalog, on_report, claim)
 
 
 def _tidy(out: Path) -> None:

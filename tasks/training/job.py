@@ -16,8 +16,10 @@ from pydantic import (
 
 from tutti.errors import UsageError
 from tutti.tasks.config import explain, read_document
+from tutti.tasks.gpus import GpuClaim
 from tutti.tasks.training.objectives import PAIRS, SUPERVISED, check_name, settings_with
 from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
+from tutti.tasks.training.wall_time import stop_at
 
 BackendName = Literal["tutti", "llama-factory", "trl", "verl", "nemo-rl", "prime-rl"]
 
@@ -59,10 +61,40 @@ class TrainingData(BaseModel):
         return self
 
 
-class TrainJob(BaseModel):
-    """One training, from data to checkpoint."""
+class JobMachine(BaseModel):
+    """Where and when a job runs: nothing of it changes what the job makes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    gpus: int | tuple[int | str, ...] | None = Field(
+        None, description="so many GPUs, or these by index or uuid; default: one where there is any"
+    )
+    gpu_wait_minutes: float = Field(
+        60.0, ge=0, description="how long it waits for GPUs that others hold"
+    )
+
+    wall_time_minutes: float | None = Field(
+        None,
+        gt=0,
+        description="it is saved before, and ends with exit code 75; under Slurm its limit counts",
+    )
+
+    @property
+    def stop_at(self) -> float | None:
+        """When no more steps may begin, in seconds since the epoch. Raises UsageError."""
+        return stop_at(self.wall_time_minutes)
+
+    def claim(self, run_id: str, work: str) -> GpuClaim:
+        """The job's GPUs, for a run that does `work`."""
+        return GpuClaim(self.gpus, run_id, work, self.gpu_wait_minutes * 60)
+
+
+MACHINE_FIELDS = frozenset(JobMachine.model_fields)
+"""Not part of a checkpoint's id."""
+
+
+class TrainJob(JobMachine):
+    """One training, from data to checkpoint."""
 
     name: str = Field("training", description="name of the job, shown in reports")
     base: str = Field(description="an entry of models.yaml with a checkpoint, or a folder")

@@ -74,6 +74,9 @@ class TrainerSettings(_Strict):
     gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
     seed: int = Field(0, description="decides the order of the data and the adapter's start")
     save_every_s: float = Field(60.0, gt=0, description="seconds between saved states")
+    stop_at: float | None = Field(
+        None, description="seconds since the epoch: it is saved, and ends, before"
+    )
     report_every: int = Field(1, ge=1, description="steps between reports")
     evaluate_every: int = Field(50, ge=1, description="steps between held-out measurements")
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tutti.errors import TuttiError
+from tutti.errors import SUBMIT_AGAIN, TuttiError
 from tutti.storage import COLUMNS, Catalog, artifact_id, commit
 from tutti.storage import catalog as cat
+from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim, lease_gpus
 from tutti.tasks.project import PACKAGE
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import Child, ServingError, models_python
@@ -28,6 +29,18 @@ Report = Callable[[dict[str, Any]], None]
 
 class TrainingFailed(TuttiError, RuntimeError):
     """The training job ended with an error; the message holds the end of its log."""
+
+
+class WallTimeReached(TuttiError, RuntimeError):
+    """The training was saved before its wall-time limit; the same command goes on."""
+
+    exit_code = SUBMIT_AGAIN
+
+    def __init__(self, step: object) -> None:
+        super().__init__(
+            f"the wall-time limit is near: saved after step {step}; run the same command again to "
+            "go on"
+        )
 
 
 def write_training_set(
@@ -81,7 +94,8 @@ def finetune(
     arguments = ["--base", str(base), "--conversations", str(file)]
     for name, value in settings.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
-    reports = run_job("tutti.tasks.training.lora", arguments, folder, catalog, on_report)
+    claim = GpuClaim(run_id=run.run_id, work=f"training {adapter_id}")
+    reports = run_job("tutti.tasks.training.lora", arguments, folder, catalog, on_report, claim)
     record_steps(catalog, run.run_id, adapter_id, reports)
     card = {"base": base_id, "training_set": training_set_id, "settings": settings}
     catalog.enter_artifact(adapter_id, card, [base_id, training_set_id], folder)
@@ -102,23 +116,34 @@ def training_command(module: str, arguments: list[str]) -> tuple[list[str], dict
 
 
 def run_job(
-    module: str, arguments: list[str], folder: Path, catalog: Catalog, on_report: Report
+    module: str,
+    arguments: list[str],
+    folder: Path,
+    catalog: Catalog,
+    on_report: Report,
+    claim: GpuClaim = DEFAULT_CLAIM,
 ) -> list[dict[str, Any]]:
     """Run ``python -m module ... --out FOLDER`` in the models environment to its end, by `launch`.
 
-    The folder appears only if the job succeeds. Returns the JSON lines it printed. Raises
-    TrainingFailed with the end of its log.
+    It sees the GPUs of `claim`; while it waits for them, `on_report` is given ``{"waiting": who has
+    them}``. The folder appears only if the job succeeds. Returns the JSON lines it printed. Raises
+    TrainingFailed with the end of its log, WallTimeReached, GpuError.
     """
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
     command, environment = training_command(module, [*arguments, "--out", str(staging)])
     reports: list[dict[str, Any]] = []
     try:
-        with Child("training", command, environment, catalog) as child:
+        with (
+            lease_gpus(catalog, claim, lambda text: on_report({"waiting": text})) as gpus,
+            Child("training", command, environment, catalog, gpus) as child,
+        ):
             log, code = ReportLog(child.log), None
             while code is None:
                 code = child.poll()  # before the log is read: what was said last is read too
                 reports += _told(log, on_report)
                 time.sleep(POLL_S if code is None else 0.0)
+            if code == SUBMIT_AGAIN:
+                raise WallTimeReached(reports[-1].get("saved"))
             if code:
                 raise TrainingFailed(f"training exited with code {code}; {child.last_words()}")
         if folder.exists():

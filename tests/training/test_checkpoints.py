@@ -61,7 +61,9 @@ class Trainer:
     def __init__(self) -> None:
         self.started = 0
 
-    def __call__(self, settings: Any, out: Path, catalog: Catalog, on_report: Any) -> None:
+    def __call__(
+        self, settings: Any, out: Path, catalog: Catalog, on_report: Any, claim: Any
+    ) -> None:
         """As `run_trainer`: `out` appears whole."""
         self.started += 1
         out.with_suffix(".best").mkdir(parents=True)

@@ -42,8 +42,7 @@ def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCe
     shared = {each.task_id for each in train} & {each.task_id for each in test}
     if shared:
         raise JobError(f"evaluation.split: {len(shared)} tasks are trained on, as {min(shared)}")
-    content = job.model_dump(mode="json", exclude={"name"})
-    own = artifact_id("policy", content, rollouts.parents)
+    own = artifact_id("policy", job.content, rollouts.parents)
     at = tuple(_evaluated(job))
     limit, dynamic = job.evaluation.limit, job.rollouts.dynamic
     return PolicyCells(

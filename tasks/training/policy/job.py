@@ -9,7 +9,7 @@ from tutti.storage import content_hash
 from tutti.tasks.config import read_document
 from tutti.tasks.sweeps.plan import other_models
 from tutti.tasks.sweeps.spec import Suite
-from tutti.tasks.training.job import JobError
+from tutti.tasks.training.job import MACHINE_FIELDS, JobError, JobMachine
 from tutti.tasks.training.objectives import BY_TURNS, ON_POLICY, check_name, settings_with
 from tutti.tasks.training.policy.reward import RewardSettings
 from tutti.tasks.training.settings import LoraSettings, OptimizerSettings
@@ -67,7 +67,7 @@ class SelfPlay(_Strict):
     every: int = Field(20, ge=1, description="steps of a round; then it gets the policy's weights")
 
 
-class PolicyJob(_Strict):
+class PolicyJob(JobMachine):
     """One on-policy training, from a base to a checkpoint."""
 
     name: str = Field("policy", description="name of the job")
@@ -90,6 +90,11 @@ class PolicyJob(_Strict):
     seed: int = Field(0, description="decides which tasks come when, and their samples")
 
     @property
+    def content(self) -> dict[str, Any]:
+        """What decides its checkpoint, beside its tasks and its base."""
+        return self.model_dump(mode="json", exclude={"name", *MACHINE_FIELDS})
+
+    @property
     def by_turns(self) -> bool:
         """Whether each turn has an advantage of its own, and not each attempt."""
         return self.reward.process is not None or self.objective in BY_TURNS
@@ -106,7 +111,7 @@ class PolicyJob(_Strict):
     @property
     def trained_by(self) -> dict[str, str]:
         """Entries whose weights the job changes, and by what name."""
-        own = content_hash(self.model_dump(mode="json", exclude={"name"}))
+        own = content_hash(self.content)
         opponent = {} if self.self_play is None else {self.self_play.opponent: f"{own} opponent"}
         return {self.base: own, **opponent}
 

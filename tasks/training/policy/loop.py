@@ -27,6 +27,7 @@ from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.policy.picks import ProcessJudge
 from tutti.tasks.training.policy.served import ServedPolicy, version_of
 from tutti.tasks.training.policy.trainer import PolicyTrainer, StepDone
+from tutti.tasks.training.stage import WallTimeReached
 
 Show = Callable[[int, str], None]
 """(steps done, what to say)."""
@@ -49,7 +50,10 @@ class PolicyRun:
     """Figures of every step so far."""
     evaluated: dict[int, str] = field(default_factory=dict)
     """Cell of the held-out evaluation after so many steps."""
+    stop_at: float | None = None
+    """When no more steps may begin, in seconds since the epoch."""
     _began: float = field(default_factory=time.monotonic)
+    _longest_s: float = 0.0
 
     async def to_the_end(self) -> None:
         """Every step that is left, and the evaluations. Raises what `run_cell`, `swap_weights` and
@@ -91,6 +95,9 @@ class PolicyRun:
             for number in range(first, self.job.steps):
                 if self._is_late():
                     break
+                if number > first:
+                    await self._check_limit(number, training)
+                began = time.monotonic()
                 # With a staleness of 1, the step before is still being trained meanwhile.
                 batch = await self._roll_out(number, rollouts)
                 if training is not None:
@@ -101,6 +108,7 @@ class PolicyRun:
                     training = None
                 if self._measures(number + 1):
                     await self._evaluate(number + 1, evaluations)
+                self._longest_s = max(self._longest_s, time.monotonic() - began)
             if training is not None:
                 await self.served.take(await training)
                 training = None
@@ -178,6 +186,15 @@ class PolicyRun:
     def _is_late(self) -> bool:
         most = self.job.minutes
         return most is not None and time.monotonic() - self._began > most * 60
+
+    async def _check_limit(self, number: int, training: "asyncio.Task[StepDone] | None") -> None:
+        """Raise WallTimeReached, with every step that was begun done, where two steps as long as
+        the longest do not fit in before the limit."""
+        if self.stop_at is None or time.time() + 2 * self._longest_s < self.stop_at:
+            return
+        if training is not None:
+            await self.served.take(await training)
+        raise WallTimeReached(number)
 
 
 def _ended_early(catalog: Catalog, cell: Cell) -> bool:

@@ -7,6 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tutti.storage import Home, artifact_id, query
+from tutti.tasks.gpus import lease_gpus_async
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.scoring.statistics import wilson
 from tutti.tasks.sweeps.run import Bench
@@ -54,13 +55,16 @@ async def train_policy_job(
     work = work_folder(catalog.home.artifacts, checkpoint_id)
     trained = work / "checkpoint"
     services = await bench.services_for(cells.rollouts.suite)
-    with PolicyTrainer(settings_for(base, fields), work, trained, catalog, on_step) as trainer:
-        process = job.reward.process
-        judge = None if process is None else bench.serving.served.get(process.judge or "")
-        ends = ends_of_base(base)
-        served = ServedPolicy(job, services, work)
-        policy = PolicyRun(job, cells, served, trainer, ends, run, judge, show)
-        await policy.to_the_end()
+    claim = job.claim(run.run_id, f"training {checkpoint_id}")
+    process, ends = job.reward.process, ends_of_base(base)
+    judge = None if process is None else bench.serving.served.get(process.judge or "")
+    async with lease_gpus_async(catalog, claim, lambda text: show(0, text)) as gpus:
+        settings = settings_for(base, fields)
+        with PolicyTrainer(settings, work, trained, catalog, on_step, gpus) as trainer:
+            served = ServedPolicy(job, services, work)
+            policy = PolicyRun(job, cells, served, trainer, ends, run, judge, show)
+            policy.stop_at = job.stop_at
+            await policy.to_the_end()
     trained.rename(out)
     record_steps(catalog, run.run_id, checkpoint_id, policy.done)
     card = {

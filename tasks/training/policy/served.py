@@ -80,8 +80,7 @@ def adapter_of(job: PolicyJob) -> Adapter | None:
     step."""
     if job.lora is None:
         return None
-    content = job.model_dump(mode="json", exclude={"name"})
-    return Adapter(adapter_name(job), artifact_id("adapter", [content], []), Path())
+    return Adapter(adapter_name(job), artifact_id("adapter", [job.content], []), Path())
 
 
 def version_of(job: PolicyJob, step: int) -> str:

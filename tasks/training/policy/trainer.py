@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from tutti.storage import Catalog
+from tutti.tasks.gpus import GpuLease
 from tutti.tasks.serving import Child, ServingError
 from tutti.tasks.training.policy.batch import StepBatch, write_batch
 from tutti.tasks.training.policy.collapse import collapse
@@ -42,10 +43,11 @@ class PolicyTrainer:
         out: Path,
         catalog: Catalog,
         on_step: Report = lambda row: None,
+        gpus: GpuLease | None = None,
     ) -> None:
         """`on_step` is called with all figures of each step that is done."""
         self._settings, self._work, self._out, self._catalog = settings, work, out, catalog
-        self._on_step = on_step
+        self._on_step, self._gpus = on_step, gpus
         self._child: Child | None = None
         self._log: ReportLog | None = None
         self._noted: dict[int, dict[str, Any]] | None = None
@@ -60,7 +62,7 @@ class PolicyTrainer:
         arguments = ["--settings", str(file), "--work", str(self._work), "--out", str(self._out)]
         command, environment = training_command(SERVER, arguments)
         try:
-            self._child = Child("training", command, environment, self._catalog)
+            self._child = Child("training", command, environment, self._catalog, self._gpus)
         except ServingError as error:
             raise TrainingFailed(str(error)) from error
         self._log = ReportLog(self._child.log)

@@ -1,6 +1,7 @@
 """The trainer's process: ``python -m tutti.tasks.training.trainer --settings FILE --out FOLDER``.
 
 In the models environment. Prints one JSON object a report; the platform reads them from its log.
+Exits with 75 where it was saved before its wall-time limit.
 """
 
 import argparse
@@ -8,8 +9,9 @@ import json
 import sys
 from pathlib import Path
 
+from tutti.errors import SUBMIT_AGAIN
 from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.trainer.fit import fit
+from tutti.tasks.training.trainer.fit import OutOfTime, fit
 from tutti.tasks.training.trainer.rows import BadData
 from tutti.tasks.training.trainer.step import Diverged
 
@@ -26,6 +28,9 @@ def main() -> None:
     state = given.state or given.out / "state.pt"
     try:
         card = fit(settings, given.out, state, lambda row: print(json.dumps(row), flush=True))
+    except OutOfTime as saved:
+        print(json.dumps({"saved": saved.step}), flush=True)
+        sys.exit(SUBMIT_AGAIN)
     except (BadData, Diverged, ValueError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
     (given.out / "training.json").write_text(json.dumps(card, indent=1))

@@ -21,7 +21,18 @@ from tutti.tasks.training.trainer.schedule import Schedule
 from tutti.tasks.training.trainer.state import load_state, save_state
 from tutti.tasks.training.trainer.step import Diverged, Stepper
 
+STEPS_AHEAD = 2
+"""The longest step so far, so often, must fit in before the limit: the next may be longer."""
+
 Report = Callable[[dict[str, Any]], None]
+
+
+class OutOfTime(Exception):
+    """The state was saved before the wall-time limit, after `step`."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(step)
+        self.step = step
 
 
 def fit(settings: TrainerSettings, out: Path, state: Path, report: Report) -> dict[str, Any]:
@@ -30,7 +41,8 @@ def fit(settings: TrainerSettings, out: Path, state: Path, report: Report) -> di
     State and best checkpoint stay where they are until the platform has `out`: a kill before that
     costs the steps since the last state.
 
-    Raises BadData, Diverged, and ValueError for settings that do not fit together.
+    Raises BadData, Diverged, OutOfTime with the state saved, and ValueError for settings that do
+    not fit together, or a limit before the first step.
     """
     torch.manual_seed(settings.seed)
     policy = Policy(settings)
@@ -68,6 +80,7 @@ class _Run:
         self.best: float | None = progress.get("best")
         self._began = time.monotonic() - progress["seconds"]
         self._saved = time.monotonic()
+        self._first, self._longest_s = self.step, 0.0
 
     @property
     def seconds(self) -> float:
@@ -83,6 +96,8 @@ class _Run:
             done = max(self.step / steps if steps else 0.0, self._share_of_time())
             if done >= 1.0:
                 return
+            self._check_limit(state)
+            step_began = time.monotonic()
             try:
                 taken = self.stepper.take(drawn, self.schedule.rate(done))
             except Diverged as error:
@@ -99,6 +114,17 @@ class _Run:
                 self.report(figures)
             if time.monotonic() - self._saved > self.settings.save_every_s:
                 self._save(state)
+            self._longest_s = max(self._longest_s, time.monotonic() - step_began)
+
+    def _check_limit(self, state: Path) -> None:
+        """Save, and raise OutOfTime, where the next step may not end before the limit."""
+        stop_at = self.settings.stop_at
+        if stop_at is None or time.time() + STEPS_AHEAD * self._longest_s < stop_at:
+            return
+        if self.step == self._first:  # submitted again, it would never end
+            raise ValueError("the wall-time limit is too near: not one step fits in before it")
+        self._save(state)
+        raise OutOfTime(self.step)
 
     def _held_out(self, rows: Sequence[Row], best: Path) -> float:
         loss: float = self.stepper.held_out_loss(rows)

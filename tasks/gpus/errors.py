@@ -1,0 +1,27 @@
+"""Errors of the GPUs.
+
+GpuError       1  the inventory cannot be read
+├── NoSuchGpu  2  more cards are asked for than there are, or one that is not there
+├── GpusBusy   1  the cards were not free in time
+└── GpuLost    1  another run took the card while this one did not answer
+"""
+
+from tutti.errors import BAD_USAGE, TuttiError
+
+
+class GpuError(TuttiError, RuntimeError):
+    """Base class: the message says what happened and what to do."""
+
+
+class NoSuchGpu(GpuError):
+    """This machine does not have the cards that were asked for."""
+
+    exit_code = BAD_USAGE
+
+
+class GpusBusy(GpuError):
+    """The cards were held by others for as long as was waited."""
+
+
+class GpuLost(GpuError):
+    """The lease on a card was lost: what ran on it was ended."""

@@ -1,0 +1,219 @@
+"""Leases on cards: one holder a card, all cards of a claim or none.
+
+In: a claim. Out: the cards, the environment in which a child sees only these, and the locks that
+it inherits. The lease is the store's, with its fencing tokens: renewed by a thread, taken at once
+from a holder of this host that has ended, and after its time from one that does not answer. A
+holder that lost a lease is told, so that it ends what it runs on the card (`Child` does).
+
+No claim holds a part of its cards while it waits for the rest, so that two cannot wait for each
+other. Where many want one card, a claim for several may wait long.
+"""
+
+import asyncio
+import os
+import random
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+
+from tutti.storage import Catalog, Lease, LeaseLost, Renewals, StoreBusy, check_lease, held
+from tutti.tasks.gpus.claim import GpuClaim, candidates
+from tutti.tasks.gpus.errors import GpuLost, GpusBusy
+from tutti.tasks.gpus.inventory import VISIBLE, Gpu, read_inventory
+from tutti.tasks.gpus.listing import list_gpu
+from tutti.tasks.gpus.locks import take_lock
+
+POLL_S = 0.2
+SILENT_SHARE = 0.6
+"""A child's supervisor ends it after this share of a lease without a heartbeat. The rest is for its
+end, and for what the oldest lease is older than the heartbeat (a renewal's period at most): another
+may take the card when the lease has run out."""
+
+OnWait = Callable[[str], None]
+
+
+class GpuLease:
+    """Cards that are held. Made by `lease_gpus`."""
+
+    def __init__(self, catalog: Catalog, claim: GpuClaim, none_known: bool) -> None:
+        self.gpus: tuple[Gpu, ...] = ()
+        self.silence_s = claim.lease_s * SILENT_SHARE
+        """Seconds without a renewal after which what runs on the cards must end."""
+        self.leases: list[Lease] = []
+        self.locks: list[int] = []
+        """File descriptors for the processes that use the cards to inherit."""
+        self._catalog = catalog
+        self._unasked = none_known and claim.wanted is None
+        self._mutex = threading.Lock()
+        self._error: GpuLost | None = None
+        self._on_lost: list[Callable[[], None]] = []
+        self._on_renewed: list[Callable[[], None]] = []
+        self._renewed_at: dict[Gpu, float] = {}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes a child see these cards only. Nothing where no card is known and none was
+        asked for: a GPU that tutti does not know of stays usable."""
+        if self._unasked:
+            return {}
+        uuids = [gpu.uuid for gpu in self.gpus if gpu.uuid]
+        names = uuids if len(uuids) == len(self.gpus) else [str(gpu.index) for gpu in self.gpus]
+        return {VISIBLE: ",".join(names), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+    def watch(self, renewed: Callable[[], None], lost: Callable[[], None]) -> None:
+        """Have `renewed` called when all leases were renewed, and `lost` once one is lost, from
+        other threads; at once, if one is lost already."""
+        with self._mutex:
+            self._on_renewed.append(renewed)
+            self._on_lost.append(lost)
+            late = self._error is not None
+        if late:
+            lost()
+
+    def check(self) -> None:
+        """Return if all cards are ours, by the catalog. Raises GpuLost, StoreError."""
+        if self._error is not None:
+            raise self._error
+        for gpu, lease in zip(self.gpus, self.leases, strict=True):
+            try:
+                with self._catalog.transaction() as connection:
+                    check_lease(connection, lease)
+            except LeaseLost:
+                raise _lost(gpu) from None
+
+    def fence(self, connection: sa.Connection) -> None:
+        """Make the caller's transaction depend on every lease. Raises GpuLost."""
+        try:
+            for lease in self.leases:
+                check_lease(connection, lease)
+        except LeaseLost as error:
+            raise GpuLost(str(error)) from error
+
+    def _lose(self, gpu: Gpu) -> None:
+        with self._mutex:
+            if self._error is not None:
+                return
+            self._error = _lost(gpu)
+            callbacks = list(self._on_lost)
+        for callback in callbacks:
+            callback()
+
+    def _renew(self, gpu: Gpu) -> None:
+        """A heartbeat once the oldest of the leases is renewed."""
+        with self._mutex:
+            oldest = min((self._renewed_at.get(each, 0.0) for each in self.gpus), default=0.0)
+            self._renewed_at[gpu] = time.monotonic()
+            newer = min((self._renewed_at.get(each, 0.0) for each in self.gpus), default=0.0)
+            callbacks = list(self._on_renewed) if newer > oldest else []
+        for callback in callbacks:
+            callback()
+
+
+def _lost(gpu: Gpu) -> GpuLost:
+    return GpuLost(
+        f"gpu {gpu.index} was taken over by another run, because this one had not renewed its "
+        "lease; what ran on the card was ended. Run the same command again to go on."
+    )
+
+
+@contextmanager
+def lease_gpus(
+    catalog: Catalog, claim: GpuClaim, on_wait: OnWait = lambda text: None
+) -> Iterator[GpuLease]:
+    """Hold cards during the block, those with the lowest indices that are free.
+
+    `on_wait` is told who has them while it waits. Raises NoSuchGpu, GpusBusy with the holders after
+    `claim.wait_s`, GpuError.
+    """
+    search = _Search(catalog, claim, on_wait)
+    with ExitStack() as stack:
+        while (lease := search.attempt(stack)) is None:
+            time.sleep(search.pause_s())
+        yield lease
+
+
+@asynccontextmanager
+async def lease_gpus_async(
+    catalog: Catalog, claim: GpuClaim, on_wait: OnWait = lambda text: None
+) -> AsyncIterator[GpuLease]:
+    """As `lease_gpus`, and the event loop runs while it waits."""
+    search = _Search(catalog, claim, on_wait)
+    with ExitStack() as stack:
+        while (lease := await _whole(asyncio.to_thread(search.attempt, stack))) is None:
+            await asyncio.sleep(search.pause_s())
+        yield lease
+
+
+async def _whole(attempt: Coroutine[Any, Any, GpuLease | None]) -> GpuLease | None:
+    """The attempt to its end, also where the caller is cancelled: what it takes must be released
+    by a stack that is still open."""
+    task = asyncio.ensure_future(attempt)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
+
+
+class _Search:
+    """Attempts to take all cards of a claim."""
+
+    def __init__(self, catalog: Catalog, claim: GpuClaim, on_wait: OnWait) -> None:
+        inventory = read_inventory(catalog.home)
+        self._catalog, self._claim, self._on_wait = catalog, claim, on_wait
+        self._gpus, self._needed = candidates(claim, inventory)
+        self._none_known = not inventory.here
+        self._deadline = time.monotonic() + claim.wait_s
+        self._told = ""
+
+    def attempt(self, stack: ExitStack) -> GpuLease | None:
+        """Take all cards, to be released by `stack`; or None, with nothing held."""
+        lease = GpuLease(self._catalog, self._claim, self._none_known)
+        with ExitStack() as taken:
+            found: list[Gpu] = []
+            for gpu in self._gpus:
+                if len(found) == self._needed:
+                    break
+                if self._take(gpu, lease, taken):
+                    found.append(gpu)
+            if len(found) == self._needed:
+                lease.gpus = tuple(found)
+                stack.push(taken.pop_all())
+                return lease
+        self._wait()
+        return None
+
+    def pause_s(self) -> float:
+        """Until the next attempt; not the same for all, so that two do not meet each time."""
+        return random.uniform(0.5, 1.5) * POLL_S
+
+    def _take(self, gpu: Gpu, lease: GpuLease, taken: ExitStack) -> bool:
+        lock = take_lock(gpu.lease_name)
+        if lock is None:
+            return False
+        claim = self._claim
+        renewals = Renewals(lambda: lease._renew(gpu), lambda error: lease._lose(gpu))
+        with ExitStack() as mine:
+            mine.callback(os.close, lock)
+            held_lease = held(self._catalog, gpu.lease_name, claim.lease_s, claim.note, renewals)
+            try:
+                lease.leases.append(mine.enter_context(held_lease))
+            except StoreBusy:
+                return False
+            lease.locks.append(lock)
+            taken.push(mine.pop_all())
+        return True
+
+    def _wait(self) -> None:
+        cards = [list_gpu(self._catalog, gpu, here=True).told for gpu in self._gpus]
+        n = f"{self._needed} GPU{'' if self._needed == 1 else 's'}"
+        text = f"{n}: {', '.join(cards)}"
+        if time.monotonic() > self._deadline:
+            raise GpusBusy(f"waited {self._claim.wait_s:.0f} s for {text}; run it again later")
+        if text != self._told:
+            self._told = text
+            self._on_wait(f"waiting for {text}")

@@ -1,0 +1,77 @@
+"""Let an engine sleep while a training needs its card, and wake it.
+
+In: a vLLM that runs with ``--enable-sleep-mode`` and ``VLLM_SERVER_DEV_MODE``, on loopback. Out:
+its weights in the host's memory (level 1) or nowhere (level 2), and its KV cache discarded. Calls
+that run or arrive meanwhile are kept: they wait, and recompute what they had in the cache.
+
+vLLM's CPU build answers as if it slept and frees nothing (it logs "sleep mode is not supported on
+CPU"): there is no card to free. An engine on a GPU without ``--enable-sleep-mode`` frees nothing
+either, and does not say so: start it with the flag.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import aiohttp
+
+from tutti.tasks.serving.errors import EngineFailed
+
+PHASE_TIMEOUT_S = 300.0
+"""Of each request: 140 GB of weights take half a minute over PCIe."""
+
+
+@asynccontextmanager
+async def asleep(engine_url: str, level: Literal[1, 2] = 1) -> AsyncIterator[None]:
+    """Let the engine sleep during the block, and wake it with an empty prefix cache.
+
+    After level 2 it has no weights: give it some with `swap_weights` before it is called. Raises
+    EngineFailed where it does not sleep, or does not wake. Where the block fails too, its own error
+    is raised, with a note.
+    """
+    timeout = aiohttp.ClientTimeout(total=PHASE_TIMEOUT_S)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        if await _sleeps(session, engine_url):
+            raise EngineFailed(f"{engine_url}: sleeps already: another run has its card")
+        try:
+            # kept: by default running calls are aborted, with HTTP 200 and a part of their text
+            await _ask(session, "POST", f"{engine_url}/sleep?level={level}&mode=keep")
+            if not await _sleeps(session, engine_url):
+                raise EngineFailed(f"{engine_url}: was told to sleep and does not (is_sleeping)")
+            yield
+        except BaseException as error:
+            try:
+                await _wake(session, engine_url)
+            except EngineFailed as broken:
+                error.add_note(f"Nor was the engine woken: {broken}")
+            raise
+        await _wake(session, engine_url)
+
+
+async def _wake(session: aiohttp.ClientSession, engine_url: str) -> None:
+    answer = await _ask(session, "POST", f"{engine_url}/wake_up")
+    if answer.get("status") != "awake" or await _sleeps(session, engine_url):
+        raise EngineFailed(f"{engine_url}: was told to wake and sleeps on: {answer}")
+    reset = f"{engine_url}/reset_prefix_cache?reset_running_requests=true"
+    emptied = await _ask(session, "POST", reset)
+    if emptied.get("success") is False:  # it answers 200 whether or not it could
+        raise EngineFailed(f"{engine_url}: the prefix cache was not emptied: {emptied}")
+
+
+async def _sleeps(session: aiohttp.ClientSession, engine_url: str) -> bool:
+    answer = await _ask(session, "GET", f"{engine_url}/is_sleeping")
+    return bool(answer.get("is_sleeping"))
+
+
+async def _ask(session: aiohttp.ClientSession, method: str, url: str) -> dict[str, Any]:
+    try:
+        async with session.request(method, url) as answer:
+            text = await answer.text()
+            if answer.status == 404:
+                raise EngineFailed(f"{url}: HTTP 404: start it with VLLM_SERVER_DEV_MODE=1")
+            if answer.status != 200:
+                raise EngineFailed(f"{url}: HTTP {answer.status}: {text}")
+            said = await answer.json() if text else {}
+            return said if isinstance(said, dict) else {}
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        raise EngineFailed(f"{url}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,47 @@
+"""A process that takes cards, as the tests of `test_races` start it.
+
+``python -m tests.gpus.worker STORE SECONDS LEASE_S MOST RECORD``: takes 1 to MOST cards, over and
+over for SECONDS (0: once, with a child on the cards, until it is killed), and writes a line
+``uuid entered left`` a hold, by the clock that all processes of a machine share.
+"""
+
+import random
+import sys
+import time
+from pathlib import Path
+
+from tutti.storage import Home, open_catalog
+from tutti.tasks.gpus import GpuClaim, GpuLost, lease_gpus
+from tutti.tasks.serving import Child
+
+USES = 'echo "$CUDA_VISIBLE_DEVICES" > "$0.tmp"; mv "$0.tmp" "$0"; exec sleep 1000'
+
+
+def main() -> None:
+    """See the module."""
+    store, seconds, lease_s, most, record = sys.argv[1:]
+    with open_catalog(Home(Path(store))) as catalog, open(record, "a", buffering=1) as out:
+        over = time.monotonic() + float(seconds)
+        while time.monotonic() < over:
+            wanted = random.randint(1, int(most))
+            with lease_gpus(catalog, GpuClaim(wanted, "run:w", "", 30, float(lease_s))) as lease:
+                entered = time.monotonic()
+                time.sleep(random.uniform(0.001, 0.03))
+                left = time.monotonic()
+            for gpu in lease.gpus:
+                out.write(f"{gpu.uuid} {entered} {left}\n")
+        if float(seconds):
+            return
+        claim = GpuClaim(int(most), "run:w", "holding", 30, float(lease_s))
+        with lease_gpus(catalog, claim) as lease:
+            with Child("user", ["sh", "-c", USES, f"{record}.user"], {}, catalog, lease) as child:
+                try:
+                    while child.poll() is None:
+                        time.sleep(0.02)
+                    out.write("ended\n")
+                except GpuLost as error:
+                    out.write(f"lost {error}\n")
+
+
+if __name__ == "__main__":
+    main()

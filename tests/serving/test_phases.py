@@ -1,0 +1,108 @@
+"""An engine sleeps while a training has its card, and is awake afterwards whatever happened."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tutti.tasks.serving import EngineFailed, asleep, phases
+
+
+class SleepingEngine:
+    """Answers as vLLM 0.32's entrypoints/serve/dev/{sleep,cache}/api_router.py say."""
+
+    def __init__(self, **faults: Any) -> None:
+        self.sleeping, self.faults = False, faults
+        self.asked: list[str] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(f"{request.method} {request.path_qs}")
+        name = request.path.lstrip("/")
+        if name in self.faults:
+            fault = self.faults[name]
+            if isinstance(fault, int):
+                return web.Response(status=fault, text="broken")
+            await asyncio.sleep(fault.get("after_s", 0))
+            return web.json_response(fault)
+        if name == "sleep":
+            self.sleeping = True
+            return web.json_response({"status": "sleeping", "level": 1})
+        if name == "wake_up":
+            self.sleeping = False
+            return web.json_response({"status": "awake", "tags": None})
+        if name == "is_sleeping":
+            return web.json_response({"is_sleeping": self.sleeping})
+        return web.json_response({"success": True})
+
+
+@asynccontextmanager
+async def served(engine: SleepingEngine) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_route("*", "/{name}", engine.answer)
+    async with TestServer(app) as server:
+        yield str(server.make_url("")).rstrip("/")
+
+
+async def test_it_sleeps_in_the_block_and_wakes_with_an_empty_cache() -> None:
+    """Calls are kept: vLLM's default aborts them."""
+    engine = SleepingEngine()
+    async with served(engine) as url:
+        async with asleep(url):
+            assert engine.sleeping
+        assert not engine.sleeping
+    assert engine.asked == [
+        "GET /is_sleeping",
+        "POST /sleep?level=1&mode=keep",
+        "GET /is_sleeping",
+        "POST /wake_up",
+        "GET /is_sleeping",
+        "POST /reset_prefix_cache?reset_running_requests=true",
+    ]
+
+
+async def test_a_training_that_fails_wakes_it_too() -> None:
+    engine = SleepingEngine()
+    async with served(engine) as url:
+        with pytest.raises(RuntimeError, match="diverged"):
+            async with asleep(url):
+                raise RuntimeError("diverged")
+    assert not engine.sleeping
+
+
+async def test_the_trainings_own_error_is_told_where_it_does_not_wake_either() -> None:
+    engine = SleepingEngine(wake_up=500)
+    async with served(engine) as url:
+        with pytest.raises(RuntimeError, match="diverged") as told:
+            async with asleep(url):
+                raise RuntimeError("diverged")
+    assert "Nor was the engine woken" in told.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        ({"is_sleeping": 404}, "HTTP 404: start it with VLLM_SERVER_DEV_MODE=1"),
+        ({"is_sleeping": {"is_sleeping": True}}, "sleeps already"),
+        ({"sleep": 500}, "HTTP 500: broken"),
+        ({"sleep": {"status": "sleeping"}}, "was told to sleep and does not"),
+        ({"wake_up": {"status": "sleeping"}}, "was told to wake and sleeps on"),
+        ({"reset_prefix_cache": {"success": False}}, "the prefix cache was not emptied"),
+        ({"sleep": {"after_s": 5}}, "/sleep.*TimeoutError"),
+    ],
+)
+async def test_each_fault_is_told(
+    monkeypatch: pytest.MonkeyPatch, faults: dict[str, Any], said: str
+) -> None:
+    """An engine that answers 200 and did not do it, and one that does not answer at all."""
+    monkeypatch.setattr(phases, "PHASE_TIMEOUT_S", 0.5)
+    engine = SleepingEngine(**faults)
+    async with served(engine) as url:
+        with pytest.raises(EngineFailed, match=said):
+            async with asleep(url):
+                pass
+    slept = [path for path in engine.asked if path.startswith("POST /sleep")]
+    assert bool(slept) == ("POST /wake_up" in engine.asked), "what was told to sleep is woken"

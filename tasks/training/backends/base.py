@@ -189,4 +189,5 @@ def json_lines(file: Path) -> list[dict[str, Any]]:
 
 def named(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """The figures of a row by our names: {ours: theirs}; those that are not there are left out."""
-    return {ours: row[theirs] for ours, theirs in names.items() if row.get(theirs) is not None}
+    found = {ours: row[theirs] for ours, theirs in names.items() if row.get(theirs) is not None}
+    return found | ({"tokens": int(found["tokens"])} if "tokens" in found else {})

@@ -50,7 +50,7 @@ def check_scores(store: Store, benchmark: str) -> None:
     """Each score is that of its recorded moves; and these are what the parties were told."""
     scenarios = [each.target["scenario"] for each in benchmark_named(benchmark).load(Source())]
     rows = store.sql(
-        "select a.attempt_id, s.value, s.detail, t.slots from attempts a join scores s "
+        "select distinct a.attempt_id, s.value, s.detail, t.slots from attempts a join scores s "
         f"using (attempt_id) join tasks t using (task_id) where a.benchmark = '{benchmark}'"
     )
     assert len(rows) == COUNT

@@ -23,6 +23,12 @@ WallTime = Annotated[
         min=0.01, help="save and end before, with exit code 75 [Slurm's limit, where it runs there]"
     ),
 ]
+Backend = Annotated[
+    str | None, typer.Option(help="trainer: tutti, llama-factory, trl, verl, nemo-rl, prime-rl")
+]
+WriteOnly = Annotated[
+    Path | None, typer.Option(help="write the backend's configuration here, and train nothing")
+]
 
 
 @app.command("sft")
@@ -56,12 +62,8 @@ def train_sft(
     gpus: Annotated[int | None, typer.Option(help="GPUs [1 where there is any]")] = None,
     wall_time_minutes: WallTime = None,
     seed: Annotated[int | None, typer.Option(help="order of the data")] = None,
-    backend: Annotated[
-        str | None, typer.Option(help="trainer: tutti, llama-factory, trl, verl, nemo-rl, prime-rl")
-    ] = None,
-    write_only: Annotated[
-        Path | None, typer.Option(help="write the backend's configuration here, and train nothing")
-    ] = None,
+    backend: Backend = None,
+    write_only: WriteOnly = None,
     *,
     models: ModelsFile,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,

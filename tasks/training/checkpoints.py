@@ -110,7 +110,7 @@ def fit_set(
         if not query(STEPS, catalog.home, {"id": made_id})[0]["n"]:
             record_steps(catalog, run.run_id, made_id, trained["log"])
         catalog.enter_artifact(base_id, {"folder": str(folder)})
-        _enter_served(made_id, base_id, out, catalog)
+        enter_served(made_id, base_id, out, catalog)
         catalog.enter_artifact(made_id, card, [base_id, training_set.set_id], out)
     return Checkpoint(made_id, out, card, reused=False)
 
@@ -156,7 +156,7 @@ def _card(
     }
 
 
-def _enter_served(made_id: str, base_id: str, out: Path, catalog: Catalog) -> None:
+def enter_served(made_id: str, base_id: str, out: Path, catalog: Catalog) -> None:
     """Link what engines serve, which is named by its weights, to the training that made it."""
     for folder in (out, out / "best"):
         if (folder / "model.safetensors").is_file():

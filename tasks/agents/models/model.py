@@ -172,7 +172,7 @@ class GatewayModel:
         positions: Sequence[int] | None = None,
     ) -> Reply:
         """One chat completion, retried if useful. Raises ModelCallFailed or ContextExceeded."""
-        data = orjson.dumps(self._body(messages, tools))
+        data = orjson.dumps(self._body(messages, tools, step))
         started, draw = time.monotonic(), Random(f"{self._program}/{step}")
         failed: dict[int, int] = {}
         while True:
@@ -193,9 +193,11 @@ class GatewayModel:
         return GatewayModel(self._client, self._name, self._origin, sampling, self._retry)
 
     def _body(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], step: int
     ) -> dict[str, Any]:
         sampling = self._sampling
+        # With one seed for all steps, near-equal prompts of one dialogue are answered alike.
+        seed = sampling.seed + step
         if sampling.described is not None:
             messages, tools = as_text(messages, tools, sampling.described), ()
         fields = {
@@ -203,7 +205,7 @@ class GatewayModel:
             "messages": [_sent(message, sampling.reasoning_field) for message in messages],
             "temperature": sampling.temperature,
             sampling.max_tokens_field: sampling.max_tokens,
-            "seed": sampling.seed,
+            "seed": seed,
             **sampling.more,
         }
         if tools:

@@ -5,6 +5,7 @@ share (connections, sandbox, tools) is opened once, for the cell.
 """
 
 import contextlib
+import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -58,7 +59,6 @@ from tutti.tasks.sweeps.plan import (
 )
 from tutti.tasks.sweeps.spec import sessions_of
 
-SEED_STEP = 1_000_003  # between trials: no repeat of one trial shares a seed with another
 COUNTED = ("ok", "limit", "model_error")
 
 
@@ -155,7 +155,7 @@ class Attempts:
         return GatewayModel(self._client, name, origin, sampling)
 
     def _seed(self, sample: Sample) -> int:
-        return self.cell.seed + SEED_STEP * sample.trial
+        return seed_of(self.cell.seed, sample.trial, sample.problem.task_id)
 
     async def _run(
         self,
@@ -272,3 +272,12 @@ class Attempts:
             text = f"{scorer.name}: {error}"
             trajectory.fail("scorer_error", ErrorType.SCORER_FAILED, text)
             return None
+
+
+def seed_of(cell_seed: int, trial: int, task_id: str) -> int:
+    """The seed of a sample: the same for every policy and level, another for each task and trial.
+
+    Tasks that shared one would be drawn alike and not independently, which intervals assume.
+    """
+    content = f"{cell_seed} {trial} {task_id}".encode()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=4).digest()) >> 2  # room for steps

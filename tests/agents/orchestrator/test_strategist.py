@@ -46,7 +46,7 @@ async def test_a_restricted_model_asks_for_structured_outputs() -> None:
     async with Client("http://127.0.0.1:1") as client:
         model = restricted(GatewayModel(client, "m", origin, own), ["offer 1", "accept"])
         assert isinstance(model, GatewayModel)
-        body = model._body([{"role": "user", "content": "?"}], ())
+        body = model._body([{"role": "user", "content": "?"}], (), 0)
     assert body["structured_outputs"] == {"choice": ["offer 1", "accept"]} and body["top_p"] == 0.9
     assert model._role == "expert"
     with pytest.raises(TypeError, match="Script cannot be restricted"):

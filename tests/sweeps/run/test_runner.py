@@ -55,6 +55,17 @@ async def test_trials_of_a_task_are_drawn_with_different_seeds(sweep: Sweep) -> 
     assert len(set(sweep.agent.seeds)) == len(sweep.agent.seeds) == 3
 
 
+async def test_tasks_are_drawn_with_different_seeds_and_the_same_under_each_policy(
+    sweep: Sweep,
+) -> None:
+    """One seed for all tasks would draw them alike; policies are compared on the same draws."""
+    for policy in ("passthrough", "cap"):
+        plan = plan_of(with_fields(SUITE, {"policies": (policy,)}), count=5)
+        await sweep.run(plan, sweep.enter(plan))
+    first, second = sweep.agent.seeds[:5], sweep.agent.seeds[5:]
+    assert len(set(first)) == 5 and sorted(first) == sorted(second)
+
+
 async def test_an_attempt_costs_what_its_calls_cost(sweep: Sweep) -> None:
     """`attempts.cost_usd` is what window_summary adds up."""
     plan = plan_of(count=2)

@@ -259,9 +259,8 @@ def test_a_cell_that_ended_early_has_by_its_code(
         enter_plan(plan, catalog)
     rows = {row["cell_id"]: row for row in catalog.rows(sa.select(cat.cells))}
     row = rows[first.cells[0].cell_id]
-    ends = code in (
-        CellReason.LATENCY_LIMIT, CellReason.ACCURACY_DECIDED, CellReason.TIME_LIMIT
-    )  # fmt: skip
+    ending = ("latency_limit", "accuracy_decided", "time_limit", "late")
+    ends = code in ending
     assert row["status"] == ("ended_early" if ends else "incomplete")
     assert (row["reason_code"], row["reason_value"]) == (code, 2.0)
 

@@ -183,6 +183,8 @@ def test_both_sides_and_all_rows_are_written(catalog: Catalog, tmp_path: Path, f
         name = file.relative_to(tmp_path / "out").as_posix()
         if file.suffix == ".parquet":
             counts[name] = pq.read_table(file).num_rows
+        elif file.suffix == ".jsonl":
+            counts[name] = len(file.read_text().splitlines())
         elif file.stem != "dataset_info":
             counts[name] = len(json.loads(file.read_text()))
     assert sorted(counts.values()) == [2, 8] and made["conversations"] == 10

@@ -174,12 +174,15 @@ class Engine:
             "block-size": BLOCK_TOKENS,
             "num-gpu-blocks-override": settings.kv_blocks,
             "max-num-seqs": settings.max_sequences,
-            "max-num-batched-tokens": settings.max_batched_tokens,
+            "max-num-batched-tokens": max(settings.max_batched_tokens, self.model.context_tokens),
             "distributed-executor-backend": EXECUTOR,
             "tool-call-parser": "hermes",
             "generation-config": "vllm",
         }
         flags = ["enforce-eager", "enable-prefix-caching", "enable-prompt-tokens-details"]
+        # On the CPU vLLM dies of a prompt that is read in parts and has a seed: a generator of
+        # random numbers there has no offset to set back.
+        flags += ["no-enable-chunked-prefill"]
         flags += ["enable-auto-tool-choice", "disable-uvicorn-access-log"]
         if settings.lora:
             # One slot more than adapters: in a mixed batch the last slot's adapter answers for the

@@ -39,9 +39,9 @@ def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCe
     for split, problems in (("train", train), (job.evaluation.split, test)):
         if not problems:
             raise JobError(f"suite: no task in split {split!r}")
-    shared = {each.task_id for each in train} & {each.task_id for each in test}
+    shared = sorted({_asked(each) for each in train} & {_asked(each) for each in test})
     if shared:
-        raise JobError(f"evaluation.split: {len(shared)} tasks are trained on, as {min(shared)}")
+        raise JobError(f"evaluation: {len(shared)} tasks are trained on, as {shared[0]!r}")
     own = artifact_id("policy", job.content, rollouts.parents)
     at = tuple(_evaluated(job))
     limit, dynamic = job.evaluation.limit, job.rollouts.dynamic
@@ -53,14 +53,24 @@ def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCe
     )
 
 
+def _asked(problem: Problem) -> str:
+    """What a task asks: two files may have the same one under two ids. In worlds the prompts may be
+    alike, and the id tells tasks apart."""
+    if problem.world is not None:
+        return problem.task_id
+    return " ".join(str(each.get("content")) for each in problem.messages)
+
+
 def held_out_suite(job: PolicyJob) -> Suite:
     """The suite of the evaluations: the held-out split, greedy unless there are several trials."""
-    suite, asked = job.suite, job.evaluation
+    asked = job.evaluation
+    split = {} if asked.suite is not None else {"split": asked.split}
+    suite = asked.suite or job.suite
     temperature = 0.0 if asked.trials == 1 else suite.sampling.temperature
     return suite.model_copy(
         update={
             "name": f"{job.name} held-out",
-            "data": suite.data.model_copy(update={"split": asked.split}),
+            "data": suite.data.model_copy(update=split),
             "sampling": suite.sampling.model_copy(update={"temperature": temperature}),
             "repetition": suite.repetition.model_copy(update={"trials": asked.trials}),
         }

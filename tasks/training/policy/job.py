@@ -55,6 +55,10 @@ class EvaluationSettings(_Strict):
     """Held-out tasks, measured greedily before, within and after the training."""
 
     split: str = Field("test", description="split of the tasks")
+    suite: Suite | None = Field(
+        None,
+        description="measured in place of the split: held-out tasks of another file or benchmark",
+    )
     limit: int | None = Field(None, ge=1, description="only the first N tasks")
     every: int = Field(0, ge=0, description="steps between measurements; 0: first and last only")
     trials: int = Field(1, ge=1, description="attempts a task; above 1 also pass@k, at temperature")
@@ -105,7 +109,9 @@ class PolicyJob(JobMachine):
         process = self.reward.process
         judge = None if process is None else process.judge
         opponent = None if self.self_play is None else self.self_play.opponent
-        named = {*other_models(self.suite), judge, opponent} - {None, self.base}
+        held_out = self.evaluation.suite or self.suite
+        named = {*other_models(self.suite), *other_models(held_out), judge, opponent}
+        named -= {None, self.base}
         return tuple(sorted(name for name in named if name is not None))
 
     @property
@@ -132,14 +138,15 @@ class PolicyJob(JobMachine):
             raise ValueError("self_play: the opponent gets whole weights, and `lora` makes none")
         if self.self_play is not None and self.self_play.opponent == self.base:
             raise ValueError("self_play.opponent: an entry of its own, with the base's checkpoint")
-        if len(self.suite.policies) > 1 or len(self.suite.concurrency) > 1:
-            raise ValueError("suite: one policy and one concurrency; rollouts are no comparison")
+        for name, suite in (("suite", self.suite), ("evaluation.suite", self.evaluation.suite)):
+            if suite is not None and (len(suite.policies) > 1 or len(suite.concurrency) > 1):
+                raise ValueError(f"{name}: one policy and one concurrency; it is no comparison")
         return self
 
 
 def read_policy_job(path: Path) -> PolicyJob:
     """A job's file. Raises JobError with file, line, field and value."""
     try:
-        return read_document(path, JobError).check(PolicyJob)
+        return read_document(path, JobError).check(PolicyJob, {"folder": path.parent})
     except FileNotFoundError:
         raise JobError(f"{path}: no such job") from None

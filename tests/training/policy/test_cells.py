@@ -93,6 +93,22 @@ def test_a_task_on_both_sides_and_an_empty_split_are_refused() -> None:
         planned(job(), test=0)
 
 
+def test_held_out_tasks_may_be_of_another_file(tmp_path: Path) -> None:
+    """Beside the job's file; with their own scorer, and greedily as of the split."""
+    (tmp_path / "train.jsonl").write_text("")
+    own = {"benchmark": "train.jsonl", "data": {"scorer": "exact"}, "concurrency": [2]}
+    own |= {"policies": ["passthrough"], "sampling": {"temperature": 1.0}}
+    held = own | {"benchmark": "held_out.jsonl"}
+    (tmp_path / "job.yaml").write_text(
+        yaml.safe_dump({"base": "pocket", "suite": own, "evaluation": {"suite": held}})
+    )
+    made = read_policy_job(tmp_path / "job.yaml")
+    suite = held_out_suite(made)
+    assert suite.benchmark == str(tmp_path / "held_out.jsonl")
+    assert (suite.data.split, suite.sampling.temperature) == (None, 0.0)
+    assert rollout_suite(made).benchmark == str(tmp_path / "train.jsonl")
+
+
 def test_the_job_that_ships_is_the_documented_one(tmp_path: Path) -> None:
     page = (PROJECT / "docs" / "policy_training.md").read_text()
     printed = tmp_path / "grpo.yaml"

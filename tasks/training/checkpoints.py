@@ -79,7 +79,7 @@ def frozen_set(job: TrainJob, base: Path, catalog: Catalog) -> TrainingSet:
     """The training set of a job, of a file or of what its query names. Raises JobError."""
     if job.data.file is not None:
         return conversation_set(job.data, catalog)
-    return build_set(job.data, ends_of_base(base), catalog, job.objective)
+    return build_set(job.data, ends_of_base(base), catalog, job.objective, base)
 
 
 def fit_set(

@@ -50,6 +50,13 @@ class TrainingData(BaseModel):
     splits: tuple[str, ...] = Field(
         ("train",), description="splits of tasks that may be trained on; others are held out"
     )
+    near_held_out: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="leave out tasks whose question is at least this near (cosine of hashed words "
+        "and n-grams) to a held-out one; a copied question is left out in any case",
+    )
     held_out_share: float = Field(
         0.0, ge=0, lt=1, description="share of the tasks kept aside to measure the loss on"
     )

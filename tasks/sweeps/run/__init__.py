@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.sweeps.run.attempt import Attempts as Attempts
     from tutti.tasks.sweeps.run.bench import Bench as Bench
     from tutti.tasks.sweeps.run.bench import Services as Services
     from tutti.tasks.sweeps.run.bench import bench_of as bench_of

@@ -25,6 +25,7 @@ from tutti.tasks.training.sets.recorded import (
     rows_by_attempt,
 )
 from tutti.tasks.training.sets.sequences import NOT_TRAINED, AttemptSequences
+from tutti.tasks.training.sets.tokenizers import foreign_engines
 
 MESSAGES = (
     "select attempt_id, role, content, reasoning, tool_calls, tool_call_id, name from messages "
@@ -36,12 +37,18 @@ ATTEMPTS = (
 )
 TASKS = "select task_id, split, question from tasks"
 SAME_TURNS = "sdpo"
+OTHER_TOKENS = "ids of another tokenizer"
 
 
 def build_set(
-    data: TrainingData, ends: frozenset[int], catalog: Catalog, objective: str = "sft"
+    data: TrainingData,
+    ends: frozenset[int],
+    catalog: Catalog,
+    objective: str = "sft",
+    base: Path | None = None,
 ) -> TrainingSet:
-    """The training set of a query; an existing one is reused. `ends`: ids that end a turn.
+    """The training set of a query; an existing one is reused. `ends`: ids that end a turn; `base`:
+    the model whose ids recorded ones must be.
 
     Raises JobError where the query fails, gives what the objective cannot train on, or leaves
     nothing to train on, and StoreError.
@@ -50,6 +57,9 @@ def build_set(
     chosen = chosen_by(data.query, objective, catalog)
     attempts = _attempts(chosen, catalog)
     reasons = _left_out(chosen, attempts, data, catalog)
+    unknown = 0
+    if data.tokens == "recorded" and base is not None:
+        unknown = _other_tokens(attempts, base, catalog, reasons)
     kept = [each for each in chosen if each.attempt_id not in reasons]
     made = _recorded if data.tokens == "recorded" else _conversations
     rows, counts = made(kept, ends, catalog, reasons)
@@ -64,6 +74,7 @@ def build_set(
         **counts,
         **_sizes(rows),
         "attempts": named,
+        "unknown_tokenizer": unknown,
         "dropped": dict(Counter(reasons.values())),
     }
     names = {row["name"] for row in rows}
@@ -121,7 +132,7 @@ def _left_out(
     catalog: Catalog,
 ) -> dict[str, str]:
     """Attempts that may not be trained on, and why."""
-    held_out = HeldOut.of(query(TASKS, catalog.home), data.splits)
+    held_out = HeldOut.of(query(TASKS, catalog.home), data.splits).with_near(data.near_held_out)
     reasons = {}
     for name in {each.attempt_id: None for each in chosen}:
         known = attempts.get(name)
@@ -129,6 +140,23 @@ def _left_out(
         if why is not None:
             reasons[name] = why
     return reasons
+
+
+def _other_tokens(
+    attempts: Mapping[str, Mapping[str, Any]],
+    base: Path,
+    catalog: Catalog,
+    reasons: dict[str, str],
+) -> int:
+    """Leave out attempts of models with other tokens; how many are of models with unknown ones."""
+    foreign = foreign_engines((row["engine_id"] for row in attempts.values()), base, catalog)
+    unknown = 0
+    for name, row in attempts.items():
+        is_foreign = foreign.get(row["engine_id"])
+        if is_foreign:
+            reasons.setdefault(name, OTHER_TOKENS)
+        unknown += is_foreign is None and name not in reasons
+    return unknown
 
 
 def _recorded(

@@ -7,8 +7,10 @@ one of those: a run of 13 words (GPT-3, arXiv 2005.14165, appendix C), or all of
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from tutti.tasks.retrieval import near_texts
 
 TRAINED_STATUS = ("ok", "limit", "model_error")
 GRAM = 13
@@ -26,6 +28,8 @@ class HeldOut:
     questions: Mapping[str, str]
     """Task to question."""
     allowed: frozenset[str]
+    near: frozenset[str] = frozenset()
+    """Tasks whose question is near one that is held out."""
 
     @classmethod
     def of(cls, tasks: Iterable[Mapping[str, Any]], allowed: Iterable[str]) -> "HeldOut":
@@ -42,6 +46,21 @@ class HeldOut:
         frozen = {name: frozenset(every) for name, every in splits.items()}
         return cls(frozen, frozenset(grams), questions, open_splits)
 
+    def with_near(self, least: float | None) -> "HeldOut":
+        """With the tasks whose question has at least this cosine to one that is held out."""
+        if least is None:
+            return self
+        held = [
+            self.questions[task]
+            for task, splits in self.splits.items()
+            if not splits <= self.allowed and self.questions[task]
+        ]
+        own = {task: text for task, text in self.questions.items() if text}
+        own = {task: text for task, text in own.items() if self.splits[task] <= self.allowed}
+        near = near_texts(list(own.values()), held, least)
+        found = {task for task, is_near in zip(own, near, strict=True) if is_near}
+        return replace(self, near=frozenset(found))
+
     def reason(self, attempt: Mapping[str, Any]) -> str | None:
         """Why an attempt is left out; None if it may be trained on."""
         if attempt["status"] not in TRAINED_STATUS:
@@ -53,6 +72,8 @@ class HeldOut:
             return f"held-out split {min(self.splits[task_id] - self.allowed)}"
         if self.grams & grams_of(self.questions[task_id]):
             return "question of a held-out task"
+        if task_id in self.near:
+            return "question near a held-out one"
         return None
 
 

@@ -78,3 +78,17 @@ def test_a_text_has_a_gram_for_each_place(text: list[str]) -> None:
     assert 1 <= len(grams) <= max(1, len(text) - GRAM + 1)
     assert all(each in " ".join(text) for each in grams)
     assert grams_of("  ?! ") == set()
+
+
+def test_a_question_near_a_held_out_one_is_left_out_where_that_is_asked() -> None:
+    """Reworded, it shares no run of 13 words; another question of the same form stays."""
+    rows = [
+        {"task_id": "test", "split": "test", "question": "What is the capital of Norway?"},
+        {"task_id": "same", "split": "train", "question": "The capital of Norway is what?"},
+        {"task_id": "other", "split": "train", "question": "How long is the river Rhine?"},
+    ]
+    attempts = [{"task_id": name, "status": "ok"} for name in ("same", "other")]
+    plain = HeldOut.of(rows, ["train"])
+    assert [plain.reason(each) for each in attempts] == [None, None]
+    near = plain.with_near(0.6)
+    assert [near.reason(each) for each in attempts] == ["question near a held-out one", None]

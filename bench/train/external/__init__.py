@@ -1,0 +1,1 @@
+"""An agent that is no part of tutti, and the job that trains it."""

@@ -5,6 +5,7 @@ trains on the same.
 """
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from tutti.tasks.training.policy.loop import PolicyRun
 from tutti.tasks.training.policy.picks import numbers_in, read_picks
 from tutti.tasks.training.policy.served import ServedPolicy
 from tutti.tasks.training.policy.trainer import StepDone
+from tutti.tasks.training.stage import WallTimeReached
 
 __all__ = ["catalog", "sweep"]
 JUDGE = ServedModel(
@@ -75,11 +77,11 @@ def cells_of(job: PolicyJob, count: int = 12) -> PolicyCells:
     return plan_policy(job, *ups)
 
 
-async def run(sweep: Sweep, job: PolicyJob, trainer: Trainer, count: int = 12) -> PolicyRun:
+async def run(sweep: Sweep, job: PolicyJob, trainer: Trainer, **more: Any) -> PolicyRun:
     made = SimpleNamespace(catalog=sweep.catalog, run_id="run:1")
     served = ServedPolicy(job, sweep.services, sweep.catalog.home.root / "work")
-    given: Any = (job, cells_of(job, count), served, trainer, frozenset([0]), made, JUDGE)
-    policy = PolicyRun(*given)
+    given: Any = (job, cells_of(job), served, trainer, frozenset([0]), made, JUDGE)
+    policy = PolicyRun(*given, **more)
     await policy.to_the_end()
     return policy
 
@@ -162,6 +164,20 @@ async def test_a_judge_is_asked_once_a_dialogue_and_its_picks_are_stored(
     assert sweep.sql("select count(*) from calls where role = 'judge'") == [(4,)]
     await run(sweep, job, Trainer())
     assert len(seen) == 4
+
+
+async def test_a_job_ends_before_its_wall_time_with_every_step_it_began(sweep: Sweep) -> None:
+    """And goes on from there."""
+    half_wrong(sweep.agent, range(12))
+    job, first = policy_job(steps=3), Trainer()
+    with pytest.raises(WallTimeReached):
+        await run(sweep, job, first, stop_at=time.time())
+    assert len(first.batches) == 1
+    rest = Trainer(before=1, figures=first.figures)
+    policy = await run(sweep, job, rest)
+    assert len(rest.batches) == 2 and [row["step"] for row in policy.done] == [1, 2, 3]
+    twice = "select sample_id from attempts group by 1 having count(*) > 1"
+    assert sweep.sql(twice) == []
 
 
 @pytest.mark.parametrize(

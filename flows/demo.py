@@ -8,10 +8,18 @@ Run: ``make demo`` or ``tutti demo``. Run again after any crash: it goes on wher
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 from prefect import flow
 
-from tutti.flows.demo_plan import NEW_FAMILY, TUNED, DemoParameters, closing_words, demo_suites
+from tutti.flows.demo_plan import (
+    NEW_FAMILY,
+    TUNED,
+    DemoParameters,
+    closing_words,
+    demo_suites,
+    lesson_job,
+)
 from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
@@ -20,7 +28,7 @@ from tutti.tasks.serving import checkpoint_id, pick_models, require_engines
 from tutti.tasks.sweeps.plan import Adapter, made_tasks, make_tasks, open_library, plan_of
 from tutti.tasks.sweeps.run import Bench, open_bench, run_plan
 from tutti.tasks.synthesis import read_conversations
-from tutti.tasks.training import finetune, write_training_set
+from tutti.tasks.training import fit_set, made_conversations
 
 
 @flow(name="demo")
@@ -64,18 +72,16 @@ async def teach(
 ) -> Adapter:
     """Train a LoRA adapter on the lesson's training split."""
 
-    def show(row: dict[str, float]) -> None:
+    def show(row: dict[str, Any]) -> None:
         if "step" in row:
-            note = f"loss {row['loss']:.2f}, token accuracy {row['token_accuracy']:.0%}"
-            progress.show(row["seconds"], parameters.train_seconds, note)
+            note = f"step {row['step']}, loss {row['loss']:.2f}"
+            progress.show(row["done"] * parameters.train_seconds, parameters.train_seconds, note)
 
     conversations = read_conversations(run.catalog, lesson_set, "train")
-    training_set = write_training_set(conversations, [lesson_set], run.catalog)
-    checkpoint = bench.serving.model.checkpoint
-    assert checkpoint is not None, "the demo's model has weights"
-    settings = {"seconds": parameters.train_seconds, "seed": parameters.seed}
-    model = (checkpoint, checkpoint_id(bench.serving.model))
-    adapter_id, folder = await asyncio.to_thread(
-        finetune, *model, training_set, settings, run, show
-    )
-    return Adapter(TUNED, adapter_id, folder)
+    training_set = made_conversations(conversations, [lesson_set], run.catalog)
+    model = bench.serving.model
+    assert model.checkpoint is not None, "the demo's model has weights"
+    base = (model.checkpoint, checkpoint_id(model))
+    job = lesson_job(parameters, training_set.rows)
+    made = await asyncio.to_thread(fit_set, job, base, training_set, run, show)
+    return Adapter(TUNED, made.checkpoint_id, made.folder)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tutti.tasks.progress import StageLog
 from tutti.tasks.sweeps.spec import Policy, Suite
 from tutti.tasks.synthesis import POCKET_FAMILIES, TaskRequest
+from tutti.tasks.training import TrainJob
 
 NEW_FAMILY = "last_parameter"
 TUNED = "pocket-tuned"
@@ -63,6 +64,27 @@ def demo_suites(parameters: DemoParameters) -> tuple[Suite, Suite]:
         sampling={"max_tokens": 64},
     )
     return load, lesson
+
+
+def lesson_job(parameters: DemoParameters, rows: Path) -> TrainJob:
+    """An adapter on the lesson's conversations, for the demo's time."""
+    return TrainJob.model_validate(
+        {
+            "name": "lesson",
+            "base": "the demo's model",
+            "data": {"file": rows},
+            "lora": {"rank": 16},
+            "optimizer": {
+                "learning_rate": 2e-3,
+                "schedule": "linear",
+                "warmup_share": 0.1,
+                "final_share": 0.05,
+            },
+            "batch": {"sequences": 24, "tokens": 4096},
+            "minutes": parameters.train_seconds / 60,
+            "seed": parameters.seed,
+        }
+    )
 
 
 def closing_words(log: StageLog, seconds: float) -> str:

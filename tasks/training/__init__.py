@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from tutti.tasks.training.job import read_job as read_job
     from tutti.tasks.training.sets.build import build_set as build_set
     from tutti.tasks.training.sets.build import conversation_set as conversation_set
+    from tutti.tasks.training.sets.build import made_conversations as made_conversations
     from tutti.tasks.training.sets.frozen import TrainingSet as TrainingSet
     from tutti.tasks.training.settings import LoraSettings as LoraSettings
     from tutti.tasks.training.stage import TrainingFailed as TrainingFailed
     from tutti.tasks.training.stage import WallTimeReached as WallTimeReached
-    from tutti.tasks.training.stage import finetune as finetune
-    from tutti.tasks.training.stage import write_training_set as write_training_set
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tutti.errors import SUBMIT_AGAIN, TuttiError
-from tutti.storage import COLUMNS, Catalog, artifact_id, commit
+from tutti.storage import COLUMNS, Catalog, commit
 from tutti.storage import catalog as cat
 from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim, lease_gpus
 from tutti.tasks.project import PACKAGE
-from tutti.tasks.runs import Run
 from tutti.tasks.serving import Child, ServingError, models_python
 
 POLL_S = 0.5
@@ -43,26 +42,6 @@ class WallTimeReached(TuttiError, RuntimeError):
         )
 
 
-def write_training_set(
-    conversations: Iterable[dict[str, Any]], task_set_ids: list[str], catalog: Catalog
-) -> tuple[str, Path]:
-    """Store conversations as JSONL, an artifact whose parents are its task sets; returns (id,
-    file)."""
-    rows = list(conversations)
-    if not rows:
-        raise TrainingFailed("no conversations to train on, because no task passed the gates")
-    training_set_id = artifact_id("training_set", rows, task_set_ids)
-    folder = catalog.home.artifact_folder(training_set_id)
-    file = folder / "conversations.jsonl"
-    if catalog.artifact(training_set_id) is None or not file.is_file():
-        with cat.store_boundary(catalog.home):
-            folder.mkdir(parents=True, exist_ok=True)
-            write_jsonl(rows, file)
-        detail = {"conversations": len(rows)}
-        catalog.enter_artifact(training_set_id, detail, task_set_ids, folder)
-    return training_set_id, file
-
-
 def write_jsonl(rows: Iterable[Any], file: Path) -> None:
     """Write one JSON value per line, whole or not at all."""
     temporary = file.with_suffix(".tmp")
@@ -70,36 +49,6 @@ def write_jsonl(rows: Iterable[Any], file: Path) -> None:
         for row in rows:
             out.write(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n")
     os.replace(temporary, file)
-
-
-def finetune(
-    base: Path,
-    base_id: str,
-    training_set: tuple[str, Path],
-    settings: dict[str, Any],
-    run: Run,
-    on_report: Report = lambda row: None,
-) -> tuple[str, Path]:
-    """Train a LoRA adapter on `base`; returns (adapter id, folder). An existing one is reused.
-
-    `settings` are flags of `tutti.tasks.training.lora`. Raises TrainingFailed, StoreError.
-    """
-    catalog = run.catalog
-    training_set_id, file = training_set
-    adapter_id = artifact_id("adapter", settings, [base_id, training_set_id])
-    known = catalog.artifact(adapter_id)
-    if known is not None and known["path"].is_dir():
-        return adapter_id, known["path"]
-    folder = catalog.home.artifact_folder(adapter_id)
-    arguments = ["--base", str(base), "--conversations", str(file)]
-    for name, value in settings.items():
-        arguments += [f"--{name.replace('_', '-')}", str(value)]
-    claim = GpuClaim(run_id=run.run_id, work=f"training {adapter_id}")
-    reports = run_job("tutti.tasks.training.lora", arguments, folder, catalog, on_report, claim)
-    record_steps(catalog, run.run_id, adapter_id, reports)
-    card = {"base": base_id, "training_set": training_set_id, "settings": settings}
-    catalog.enter_artifact(adapter_id, card, [base_id, training_set_id], folder)
-    return adapter_id, folder
 
 
 def training_command(module: str, arguments: list[str]) -> tuple[list[str], dict[str, str]]:

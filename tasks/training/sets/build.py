@@ -105,6 +105,18 @@ def conversation_set(data: TrainingData, catalog: Catalog) -> TrainingSet:
     return freeze(FrozenRows(set_id, rows, aside), counts, catalog)
 
 
+def made_conversations(
+    rows: Sequence[dict[str, Any]], parents: Sequence[str], catalog: Catalog
+) -> TrainingSet:
+    """The training set of conversations that a program made from `parents`. Raises JobError where
+    there are none."""
+    if not rows:
+        raise JobError("no conversations to train on, because no task passed the gates")
+    set_id = artifact_id("training_set", list(rows), list(parents))
+    frozen = FrozenRows(set_id, rows, [False] * len(rows), parents)
+    return freeze(frozen, {"sequences": len(rows)}, catalog)
+
+
 def _conversation(file: Path, number: int, line: str) -> dict[str, Any]:
     form = JobError(f'{file}:{number}: not {{"messages": [{{"role": …, "content": …}}, …]}}')
     try:

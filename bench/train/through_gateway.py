@@ -3,7 +3,7 @@
 ``python -m bench.train.through_gateway [--pairs N]``. Both sides are one agent loop on the same
 engine, 32 tasks with 8 attempts each and 32 at once. The first is what a training does: the calls
 pass the gateway, ids and log probabilities are recorded, attempts committed. The other asks vLLM
-itself and keeps nothing.
+itself, for ids and log probabilities too, and keeps nothing.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,10 +32,16 @@ from tutti.tasks.training.policy import (
     rollout_suite,
 )
 
+TOKENS = {"logprobs": True, "return_token_ids": True}
+"""What a trainer needs of each call; on the other side the gateway asks for it."""
+
 
 async def straight(plan: Plan, cell: Cell, bench: Bench) -> None:
     """All attempts of a cell at the engine itself."""
-    services = await bench.services()
+    services, model = await bench.services(), plan.set_up.model
+    assert model is not None, "a registry's entry"
+    asking = model.model_copy(update={"request": {**model.request, **TOKENS}})
+    plan = replace(plan, set_up=replace(plan.set_up, model=asking))
     await asyncio.to_thread(services.engine.reset)
     waiting = iter(enumerate(cell.samples))
     url = services.engine.address.url

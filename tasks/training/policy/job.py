@@ -37,6 +37,11 @@ class RolloutSettings(_Strict):
     dynamic: DynamicSampling | None = Field(
         None, description="sample until `groups` groups have different rewards"
     )
+    engine_sleeps: bool = Field(
+        False,
+        description="the engine gives its card's memory back while a step is trained; with a "
+        "staleness of 0",
+    )
     late_factor: float | None = Field(
         None,
         ge=1,
@@ -49,6 +54,12 @@ class RolloutSettings(_Strict):
         description="updates that the weights which sample may lag behind: 1 rolls the next step "
         "out while this one is trained; 0 waits",
     )
+
+    @model_validator(mode="after")
+    def _sleeps_between(self) -> "RolloutSettings":
+        if self.engine_sleeps and self.staleness:
+            raise ValueError("engine_sleeps: with a staleness of 1 it samples meanwhile; give 0")
+        return self
 
 
 class EvaluationSettings(_Strict):

@@ -151,7 +151,8 @@ class PolicyRun:
         await judge.pick_in(plan.sweep_id, cell.cell_id)
 
     async def _train(self, number: int, batch: StepBatch) -> StepDone:
-        taken = await self.trainer.train(number + 1, batch)
+        async with self.served.at_rest():
+            taken = await self.trainer.train(number + 1, batch)
         figures = {**taken.figures, **batch.figures}
         figures["weights"] = version_of(self.job, number + 1)
         self.trainer.note(number + 1, figures)

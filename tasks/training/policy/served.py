@@ -6,11 +6,12 @@ that each call says which weights answered it. A job that goes on gives them aga
 
 import asyncio
 import shutil
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import artifact_id
-from tutti.tasks.serving import Model, load_adapter, swap_weights
+from tutti.tasks.serving import Model, asleep, load_adapter, swap_weights
 from tutti.tasks.sweeps.plan import Adapter
 from tutti.tasks.sweeps.run import Services
 from tutti.tasks.training.policy.job import PolicyJob
@@ -52,6 +53,12 @@ class ServedPolicy:
                 await asyncio.to_thread(_keep, made.weights, self.work / OPPONENT)
                 await swap_weights(self._opponent_url(), made.weights)
         self.step = max(self.step, made.step)
+
+    def at_rest(self) -> AbstractAsyncContextManager[None]:
+        """While a step is trained: the engine sleeps where the job asks for it."""
+        if not self.job.rollouts.engine_sleeps:
+            return nullcontext()
+        return asleep(self.services.engine.address.url)
 
     async def _serve(self, folder: Path) -> None:
         url = self.services.engine.address.url

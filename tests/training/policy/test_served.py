@@ -1,5 +1,7 @@
 """What the engines get during a training: each step's weights, and the opponent's at each round."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -98,6 +100,27 @@ def test_an_engine_takes_adapters_only_where_one_is_trained() -> None:
     plain, adapted = as_sampled(model, job()), as_sampled(model, job(lora={"rank": 4}))
     assert plain.engine is not None and adapted.engine is not None
     assert (plain.engine.lora, adapted.engine.lora, plain.record_tokens) == (False, True, True)
+
+
+async def test_the_engine_sleeps_while_a_step_is_trained_where_that_is_asked(
+    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    @asynccontextmanager
+    async def asleep(url: str) -> AsyncIterator[None]:
+        told.append(f"{url} sleeps")
+        yield
+        told.append(f"{url} wakes")
+
+    monkeypatch.setattr(served, "asleep", asleep)
+    for sleeps in (False, True):
+        asked = job(rollouts={"staleness": 0, "engine_sleeps": sleeps})
+        async with ServedPolicy(asked, engines.services, tmp_path).at_rest():
+            told.append("step")
+    assert told == ["step", "own sleeps", "step", "own wakes"]
+    with pytest.raises(ValueError, match="give 0"):
+        job(rollouts={"engine_sleeps": True})
 
 
 def test_rounds_need_whole_weights_and_another_entry() -> None:

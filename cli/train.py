@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tutti.cli import train_plan
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
 from tutti.cli.options import AsJson, ModelsFile
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tutti.tasks.training import TrainJob
 
 app = typer.Typer(no_args_is_help=True, help="Train models.")
+train_plan.register(app)
 
 
 WallTime = Annotated[

@@ -17,7 +17,8 @@ from tutti.tasks.runs import Run, open_run
 from tutti.tasks.serving import Model, RegistryError, pick_models
 from tutti.tasks.sweeps.plan import library_of, serving_of, task_set_of
 from tutti.tasks.sweeps.run import Bench, bench_of
-from tutti.tasks.training import Checkpoint
+from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.training import Checkpoint, OptimizerSettings
 from tutti.tasks.training.policy import (
     PolicyCells,
     PolicyJob,
@@ -30,9 +31,33 @@ from tutti.tasks.training.policy import (
     train_policy_job,
 )
 
+POCKET = PolicyJob(
+    name="pocket-grpo",
+    base="pocket",
+    suite=Suite.model_validate(
+        {
+            "tasks": {
+                "families": ["last_parameter"],
+                "train_per_family": 600,
+                "test_per_family": 330,
+            },
+            "data": {"split": "train"},
+            "policies": ["passthrough"],
+            "concurrency": [32],
+            "sampling": {"temperature": 1.0},
+        }
+    ),
+    objective_settings={"high": 0.28},
+    optimizer=OptimizerSettings(
+        learning_rate=2e-4, betas=(0.9, 0.99), schedule="constant", warmup_share=0.0
+    ),
+    steps=40,
+)
+"""The job of deployments/training/pocket-grpo.yaml."""
+
 
 @flow(name="train-policy")
-async def train_policy(job: PolicyJob, models: Path = MODELS) -> dict[str, Any]:
+async def train_policy(job: PolicyJob = POCKET, models: Path = MODELS) -> dict[str, Any]:
     """Train a policy on its own attempts.
 
     Args:

@@ -95,7 +95,7 @@ def fit_set(
     """
     catalog, (folder, base_id) = run.catalog, base
     kind = "checkpoint" if job.lora is None else "adapter"
-    made_id = artifact_id(kind, _settings_of(job), [base_id, training_set.set_id])
+    made_id = artifact_id(kind, settings_of(job), [base_id, training_set.set_id])
     known = catalog.artifact(made_id)
     out = catalog.home.artifact_folder(made_id)
     if known is not None and known["path"].is_dir():
@@ -115,7 +115,7 @@ def fit_set(
     return Checkpoint(made_id, out, card, reused=False)
 
 
-def _settings_of(job: TrainJob) -> dict[str, Any]:
+def settings_of(job: TrainJob) -> dict[str, Any]:
     """What decides the checkpoint, beside base and training set."""
     ours = {"backend", "backend_settings"} if job.backend == "tutti" else set()
     left_out = {"data", "base", "name", "save_every_s", *MACHINE_FIELDS} | ours
@@ -147,7 +147,7 @@ def _card(
         "base": base_id,
         "training_set": training_set.set_id,
         "objective": {"name": job.objective, **job.objective_settings},
-        "settings": _settings_of(job),
+        "settings": settings_of(job),
         "data": dict(training_set.manifest),
         **{name: trained[name] for name in ("steps", "tokens", "train_s", "parameters")},
         "best_held_out": trained["best_held_out"],

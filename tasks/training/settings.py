@@ -9,6 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+CHUNK_ELEMENTS = 2**25
+"""Most logits at once, 128 MB in float32: beyond it they are made chunk by chunk, twice."""
 
 
 class _Strict(BaseModel):

@@ -12,7 +12,7 @@ from tests.conftest import NewCatalog
 from tutti.storage import Catalog, Home
 from tutti.tasks.gpus import GpuClaim, GpusBusy, lease_gpus, list_gpus, read_inventory
 from tutti.tasks.training import TrainingFailed, TrainJob
-from tutti.tasks.training.checkpoints import _settings_of
+from tutti.tasks.training.checkpoints import settings_of
 from tutti.tasks.training.stage import run_job
 
 TRAINER = """#!/bin/sh
@@ -83,7 +83,7 @@ def test_cards_do_not_change_what_is_made() -> None:
     """Nor how long it waited for them."""
     told: dict[str, Any] = {"base": "b", "data": {"file": "f"}}
     plain = TrainJob.model_validate(told)
-    assert _settings_of(plain) == _settings_of(
+    assert settings_of(plain) == settings_of(
         TrainJob.model_validate(told | {"gpus": 2, "gpu_wait_minutes": 5})
     )
-    assert "gpus" not in _settings_of(plain)
+    assert "gpus" not in settings_of(plain)

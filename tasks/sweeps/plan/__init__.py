@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.task_set import TaskSet as TaskSet
     from tutti.tasks.sweeps.plan.task_set import dry_run as dry_run
     from tutti.tasks.sweeps.plan.task_set import made_tasks as made_tasks
+    from tutti.tasks.sweeps.plan.task_set import read_set as read_set
     from tutti.tasks.sweeps.plan.unpriced import unpriced_line as unpriced_line
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours

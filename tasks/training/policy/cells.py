@@ -43,7 +43,7 @@ def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCe
     if shared:
         raise JobError(f"evaluation: {len(shared)} tasks are trained on, as {shared[0]!r}")
     own = artifact_id("policy", job.content, rollouts.parents)
-    at = tuple(_evaluated(job))
+    at = tuple(evaluated_after(job))
     limit, dynamic = job.evaluation.limit, job.rollouts.dynamic
     return PolicyCells(
         _plan(own, "rollouts", rollout_suite(job), rollouts, _rounds(job, train)),
@@ -83,7 +83,8 @@ def rollout_suite(job: PolicyJob) -> Suite:
     return job.suite.model_copy(update={"name": f"{job.name} rollouts", "repetition": repetition})
 
 
-def _evaluated(job: PolicyJob) -> Iterator[int]:
+def evaluated_after(job: PolicyJob) -> Iterator[int]:
+    """The steps after which the held-out tasks are measured."""
     yield 0
     every = job.evaluation.every
     if every:

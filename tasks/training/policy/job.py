@@ -88,13 +88,18 @@ class PolicyJob(JobMachine):
     name: str = Field("policy", description="name of the job")
     base: str = Field(description="an entry of models.yaml with a checkpoint and an engine")
     suite: Suite = Field(description="what is rolled out: benchmark, agent, tools, limits")
-    rollouts: RolloutSettings = RolloutSettings()
-    reward: RewardSettings = RewardSettings()
-    evaluation: EvaluationSettings = EvaluationSettings()
+    rollouts: RolloutSettings = Field(RolloutSettings(), description="what is sampled for a step")
+    reward: RewardSettings = Field(RewardSettings(), description="what an attempt earns")
+    evaluation: EvaluationSettings = Field(
+        EvaluationSettings(), description="the held-out tasks, and when they are measured"
+    )
     objective: str = Field("grpo", description="grpo, dapo, dr_grpo, gspo, cispo, reinforce, epo")
     objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
-    optimizer: OptimizerSettings = OptimizerSettings(
-        learning_rate=1e-6, betas=(0.9, 0.99), schedule="constant", warmup_share=0.0
+    optimizer: OptimizerSettings = Field(
+        OptimizerSettings(
+            learning_rate=1e-6, betas=(0.9, 0.99), schedule="constant", warmup_share=0.0
+        ),
+        description="AdamW, its schedule and the bound of the gradient",
     )
     lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
     self_play: SelfPlay | None = Field(None, description="rounds against its own earlier weights")

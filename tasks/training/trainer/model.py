@@ -10,12 +10,10 @@ import torch
 import torch.utils.checkpoint
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tutti.tasks.training.settings import LoraSettings, TrainerSettings
+from tutti.tasks.training.settings import CHUNK_ELEMENTS, LoraSettings, TrainerSettings
 from tutti.tasks.training.trainer.batching import MicroBatch
 
 Tensor = Any
-CHUNK_ELEMENTS = 2**25
-"""Most logits at once, 128 MB in float32: beyond it they are made chunk by chunk, twice."""
 
 
 class Policy:

@@ -167,7 +167,7 @@ def test_a_flow_that_starts_engines_has_a_twin_on_each_pool() -> None:
     twins = {name for name in DEPLOYMENTS if name.endswith("-gpu")}
     assert {name.removesuffix("-gpu") for name in twins} == {
         "nightly", "eval-sweep", "find-concurrency", "serve-models", "train",
-        "train-set",
+        "train-set", "train-policy",
     }  # fmt: skip
     for name in twins:
         ours, cpu = DEPLOYMENTS[name], DEPLOYMENTS[name.removesuffix("-gpu")]

@@ -154,7 +154,7 @@ def test_what_a_backend_cannot_do_is_refused(
 
 def test_our_own_jobs_keep_their_ids() -> None:
     """The two fields are no part of a checkpoint's settings where tutti trains."""
-    ours, theirs = checkpoints._settings_of(job("tutti")), checkpoints._settings_of(job("trl"))
+    ours, theirs = checkpoints.settings_of(job("tutti")), checkpoints.settings_of(job("trl"))
     assert "backend" not in ours and theirs["backend"] == "trl"
     with pytest.raises(ValueError, match="backend_settings: are for another `backend`"):
         job("tutti", backend_settings={"a": 1})

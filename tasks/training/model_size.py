@@ -1,0 +1,140 @@
+"""How many weights a checkpoint has, and the sizes that its memory depends on.
+
+In: a checkpoint's folder, or only its name. Out: a `ModelSize`. Weights are counted in the headers
+of the safetensors files where there are any, else by `config.json`, else by a table of published
+configurations. Needs no torch.
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tutti.tasks.training.settings import LoraSettings
+
+Config = Mapping[str, Any]
+
+KNOWN: dict[str, Config] = {
+    "Qwen3-8B": {
+        "model_type": "qwen3", "tie_word_embeddings": False, "vocab_size": 151936,
+        "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    },
+    "Qwen2.5-32B": {
+        "model_type": "qwen2", "tie_word_embeddings": False, "vocab_size": 152064,
+        "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,
+        "num_attention_heads": 40, "num_key_value_heads": 8,
+    },
+    "Meta-Llama-3-8B-Instruct": {
+        "model_type": "llama", "tie_word_embeddings": False, "vocab_size": 128256,
+        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8,
+    },
+    "Mistral-7B-Instruct-v0.3": {
+        "model_type": "mistral", "tie_word_embeddings": False, "vocab_size": 32768,
+        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8,
+    },
+    "gemma-2-2b-it": {
+        "model_type": "gemma2", "tie_word_embeddings": True, "vocab_size": 256000,
+        "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+        "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+    },
+}  # fmt: skip
+"""By the name of a checkpoint's folder: what is read of its config.json. Source: the config.json of
+Qwen/Qwen3-8B, Qwen/Qwen2.5-32B, meta-llama/Meta-Llama-3-8B-Instruct,
+mistralai/Mistral-7B-Instruct-v0.3 and google/gemma-2-2b-it on the Hugging Face hub."""
+NORMS = {"llama": 2, "mistral": 2, "qwen2": 2, "qwen3": 2, "gemma2": 4}
+"""Norms of a layer as wide as its hidden states, by the type of a model whose weights can be
+counted by its configuration."""
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """The sizes of a decoder."""
+
+    parameters: int | None
+    """All weights; None where neither its files nor its configuration say."""
+    source: str
+    """Where they were counted."""
+    layers: int
+    hidden: int
+    vocabulary: int
+    matrices: Mapping[str, tuple[int, int]]
+    """The projections of a layer: name to (inputs, outputs)."""
+
+    def adapter_parameters(self, lora: LoraSettings) -> int:
+        """Weights of an adapter: rank x (inputs + outputs) of each matrix that it changes.
+
+        Source: arXiv 2106.09685, 4.1. Raises KeyError for a target that is no projection.
+        """
+        a_layer = sum(lora.rank * sum(self.matrices[name]) for name in lora.targets)
+        return self.layers * a_layer
+
+
+def size_of_checkpoint(folder: Path) -> ModelSize | None:
+    """The sizes of a checkpoint; None where its folder is not there, or has no configuration that
+    says them, and its name is not known."""
+    file = folder / "config.json"
+    if file.is_file():
+        config: Config = json.loads(file.read_text())
+        source = str(file)
+    elif folder.name in KNOWN:
+        config, source = KNOWN[folder.name], f"the published configuration of {folder.name}"
+    else:
+        return None
+    counted = weights_in(folder)
+    if counted is not None:
+        source = "the headers of its safetensors files"
+    try:
+        return _size(config, source, counted)
+    except KeyError:  # a configuration of another kind of model
+        return None
+
+
+def weights_in(folder: Path) -> int | None:
+    """Weights in a folder's safetensors files, by their headers; None where there are none.
+
+    A header is its length in 8 bytes and so many bytes of JSON, name to dtype and shape.
+    """
+    files = sorted(folder.glob("model*.safetensors"))
+    return sum(_weights_of(file) for file in files) if files else None
+
+
+def _weights_of(file: Path) -> int:
+    with file.open("rb") as read:
+        (length,) = struct.unpack("<Q", read.read(8))
+        header = json.loads(read.read(length))
+    total = 0
+    for name, tensor in header.items():
+        count = 0 if name == "__metadata__" else 1
+        for size in tensor.get("shape", ()):
+            count *= size
+        total += count
+    return total
+
+
+def _size(config: Config, source: str, counted: int | None) -> ModelSize:
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    heads = config["num_attention_heads"]
+    head = config.get("head_dim") or hidden // heads
+    queries, keys = heads * head, (config.get("num_key_value_heads") or heads) * head
+    matrices = {
+        "q_proj": (hidden, queries),
+        "k_proj": (hidden, keys),
+        "v_proj": (hidden, keys),
+        "o_proj": (queries, hidden),
+        "gate_proj": (hidden, wide),
+        "up_proj": (hidden, wide),
+        "down_proj": (wide, hidden),
+    }
+    layers, vocabulary = config["num_hidden_layers"], config["vocab_size"]
+    if counted is None and (kind := config.get("model_type")) in NORMS:
+        more = {"qwen3": 2 * head, "qwen2": queries + 2 * keys}  # norms of heads; biases
+        a_layer = sum(inputs * outputs for inputs, outputs in matrices.values())
+        a_layer += NORMS[kind] * hidden + more.get(kind, 0)
+        tables = 1 if config.get("tie_word_embeddings") else 2  # embeddings, and the head
+        counted = layers * a_layer + tables * vocabulary * hidden + hidden
+    return ModelSize(counted, source, layers, hidden, vocabulary, matrices)

@@ -1,0 +1,150 @@
+"""Of a planned training: its base, what of it is trained, and the memory that this takes."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tutti.tasks.gpus import Gpu
+from tutti.tasks.serving import Model
+from tutti.tasks.training.job import TrainJob
+from tutti.tasks.training.memory import TrainedModel, memory_parts
+from tutti.tasks.training.model_size import KNOWN, ModelSize, size_of_checkpoint
+from tutti.tasks.training.objectives import PAIRS, settings_with
+from tutti.tasks.training.plan_facts import MissingThing, PlanFact, size_text
+from tutti.tasks.training.policy.job import PolicyJob
+
+AnyJob = TrainJob | PolicyJob
+WEIGHTS = "model.safetensors"
+REFERENCE = (*PAIRS, "kto")
+"""Objectives that compare with the base, whatever their settings."""
+
+
+@dataclass
+class PlannedBase:
+    """The base of a job, as far as it is here."""
+
+    name: str
+    entry: Model | None
+    """None: a folder, or an entry that the registry does not have."""
+    folder: Path | None
+    size: ModelSize | None
+    facts: list[PlanFact] = field(default_factory=list)
+    missing: list[MissingThing] = field(default_factory=list)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its weights can be trained."""
+        return self.folder is not None and (self.folder / WEIGHTS).is_file()
+
+
+def planned_base(job: AnyJob, entries: Mapping[str, Model], registry: Path) -> PlannedBase:
+    """The base of a job, with what of it is missing."""
+    named = Path(job.base)
+    entry = None if isinstance(job, TrainJob) and named.is_dir() else entries.get(job.base)
+    folder = None if entry is None else entry.checkpoint
+    if isinstance(job, TrainJob) and named.is_dir():
+        folder = named
+    size = None if folder is None else size_of_checkpoint(folder)
+    base = PlannedBase(job.base, entry, folder, size)
+    kind = "a folder" if folder == named else f"an entry of {registry}"
+    shown = "no such entry" if entry is None and folder is None else kind
+    base.facts.append(PlanFact("base", "name", job.base, f"{job.base}: {shown}"))
+    if folder is not None:
+        base.facts.append(PlanFact("base", "folder", str(folder), str(folder)))
+    base.facts.append(
+        PlanFact("base", "weights_here", base.is_here, "yes" if base.is_here else "no")
+    )
+    if size is not None and size.parameters is not None:
+        text = f"{size.parameters:,}, by {size.source}"
+        base.facts.append(PlanFact("base", "parameters", size.parameters, text))
+    base.missing += _missing(base, entries, registry)
+    return base
+
+
+def _missing(base: PlannedBase, entries: Mapping[str, Model], registry: Path) -> list[MissingThing]:
+    if base.folder is None:
+        if base.entry is not None:
+            return [MissingThing(f"{base.name} has no checkpoint in {registry}", "only weights "
+                                 "can be trained: name an entry with a `checkpoint`")]  # fmt: skip
+        known = ", ".join(sorted(entries)) or "none"
+        todo = f"add it, or name another registry with --models; known: {known}"
+        return [MissingThing(f"no entry {base.name!r} in {registry}", todo)]
+    if base.is_here:
+        return []
+    if list(base.folder.glob("model-*.safetensors")):
+        todo = f"save them as one {WEIGHTS}: `save_pretrained(…, max_shard_size='1TB')`"
+        return [MissingThing(f"the weights in {base.folder} are in several files", todo)]
+    if base.folder.is_dir():
+        return [MissingThing(f"{base.folder} has no {WEIGHTS}", "fetch the checkpoint's weights")]
+    todo = f"fetch the checkpoint there, or change `checkpoint` of {base.name} in {registry}"
+    return [MissingThing(f"no checkpoint folder {base.folder}", todo)]
+
+
+def trained_facts(job: AnyJob, base: PlannedBase) -> tuple[list[PlanFact], list[MissingThing]]:
+    """What is trained, and the memory of a step with its arithmetic."""
+    size = base.size
+    if size is None or size.parameters is None:
+        known = ", ".join(KNOWN)
+        text = f"unknown: no config.json that tutti can read, and the folder is none of {known}"
+        return [PlanFact("trained", "parameters", None, text)], []
+    adapter, lora = None, job.lora
+    if lora is not None:
+        unknown = sorted(set(lora.targets) - size.matrices.keys())
+        if unknown:
+            what = f"no matrix {unknown[0]!r} in {base.name}"
+            return [], [MissingThing(what, f"lora.targets: some of {', '.join(size.matrices)}")]
+        adapter = size.adapter_parameters(lora)
+    count = size.parameters if adapter is None else adapter
+    what = "all weights" if lora is None else f"an adapter of rank {lora.rank}"
+    facts = [
+        PlanFact("trained", "what", "weights" if lora is None else "adapter", what),
+        PlanFact("trained", "parameters", count, f"{count:,}"),
+    ]
+    model = TrainedModel(
+        size,
+        size.parameters,
+        adapter,
+        reads_reference(job),
+        longest_micro_batch(job, base.entry),
+        job.dtype != "float32",
+        isinstance(job, TrainJob) and job.gradient_checkpointing,
+    )
+    parts = memory_parts(model)
+    for each in parts:
+        value = {"bytes": each.size_bytes, "arithmetic": each.arithmetic}
+        text = f"{size_text(each.size_bytes):>9} = {each.arithmetic}"
+        facts.append(PlanFact("memory", each.what, value, text))
+    total = sum(each.size_bytes for each in parts)
+    facts.append(PlanFact("memory", "total", {"bytes": total}, f"{size_text(total):>9}"))
+    return facts, []
+
+
+def longest_micro_batch(job: AnyJob, entry: Model | None) -> int:
+    """Tokens: a sequence, or a pair, that is longer than a micro-batch has one of its own."""
+    if isinstance(job, PolicyJob):
+        return max(job.batch_tokens, 0 if entry is None else entry.context_tokens)
+    unit = 2 if job.objective in PAIRS else 1
+    return max(job.batch.tokens, unit * (job.batch.max_tokens or 0))
+
+
+def reads_reference(job: AnyJob) -> bool:
+    """Whether the objective reads the base's log probabilities."""
+    settings = settings_with(job.objective, job.objective_settings)
+    return job.objective in REFERENCE or getattr(settings, "kl", 0.0) > 0
+
+
+def memory_shortage(facts: list[PlanFact], card: Gpu | None) -> list[MissingThing]:
+    """Where the trainer needs more memory than its card has, or this machine without one."""
+    total = next((f.value["bytes"] for f in facts if (f.part, f.name) == ("memory", "total")), 0)
+    if card is not None and card.memory_mb is None:
+        return []
+    if card is None:
+        there, where = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "this machine"
+    else:
+        there, where = (card.memory_mb or 0) * 2**20, f"gpu {card.index}"
+    if total <= there:
+        return []
+    what = f"memory: about {size_text(total)} for the trainer, and {where} has {size_text(there)}"
+    return [MissingThing(what, "train an adapter (`lora`), shorten micro-batches, or use another "
+                               "machine or backend (docs/backends.md)")]  # fmt: skip

@@ -1,0 +1,73 @@
+"""What `tutti train plan` says: facts, each under a part of the plan, and what is missing."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PlanFact:
+    """One line of a plan."""
+
+    part: str
+    """Of the plan: base, memory, rollouts."""
+    name: str
+    value: Any
+    """As JSON has it; None where it is not known."""
+    text: str
+    """As people read it."""
+
+
+@dataclass(frozen=True)
+class MissingThing:
+    """What this machine lacks for the job."""
+
+    what: str
+    todo: str
+    """What to do about it."""
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What a job would do."""
+
+    name: str
+    kind: str
+    """sft or policy."""
+    facts: Sequence[PlanFact]
+    missing: Sequence[MissingThing]
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        parts: dict[str, dict[str, Any]] = {}
+        for fact in self.facts:
+            parts.setdefault(fact.part, {})[fact.name] = fact.value
+        missing = [{"what": each.what, "todo": each.todo} for each in self.missing]
+        told = {"job": self.name, "kind": self.kind, "could_start": not missing}
+        return {**told, **parts, "missing": missing}
+
+
+def size_text(size_bytes: float) -> str:
+    """Bytes as people read them, in powers of 1,000."""
+    if size_bytes >= 1e9:
+        return f"{size_bytes / 1e9:,.1f} GB"
+    return f"{size_bytes / 1e6:,.1f} MB"
+
+
+def span_text(least: int, most: int) -> str:
+    """One number, or the range from the least to the most."""
+    return f"{most:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def settings_facts(part: str, settings: Iterable[tuple[str, Any]]) -> list[PlanFact]:
+    """A fact of each setting."""
+    return [PlanFact(part, name, value, _shown(value)) for name, value in settings]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(_shown(each) for each in value)
+    return "none" if value is None else str(value)

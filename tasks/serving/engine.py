@@ -114,12 +114,13 @@ class Engine:
 
     def start(self) -> EngineAddress:
         """Start vLLM and wait until it is healthy. Raises EngineFailed with the end of its log,
-        GpuError."""
+        GpuError, and ModelsEnvironmentMissing before anything is held."""
+        command = self._command()
         try:
             if self.settings.gpus is not None:
                 claim = GpuClaim(self.settings.gpus, work=f"engine {self.name}")
                 self.gpus = self._leased.enter_context(lease_gpus(self.catalog, claim))
-            child = Child("vllm", self._command(), ENGINE_ENVIRONMENT, self.catalog, self.gpus)
+            child = Child("vllm", command, ENGINE_ENVIRONMENT, self.catalog, self.gpus)
             self._child = child
             child.wait_ready(
                 lambda: answers(f"{self.address.url}/health"), self.settings.start_timeout_s

@@ -79,11 +79,10 @@ async def fit(
     steps: list[dict[str, Any]] = []
 
     def show(row: dict[str, Any]) -> None:
-        if "step" in row:
-            steps.append(row)
         if "waiting" in row:
             progress.show(0, 100, row["waiting"])
         elif "step" in row:
+            steps.append(row)
             done, total = (row["step"], row["of"]) if row["of"] else (row["done"] * 100, 100)
             progress.show(done, total, f"step {row['step']}, loss {row['loss']:.3f}")
 

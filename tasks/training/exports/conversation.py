@@ -149,3 +149,16 @@ def _refuse_pairs(row: Mapping[str, Any]) -> None:
 def _count_weights(weights: Sequence[float], notes: Counter[str]) -> None:
     if any(weight != 1.0 for weight in weights):
         notes["conversations or sequences without their weights (each counts 1)"] += 1
+
+
+UNWANTED = "conversations left out: not wanted (this format has no label)"
+
+
+def wanted_of(made: Sequence[Conversation], notes: Counter[str]) -> list[Conversation]:
+    """Those that a format without labels can carry; the others are counted. Raises ExportRefused
+    where none is left to train on."""
+    kept = [each for each in made if each.wanted is not False]
+    notes[UNWANTED] += len(made) - len(kept)
+    if not any(not each.is_held_out for each in kept):
+        raise ExportRefused(f"nothing is left to export: {notes[UNWANTED]} x {UNWANTED}")
+    return kept

@@ -8,19 +8,15 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tutti.tasks.training.exports.conversation import Conversation, ExportRefused
+from tutti.tasks.training.exports.conversation import Conversation, wanted_of
 from tutti.tasks.training.exports.wire import wire
 
 FILES = {False: "train.jsonl", True: "held_out.jsonl"}
-UNWANTED = "conversations left out: not wanted (this format has no label)"
 
 
 def write(made: Sequence[Conversation], folder: Path, notes: Counter[str]) -> list[Path]:
     """Write `train.jsonl` and, where there is one, `held_out.jsonl`. Raises ExportRefused."""
-    kept = [each for each in made if each.wanted is not False]
-    notes[UNWANTED] += len(made) - len(kept)
-    if not any(not each.is_held_out for each in kept):
-        raise ExportRefused(f"nothing is left to export: {notes[UNWANTED]} x {UNWANTED}")
+    kept = wanted_of(made, notes)
     files = []
     for is_held_out, name in FILES.items():
         lines = [_line(each) for each in kept if each.is_held_out == is_held_out]

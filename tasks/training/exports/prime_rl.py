@@ -10,19 +10,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tutti.tasks.training.exports.conversation import Conversation, ExportRefused
+from tutti.tasks.training.exports.conversation import Conversation, wanted_of
 from tutti.tasks.training.exports.wire import message_type, tools_json, wire, write_rows
 
 FILES = {False: "train/train.parquet", True: "held_out/train.parquet"}
-UNWANTED = "conversations left out: not wanted (this format has no label)"
 
 
 def write(made: Sequence[Conversation], folder: Path, notes: Counter[str]) -> list[Path]:
     """Write `train/` and, where there is one, `held_out/`. Raises ExportRefused."""
-    kept = [each for each in made if each.wanted is not False]
-    notes[UNWANTED] += len(made) - len(kept)
-    if not any(not each.is_held_out for each in kept):
-        raise ExportRefused(f"nothing is left to export: {notes[UNWANTED]} x {UNWANTED}")
+    kept = wanted_of(made, notes)
     schema = pa.schema([("messages", message_type(kept)), ("tools", pa.string())])
     files = []
     for is_held_out, name in FILES.items():

@@ -12,10 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tutti.tasks.training.exports.conversation import Conversation, ExportRefused
+from tutti.tasks.training.exports.conversation import Conversation, wanted_of
 from tutti.tasks.training.exports.wire import message_type, wire, write_rows
 
-UNWANTED = "conversations left out: not wanted (this format has no label)"
 NO_ANSWER = "conversations without a row in rl.parquet: no known task and answer"
 TOOLS = "conversations without their tools: verl reads tools from its own configuration"
 NAMES = {False: "", True: "held_out_"}
@@ -25,11 +24,8 @@ EXTRA = (("split", pa.string()), ("index", pa.int64()), ("task_id", pa.string())
 
 def write(made: Sequence[Conversation], folder: Path, notes: Counter[str]) -> list[Path]:
     """Write them, and those that are held out beside. Raises ExportRefused."""
-    kept = [each for each in made if each.wanted is not False]
-    notes[UNWANTED] += len(made) - len(kept)
+    kept = wanted_of(made, notes)
     notes[TOOLS] += sum(bool(each.tools) for each in kept)
-    if not any(not each.is_held_out for each in kept):
-        raise ExportRefused(f"nothing is left to export: {notes[UNWANTED]} x {UNWANTED}")
     said = message_type(kept)
     files = []
     for is_held_out, name in NAMES.items():

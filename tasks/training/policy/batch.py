@@ -131,19 +131,17 @@ def _dialogue(each: Earned, picks: Picks) -> Dialogue:
 
 
 def _turn_returns(dialogue: Dialogue, reward: RewardSettings) -> list[float]:
-    weight = 0.0 if reward.process is None else reward.process.weight
     try:
-        return turn_returns(dialogue, reward.gamma, weight)
+        return turn_returns(dialogue, reward.gamma, reward.picked)
     except RewardError as error:
         raise JobError(f"reward: {error}; turns discount an outcome from 0 to 1") from None
 
 
 def _by_turn(kept: Groups, picks: Picks, job: PolicyJob) -> ByTurn:
-    weight = 0.0 if job.reward.process is None else job.reward.process.weight
     found: dict[str, Callable[[int], float]] = {}
     for group in kept.values():
         dialogues = [_dialogue(each, picks) for each in group]
-        every = turn_advantages(dialogues, job.reward.gamma, weight)
+        every = turn_advantages(dialogues, job.reward.gamma, job.reward.picked)
         found |= {
             each.attempt_id: values.__getitem__ for each, values in zip(group, every, strict=True)
         }

@@ -90,6 +90,11 @@ class RewardSettings(_Strict):
         False, description="a control: rewards change places within their group, so none is earned"
     )
 
+    @property
+    def picked(self) -> float:
+        """What a picked turn earns; 0 where none is picked."""
+        return 0.0 if self.process is None else self.process.weight
+
     @field_validator("preference")
     @classmethod
     def _are_shares(cls, weights: dict[str, float]) -> dict[str, float]:

@@ -23,27 +23,33 @@ from tutti.tasks.training.trainer.rows import BadData, Row, recorded_rows
 from tutti.tasks.training.trainer.schedule import Schedule
 from tutti.tasks.training.trainer.state import load_state, save_state
 from tutti.tasks.training.trainer.step import Diverged, Stepper
+from tutti.tasks.training.trainer.world import ALONE, World, join_world
 
 POLL_S = 0.02
+LOOK_S = 5.0
+"""The first process of a world looks for a batch so long before it tells the others that there is
+none yet: rollouts may take longer than a process waits for another."""
 KEPT = 2
 """Weights of so many steps stay: an engine may be reading the last but one."""
 
 
-def serve(settings: TrainerSettings, work: Path, out: Path) -> None:
-    """Take steps until ``WORK/end`` appears. Raises Diverged with the step."""
+def serve(settings: TrainerSettings, work: Path, out: Path, world: World = ALONE) -> None:
+    """Take steps until ``WORK/end`` appears. Of a world's processes the first one looks for
+    batches, reports and writes. Raises Diverged with the step."""
+    say = _say if world.is_first else _silent
     torch.manual_seed(settings.seed)
-    policy = Policy(settings)
+    policy = Policy(settings, world)
     stepper, state = Stepper(policy, settings), work / "state.pt"
     progress = load_state(state, stepper) or {"step": 0, "log": [], "written": []}
     step, log, written = progress["step"], progress["log"], progress["written"]
     for row in log:
-        _say(row)  # the platform starts anew: it hears what was done before
+        say(row)  # the platform starts anew: it hears what was done before
     if settings.lora is not None and step == 0:
         _write(policy, work / "weights-000000")  # an engine serves its name from the first call
-    _say({"ready": step})
+    say({"ready": step})
     assert settings.steps is not None, "a policy is trained for so many steps"
     schedule = Schedule(settings.optimizer)
-    while (batch := _next(work, step + 1)) is not None:
+    while (batch := _next(work, step + 1, world)) is not None:
         rows = list(recorded_rows(batch))
         rate = schedule.rate(step / settings.steps)
         figures = _step(stepper, rows, rate, step + 1)
@@ -53,10 +59,11 @@ def serve(settings: TrainerSettings, work: Path, out: Path) -> None:
             _write(policy, work / written[-1])
         log.append({"step": step, "weights": written[-1] if written else None, **figures})
         save_state(state, stepper, {"step": step, "log": log, "written": written[-KEPT:]})
-        _say(log[-1])
-        batch.unlink()
-        for old in written[:-KEPT]:
-            shutil.rmtree(work / old, ignore_errors=True)
+        say(log[-1])
+        if world.is_first:
+            batch.unlink()
+            for old in written[:-KEPT]:
+                shutil.rmtree(work / old, ignore_errors=True)
         written = written[-KEPT:]
     policy.save(out)
 
@@ -72,20 +79,38 @@ def _step(stepper: Stepper, rows: list[Row], rate: float, number: int) -> dict[s
 
 def _write(policy: Policy, folder: Path) -> None:
     temporary = folder.with_suffix(".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    if policy.world.is_first:
+        shutil.rmtree(temporary, ignore_errors=True)
     policy.save(temporary)
+    if not policy.world.is_first:
+        return
     shutil.rmtree(folder, ignore_errors=True)
     temporary.replace(folder)
 
 
-def _next(work: Path, number: int) -> Path | None:
+def _next(work: Path, number: int, world: World) -> Path | None:
     """The next batch, once it is there; None at the end."""
     batch = work / f"batch-{number:06d}.parquet"
-    while not batch.is_file():
+    while True:
+        seen = world.from_first(_look(work, batch) if world.is_first else "")
+        if seen:
+            return None if seen == "end" else batch
+
+
+def _look(work: Path, batch: Path) -> str:
+    """Which of the two is there, ``batch`` or ``end``; the empty word if neither came."""
+    deadline = time.monotonic() + LOOK_S
+    while time.monotonic() < deadline:
+        if batch.is_file():
+            return "batch"
         if (work / "end").exists():
-            return None
+            return "end"
         time.sleep(POLL_S)
-    return batch
+    return ""
+
+
+def _silent(row: dict[str, Any]) -> None:
+    """Of what every process knows, one tells."""
 
 
 def _say(row: dict[str, Any]) -> None:
@@ -101,7 +126,8 @@ def main() -> None:
     given = parser.parse_args()
     settings = TrainerSettings.model_validate_json(given.settings.read_text())
     try:
-        serve(settings, given.work, given.out)
+        with join_world() as world:
+            serve(settings, given.work, given.out, world)
     except (BadData, Diverged, ValueError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
 

@@ -135,7 +135,7 @@ def train_grpo(
     job: Annotated[Path, typer.Argument(help="job file (YAML)")],
     wall_time_minutes: WallTime = None,
     backend: Annotated[
-        str | None, typer.Option(help="trainer of a cluster: verl, prime-rl, nemo-rl")
+        str | None, typer.Option(help="trainer of a cluster, with --write-only: verl, prime-rl")
     ] = None,
     write_only: WriteOnly = None,
     *,

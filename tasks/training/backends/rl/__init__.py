@@ -9,7 +9,7 @@ from importlib import import_module
 from tutti.tasks.training.backends.base import BackendRefused
 from tutti.tasks.training.backends.rl.base import PolicyBackend
 
-POLICY_BACKENDS = {"verl": "verl"}
+POLICY_BACKENDS = {"verl": "verl", "prime-rl": "prime_rl"}
 """Each backend's module here."""
 
 

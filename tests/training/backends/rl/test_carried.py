@@ -102,4 +102,6 @@ def test_the_command_says_what_to_do(tmp_path: Path) -> None:
     assert nameless.exit_code and "name it with --backend" in nameless.output
     command = ["train", "grpo", str(file), "--write-only", str(tmp_path / "out"), "--backend"]
     unknown = ask(app, [*command, "trl"])
-    assert unknown.exit_code and "'trl' writes no policy jobs; one of verl" in unknown.output
+    assert (
+        unknown.exit_code and "'trl' writes no policy jobs; one of verl, prime-rl" in unknown.output
+    )

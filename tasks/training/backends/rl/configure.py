@@ -68,6 +68,12 @@ def _plan(job: PolicyJob, backend: PolicyBackend, base: Model, folder: Path) -> 
     _raise(backend, [*not_carried(job)])
     if base.checkpoint is None:
         raise BackendRefused(f"base: {job.base} has no checkpoint in models.yaml")
+    longest = job.suite.sampling.max_tokens
+    if longest >= base.context_tokens:
+        raise BackendRefused(
+            f"suite.sampling.max_tokens: {longest} leaves no room for a prompt in the "
+            f"{base.context_tokens} tokens of models.{job.base}.context_tokens"
+        )
     train = read_set(rollout_suite(job)).problems
     test = read_set(held_out_suite(job)).problems[: job.evaluation.limit]
     check_apart(train, test, job)

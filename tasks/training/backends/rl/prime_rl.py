@@ -38,10 +38,6 @@ def refuse(plan: PolicyPlan) -> list[str]:
         reasons.append("objective_settings.kl: prime-rl has no reference model beside rewards")
     if job.reward.overlong is not None:
         reasons.append("reward.overlong: its reward is told of the answer's text, not its length")
-    if job.evaluation.suite is not None and job.evaluation.trials > 1:
-        same = job.evaluation.suite.sampling.max_tokens == plan.answer_tokens
-        if not same:
-            reasons.append("evaluation.suite.sampling.max_tokens: must be as the suite's")
     odd = [each for each in (*plan.train, *plan.held_out) if _roles(each) not in PLAIN]
     if odd:
         reasons.append(f"suite: {len(odd)} tasks have prompts of other roles than system and user")

@@ -63,6 +63,19 @@ def test_suites_that_tutti_must_run_are_refused(
         written(job(tmp_path, suite=known | suite), "verl", tmp_path / "out")
 
 
+def test_lengths_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """An answer as long as the context; held-out answers of another length, for verl."""
+    made = job(tmp_path)
+    assert made.evaluation.suite is not None
+    known = made.suite.model_dump(mode="json", exclude_defaults=True)
+    long = job(tmp_path, suite=known | {"sampling": {"temperature": 1.0, "max_tokens": 512}})
+    with pytest.raises(BackendRefused, match="512 leaves no room for a prompt in the 512 tokens"):
+        written(long, "verl", tmp_path / "out")
+    other = job(tmp_path, suite=known | {"sampling": {"temperature": 1.0, "max_tokens": 32}})
+    with pytest.raises(BackendRefused, match=r"evaluation.suite.sampling.max_tokens: 64; verl has"):
+        written(other, "verl", tmp_path / "out")
+
+
 def test_tasks_on_both_sides_are_refused(tmp_path: Path) -> None:
     made = job(tmp_path)
     same = made.evaluation.model_copy(update={"suite": made.suite})

@@ -107,6 +107,13 @@ class PolicyJob(JobMachine):
     )
     lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
     self_play: SelfPlay | None = Field(None, description="rounds against its own earlier weights")
+    updates: int = Field(
+        1,
+        ge=1,
+        description="of a step: its sequences in so many parts, one after another; from the "
+        "second on, the ratio to the weights that sampled matters",
+    )
+    gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
     batch_tokens: int = Field(8192, ge=16, description="most tokens of a micro-batch")
     steps: int = Field(50, ge=1, description="updates")
     minutes: float | None = Field(None, gt=0, description="no step begins after this time")

@@ -12,7 +12,9 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -52,7 +54,8 @@ def serve(settings: TrainerSettings, work: Path, out: Path, world: World = ALONE
     while (batch := _next(work, step + 1, world)) is not None:
         rows = list(recorded_rows(batch))
         rate = schedule.rate(step / settings.steps)
-        figures = _step(stepper, rows, rate, step + 1)
+        parts = parts_of(rows, settings.updates, f"{settings.seed} {step + 1}")
+        figures = _step(stepper, parts, rate, step + 1)
         step += 1
         if rows:
             written.append(f"weights-{step:06d}")
@@ -68,13 +71,50 @@ def serve(settings: TrainerSettings, work: Path, out: Path, world: World = ALONE
     policy.save(out)
 
 
-def _step(stepper: Stepper, rows: list[Row], rate: float, number: int) -> dict[str, Any]:
-    if not rows:
+def parts_of(rows: list[Row], updates: int, seed: str) -> list[list[Row]]:
+    """A step's rows in at most so many parts of like size, in an order drawn from `seed`."""
+    if updates == 1 or len(rows) < 2:
+        return [rows] if rows else []
+    drawn = list(rows)
+    Random(seed).shuffle(drawn)
+    count = min(updates, len(drawn))
+    return [drawn[nth::count] for nth in range(count)]
+
+
+def _step(stepper: Stepper, parts: list[list[Row]], rate: float, number: int) -> dict[str, Any]:
+    if not parts:
         return {"loss": None, "sequences": 0, "learning_rate": rate}
     try:
-        return stepper.take(rows, rate).figures
+        return together([stepper.take(part, rate).figures for part in parts])
     except Diverged as error:
         raise Diverged(f"step {number}: {error}") from None
+
+
+SUMMED = ("sequences", "seconds")
+LARGEST = ("mismatch_max", "peak_mb")
+
+
+def together(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures of a step's updates as one row: counts and seconds summed, maxima as such, the
+    others averaged by sequences; None where one has none."""
+    if len(every) == 1:
+        return dict(every[0])
+    found: dict[str, Any] = {}
+    for name in every[0]:
+        values = [float(each[name]) for each in every if each.get(name) is not None]
+        if len(values) < len(every):
+            found[name] = None
+        elif name in LARGEST:
+            found[name] = max(values)
+        elif name in SUMMED:
+            found[name] = type(every[0][name])(sum(values))
+        elif name == "tokens_per_s":
+            read = sum(each[name] * each["seconds"] for each in every)
+            found[name] = read / sum(each["seconds"] for each in every)
+        else:
+            whole = sum(each["sequences"] for each in every)
+            found[name] = sum(each[name] * each["sequences"] for each in every) / whole
+    return found
 
 
 def _write(policy: Policy, folder: Path) -> None:

@@ -10,10 +10,12 @@ from tutti.cli import train_plan
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
 from tutti.cli.options import AsJson, ModelsFile
+from tutti.errors import UsageError
 from tutti.tasks.project import TRAINED_POCKET
 
 if TYPE_CHECKING:
     from tutti.tasks.training import TrainJob
+    from tutti.tasks.training.policy import PolicyJob
 
 app = typer.Typer(no_args_is_help=True, help="Train models.")
 train_plan.register(app)
@@ -103,12 +105,28 @@ def _configure(job: "TrainJob", models: Path, folder: Path, as_json: bool) -> No
     with open_catalog() as catalog:
         training_set = frozen_set(job, base, catalog)
         made = configure_backend(job, base, training_set, folder, catalog)
+    _show_written(made, as_json)
+
+
+def _configure_policy(
+    job: "PolicyJob", backend: str, models: Path, folder: Path, as_json: bool
+) -> None:
+    from tutti.tasks.serving import pick_model
+    from tutti.tasks.training import configure_policy
+
+    made = configure_policy(job, backend, pick_model(models, job.base), folder)
+    _show_written(made, as_json)
+
+
+def _show_written(made: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(made))
         return
     typer.echo(f"wrote {made['folder']}, checked by {made['checked']}")
     for note, count in made["notes"].items():
         typer.echo(f"  {count} {note}")
+    for difference in made.get("differences", ()):
+        typer.echo(f"  differs: {difference}")
     typer.echo(f"launch: {made['launch']}")
 
 
@@ -116,6 +134,10 @@ def _configure(job: "TrainJob", models: Path, folder: Path, as_json: bool) -> No
 def train_grpo(
     job: Annotated[Path, typer.Argument(help="job file (YAML)")],
     wall_time_minutes: WallTime = None,
+    backend: Annotated[
+        str | None, typer.Option(help="trainer of a cluster, with --write-only: verl, prime-rl")
+    ] = None,
+    write_only: WriteOnly = None,
     *,
     models: ModelsFile,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
@@ -130,9 +152,24 @@ def train_grpo(
         chosen = read_policy_job(job)
         if wall_time_minutes is not None:
             chosen = chosen.model_copy(update={"wall_time_minutes": wall_time_minutes})
+        if backend is not None or write_only is not None:
+            name, folder = _cluster(backend, write_only)
+            return _configure_policy(chosen, name, models, folder, as_json)
         show_result(run_flow(train_policy, prefect, as_json, chosen, models), as_json)
 
     guarded(work)
+
+
+def _cluster(backend: str | None, folder: Path | None) -> tuple[str, Path]:
+    """Both, or what to do. Raises UsageError."""
+    if backend is None:
+        raise UsageError("--write-only: is for another trainer; name it with --backend")
+    if folder is None:
+        raise UsageError(
+            f"--backend: {backend} trains policies on a cluster; --write-only FOLDER writes what "
+            "it needs"
+        )
+    return backend, folder
 
 
 @app.command("pocket")

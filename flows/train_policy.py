@@ -18,7 +18,7 @@ from tutti.tasks.serving import Model, RegistryError, pick_models
 from tutti.tasks.sweeps.plan import library_of, serving_of, task_set_of
 from tutti.tasks.sweeps.run import Bench, bench_of
 from tutti.tasks.sweeps.spec import Suite
-from tutti.tasks.training import Checkpoint, OptimizerSettings
+from tutti.tasks.training import Checkpoint, JobError, OptimizerSettings
 from tutti.tasks.training.policy import (
     PolicyCells,
     PolicyJob,
@@ -87,6 +87,10 @@ async def train_policy(job: PolicyJob = POCKET, models: Path = MODELS) -> dict[s
 
 def _entries(job: PolicyJob, models: Path) -> dict[str, Model]:
     """The base's entry, and those of its suite's other models, which no training changes."""
+    if job.backend_settings:
+        raise JobError(
+            "backend_settings: are for another trainer; name it: --backend, --write-only"
+        )
     found = pick_models(models, (job.base, *job.others))
     base = found[job.base]
     if base.checkpoint is None or base.engine is None:

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k
     from tutti.tasks.scoring.score import JudgeClient as JudgeClient
+    from tutti.tasks.scoring.single_text import score_text as score_text
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

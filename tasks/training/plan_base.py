@@ -108,7 +108,7 @@ def trained_facts(job: AnyJob, base: PlannedBase) -> tuple[list[PlanFact], list[
         reads_reference(job),
         longest_micro_batch(job, base.entry),
         job.dtype != "float32",
-        isinstance(job, TrainJob) and job.gradient_checkpointing,
+        job.gradient_checkpointing,
     )
     parts = memory_parts(model)
     for each in parts:

@@ -20,12 +20,12 @@ from tutti.tasks.sweeps.plan import made_tasks, read_set
 from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named
 from tutti.tasks.synthesis import find_made
 from tutti.tasks.training.checkpoints import settings_of
-from tutti.tasks.training.job import MACHINE_FIELDS, JobError, TrainJob
+from tutti.tasks.training.job import JobError, TrainJob
 from tutti.tasks.training.plan_base import AnyJob, PlannedBase
 from tutti.tasks.training.plan_facts import MissingThing, PlanFact
 from tutti.tasks.training.plan_work import TaskCount, held_out_facts, set_facts
 from tutti.tasks.training.policy.cells import held_out_suite, rollout_suite
-from tutti.tasks.training.policy.job import PolicyJob
+from tutti.tasks.training.policy.job import NOT_CONTENT, PolicyJob
 
 MEASURE = "record attempts first: `tutti sweep run SUITE` with `record_tokens` (docs/training.md)"
 HUB = "huggingface_hub"
@@ -151,6 +151,5 @@ def _is_of(job: AnyJob, card: dict[str, Any]) -> bool:
         data = card.get("data", {})
         same = data.get("query") == job.data.query if job.data.query else "file" in data
         return same and settings == settings_of(job)
-    left_out = {"name", *MACHINE_FIELDS}
-    kept = {name: value for name, value in settings.items() if name not in left_out}
+    kept = {name: value for name, value in settings.items() if name not in NOT_CONTENT}
     return kept == job.content

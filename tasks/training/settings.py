@@ -73,6 +73,9 @@ class TrainerSettings(_Strict):
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="of the arithmetic; the weights are trained in float32"
     )
+    updates: int = Field(
+        1, ge=1, description="of a policy's step: its sequences in so many parts, one after another"
+    )
     gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
     seed: int = Field(0, description="decides the order of the data and the adapter's start")
     save_every_s: float = Field(60.0, gt=0, description="seconds between saved states")

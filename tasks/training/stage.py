@@ -51,13 +51,19 @@ def write_jsonl(rows: Iterable[Any], file: Path) -> None:
     os.replace(temporary, file)
 
 
-def training_command(module: str, arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+def training_command(
+    module: str, arguments: list[str], processes: int = 1
+) -> tuple[list[str], dict[str, str]]:
     """The command that runs a module of ours in the models environment, and its environment.
 
+    With several processes, one a leased GPU, the module must know of worlds: the trainer's do.
     Raises ModelsEnvironmentMissing.
     """
-    launcher = PACKAGE / "tasks" / "training" / "launch.py"
-    command = [str(models_python()), "-P", str(launcher), module, *arguments]
+    folder = PACKAGE / "tasks" / "training"
+    launcher = [str(folder / "launch.py")]
+    if processes > 1:
+        launcher = [str(folder / "launch_many.py"), str(processes)]
+    command = [str(models_python()), "-P", *launcher, module, *arguments]
     environment = {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
     # Waiting threads sleep instead of spinning: with an engine or another job on the same cores,
     # spinning made a step ten times as slow.
@@ -74,17 +80,20 @@ def run_job(
 ) -> list[dict[str, Any]]:
     """Run ``python -m module ... --out FOLDER`` in the models environment to its end, by `launch`.
 
-    It sees the GPUs of `claim`; while it waits for them, `on_report` is given ``{"waiting": who has
-    them}``. The folder appears only if the job succeeds. Returns the JSON lines it printed. Raises
-    TrainingFailed with the end of its log, WallTimeReached, GpuError.
+    It sees the GPUs of `claim`, and has a process for each; while it waits for them, `on_report` is
+    given ``{"waiting": who has them}``. The folder appears only if the job succeeds. Returns the
+    JSON lines it printed. Raises TrainingFailed with the end of its log, WallTimeReached, GpuError.
     """
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
-    command, environment = training_command(module, [*arguments, "--out", str(staging)])
+    told = [*arguments, "--out", str(staging)]
+    training_command(module, told)  # without a models environment it waits for no GPU
     reports: list[dict[str, Any]] = []
     try:
         with (
             lease_gpus(catalog, claim, lambda text: on_report({"waiting": text})) as gpus,
-            Child("training", command, environment, catalog, gpus) as child,
+            Child(
+                "training", *training_command(module, told, len(gpus.gpus)), catalog, gpus
+            ) as child,
         ):
             log, code = ReportLog(child.log), None
             while code is None:

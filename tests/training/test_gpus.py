@@ -61,6 +61,19 @@ def test_the_trainer_sees_its_cards(
     assert told == [{"visible": visible}] and free(catalog)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "launched"), [(0, "launch.py x"), (1, "launch.py x"), (2, "launch_many.py 2 x")]
+)
+def test_each_card_has_its_process(
+    catalog: Catalog, tmp_path: Path, gpus: int, launched: str
+) -> None:
+    said = TRAINER.replace('"visible": "\'"$CUDA_VISIBLE_DEVICES"', '"all": "\'"$*"')
+    (tmp_path / "python").write_text(said % 0)
+    told: list[Any] = []
+    train(catalog, tmp_path, GpuClaim(gpus), told)
+    assert f"/{launched} --out " in told[0]["all"]
+
+
 def test_a_failed_trainer_gives_them_back(catalog: Catalog, tmp_path: Path) -> None:
     (tmp_path / "python").write_text(TRAINER % 1)
     with pytest.raises(TrainingFailed, match="exited with code 1"):

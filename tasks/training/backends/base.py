@@ -112,9 +112,12 @@ def settings_of(backend: Backend, plan: BackendJob) -> dict[str, Any]:
     return made
 
 
-def check_names(backend: str, settings: Mapping[str, Any]) -> None:
-    """Raises BackendRefused for a setting that the backend's schema does not name."""
-    version, known = known_names(backend)
+def check_names(backend: str, settings: Mapping[str, Any], schema: str | None = None) -> None:
+    """Raises BackendRefused for a setting that the backend's schema does not name.
+
+    `schema`: the list of names in `keys/`, if it is not called as the backend is.
+    """
+    version, known = known_names(schema or backend)
     tables = {f"{name}." for name, value in flat(settings) if value == {}}
     for name, _ in flat(settings):
         opened = (each[:-1] for each in known if each.endswith(".*"))

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 REFUSED = 3
 
@@ -31,7 +32,7 @@ def trl(file: Path) -> None:
     SFTConfig(**{"use_cpu": not torch.cuda.is_available()} | json.loads(file.read_text())["config"])
 
 
-def verl(file: Path) -> None:
+def verl(file: Path, entry: str = "sft_trainer_engine") -> None:
     """By Hydra, over the configuration in its package."""
     from hydra import compose, initialize_config_dir
 
@@ -39,24 +40,43 @@ def verl(file: Path) -> None:
     assert found is not None and found.origin is not None, "verl is not installed here"
     folder = Path(found.origin).parent / "trainer" / "config"
     with initialize_config_dir(str(folder), version_base=None):
-        compose("sft_trainer_engine", overrides=file.read_text().splitlines())
+        compose(entry, overrides=file.read_text().splitlines())
+
+
+def verl_rl(file: Path) -> None:
+    """As `verl`, for its reinforcement learning."""
+    verl(file, "ppo_trainer")
 
 
 def prime_rl(file: Path) -> None:
     """By its pydantic model."""
+    from prime_rl.configs.sft import SFTConfig
+
+    _validate(SFTConfig, file)
+
+
+def prime_rl_rl(file: Path) -> None:
+    """As `prime_rl`, for its reinforcement learning; the taskset is in the file's folder."""
+    from prime_rl.configs.rl import RLConfig
+
+    sys.path.insert(0, str(file.parent))
+    _validate(RLConfig, file)
+
+
+def _validate(model: Any, file: Path) -> None:
     import tomllib
 
-    from prime_rl.configs.sft import SFTConfig
     from pydantic import ValidationError
 
     try:
-        SFTConfig.model_validate(tomllib.loads(file.read_text()))
+        model.model_validate(tomllib.loads(file.read_text()))
     except ValidationError as error:
         found = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise ValueError("; ".join(found)) from None
 
 
 CHECKS = {"llama-factory": llama_factory, "trl": trl, "verl": verl, "prime-rl": prime_rl}
+CHECKS |= {"verl-rl": verl_rl, "prime-rl-rl": prime_rl_rl}
 
 
 def main() -> None:

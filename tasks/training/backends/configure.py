@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,20 +47,37 @@ def configure_backend(
     """
     if job.backend == "tutti":
         raise BackendRefused("--write-only: is for another backend; name it with --backend")
+    with whole_folder(folder) as unfinished:
+        plan = BackendJob(job, base.resolve(), training_set, folder.resolve())
+        found = write_all(backend_of(job.backend), plan, unfinished, catalog)
+    return {"folder": str(folder), "launch": f"bash {folder / 'launch.sh'}", **found}
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write to, which becomes `folder` at the end; nothing is left where that fails.
+
+    Raises BackendRefused where `folder` is not new or empty.
+    """
     if folder.is_dir() and any(folder.iterdir()):
         raise BackendRefused(f"--write-only: {folder} is not empty")
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:
-        plan = BackendJob(job, base.resolve(), training_set, folder.resolve())
-        found = write_all(backend_of(job.backend), plan, unfinished, catalog)
+        yield unfinished
         if folder.is_dir():
             folder.rmdir()
         unfinished.chmod(0o755)
         unfinished.replace(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return {"folder": str(folder), "launch": f"bash {folder / 'launch.sh'}", **found}
+
+
+def write_launch(launch: str, folder: Path) -> None:
+    """Write `launch.sh`, which runs its lines in its own folder."""
+    header = "#!/usr/bin/env bash\n# Written by tutti. GPUS: how many of each node's are used.\n"
+    script = f'{header}set -euo pipefail\ncd "$(dirname "$0")"\n{launch}'
+    (folder / "launch.sh").write_text(script)
 
 
 def write_all(backend: Backend, plan: BackendJob, folder: Path, catalog: Catalog) -> dict[str, Any]:
@@ -76,33 +95,39 @@ def write_all(backend: Backend, plan: BackendJob, folder: Path, catalog: Catalog
         write_conversations(made, backend.data_format, folder / "data", notes)
     text, launch = backend.write(plan, settings)
     (folder / backend.config_file).write_text(text)
-    header = "#!/usr/bin/env bash\n# Written by tutti. GPUS: how many of each node's are used.\n"
-    script = f'{header}set -euo pipefail\ncd "$(dirname "$0")"\n{launch}'
-    (folder / "launch.sh").write_text(script)
+    write_launch(launch, folder)
     carried = {note: n for note, n in notes.items() if n}
     return {"checked": check(backend, python, folder), "notes": carried}
 
 
 def check(backend: Backend, python: Path | None, folder: Path) -> str:
     """By what the written configuration was checked. Raises BackendRefused."""
-    version, _ = known_names(backend.name)
+    return check_file(backend.name, backend.name, python, folder / backend.config_file)
+
+
+def check_file(backend: str, schema: str, python: Path | None, file: Path) -> str:
+    """By what a file was checked; `schema` is a name of `CHECKS`, or the list of names in `keys/`.
+
+    Raises BackendRefused.
+    """
+    version, _ = known_names(schema)
     if python is None:
         return f"names of settings only, by those of {version}"
     # -I: this folder has modules of the names of backends
-    command = [str(python), "-I", str(CHECKER), backend.name, str(folder / backend.config_file)]
+    command = [str(python), "-I", str(CHECKER), schema, str(file)]
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "DISABLE_VERSION_CHECK": "0"}
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=CHECK_S, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        raise BackendRefused(f"backend: {backend.name}: {python} took over {CHECK_S} s") from None
+        raise BackendRefused(f"backend: {backend}: {python} took over {CHECK_S} s") from None
     if done.returncode:
         told = done.stderr.strip().splitlines() or ["no message"]
         refused = done.returncode == REFUSED
         what = "its schema refuses this" if refused else f"its check ended with {done.returncode}"
-        raise BackendRefused(f"backend_settings: {backend.name}: {what}: {told[-1]}")
-    return f"{backend.name}'s own schema, in {python.parent.parent}"
+        raise BackendRefused(f"backend_settings: {backend}: {what}: {told[-1]}")
+    return f"{backend}'s own schema, in {python.parent.parent}"
 
 
 def backend_python(name: str) -> Path | None:

@@ -54,11 +54,21 @@ def toml_lines(settings: Mapping[str, Any], table: str = "") -> Iterator[str]:
     """TOML: values before tables. JSON's strings, numbers and lists of these are TOML's too."""
     for name, value in settings.items():
         if not isinstance(value, Mapping) and value is not None:
-            yield f"{name} = {json.dumps(value)}"
+            yield f"{name} = {toml_value(value)}"
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield f"\n[{table}{name}]"
             yield from toml_lines(value, f"{table}{name}.")
+
+
+def toml_value(value: Any) -> str:
+    """A value in line; JSON's are TOML's too, but for tables in a list."""
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{name} = {toml_value(each)}" for name, each in value.items())
+        return f"{{{pairs}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return json.dumps(value)
 
 
 def read_steps(folder: Path) -> list[dict[str, Any]]:

@@ -36,12 +36,7 @@ class PolicyCells:
 def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCells:
     """The cells of a job on its tasks. Raises JobError for an empty split, or a shared task."""
     train, test = rollouts.task_set.problems, evaluations.task_set.problems
-    for split, problems in (("train", train), (job.evaluation.split, test)):
-        if not problems:
-            raise JobError(f"suite: no task in split {split!r}")
-    shared = sorted({_asked(each) for each in train} & {_asked(each) for each in test})
-    if shared:
-        raise JobError(f"evaluation: {len(shared)} tasks are trained on, as {shared[0]!r}")
+    check_apart(train, test, job)
     own = artifact_id("policy", job.content, rollouts.parents)
     at = tuple(evaluated_after(job))
     limit, dynamic = job.evaluation.limit, job.rollouts.dynamic
@@ -51,6 +46,16 @@ def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCe
         _plan(own, "held-out", held_out_suite(job), evaluations, [list(test[:limit])] * len(at)),
         at,
     )
+
+
+def check_apart(train: Sequence[Problem], test: Sequence[Problem], job: PolicyJob) -> None:
+    """Raises JobError where a side has no task, or a task is on both."""
+    for split, problems in (("train", train), (job.evaluation.split, test)):
+        if not problems:
+            raise JobError(f"suite: no task in split {split!r}")
+    shared = sorted({_asked(each) for each in train} & {_asked(each) for each in test})
+    if shared:
+        raise JobError(f"evaluation: {len(shared)} tasks are trained on, as {shared[0]!r}")
 
 
 def _asked(problem: Problem) -> str:

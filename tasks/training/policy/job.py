@@ -82,6 +82,10 @@ class SelfPlay(_Strict):
     every: int = Field(20, ge=1, description="steps of a round; then it gets the policy's weights")
 
 
+NOT_CONTENT = MACHINE_FIELDS | {"name", "backend_settings"}
+"""Not part of a checkpoint's id; with settings of another trainer, tutti trains nothing."""
+
+
 class PolicyJob(JobMachine):
     """One on-policy training, from a base to a checkpoint."""
 
@@ -103,16 +107,26 @@ class PolicyJob(JobMachine):
     )
     lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
     self_play: SelfPlay | None = Field(None, description="rounds against its own earlier weights")
+    updates: int = Field(
+        1,
+        ge=1,
+        description="of a step: its sequences in so many parts, one after another; from the "
+        "second on, the ratio to the weights that sampled matters",
+    )
+    gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
     batch_tokens: int = Field(8192, ge=16, description="most tokens of a micro-batch")
     steps: int = Field(50, ge=1, description="updates")
     minutes: float | None = Field(None, gt=0, description="no step begins after this time")
+    backend_settings: dict[str, Any] = Field(
+        {}, description="for --write-only: settings of the backend, in its own names"
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of the arithmetic")
     seed: int = Field(0, description="decides which tasks come when, and their samples")
 
     @property
     def content(self) -> dict[str, Any]:
         """What decides its checkpoint, beside its tasks and its base."""
-        return self.model_dump(mode="json", exclude={"name", *MACHINE_FIELDS})
+        return self.model_dump(mode="json", exclude=set(NOT_CONTENT))
 
     @property
     def by_turns(self) -> bool:

@@ -82,6 +82,8 @@ def _trainer_fields(job: PolicyJob, bench: Bench) -> dict[str, Any]:
         "lora": None if job.lora is None else job.lora.model_dump(),
         "batch": {"tokens": job.batch_tokens, "max_tokens": bench.serving.model.context_tokens},
         "steps": job.steps,
+        "updates": job.updates,
+        "gradient_checkpointing": job.gradient_checkpointing,
         "dtype": job.dtype,
         "seed": job.seed,
     }

@@ -60,7 +60,8 @@ class PolicyTrainer:
         file = self._work / "settings.json"
         file.write_text(self._settings.model_dump_json(indent=1))
         arguments = ["--settings", str(file), "--work", str(self._work), "--out", str(self._out)]
-        command, environment = training_command(SERVER, arguments)
+        processes = 1 if self._gpus is None else len(self._gpus.gpus)
+        command, environment = training_command(SERVER, arguments, processes)
         try:
             self._child = Child("training", command, environment, self._catalog, self._gpus)
         except ServingError as error:

@@ -8,12 +8,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from tutti.errors import SUBMIT_AGAIN
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.fit import OutOfTime, fit
 from tutti.tasks.training.trainer.rows import BadData
 from tutti.tasks.training.trainer.step import Diverged
+from tutti.tasks.training.trainer.world import World, join_world
 
 
 def main() -> None:
@@ -27,13 +29,25 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     state = given.state or given.out / "state.pt"
     try:
-        card = fit(settings, given.out, state, lambda row: print(json.dumps(row), flush=True))
-    except OutOfTime as saved:
-        print(json.dumps({"saved": saved.step}), flush=True)
-        sys.exit(SUBMIT_AGAIN)
+        with join_world() as world:
+            _train(settings, given.out, state, world)
     except (BadData, Diverged, ValueError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
-    (given.out / "training.json").write_text(json.dumps(card, indent=1))
+
+
+def _train(settings: TrainerSettings, out: Path, state: Path, world: World) -> None:
+    try:
+        card = fit(settings, out, state, _say, world)
+    except OutOfTime as saved:
+        if world.is_first:
+            _say({"saved": saved.step})
+        sys.exit(SUBMIT_AGAIN)
+    if world.is_first:
+        (out / "training.json").write_text(json.dumps(card, indent=1))
+
+
+def _say(row: dict[str, Any]) -> None:
+    print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from tutti.tasks.training.trainer.rows import Row, read_rows
 from tutti.tasks.training.trainer.schedule import Schedule
 from tutti.tasks.training.trainer.state import load_state, save_state
 from tutti.tasks.training.trainer.step import Diverged, Stepper
+from tutti.tasks.training.trainer.world import ALONE, World
 
 STEPS_AHEAD = 2
 """The longest step so far, so often, must fit in before the limit: the next may be longer."""
@@ -35,8 +36,11 @@ class OutOfTime(Exception):
         self.step = step
 
 
-def fit(settings: TrainerSettings, out: Path, state: Path, report: Report) -> dict[str, Any]:
-    """Train; writes checkpoint and best checkpoint into `out`; returns what the card says.
+def fit(
+    settings: TrainerSettings, out: Path, state: Path, report: Report, world: World = ALONE
+) -> dict[str, Any]:
+    """Train; writes checkpoint and best checkpoint into `out`; returns what the card says. Of a
+    world's processes the first one reports and writes.
 
     State and best checkpoint stay where they are until the platform has `out`: a kill before that
     costs the steps since the last state.
@@ -45,26 +49,31 @@ def fit(settings: TrainerSettings, out: Path, state: Path, report: Report) -> di
     not fit together, or a limit before the first step.
     """
     torch.manual_seed(settings.seed)
-    policy = Policy(settings)
+    policy = Policy(settings, world)
     stepper = Stepper(policy, settings)
     longest = settings.batch.max_tokens
     data = read_rows(settings.data, policy.tokenizer, longest)
     held = settings.held_out
     held_out = [] if held is None else read_rows(held, policy.tokenizer, longest).rows
     known = {"sequences": len(data.rows), "dropped": data.dropped, "parameters": policy.size}
+    report = report if world.is_first else _silent
     report(known | {"held_out": len(held_out)})
     progress = load_state(state, stepper) or {"step": 0, "tokens": 0, "seconds": 0.0, "log": []}
     run = _Run(settings, stepper, progress, report)
     run.to_the_end(data.rows, held_out, state)
     policy.save(out)
-    if best_of(state).is_dir():
+    if world.is_first and best_of(state).is_dir():
         shutil.copytree(best_of(state), out / "best", dirs_exist_ok=True)
     return known | {"steps": run.step, "tokens": run.tokens, "train_s": run.seconds,
                     "best_held_out": run.best, "log": run.log}  # fmt: skip
 
 
+def _silent(row: dict[str, Any]) -> None:
+    """Of what every process knows, one tells."""
+
+
 class _Run:
-    """One training under way."""
+    """One training under way. Whatever a clock decides, the first process decides."""
 
     def __init__(
         self,
@@ -74,6 +83,7 @@ class _Run:
         report: Report,
     ) -> None:
         self.settings, self.stepper, self.report = settings, stepper, report
+        self.world = stepper.world
         self.schedule = Schedule(settings.optimizer)
         self.step, self.tokens = progress["step"], progress["tokens"]
         self.log: list[dict[str, Any]] = progress["log"]
@@ -93,7 +103,8 @@ class _Run:
             self.report(row)  # what was reported before a kill: the platform starts anew
         steps = self._steps(len(rows))
         for drawn in self._batches(rows, skip=self.step):
-            done = max(self.step / steps if steps else 0.0, self._share_of_time())
+            spent = self.world.from_first(self._share_of_time())
+            done = max(self.step / steps if steps else 0.0, spent)
             if done >= 1.0:
                 return
             self._check_limit(state)
@@ -112,14 +123,17 @@ class _Run:
             if last or self.step == 1 or self.step % self.settings.report_every == 0:
                 self.log.append(figures)
                 self.report(figures)
-            if time.monotonic() - self._saved > self.settings.save_every_s:
+            due = time.monotonic() - self._saved > self.settings.save_every_s
+            if self.world.from_first(due):
                 self._save(state)
             self._longest_s = max(self._longest_s, time.monotonic() - step_began)
 
     def _check_limit(self, state: Path) -> None:
         """Save, and raise OutOfTime, where the next step may not end before the limit."""
         stop_at = self.settings.stop_at
-        if stop_at is None or time.time() + STEPS_AHEAD * self._longest_s < stop_at:
+        if stop_at is None:
+            return
+        if self.world.from_first(time.time() + STEPS_AHEAD * self._longest_s < stop_at):
             return
         if self.step == self._first:  # submitted again, it would never end
             raise ValueError("the wall-time limit is too near: not one step fits in before it")

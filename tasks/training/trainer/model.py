@@ -12,28 +12,41 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tutti.tasks.training.settings import CHUNK_ELEMENTS, LoraSettings, TrainerSettings
 from tutti.tasks.training.trainer.batching import MicroBatch
+from tutti.tasks.training.trainer.sharding import gather, shard
+from tutti.tasks.training.trainer.world import ALONE, World
 
 Tensor = Any
 
 
 class Policy:
-    """A causal language model under training."""
+    """A causal language model under training, in parts where the world has several processes."""
 
-    def __init__(self, settings: TrainerSettings) -> None:
+    def __init__(self, settings: TrainerSettings, world: World = ALONE) -> None:
         """Load it, and its tokenizer, from the base's folder."""
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.world, self.device = world, world.device
         self.tokenizer = AutoTokenizer.from_pretrained(settings.base)
-        self.model = _load(settings.base, self.device)
+        model = _load(settings.base, world)
         self.lora = settings.lora
         if settings.gradient_checkpointing:
-            self.model.gradient_checkpointing_enable({"use_reentrant": False})
+            model.gradient_checkpointing_enable({"use_reentrant": False})
             if settings.lora is not None:  # else no gradient reaches the first block
-                self.model.enable_input_require_grads()
+                model.enable_input_require_grads()
         if settings.lora is not None:
-            self.model = _with_adapter(self.model, settings.lora)
+            model = _with_adapter(model, settings.lora)
+        self._scorer = _Scorer(model)
+        shard(self._scorer, _causal(model), world)
         self._half = settings.dtype != "float32"
         self._reference: Any = None
         self._base = settings.base
+
+    @property
+    def model(self) -> Any:
+        """The transformers model, or PEFT's around it."""
+        return self._scorer.model
+
+    @model.setter
+    def model(self, model: Any) -> None:
+        self._scorer.model = model
 
     @property
     def parameters(self) -> list[Any]:
@@ -47,13 +60,11 @@ class Policy:
 
     def log_probs(self, batch: MicroBatch) -> Tensor:
         """[T] log probabilities of the trained tokens, in float32, with their graph."""
-        return self._log_probs(self.model, batch, None)
+        return self._score(self._scorer, batch, False)[0]
 
     def measured(self, batch: MicroBatch) -> tuple[Tensor, Tensor]:
         """`log_probs`, and [] the sum of the entropies at the trained tokens, in nats."""
-        entropies: list[Tensor] = []
-        logp = self._log_probs(self.model, batch, entropies)
-        return logp, torch.stack(entropies).sum()
+        return self._score(self._scorer, batch, True)
 
     @property
     def peak_mb(self) -> float:
@@ -74,33 +85,60 @@ class Policy:
         """[T] those of the base: the adapter switched off, or a second, frozen copy."""
         if self.lora is not None:
             with self.model.disable_adapter():
-                return self._log_probs(self.model, batch, None)
+                return self.log_probs(batch)
         if self._reference is None:
-            self._reference = _load(self._base, self.device).requires_grad_(False).eval()
-        return self._log_probs(self._reference, batch, None)
+            base = _load(self._base, self.world).requires_grad_(False).eval()
+            self._reference = _Scorer(base)
+            shard(self._reference, base, self.world)
+        return self._score(self._reference, batch, False)[0]
 
     def save(self, out: Path) -> None:
-        """The adapter, or all weights in bf16 with what an engine needs beside them."""
+        """The adapter, or all weights in bf16 with what an engine needs beside them. All processes
+        must ask; the first one writes."""
         if self.lora is None:
-            kept = {name: value.to(torch.bfloat16) for name, value in self._state().items()}
-            self.model.save_pretrained(out, state_dict=kept)
+            kept = gather(self.model.state_dict().items(), self.world, torch.bfloat16)
         else:
-            self.model.save_pretrained(out)
-        self.tokenizer.save_pretrained(out)
+            named = self.model.named_parameters()
+            kept = gather(((n, p) for n, p in named if p.requires_grad), self.world)
+        if self.world.is_first:
+            self.model.save_pretrained(out, state_dict=kept)
+            self.tokenizer.save_pretrained(out)
 
-    def _state(self) -> dict[str, Any]:
-        state: dict[str, Any] = self.model.state_dict()
-        return state
-
-    def _log_probs(self, model: Any, batch: MicroBatch, entropies: list[Tensor] | None) -> Tensor:
-        causal = model.get_base_model() if hasattr(model, "get_base_model") else model
-        kind = self.device.type
-        half = torch.autocast(kind, dtype=torch.bfloat16) if self._half else nullcontext()
+    def _score(self, scorer: Any, batch: MicroBatch, entropy: bool) -> tuple[Tensor, Tensor]:
+        half = nullcontext()
+        if self._half:
+            # Its cache would keep a whole copy of weights that lie in parts.
+            kept = self.world.size == 1
+            half = torch.autocast(self.device.type, dtype=torch.bfloat16, cache_enabled=kept)
         with half:
-            hidden = causal.base_model(
-                input_ids=batch.ids, position_ids=batch.positions, use_cache=False
-            ).last_hidden_state
-            return _token_log_probs(causal, hidden[batch.places], batch.targets, entropies)
+            scores = scorer(batch.ids, batch.positions, batch.places, batch.targets, entropy)
+        logp, entropies = scores
+        return logp, entropies
+
+
+class _Scorer(torch.nn.Module):  # type: ignore[misc]  # torch is not in this environment
+    """A model and what makes log probabilities of it, in one forward pass: FSDP gathers a module's
+    weights when it is called, and the head is called apart from the model."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, ids: Tensor, positions: Tensor, places: Any, targets: Tensor, entropy: bool
+    ) -> tuple[Tensor, Tensor]:
+        """([T] log probabilities, [] the sum of the entropies where they are asked for)."""
+        causal = _causal(self.model)
+        entropies: list[Tensor] | None = [] if entropy else None
+        hidden = causal.base_model(
+            input_ids=ids, position_ids=positions, use_cache=False
+        ).last_hidden_state
+        logp = _token_log_probs(causal, hidden[places], targets, entropies)
+        return logp, torch.stack(entropies).sum() if entropies else None
+
+
+def _causal(model: Any) -> Any:
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _token_log_probs(
@@ -136,10 +174,11 @@ def _entropy(logits: Tensor, normaliser: Tensor) -> Tensor:
     return normaliser.sum() - torch.dot(probabilities.view(-1), logits.view(-1))
 
 
-def _load(folder: Path, device: Any) -> Any:
+def _load(folder: Path, world: World) -> Any:
     # float32: bf16 weights lose updates that are smaller than a 256th of them
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return model.to(device).train()
+    # One that will be in parts need not fit on a card: `shard` moves it layer by layer.
+    return (model.to(world.device) if world.size == 1 else model).train()
 
 
 def _with_adapter(model: Any, lora: LoraSettings) -> Any:

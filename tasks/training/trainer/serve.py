@@ -12,7 +12,9 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -23,69 +25,132 @@ from tutti.tasks.training.trainer.rows import BadData, Row, recorded_rows
 from tutti.tasks.training.trainer.schedule import Schedule
 from tutti.tasks.training.trainer.state import load_state, save_state
 from tutti.tasks.training.trainer.step import Diverged, Stepper
+from tutti.tasks.training.trainer.world import ALONE, World, join_world
 
 POLL_S = 0.02
+LOOK_S = 5.0
+"""The first process of a world looks for a batch so long before it tells the others that there is
+none yet: rollouts may take longer than a process waits for another."""
 KEPT = 2
 """Weights of so many steps stay: an engine may be reading the last but one."""
 
 
-def serve(settings: TrainerSettings, work: Path, out: Path) -> None:
-    """Take steps until ``WORK/end`` appears. Raises Diverged with the step."""
+def serve(settings: TrainerSettings, work: Path, out: Path, world: World = ALONE) -> None:
+    """Take steps until ``WORK/end`` appears. Of a world's processes the first one looks for
+    batches, reports and writes. Raises Diverged with the step."""
+    say = _say if world.is_first else _silent
     torch.manual_seed(settings.seed)
-    policy = Policy(settings)
+    policy = Policy(settings, world)
     stepper, state = Stepper(policy, settings), work / "state.pt"
     progress = load_state(state, stepper) or {"step": 0, "log": [], "written": []}
     step, log, written = progress["step"], progress["log"], progress["written"]
     for row in log:
-        _say(row)  # the platform starts anew: it hears what was done before
+        say(row)  # the platform starts anew: it hears what was done before
     if settings.lora is not None and step == 0:
         _write(policy, work / "weights-000000")  # an engine serves its name from the first call
-    _say({"ready": step})
+    say({"ready": step})
     assert settings.steps is not None, "a policy is trained for so many steps"
     schedule = Schedule(settings.optimizer)
-    while (batch := _next(work, step + 1)) is not None:
+    while (batch := _next(work, step + 1, world)) is not None:
         rows = list(recorded_rows(batch))
         rate = schedule.rate(step / settings.steps)
-        figures = _step(stepper, rows, rate, step + 1)
+        parts = parts_of(rows, settings.updates, f"{settings.seed} {step + 1}")
+        figures = _step(stepper, parts, rate, step + 1)
         step += 1
         if rows:
             written.append(f"weights-{step:06d}")
             _write(policy, work / written[-1])
         log.append({"step": step, "weights": written[-1] if written else None, **figures})
         save_state(state, stepper, {"step": step, "log": log, "written": written[-KEPT:]})
-        _say(log[-1])
-        batch.unlink()
-        for old in written[:-KEPT]:
-            shutil.rmtree(work / old, ignore_errors=True)
+        say(log[-1])
+        if world.is_first:
+            batch.unlink()
+            for old in written[:-KEPT]:
+                shutil.rmtree(work / old, ignore_errors=True)
         written = written[-KEPT:]
     policy.save(out)
 
 
-def _step(stepper: Stepper, rows: list[Row], rate: float, number: int) -> dict[str, Any]:
-    if not rows:
+def parts_of(rows: list[Row], updates: int, seed: str) -> list[list[Row]]:
+    """A step's rows in at most so many parts of like size, in an order drawn from `seed`."""
+    if updates == 1 or len(rows) < 2:
+        return [rows] if rows else []
+    drawn = list(rows)
+    Random(seed).shuffle(drawn)
+    count = min(updates, len(drawn))
+    return [drawn[nth::count] for nth in range(count)]
+
+
+def _step(stepper: Stepper, parts: list[list[Row]], rate: float, number: int) -> dict[str, Any]:
+    if not parts:
         return {"loss": None, "sequences": 0, "learning_rate": rate}
     try:
-        return stepper.take(rows, rate).figures
+        return together([stepper.take(part, rate).figures for part in parts])
     except Diverged as error:
         raise Diverged(f"step {number}: {error}") from None
 
 
+SUMMED = ("sequences", "seconds")
+LARGEST = ("mismatch_max", "peak_mb")
+
+
+def together(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures of a step's updates as one row: counts and seconds summed, maxima as such, the
+    others averaged by sequences; None where one has none."""
+    if len(every) == 1:
+        return dict(every[0])
+    found: dict[str, Any] = {}
+    for name in every[0]:
+        values = [float(each[name]) for each in every if each.get(name) is not None]
+        if len(values) < len(every):
+            found[name] = None
+        elif name in LARGEST:
+            found[name] = max(values)
+        elif name in SUMMED:
+            found[name] = type(every[0][name])(sum(values))
+        elif name == "tokens_per_s":
+            read = sum(each[name] * each["seconds"] for each in every)
+            found[name] = read / sum(each["seconds"] for each in every)
+        else:
+            whole = sum(each["sequences"] for each in every)
+            found[name] = sum(each[name] * each["sequences"] for each in every) / whole
+    return found
+
+
 def _write(policy: Policy, folder: Path) -> None:
     temporary = folder.with_suffix(".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    if policy.world.is_first:
+        shutil.rmtree(temporary, ignore_errors=True)
     policy.save(temporary)
+    if not policy.world.is_first:
+        return
     shutil.rmtree(folder, ignore_errors=True)
     temporary.replace(folder)
 
 
-def _next(work: Path, number: int) -> Path | None:
+def _next(work: Path, number: int, world: World) -> Path | None:
     """The next batch, once it is there; None at the end."""
     batch = work / f"batch-{number:06d}.parquet"
-    while not batch.is_file():
+    while True:
+        seen = world.from_first(_look(work, batch) if world.is_first else "")
+        if seen:
+            return None if seen == "end" else batch
+
+
+def _look(work: Path, batch: Path) -> str:
+    """Which of the two is there, ``batch`` or ``end``; the empty word if neither came."""
+    deadline = time.monotonic() + LOOK_S
+    while time.monotonic() < deadline:
+        if batch.is_file():
+            return "batch"
         if (work / "end").exists():
-            return None
+            return "end"
         time.sleep(POLL_S)
-    return batch
+    return ""
+
+
+def _silent(row: dict[str, Any]) -> None:
+    """Of what every process knows, one tells."""
 
 
 def _say(row: dict[str, Any]) -> None:
@@ -101,7 +166,8 @@ def main() -> None:
     given = parser.parse_args()
     settings = TrainerSettings.model_validate_json(given.settings.read_text())
     try:
-        serve(settings, given.work, given.out)
+        with join_world() as world:
+            serve(settings, given.work, given.out, world)
     except (BadData, Diverged, ValueError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
 

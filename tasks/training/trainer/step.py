@@ -19,14 +19,16 @@ from tutti.tasks.training.objectives import (
     objective,
 )
 from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.trainer.batching import MicroBatch, micro_batches
+from tutti.tasks.training.trainer.batching import MicroBatch, collate, row_groups
 from tutti.tasks.training.trainer.flops import peak_flops, size_of, step_flops
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row
+from tutti.tasks.training.trainer.sharding import whole
 
 REFERENCE = (*PAIRS, "kto")
 FAR = 0.1
 """Nats: a token whose log probabilities differ by more counts in `mismatch_share`."""
+FARTHEST = "mismatch_max"
 Tensor = Any
 
 
@@ -42,11 +44,12 @@ class StepReport:
 
 
 class Stepper:
-    """Takes steps with one policy, objective and optimizer."""
+    """Takes steps with one policy, objective and optimizer. All processes of the policy's world
+    must be asked for the same, with the same rows."""
 
     def __init__(self, policy: Policy, settings: TrainerSettings) -> None:
         """Raises ValueError for an unknown objective or setting, or a peak that is no number."""
-        self.policy, self.settings = policy, settings
+        self.policy, self.settings, self.world = policy, settings, policy.world
         self.objective: Objective = objective(settings.objective, settings.objective_settings)
         kl = float(settings.objective_settings.get("kl", 0.0))
         self._asks_reference = settings.objective in REFERENCE or kl > 0
@@ -66,15 +69,20 @@ class Stepper:
         sizes = sizes_of(rows, self.settings)
         totals: dict[str, float] = {"loss": 0.0}
         baseline = self._mismatched_gain(rows) if self.settings.objective == "kto" else 0.0
-        for batch in self.cut(rows):
+        for batch, counts in self.cut(rows):
             loss, logp, entropy = self._loss(batch, sizes, baseline)
-            loss.value.backward()
+            (loss.value if counts else loss.value * 0.0).backward()
+            if not counts:
+                continue
             _add(totals, {"loss": loss.value.item(), "entropy": entropy.item() / sizes.tokens})
             _add(totals, {name: value.item() for name, value in loss.figures.items()})
             if self.settings.objective not in SUPERVISED:
                 _mismatch(totals, logp, batch.behaviour, sizes)
-        norm = torch.nn.utils.clip_grad_norm_(
-            self.policy.parameters, self.settings.optimizer.gradient_clip
+        totals = self.world.total(totals, largest=FARTHEST)
+        norm = whole(
+            torch.nn.utils.clip_grad_norm_(
+                self.policy.parameters, self.settings.optimizer.gradient_clip
+            )
         ).item()
         if not (math.isfinite(totals["loss"]) and math.isfinite(norm)):
             self.optimizer.zero_grad(set_to_none=True)
@@ -94,32 +102,36 @@ class Stepper:
             "seconds": seconds,
             "tokens_per_s": sum(lengths) / seconds,
             "sequences": len(rows),
-            "mfu": None if peak is None else flops / seconds / peak,
-            "peak_mb": self.policy.peak_mb,
+            "mfu": None if peak is None else flops / seconds / (peak * self.world.size),
+            "peak_mb": max(self.world.all_values(self.policy.peak_mb)),
         }
 
-    def cut(self, rows: Sequence[Row]) -> list[MicroBatch]:
-        """The micro-batches of a step, on the device."""
+    def cut(self, rows: Sequence[Row]) -> list[tuple[MicroBatch, bool]]:
+        """This process's micro-batches of a step, on the device, and whether each counts."""
         unit = 2 if self.settings.objective in PAIRS else 1
-        made = micro_batches(rows, self.settings.batch.tokens, self.packed, unit)
-        return [batch.to(self.policy.device) for batch in made]
+        groups = list(row_groups(rows, self.settings.batch.tokens, self.packed, unit))
+        return [
+            (collate(group, self.packed).to(self.policy.device), counts)
+            for group, counts in self.world.deal(groups)
+        ]
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
     def held_out_loss(self, rows: Sequence[Row]) -> float:
         """Mean negative log probability of the trained tokens, in nats."""
         total = 0.0
-        for batch in self.cut(rows):
-            total -= self.policy.log_probs(batch).sum().item()
-        return total / max(1, sum(row.trained for row in rows))
+        for batch, counts in self.cut(rows):
+            found = self.policy.log_probs(batch).sum().item()
+            total -= found if counts else 0.0
+        return sum(self.world.all_values(total)) / max(1, sum(row.trained for row in rows))
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
     def _mismatched_gain(self, rows: Sequence[Row]) -> float:
         """KTO's baseline: the mean gain over the reference of answers to other rows' prompts."""
         total = 0.0
-        for batch in self.cut(mismatched(rows)):
+        for batch, counts in self.cut(mismatched(rows)):
             gain = self.policy.log_probs(batch) - self.policy.reference_log_probs(batch)
-            total += gain.sum().item()
-        return total / len(rows)
+            total += gain.sum().item() if counts else 0.0
+        return sum(self.world.all_values(total)) / len(rows)
 
     def _loss(
         self, batch: MicroBatch, sizes: StepSizes, baseline: float
@@ -192,4 +204,4 @@ def _mismatch(totals: dict[str, float], logp: Tensor, behaviour: Tensor, sizes: 
     far = (difference.abs() > FAR).float().sum().item() / sizes.tokens
     _add(totals, {"mismatch_kl": kl, "mismatch_share": far})
     most = difference.abs().max().item()
-    totals["mismatch_max"] = max(totals.get("mismatch_max", 0.0), most)
+    totals[FARTHEST] = max(totals.get(FARTHEST, 0.0), most)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from tests.training.trainer.pocket import POCKET, random_rows
 from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.trainer.serve import parts_of, together
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -123,3 +124,27 @@ def test_a_batch_without_rows_changes_no_weights(tmp_path: Path) -> None:
     rows = [row for row in trainer.rows() if "step" in row]
     assert [row["weights"] for row in rows] == [None, "weights-000002", "weights-000002"]
     assert rows[0]["loss"] is None and rows[1]["mismatch_kl"] > 0
+
+
+def test_a_step_of_several_updates_trains_each_sequence_once_in_a_drawn_order() -> None:
+    """And again the same after a kill: the order follows from seed and step."""
+    rows = random_rows(7, seed=0)
+    parts = parts_of(rows, 3, "0 1")
+    assert sorted(len(part) for part in parts) == [2, 2, 3]
+    assert sorted(id(row) for part in parts for row in part) == sorted(map(id, rows))
+    assert parts == parts_of(rows, 3, "0 1") != parts_of(rows, 3, "0 2")
+    assert parts_of(rows, 1, "0 1") == [rows] and parts_of([], 3, "0 1") == []
+    assert len(parts_of(rows, 99, "0 1")) == 7
+
+
+def test_the_figures_of_several_updates_are_one_row() -> None:
+    """Counts and seconds are summed, the rest averaged by sequences; an unknown one stays so."""
+    first: dict[str, Any] = {"loss": 1.0, "sequences": 3, "seconds": 2.0, "tokens_per_s": 10.0}
+    first |= {"mismatch_max": 0.5, "mfu": None}
+    second: dict[str, Any] = {"loss": 2.0, "sequences": 1, "seconds": 1.0, "tokens_per_s": 40.0}
+    second |= {"mismatch_max": 0.2, "mfu": None}
+    assert together([first, second]) == {
+        "loss": 1.25, "sequences": 4, "seconds": 3.0, "tokens_per_s": 20.0,
+        "mismatch_max": 0.5, "mfu": None,
+    }  # fmt: skip
+    assert together([first]) == first

@@ -1,0 +1,27 @@
+"""Scores a text outside the platform: what another trainer's reward function calls."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+from tutti.tasks.scoring import SCORERS
+from tutti.tasks.scoring.score import Score, ScorerFailed, ScoringResources, Submission
+
+
+def score_text(truth: str, text: str) -> Score:
+    """Score the last message of an attempt, as the platform does.
+
+    `truth` is the JSON ``{"scorer": name, "version": its version, "target": {...}}``. May be called
+    within an event loop and from any thread. Raises ScorerFailed, also where the scorer that is
+    installed has another version than the one that the truth was written for.
+    """
+    asked = json.loads(truth)
+    scorer = SCORERS[asked["scorer"]]
+    if scorer.needs != "pure" or scorer.version != asked["version"]:
+        raise ScorerFailed(
+            f"{scorer.name}: is version {scorer.version} ({scorer.needs}) here; the truth was "
+            f"written for version {asked['version']}; write the configuration anew"
+        )
+    work = scorer.score(asked["target"], Submission(text or None, text), ScoringResources())
+    with ThreadPoolExecutor(1) as own_loop:  # the caller's thread may have a loop that runs
+        return own_loop.submit(asyncio.run, work).result()

@@ -1,0 +1,160 @@
+"""prime-rl, reinforcement learning (`uv run rl @ rl.toml`), one answer a task.
+
+Its tasks are a taskset of its library verifiers, in the folder. Its own losses have no clipped
+ratios, so the job's loss is a function in the folder, which its `custom` loss imports; it sums that
+over tokens and divides by all tokens of the step. Source of names: its package prime-rl-configs.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tutti.tasks.sweeps.plan import Problem
+from tutti.tasks.training.backends.base import OUTPUT
+from tutti.tasks.training.backends.prime_rl import toml_lines
+from tutti.tasks.training.backends.rl.base import PolicyBackend, PolicyPlan, truth_of, with_tutti
+from tutti.tasks.training.backends.rl.carried import reward_expression
+
+CONFIG = "rl.toml"
+OBJECTIVES = ("dapo", "cispo", "reinforce")
+"""Their losses are means over the tokens of a step."""
+FILES = Path(__file__).parent / "written"
+"""What is copied into the folder: the taskset and the loss."""
+EXPRESSION = "REWARD_OF_SCORE"
+PLAIN = (["user"], ["system", "user"])
+"""Roles of a prompt that its tasks can have."""
+
+
+def refuse(plan: PolicyPlan) -> list[str]:
+    """What it cannot do of a job."""
+    job, reasons = plan.job, []
+    if job.objective not in OBJECTIVES:
+        known = ", ".join(OBJECTIVES)
+        reasons.append(f"objective: {job.objective}; prime-rl's mean is over tokens, so {known}")
+    if job.reward.advantage != "centred":
+        reasons.append(f"reward.advantage: {job.reward.advantage}; prime-rl has centred")
+    if plan.clip.kl > 0:
+        reasons.append("objective_settings.kl: prime-rl has no reference model beside rewards")
+    if job.reward.overlong is not None:
+        reasons.append("reward.overlong: its reward is told of the answer's text, not its length")
+    odd = [each for each in (*plan.train, *plan.held_out) if _roles(each) not in PLAIN]
+    if odd:
+        reasons.append(f"suite: {len(odd)} tasks have prompts of other roles than system and user")
+    return reasons
+
+
+def configuration(plan: PolicyPlan) -> dict[str, Any]:
+    """The fields of its RLConfig."""
+    job = plan.job
+    made: dict[str, Any] = {"max_steps": job.steps, "output_dir": str(plan.folder / OUTPUT)}
+    made["seq_len"] = min(plan.context_tokens, plan.prompt_tokens + plan.answer_tokens)
+    made |= {"run": {"name": "rl"}, "model": {"name": str(plan.base)}, "ckpt": {}}
+    made["inference"] = {"vllm": {"max_model_len": plan.context_tokens}}
+    return made | {"trainer": _trainer(plan), "orchestrator": _orchestrator(plan)}
+
+
+def _trainer(plan: PolicyPlan) -> dict[str, Any]:
+    job, asked, clip = plan.job, plan.job.optimizer, plan.clip
+    optim = {"type": "adamw", "lr": asked.learning_rate, "weight_decay": asked.weight_decay}
+    optim |= {"betas1": asked.betas[0], "betas2": asked.betas[1], "max_norm": asked.gradient_clip}
+    scheduler: dict[str, Any] = {"type": asked.schedule}
+    if asked.schedule != "constant":
+        scheduler["warmup_steps"] = plan.warmup_steps
+        scheduler["min_lr"] = asked.learning_rate * asked.final_share
+    if asked.schedule == "linear":
+        scheduler["decay_steps"] = job.steps - plan.warmup_steps
+    settings = {"low": clip.low, "high": clip.high, "truncate": clip.truncate}
+    kwargs = settings | ({} if clip.dual is None else {"dual": clip.dual})
+    loss = {"type": "custom", "import_path": f"tutti_loss.{job.objective}", "kwargs": kwargs}
+    made: dict[str, Any] = {"optim": optim, "scheduler": scheduler, "loss": loss}
+    if job.lora is not None:
+        lora: dict[str, Any] = {"rank": job.lora.rank, "dropout": 0.0}
+        lora |= {"alpha": job.lora.alpha or 2.0 * job.lora.rank}
+        made["model"] = {"lora": lora | {"target_modules": list(job.lora.targets)}}
+    return made
+
+
+def _orchestrator(plan: PolicyPlan) -> dict[str, Any]:
+    job, trials = plan.job, plan.job.evaluation.trials
+    train = _source("train")
+    if job.rollouts.dynamic is not None:  # groups of equal rewards are drawn anew
+        train["curriculum"] = {"gates": {"teaches": {"type": "advantage_range"}}}
+    held_out = (job.evaluation.suite or job.suite).sampling
+    # With one trial it is greedy, as the platform's measurement.
+    evaluation = {"temperature": held_out.temperature if trials > 1 else 0.0}
+    sampling = {"temperature": job.suite.sampling.temperature}
+    return {
+        "algo": {"type": "grpo"},
+        "batch_size": plan.attempts,
+        "group_size": job.rollouts.group_size,
+        "max_off_policy_steps": job.rollouts.staleness,
+        # The base's own chat template; typed renderers are for names that it knows.
+        "renderer": {"name": "default"},
+        "train": {
+            "sampling": sampling | {"max_completion_tokens": plan.answer_tokens},
+            "source": [train],
+        },
+        "eval": {
+            "interval": plan.measured_every,
+            "group_size": trials,
+            "sampling": evaluation | {"max_completion_tokens": held_out.max_tokens},
+            "source": [_source("held_out")],
+        },
+    }
+
+
+def _source(split: str) -> dict[str, Any]:
+    env: dict[str, Any] = {"taskset": {"id": "tutti-tasks", "split": split}}
+    env["agent"] = {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}}
+    return {"name": split, "env": env}
+
+
+def write(plan: PolicyPlan, settings: Mapping[str, Any]) -> tuple[str, str]:
+    """Its TOML. Of the GPUs, half sample and the others train; it needs two."""
+    text = "\n".join(toml_lines(settings)) + "\n"
+    return text, with_tutti(
+        'export PYTHONPATH="$PWD:$PYTHONPATH"\n'
+        f"N=${{GPUS:-{max(2, plan.gpus)}}}\n"
+        f"uv run rl @ {CONFIG} --deployment.gpus-per-node $N \\\n"
+        "  --deployment.num-infer-gpus $((N / 2)) --deployment.num-train-gpus $((N - N / 2))\n"
+    )
+
+
+def write_data(plan: PolicyPlan, folder: Path) -> None:
+    """`data/train.jsonl`, `data/held_out.jsonl`, `tutti_tasks.py` and `tutti_loss.py`."""
+    (folder / "data").mkdir()
+    for split, problems in (("train", plan.train), ("held_out", plan.held_out)):
+        lines = "".join(json.dumps(_row(each)) + "\n" for each in problems)
+        (folder / "data" / f"{split}.jsonl").write_text(lines)
+    tasks = (FILES / "tutti_tasks.py.txt").read_text()
+    (folder / "tutti_tasks.py").write_text(tasks.replace(EXPRESSION, reward_expression(plan.job)))
+    (folder / "tutti_loss.py").write_text((FILES / "tutti_loss.py.txt").read_text())
+
+
+def _roles(problem: Problem) -> list[str]:
+    return [str(each["role"]) for each in problem.messages]
+
+
+def _row(problem: Problem) -> dict[str, Any]:
+    *system, user = (str(each["content"]) for each in problem.messages)
+    said = {"id": problem.task_id, "prompt": user, "truth": truth_of(problem)}
+    return said | ({"system_prompt": system[0]} if system else {})
+
+
+def differences(plan: PolicyPlan) -> list[str]:
+    """What it does otherwise than tutti."""
+    job = plan.job
+    found = ["ratios are to the engine's log probabilities, which corrects them in one step"]
+    if job.rollouts.dynamic is not None:
+        found.append("rollouts.dynamic: it samples until the batch is full, without rounds")
+    if job.optimizer.schedule == "constant" and plan.warmup_steps:
+        found.append("optimizer.warmup_share: its constant schedule has no warm-up")
+    if plan.gpus < 2:
+        found.append("gpus: it needs two, one to sample and one to train")
+    if not plan.is_half:
+        found.append("dtype: its engine and trainer choose it")
+    return found
+
+
+BACKEND = PolicyBackend("prime-rl", refuse, configuration, write, write_data, differences, CONFIG)

@@ -19,11 +19,11 @@ from tutti import storage
 from tutti.tasks.gpus import GpuClaim, GpusBusy, lease_gpus, list_gpus, read_inventory
 from tutti.tasks.project import PROJECT
 
-PROCESSES, CARDS, SECONDS = 5, 3, 4.0
+PROCESSES, CARDS, TURNS = 5, 3, 15
 
 
-def command(catalog: storage.Catalog, seconds: float, lease_s: float, most: int, to: Path) -> Any:
-    words = [str(catalog.home.root), str(seconds), str(lease_s), str(most), str(to)]
+def command(catalog: storage.Catalog, turns: int, lease_s: float, most: int, to: Path) -> Any:
+    words = [str(catalog.home.root), str(turns), str(lease_s), str(most), str(to)]
     return [sys.executable, "-m", "tests.gpus.worker", *words]
 
 
@@ -69,23 +69,21 @@ def users() -> list[int]:
 def test_never_two_on_one_card(
     catalog: storage.Catalog, cards: MakeCards, worker_environment: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Claims of one and of two cards; every process gets its turn."""
+    """Claims of one and of two cards; every process gets its turns, however busy the machine is."""
     cards(CARDS)
     environment = {**worker_environment, **dict(os.environ)}
     records = [tmp_path / f"record-{n}" for n in range(PROCESSES)]
     running = [
-        subprocess.Popen(command(catalog, SECONDS, 1.0, 2, to), env=environment, cwd=PROJECT)
+        subprocess.Popen(command(catalog, TURNS, 1.0, 2, to), env=environment, cwd=PROJECT)
         for to in records
     ]
-    assert [process.wait(60) for process in running] == [0] * PROCESSES
+    assert [process.wait(120) for process in running] == [0] * PROCESSES
     holds: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for record in records:
-        lines = record.read_text().splitlines()
-        assert lines, f"{record.name} never had a card"
-        for line in lines:
+        for line in record.read_text().splitlines():
             uuid, *span = line.split()
             holds[uuid].append((float(span[0]), float(span[1])))
-    assert len(holds) == CARDS and sum(map(len, holds.values())) > 20 * CARDS
+    assert len(holds) == CARDS and sum(map(len, holds.values())) >= PROCESSES * TURNS
     for spans in holds.values():
         for (_, left), (entered, _) in itertools.pairwise(sorted(spans)):
             assert left <= entered, "two held it"

@@ -1,8 +1,8 @@
 """A process that takes cards, as the tests of `test_races` start it.
 
-``python -m tests.gpus.worker STORE SECONDS LEASE_S MOST RECORD``: takes 1 to MOST cards, over and
-over for SECONDS (0: once, with a child on the cards, until it is killed), and writes a line
-``uuid entered left`` a hold, by the clock that all processes of a machine share.
+``python -m tests.gpus.worker STORE TURNS LEASE_S MOST RECORD``: takes 1 to MOST cards, TURNS times
+(0: once, with a child on the cards, until it is killed), and writes a line ``uuid entered left`` a
+hold, by the clock that all processes of a machine share.
 """
 
 import random
@@ -19,10 +19,9 @@ USES = 'echo "$CUDA_VISIBLE_DEVICES" > "$0.tmp"; mv "$0.tmp" "$0"; exec sleep 10
 
 def main() -> None:
     """See the module."""
-    store, seconds, lease_s, most, record = sys.argv[1:]
+    store, turns, lease_s, most, record = sys.argv[1:]
     with open_catalog(Home(Path(store))) as catalog, open(record, "a", buffering=1) as out:
-        over = time.monotonic() + float(seconds)
-        while time.monotonic() < over:
+        for _ in range(int(turns)):
             wanted = random.randint(1, int(most))
             with lease_gpus(catalog, GpuClaim(wanted, "run:w", "", 30, float(lease_s))) as lease:
                 entered = time.monotonic()
@@ -30,7 +29,7 @@ def main() -> None:
                 left = time.monotonic()
             for gpu in lease.gpus:
                 out.write(f"{gpu.uuid} {entered} {left}\n")
-        if float(seconds):
+        if int(turns):
             return
         claim = GpuClaim(int(most), "run:w", "holding", 30, float(lease_s))
         with lease_gpus(catalog, claim) as lease:

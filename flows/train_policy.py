@@ -12,9 +12,9 @@ from prefect import flow
 from tutti.tasks.gpus import require_gpus
 from tutti.tasks.progress import StageProgress, leave_table, live_artifacts, stage
 from tutti.tasks.project import MODELS
-from tutti.tasks.reporting import live_view, publish_training
+from tutti.tasks.reporting import live_view, publish_if_recorded
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import Model, RegistryError, pick_models
+from tutti.tasks.serving import Model, RegistryError, checkpoint_id, pick_models
 from tutti.tasks.sweeps.plan import library_of, serving_of, task_set_of
 from tutti.tasks.sweeps.run import Bench, bench_of
 from tutti.tasks.sweeps.spec import Suite
@@ -74,14 +74,14 @@ async def train_policy(job: PolicyJob = POCKET, models: Path = MODELS) -> dict[s
         async with library_of(suites, catalog, log) as library:
             sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
             async with bench_of(serving, library, catalog, log) as bench:
-                adapter = adapter_of(job)
+                adapter = adapter_of(job, checkpoint_id(serving.model))
                 ups = [bench.set_up(s, t, adapter) for s, t in zip(suites, sets, strict=True)]
                 cells = plan_policy(job, *ups)
                 checkpoint = await learn(log, job, cells, bench, run)
         table, rows = summary_table(checkpoint.card)
         log.console.print(table)
         await leave_table(rows, "held-out", "Held-out tasks before and after, paired by task")
-        await publish_training(checkpoint.checkpoint_id, catalog, log)
+        await publish_if_recorded(checkpoint.checkpoint_id, catalog, log)
     return checkpoint.as_result()
 
 

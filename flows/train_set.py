@@ -15,7 +15,7 @@ from rich.table import Table
 from tutti.tasks.gpus import require_gpus
 from tutti.tasks.progress import StageProgress, leave_table, live_artifacts, stage
 from tutti.tasks.project import MODELS
-from tutti.tasks.reporting import live_view, publish_training
+from tutti.tasks.reporting import live_view, publish_if_recorded
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.training import (
     Checkpoint,
@@ -51,7 +51,7 @@ async def train_set(job: TrainJob = SOLVED, models: Path = MODELS) -> dict[str, 
         checkpoint = await fit(run.log, job, base, training_set, run)
         run.log.console.print(_summary(checkpoint), soft_wrap=True)
         await leave_table(_rows(checkpoint), "checkpoint", "What was trained, on what, and how")
-        await publish_training(checkpoint.checkpoint_id, run.catalog, run.log)
+        await publish_if_recorded(checkpoint.checkpoint_id, run.catalog, run.log)
     return checkpoint.as_result()
 
 

@@ -33,7 +33,7 @@ class GpuClaim:
         return {"run_id": self.run_id, "work": self.work}
 
 
-DEFAULT_CLAIM = GpuClaim()
+DEFAULT_CLAIM: GpuClaim = GpuClaim()
 
 
 def require_gpus(claim: GpuClaim, home: Home) -> None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import Catalog, artifact_id, held, query
+from tutti.storage import Catalog, artifact_id, held
 from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim
+from tutti.tasks.reporting import steps_recorded
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.serving import checkpoint_id, pick_model, weights_id
 from tutti.tasks.training.backends.run import run_backend
@@ -27,7 +28,6 @@ TRAINER = "tutti.tasks.training.trainer"
 EVALUATIONS = 10
 RESULT = "training.json"
 """What the trainer writes last."""
-STEPS = "select count(*) as n from train_steps where checkpoint_id = $id"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def fit_set(
         trained = json.loads((out / RESULT).read_text())
         card = _card(job, base_id, training_set, trained)
         (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-        if not query(STEPS, catalog.home, {"id": made_id})[0]["n"]:
+        if not steps_recorded(made_id, catalog.home):
             record_steps(catalog, run.run_id, made_id, trained["log"])
         catalog.enter_artifact(base_id, {"folder": str(folder)})
         enter_served(made_id, base_id, out, catalog)

@@ -12,7 +12,14 @@ import yaml
 from tests.conftest import NewCatalog
 from tutti import storage
 from tutti.errors import UsageError
-from tutti.tasks.reporting import TrainingReport, build_training_report, live_view
+from tutti.tasks.progress import StageLog
+from tutti.tasks.reporting import (
+    TrainingReport,
+    build_training_report,
+    live_view,
+    publish_if_recorded,
+    steps_recorded,
+)
 from tutti.tasks.reporting.training.curves import POINTS, curve_plots, thinned
 
 POLICY, SET = "checkpoint:00000000000000aa", "checkpoint:00000000000000bb"
@@ -173,3 +180,14 @@ def test_the_live_view_has_the_last_steps_and_a_plot() -> None:
     assert view is not None and view.image.startswith(b"\x89PNG")
     assert [row["step"] for row in view.table] == [*range(40, 25, -1)]
     assert view.table[0] == {"step": 40, "loss": "0.1", "reward": "0.1235"}
+
+
+async def test_a_reused_checkpoint_without_its_steps_ends_without_a_page(
+    home: storage.Home, new_catalog: NewCatalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody pruned the store of its steps: the job that finds the checkpoint does not fail."""
+    with new_catalog(home) as catalog:
+        assert steps_recorded(POLICY, home) and not steps_recorded("checkpoint:pruned", home)
+        catalog.enter_artifact("checkpoint:pruned", CARD)
+        await publish_if_recorded("checkpoint:pruned", catalog, StageLog())
+    assert "no page" in capsys.readouterr().out

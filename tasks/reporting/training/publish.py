@@ -11,12 +11,16 @@ from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_pag
 from tutti.tasks.reporting.focus import MACROS_USED
 from tutti.tasks.reporting.publish import ReportFiles, page_address
 from tutti.tasks.reporting.training.page import TrainingReport, build_training_report
+from tutti.tasks.reporting.training.record import steps_recorded
 
 
 async def publish_training(
     checkpoint_id: str, catalog: Catalog, log: StageLog, files: ReportFiles | None = None
 ) -> TrainingReport:
-    """Write the page of a training and print what it says; in a flow run leave a link to it."""
+    """Write the page of a training and print what it says; in a flow run leave a link to it.
+
+    Raises UsageError for a training whose steps the store does not have.
+    """
     report = await write_training_page(log, checkpoint_id, catalog, files or ReportFiles())
     console = Console()
     for sentence in (*report.alarms, *report.findings):
@@ -28,6 +32,14 @@ async def publish_training(
         said = "\n".join(f"- {each}" for each in (*report.alarms, *report.findings))
         await leave_page(f"{said}\n\n{link}\n", "results", "What the training came to")
     return report
+
+
+async def publish_if_recorded(checkpoint_id: str, catalog: Catalog, log: StageLog) -> None:
+    """As `publish_training`; of a reused checkpoint whose steps were pruned it says so."""
+    if steps_recorded(checkpoint_id, catalog.home):
+        await publish_training(checkpoint_id, catalog, log)
+    else:
+        log.console.print(f"{checkpoint_id}: no page, its steps are no longer in the store")
 
 
 @stage(name="report")

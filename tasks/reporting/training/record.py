@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tutti.errors import UsageError
+from tutti.storage import Home, query
 from tutti.tasks.reporting.focus import rows
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ STEPS_SQL = """
 select * from train_steps where checkpoint_id = $id
 qualify row_number() over (partition by step order by "at" desc) = 1 order by step
 """
+COUNT_SQL = "select count(*) as n from train_steps where checkpoint_id = $id"
 RUN_SQL = """
 select run_id, flow, params from runs
 where run_id = (select arg_max(run_id, "at") from train_steps where checkpoint_id = $id)
@@ -85,6 +87,11 @@ class Training:
     def values(self, name: str) -> list[tuple[int, float]]:
         """(step, value) of a column of `train_steps`, where it has one."""
         return [(row["step"], row[name]) for row in self.steps if row[name] is not None]
+
+
+def steps_recorded(checkpoint_id: str, home: Home) -> bool:
+    """Whether the steps of a training are in `train_steps`: a store may be pruned of them."""
+    return bool(query(COUNT_SQL, home, {"id": checkpoint_id})[0]["n"])
 
 
 def training_of(connection: "DuckDBPyConnection", checkpoint_id: str) -> Training:

@@ -1,9 +1,12 @@
 """A policy job from its cells to a registered checkpoint with its held-out scores."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 from tutti.storage import artifact_id
 from tutti.tasks.gpus import lease_gpus_async
+from tutti.tasks.reporting import steps_recorded
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.serving import checkpoint_id as weights_of
 from tutti.tasks.sweeps.run import Bench
@@ -52,26 +55,49 @@ async def train_policy_job(
             policy = PolicyRun(job, cells, served, trainer, ends, run, judge, show)
             policy.stop_at = job.stop_at
             await policy.to_the_end()
-    trained.rename(out)
-    record_steps(catalog, run.run_id, checkpoint_id, policy.done)
-    card = {
+    card = _card(policy, base_id, run)
+    parents = [base_id, cells.rollouts.sweep_id]
+    _register(checkpoint_id, trained, card, parents, policy.done, run)
+    return Checkpoint(checkpoint_id, out, card, reused=False)
+
+
+def _card(policy: PolicyRun, base_id: str, run: Run) -> dict[str, Any]:
+    job, home = policy.job, run.catalog.home
+    return {
         "name": job.name,
         "base": base_id,
         "objective": {"name": job.objective, **job.objective_settings},
         "settings": job.model_dump(mode="json"),
         "steps": len(policy.done),
         "held_out": {
-            str(after): held_out_score(cell_id, catalog.home)
-            for after, cell_id in policy.evaluated.items()
+            str(after): held_out_score(cell_id, home) for after, cell_id in policy.evaluated.items()
         },
-        "paired": paired(policy.evaluated, catalog.home),
+        "paired": paired(policy.evaluated, home),
         "machine": describe_machine(),
         "code_version": code_version(),
     }
-    parents = [base_id, cells.rollouts.sweep_id]
-    enter_served(checkpoint_id, base_id, out, catalog)
+
+
+def _register(
+    checkpoint_id: str,
+    trained: Path,
+    card: dict[str, Any],
+    parents: list[str],
+    steps: list[dict[str, Any]],
+    run: Run,
+) -> None:
+    """Move what was trained to its place and enter it. A job that was killed here does it again:
+    its trainer writes the same weights once more, and the steps are recorded once."""
+    catalog = run.catalog
+    out = catalog.home.artifact_folder(checkpoint_id)
+    if out.is_dir():  # moved by a process that was killed before it had entered it
+        shutil.rmtree(out)
+    trained.rename(out)
+    if not steps_recorded(checkpoint_id, catalog.home):
+        record_steps(catalog, run.run_id, checkpoint_id, steps)
+    enter_served(checkpoint_id, parents[0], out, catalog)
     catalog.enter_artifact(checkpoint_id, card, parents, out)
-    return Checkpoint(checkpoint_id, out, card, reused=False)
+    shutil.rmtree(trained.parent)  # the state is several times as large as the weights
 
 
 def _trainer_fields(job: PolicyJob, bench: Bench) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.storage import artifact_id
 from tutti.tasks.serving import Model, asleep, load_adapter, swap_weights
 from tutti.tasks.sweeps.plan import Adapter
 from tutti.tasks.sweeps.run import Services
@@ -82,12 +81,13 @@ def as_sampled(model: Model, job: PolicyJob) -> Model:
     return model.model_copy(update={"record_tokens": True, "engine": engine})
 
 
-def adapter_of(job: PolicyJob) -> Adapter | None:
-    """The adapter that a job trains, as what its cells measure; its folder changes with each
-    step."""
-    if job.lora is None:
-        return None
-    return Adapter(adapter_name(job), artifact_id("adapter", [job.content], []), Path())
+def adapter_of(job: PolicyJob, base_id: str) -> Adapter | None:
+    """The adapter that a job trains, as what its cells measure; its folder changes with each step.
+
+    Its cells come from the base: the adapter of a step is no artifact, and the one that is entered
+    at the end comes from the cells.
+    """
+    return None if job.lora is None else Adapter(adapter_name(job), base_id, Path())
 
 
 def version_of(job: PolicyJob, step: int) -> str:

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 
 from tutti.tasks.serving import Model
+from tutti.tasks.sweeps.plan import Adapter
 from tutti.tasks.training.policy import PolicyJob, adapter_of, as_sampled, served
 from tutti.tasks.training.policy.served import ServedPolicy
 from tutti.tasks.training.policy.trainer import StepDone
@@ -88,8 +89,9 @@ async def test_an_adapter_is_served_from_the_first_call(engines: Engines, tmp_pa
     await policy.begin(None, step(tmp_path, 0).weights)
     await policy.take(step(tmp_path, 1))
     assert engines.given == [("own pocket-j", "w0"), ("own pocket-j", "w1")]
-    adapter = adapter_of(asked)
-    assert adapter is not None and adapter.name == "pocket-j" and adapter_of(job()) is None
+    adapter = adapter_of(asked, "checkpoint:base")
+    assert adapter == Adapter("pocket-j", "checkpoint:base", Path())
+    assert adapter_of(job(), "checkpoint:base") is None
 
 
 def test_an_engine_takes_adapters_only_where_one_is_trained() -> None:

@@ -190,4 +190,4 @@ async def test_a_reused_checkpoint_without_its_steps_ends_without_a_page(
         assert steps_recorded(POLICY, home) and not steps_recorded("checkpoint:pruned", home)
         catalog.enter_artifact("checkpoint:pruned", CARD)
         await publish_if_recorded("checkpoint:pruned", catalog, StageLog())
-    assert "no page" in capsys.readouterr().out
+    assert "no page" in capsys.readouterr().err

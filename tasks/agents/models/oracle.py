@@ -5,6 +5,7 @@ It imports nothing of the platform, because training jobs in the models environm
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -12,7 +13,7 @@ class ToolUse:
     """The oracle's next step: a tool and its arguments."""
 
     name: str
-    arguments: dict[str, str]
+    arguments: dict[str, Any]
 
 
 Oracle = Generator[ToolUse, str, str]

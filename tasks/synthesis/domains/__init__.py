@@ -1,0 +1,26 @@
+"""A synthesized domain: what it is as data, its files, and its toolkit run in the sandbox."""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.synthesis.domains.domain import Action as Action
+    from tutti.tasks.synthesis.domains.domain import Domain as Domain
+    from tutti.tasks.synthesis.domains.domain import DomainTask as DomainTask
+    from tutti.tasks.synthesis.domains.domain import FieldSpec as FieldSpec
+    from tutti.tasks.synthesis.domains.domain import Parameter as Parameter
+    from tutti.tasks.synthesis.domains.domain import Rule as Rule
+    from tutti.tasks.synthesis.domains.domain import Scenario as Scenario
+    from tutti.tasks.synthesis.domains.domain import TableSpec as TableSpec
+    from tutti.tasks.synthesis.domains.domain import ToolSpec as ToolSpec
+    from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
+    from tutti.tasks.synthesis.domains.folder import write_domain_folder as write_domain_folder
+    from tutti.tasks.synthesis.domains.toolkit import Act as Act
+    from tutti.tasks.synthesis.domains.toolkit import Replay as Replay
+    from tutti.tasks.synthesis.domains.toolkit import Result as Result
+    from tutti.tasks.synthesis.domains.toolkit import Toolkit as Toolkit
+    from tutti.tasks.synthesis.domains.toolkit import ToolkitFailed as ToolkitFailed
+
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
+    __getattr__ = lazy(__name__, __file__)

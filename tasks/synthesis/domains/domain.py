@@ -1,0 +1,198 @@
+"""A domain as data: tables and records, tools, policy rules, tasks.
+
+In: what a generator proposes. Out: values that can be checked, hashed and written as files. Only
+`Domain.toolkit` is code; nothing but the sandbox runs it (`Toolkit`).
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from tutti.storage import artifact_id, content_hash
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+"""As Python names a variable: tables, fields, tools, rules."""
+Kind = Literal["text", "integer", "number", "boolean", "date", "texts"]
+"""Of a value; a date is ISO 8601 text, texts are a list of text."""
+Split = Literal["train", "validation", "test"]
+Records = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""By table and key. Every record has every field of its table; an optional one may be null."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FieldSpec(_Frozen):
+    """A field of a table."""
+
+    name: Name
+    kind: Kind
+    about: str = ""
+    one_of: tuple[str, ...] = Field((), description="the only values, where there are few")
+    refers_to: str = Field("", description="a table whose key it holds, or each of its texts does")
+    least: float | None = None
+    most: float | None = None
+    optional: bool = Field(False, description="whether it may be null")
+
+
+class TableSpec(_Frozen):
+    """A table: its records are found by the field `key`."""
+
+    name: Name
+    key: Name
+    about: str = ""
+    fields: tuple[FieldSpec, ...]
+
+
+class Parameter(_Frozen):
+    """A parameter of a tool."""
+
+    name: Name
+    kind: Kind
+    about: str
+    optional: bool = False
+
+
+class ToolSpec(_Frozen):
+    """A tool as an agent sees it, and what it is declared to do."""
+
+    name: Name
+    kind: Literal["READ", "WRITE", "GENERIC"]
+    """READ and GENERIC change nothing; GENERIC does not look at the database either."""
+    about: str
+    parameters: tuple[Parameter, ...] = ()
+    changes: tuple[str, ...] = Field(
+        (), description="what a WRITE may change: `table.field`, or `table` for new records"
+    )
+    returns: tuple[str, ...] = Field((), description="the keys of its result, if it is an object")
+
+    @property
+    def schema_of(self) -> dict[str, Any]:
+        """In OpenAI's format."""
+        properties = {
+            each.name: {**JSON_TYPES[each.kind], "description": each.about}
+            for each in self.parameters
+        }
+        required = [each.name for each in self.parameters if not each.optional]
+        parameters = {"type": "object", "properties": properties, "required": required}
+        function = {"name": self.name, "description": self.about, "parameters": parameters}
+        return {"type": "function", "function": function}
+
+
+JSON_TYPES: Mapping[str, Mapping[str, Any]] = {
+    "text": {"type": "string"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "date": {"type": "string"},
+    "texts": {"type": "array", "items": {"type": "string"}},
+}
+
+
+class Rule(_Frozen):
+    """One rule of the policy: a sentence for the agent, and a function of the toolkit.
+
+    ``function(db, name, arguments)`` is asked before each call of a WRITE tool; it returns why the
+    rule forbids the call, or "".
+    """
+
+    id: Name
+    text: str
+    function: Name | None = Field(None, description="None: a rule that no program can check")
+
+
+class Action(_Frozen):
+    """A call of a tool."""
+
+    name: Name
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class Scenario(_Frozen):
+    """What the simulated user is told; the agent is not."""
+
+    reason: str = Field(description="why the user calls, in the user's words")
+    known: str = Field("", description="what the user knows: names, numbers")
+    unknown: str = ""
+    instructions: str = ""
+    persona: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it, a line each."""
+        return "\n".join(filter(None, (self.reason, self.known, self.unknown, self.instructions)))
+
+
+class DomainTask(_Frozen):
+    """A task of a domain: what the user wants, and what is true when it is done."""
+
+    template: Name
+    split: Split
+    scenario: Scenario
+    actions: tuple[Action, ...]
+    """The golden calls, in order."""
+    communicate: tuple[str, ...] = ()
+    """What the agent must have said."""
+    expected: str = ""
+    """`state_hash` of the database after the golden calls."""
+    entities: tuple[str, ...] = ()
+    """The records it is about, as ``table/key``: no entity of a test task is in a training task."""
+    rules: tuple[str, ...] = ()
+    """Ids of the rules that decide it."""
+    forbidden: tuple[Action, ...] = ()
+    """Calls that the policy forbids in the state that the task begins with."""
+    tools: tuple[str, ...] = ()
+    """The tools offered; all of the domain's where empty."""
+    changed: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
+    """Fields of records that differ from the domain's when the task begins."""
+    difficulty: dict[str, int] = Field(default_factory=dict)
+    """By knob: hops, distractors, tools, steps."""
+    slots: dict[str, str] = Field(default_factory=dict)
+    """What the program that made it solves it from; its solver never sees the golden calls."""
+    evolved_from: str = ""
+
+    @property
+    def task_id(self) -> str:
+        """Content hash: what is asked and what must come of it."""
+        asked = [self.scenario.model_dump(), self.changed, list(self.tools)]
+        wanted = [[each.model_dump() for each in self.actions], list(self.communicate)]
+        return artifact_id("task", [self.template, asked, wanted])
+
+
+class Domain(_Frozen):
+    """A domain without its tasks."""
+
+    name: Name
+    about: str
+    tables: tuple[TableSpec, ...]
+    records: dict[str, dict[str, dict[str, Any]]]
+    toolkit: str
+    """Python with the standard library: a function ``tool(db, **arguments)`` a tool and one a rule.
+    ``ToolError`` is given to it; a tool raises it to refuse a call."""
+    tools: tuple[ToolSpec, ...]
+    rules: tuple[Rule, ...] = ()
+    lineage: dict[str, Any] = Field(default_factory=dict)
+    """Who made it: generator, version, seed, knobs; of a teacher its model and prompts."""
+
+    @cached_property
+    def tool_named(self) -> Mapping[str, ToolSpec]:
+        """The tools by name."""
+        return {each.name: each for each in self.tools}
+
+    @property
+    def policy(self) -> str:
+        """The policy that the agent is given."""
+        lines = [f"# {self.about}", "", *(f"- {rule.text}" for rule in self.rules)]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def domain_id(self) -> str:
+        """Content hash of all but the lineage."""
+        return content_hash(self.model_dump(mode="json", exclude={"lineage"}))
+
+    def offered(self, task: DomainTask) -> tuple[ToolSpec, ...]:
+        """The tools that an agent has in a task."""
+        return tuple(t for t in self.tools if not task.tools or t.name in task.tools)

@@ -1,0 +1,78 @@
+"""A domain and its tasks as files: what one can read, edit and version.
+
+In: a folder. Out: the domain and its tasks, checked. ``domain.json`` (tables, tools, rules,
+lineage), ``db.json``, ``toolkit.py``, ``policy.md`` (written for readers) and ``tasks.jsonl``.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from tutti.errors import UsageError
+from tutti.tasks.synthesis.domains.domain import Domain, DomainTask
+
+SPEC, DATABASE, TOOLKIT, POLICY, TASKS = (
+    "domain.json",
+    "db.json",
+    "toolkit.py",
+    "policy.md",
+    "tasks.jsonl",
+)
+
+
+def write_domain_folder(folder: Path, domain: Domain, tasks: Iterable[DomainTask]) -> None:
+    """Write a domain's files into a folder that exists; the same domain gives the same bytes."""
+    spec = domain.model_dump(mode="json", exclude={"records", "toolkit"})
+    (folder / SPEC).write_text(_json(spec, indent=1) + "\n")
+    (folder / DATABASE).write_text(_json(domain.records, indent=1) + "\n")
+    (folder / TOOLKIT).write_text(domain.toolkit)
+    (folder / POLICY).write_text(domain.policy)
+    with (folder / TASKS).open("w") as out:
+        for task in tasks:
+            out.write(_json(task.model_dump(mode="json")) + "\n")
+
+
+def read_domain_folder(folder: Path) -> tuple[Domain, Iterator[DomainTask]]:
+    """The domain in `folder`, and its tasks one by one. Raises UsageError with file and field."""
+    for name in (SPEC, DATABASE, TOOLKIT, TASKS):
+        if not (folder / name).is_file():
+            raise UsageError(f"{folder} is no domain: it has no {name}")
+    spec = _object(folder / SPEC) | {"records": _object(folder / DATABASE)}
+    spec["toolkit"] = (folder / TOOLKIT).read_text()
+    try:
+        domain = Domain.model_validate(spec)
+    except ValidationError as error:
+        raise UsageError(f"{folder / SPEC}: {_first(error)}") from None
+    return domain, _tasks(folder / TASKS)
+
+
+def _tasks(file: Path) -> Iterator[DomainTask]:
+    with file.open() as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                yield DomainTask.model_validate_json(line)
+            except ValidationError as error:
+                raise UsageError(f"{file}, line {number}: {_first(error)}") from None
+
+
+def _object(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text())
+    except ValueError as error:
+        raise UsageError(f"{file}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{file}: not an object")
+    return found
+
+
+def _first(error: ValidationError) -> str:
+    one = error.errors()[0]
+    where = ".".join(str(part) for part in one["loc"])
+    return f"{where}: {one['msg']}, given {str(one['input'])[:80]!r}"
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=indent)

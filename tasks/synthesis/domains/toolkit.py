@@ -1,0 +1,158 @@
+"""A domain's toolkit at work in the sandbox: many programs, each with its own database.
+
+In: a domain. Out: the results of its tools, its rules' verdicts, hashes of states. One interpreter
+serves all programs of a `Toolkit`, a request for many of them at once; nothing of a domain's code
+runs elsewhere.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from tutti.errors import TuttiError
+from tutti.tasks.sandbox import SandboxLimits, SandboxSession, strongest_level
+from tutti.tasks.synthesis.domains import source
+from tutti.tasks.synthesis.domains.domain import Action, Domain, DomainTask
+
+LIMITS = SandboxLimits(
+    seconds=60.0, memory_mb=1024, total_mb=1536, output_chars=64_000_000, file_mb=8
+)
+"""Of one request. A toolkit that never ends is killed by them."""
+SOURCE = Path(source.__file__)
+
+
+class ToolkitFailed(TuttiError, RuntimeError):
+    """A domain's code could not be loaded, or ended its interpreter."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a call of a tool."""
+
+    status: Literal["ok", "refused", "failed", "missing"]
+    """refused: by the tool itself, or for its arguments; failed: its code is wrong."""
+    value: Any
+    """What it returned, else why not."""
+    changes: tuple[str, ...] = ()
+    """``table.field`` it changed, or ``table`` for records that came or went."""
+
+    @property
+    def text(self) -> str:
+        """As an agent sees it."""
+        if self.status != "ok":
+            return f"error: {self.value}"
+        return self.value if isinstance(self.value, str) else json.dumps(self.value)
+
+
+@dataclass(frozen=True)
+class Act:
+    """A call by a program."""
+
+    program: str
+    action: Action
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A task's calls carried out in a new database."""
+
+    results: tuple[Result, ...]
+    before: str
+    """`state_hash` of the database when the task begins."""
+    after: str
+
+    @property
+    def failure(self) -> str:
+        """The first call that did not succeed and why; empty if all did."""
+        wrong = next(((n, r) for n, r in enumerate(self.results, 1) if r.status != "ok"), None)
+        return "" if wrong is None else f"call {wrong[0]}: {wrong[1].status}: {wrong[1].value}"
+
+
+class Toolkit:
+    """A domain's code in an interpreter; an async context manager. Requests are one at a time."""
+
+    def __init__(
+        self, domain: Domain, level: str | None = None, limits: SandboxLimits = LIMITS
+    ) -> None:
+        """Raises SandboxUnavailable for a level that does not work here."""
+        self.domain = domain
+        self._session = SandboxSession(level or strongest_level(), limits)
+        self._loaded = False
+
+    async def __aenter__(self) -> "Toolkit":
+        """Load the code. Raises ToolkitFailed with the traceback's last line."""
+        await self._load()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """End the interpreter."""
+        await self._session.close()
+
+    async def request(self, operations: Sequence[Sequence[Any]]) -> list[Any]:
+        """Carry out operations of `source.OPERATIONS`, in order. Raises ToolkitFailed."""
+        result = await self._session.run(f"serve(host, {json.dumps(operations)!r})")
+        line = result.stdout.rpartition(source.MARK)[2]
+        if result.restarted or result.status != "ok" or not line:
+            why = result.restarted or _last_line(result.output) or result.status
+            raise ToolkitFailed(f"{self.domain.name}: the toolkit ended its interpreter: {why}")
+        found: list[Any] = json.loads(line)
+        return found
+
+    async def begin(self, programs: Mapping[str, DomainTask]) -> None:
+        """Give programs the databases that their tasks begin with."""
+        await self.request([["begin", name, task.changed] for name, task in programs.items()])
+
+    async def act(self, acts: Sequence[Act]) -> list[Result]:
+        """Carry out calls, in order."""
+        replies = await self.request(
+            [["call", each.program, each.action.name, each.action.arguments] for each in acts]
+        )
+        return [_result(reply) for reply in replies]
+
+    async def end(self, programs: Sequence[str]) -> None:
+        """Forget the databases of programs."""
+        await self.request([["end", name] for name in programs])
+
+    async def replay(self, tasks: Sequence[DomainTask]) -> list[Replay]:
+        """Carry out each task's golden calls in a new database of its own."""
+        operations: list[list[Any]] = []
+        for task in tasks:
+            operations += [["begin", "replay", task.changed], ["hash", "replay"]]
+            operations += [["call", "replay", a.name, a.arguments] for a in task.actions]
+            operations += [["hash", "replay"], ["end", "replay"]]
+        replies = iter(await self.request(operations))
+        return [_replay(task, replies) for task in tasks]
+
+    async def _load(self) -> None:
+        records = json.dumps(self.domain.records)
+        code = (
+            f"{SOURCE.read_text()}\nhost = Host({self.domain.toolkit!r}, json.loads({records!r}))"
+        )
+        result = await self._session.run(code)
+        if result.status != "ok":
+            await self._session.close()
+            why = _last_line(result.output) or result.status
+            raise ToolkitFailed(f"{self.domain.name}: toolkit: {why}")
+
+
+def _replay(task: DomainTask, replies: Any) -> Replay:
+    _, before = next(replies), next(replies)
+    results = tuple(_result(next(replies)) for _ in task.actions)
+    after, _ = next(replies), next(replies)
+    return Replay(results, before, after)
+
+
+def _result(reply: Mapping[str, Any]) -> Result:
+    return Result(reply["status"], reply["value"], tuple(reply.get("changes", ())))
+
+
+def _last_line(output: str) -> str:
+    return next((line for line in reversed(output.splitlines()) if line.strip()), "")

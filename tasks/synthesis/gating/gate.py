@@ -1,0 +1,68 @@
+"""What a gate is: it judges candidates of one domain, a batch at a time, and says why.
+
+A gate is one file in this folder and one line in `GATES`. Its examples belong to it: the tests run
+every gate on its good and bad ones.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tutti.tasks.agents import Oracle
+from tutti.tasks.synthesis.domains import Domain, DomainTask, Replay, Toolkit
+
+Solver = Callable[[DomainTask], Oracle]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A gate's decision on a candidate."""
+
+    passed: bool
+    reason: str = ""
+    """Why not: for people, with the values that decided it."""
+    measured: float | None = None
+    """What was compared with the gate's threshold, where it has one."""
+
+
+PASSED = Verdict(True)
+
+
+@dataclass
+class GateBench:
+    """What gates may use. One serves an instance of a domain from first candidate to last."""
+
+    domain: Domain
+    toolkit: Toolkit
+    """Running."""
+    solver: Solver | None = None
+    """Of the program that made the domain; None: a teacher made it."""
+    benchmarks: Sequence[str] = ()
+    """Texts of questions that a task must not repeat."""
+    replays: dict[str, Replay] = field(default_factory=dict)
+    """By task, filled by the gate `executes` for those after it."""
+
+
+class Gate(Protocol):
+    """One gate."""
+
+    name: str
+    about: str
+    """What it asks, as one sentence for the report."""
+
+    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+        """A verdict on each task, in order. Raises ToolkitFailed where the domain's code fails as
+        a whole."""
+        ...
+
+    def examples(self) -> "Examples":
+        """Tasks that it must pass and reject."""
+        ...
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A gate's own cases: each a domain and a task; some gates look at those before, too."""
+
+    good: Sequence[tuple[Domain, DomainTask]]
+    bad: Sequence[tuple[Domain, DomainTask]]

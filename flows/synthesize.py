@@ -9,6 +9,7 @@ from typing import Any
 from prefect import flow
 
 from tutti.tasks.progress import StageProgress, leave_table, stage
+from tutti.tasks.reporting import publish_task_set
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.sweeps.plan import make_tasks, open_library
 from tutti.tasks.synthesis import (
@@ -50,6 +51,7 @@ async def synthesize_tasks(
         await leave_table(reasons, "task-set", description)
         if gates:
             await leave_table(gates, "gates", f"{task_set}: what each gate was shown and dropped")
+        await publish_task_set(task_set, run.catalog, run.log)
     return {"task_set_id": task_set, "counts": counts, "gates": gates}
 
 

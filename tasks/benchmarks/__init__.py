@@ -42,9 +42,10 @@ from tutti.tasks.benchmarks.questions.mbpp import MBPP
 from tutti.tasks.benchmarks.questions.mmlu_pro import MMLU_PRO
 from tutti.tasks.benchmarks.questions.simpleqa import SIMPLEQA
 from tutti.tasks.benchmarks.select import BenchmarkChoice, parse_benchmark, select
-from tutti.tasks.benchmarks.source import Hub, Source
+from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.tau2.benchmark import TAU2
-from tutti.tasks.benchmarks.world import World
+from tutti.tasks.benchmarks.user import CUSTOMER, SimulatedUser
+from tutti.tasks.benchmarks.world import CallRefused, World, carry_out
 
 BENCHMARKS: dict[str, Benchmark] = {
     benchmark.name: benchmark
@@ -106,6 +107,7 @@ def open_benchmark(choice: BenchmarkChoice, reading: OwnReading | None = None) -
 
 __all__ = [
     "BENCHMARKS",
+    "CUSTOMER",
     "SCORER_WORDS",
     "BadBenchmarkFile",
     "BadPrompt",
@@ -114,17 +116,21 @@ __all__ = [
     "Benchmark",
     "BenchmarkChoice",
     "BenchmarkError",
+    "CallRefused",
     "ExcludedRow",
+    "Files",
     "Hub",
     "Item",
     "OwnBenchmark",
     "OwnReading",
     "Prompt",
+    "SimulatedUser",
     "Source",
     "SourceMissing",
     "UnknownBenchmark",
     "World",
     "benchmark_named",
+    "carry_out",
     "first_prompt",
     "load_prompt",
     "open_benchmark",

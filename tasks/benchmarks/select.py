@@ -23,6 +23,9 @@ _ASKED = re.compile(
 )
 
 _OWN = re.compile(r"(?P<path>[^\0\n]*\.(?:jsonl|py))(?::(?P<trials>[0-9]+))?")
+_STORED = re.compile(r"(?P<id>task_set:[A-Za-z0-9]+)(?::(?P<trials>[0-9]+))?")
+# With a slash, so that it is no benchmark's name; a name ends before its revision, which has them.
+_FOLDER = re.compile(r"(?P<path>[^\0\n@]*/[^\0\n@]*?)(?::(?P<trials>[0-9]+))?")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -36,18 +39,29 @@ class BenchmarkChoice:
     trials: int = 1
     """Samples per item, each with its own seed."""
     path: Path | None = None
-    """The file of a benchmark of the user's own; its name is then made from the file's."""
+    """The file of a benchmark of the user's own, or the folder of a synthesized domain; its name is
+    then made from the file's or the folder's."""
+    task_set: str | None = None
+    """The id of a stored task set of a synthesized domain."""
 
 
 def parse_benchmark(text: str) -> BenchmarkChoice:
-    """Read ``name[@revision][:trials]``, or the path of a .jsonl or .py file, ``path[:trials]``.
+    """Read ``name[@revision][:trials]``, or ``path[:trials]`` of a .jsonl or .py file or of a
+    domain's folder (with a slash: ``./shop``), or a task set, ``task_set:ID[:trials]``.
 
     Raises BadSelection.
     """
+    if (stored := _STORED.fullmatch(text.strip())) is not None:
+        trials, name = _trials(text, stored["trials"]), stored["id"].replace(":", "-")
+        return BenchmarkChoice(name, None, trials, None, stored["id"])
     if (own := _OWN.fullmatch(text.strip())) is not None:
         path = Path(own["path"])
-        return BenchmarkChoice(_stem(path), None, _trials(text, own["trials"]), path)
+        return BenchmarkChoice(_name_of(path.stem), None, _trials(text, own["trials"]), path)
     match = _ASKED.fullmatch(text.strip())
+    folder = _FOLDER.fullmatch(text.strip())
+    if match is None and folder is not None:
+        path = Path(folder["path"])
+        return BenchmarkChoice(_name_of(path.name), None, _trials(text, folder["trials"]), path)
     if match is None:
         raise BadSelection(f"{text!r} is not name[@revision][:trials], as gsm8k, aime-25:16")
     return BenchmarkChoice(match["name"], match["revision"], _trials(text, match["trials"]))
@@ -60,11 +74,11 @@ def _trials(text: str, given: str | None) -> int:
     return trials
 
 
-def _stem(path: Path) -> str:
-    """The file's name without its ending, with ``-`` for what a benchmark's name cannot have."""
-    name = _UNSAFE.sub("-", path.stem).strip("-._")
+def _name_of(file: str) -> str:
+    """A file's name without its ending, with ``-`` for what a benchmark's name cannot have."""
+    name = _UNSAFE.sub("-", file).strip("-._")
     if not name:
-        raise BadSelection(f"{str(path)!r}: the file's name has no letter from a to z and no digit")
+        raise BadSelection(f"{file!r}: the file's name has no letter from a to z and no digit")
     return name
 
 

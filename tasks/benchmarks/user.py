@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 DONE = "[DONE]"
 BEGIN = "(The conversation begins. Say the first thing.)"
+CUSTOMER = (
+    "You are a customer who talks to a service agent. Your situation is below; it is all that you"
+    " know. Say one thing at a time, in a sentence or two, in your own words; tell what is asked"
+    " for, not all at once, and make nothing up. Do on your own device only what you are asked to"
+    f" do. When all that you want is done, or you are handed over, or it cannot be done, say {DONE}"
+    " and nothing else.\n\n"
+)
+"""What a customer is told before the scenario."""
 MAX_CALLS = 10  # turns of tool calls before it must speak; beyond it the user says nothing
 
 

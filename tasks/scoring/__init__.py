@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 from tutti.tasks.scoring.choice import LETTERS, Choice
 from tutti.tasks.scoring.code import Code
+from tutti.tasks.scoring.dialogue import Dialogue
 from tutti.tasks.scoring.exact import EXACT, Exact, score_exact
 from tutti.tasks.scoring.ifeval import IFEval
 from tutti.tasks.scoring.imported import ImportedScore
@@ -35,6 +36,7 @@ SCORERS: dict[str, Scorer] = {
     "ifeval": IFEval(),
     "tool_calls": ToolCalls(),
     "state": State(),
+    "dialogue": Dialogue(),
     "reward": Reward(),
     "code": Code(),
     "sql": Sql(),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.counts import count_reasons as count_reasons
     from tutti.tasks.synthesis.counts import count_tasks as count_tasks
     from tutti.tasks.synthesis.counts import gate_lines as gate_lines
+    from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
     from tutti.tasks.synthesis.generate import POCKET_FAMILIES as POCKET_FAMILIES
     from tutti.tasks.synthesis.generate import TaskRequest as TaskRequest
     from tutti.tasks.synthesis.generate import find_made as find_made

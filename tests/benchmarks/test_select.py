@@ -33,11 +33,14 @@ def ids(found: list[Item]) -> list[str]:
         ("gsm8k@cc7b04", BenchmarkChoice("gsm8k", "cc7b04")),
         (" hle@refs/pr/3:2 ", BenchmarkChoice("hle", "refs/pr/3", 2)),
         ("my.jsonl", BenchmarkChoice("my", path=Path("my.jsonl"))),
+        ("./shop:2", BenchmarkChoice("shop", None, 2, Path("shop"))),
+        ("/a/b.c/", BenchmarkChoice("b.c", path=Path("/a/b.c"))),
+        ("task_set:0a1b:2", BenchmarkChoice("task_set-0a1b", None, 2, task_set="task_set:0a1b")),
         ("a b/my täsk.py:4", BenchmarkChoice("my-t-sk", None, 4, Path("a b/my täsk.py"))),
     ],
 )
 def test_asked(text: str, asked: BenchmarkChoice) -> None:
-    """name, name:N, name@revision and both."""
+    """name, name:N, name@revision and both; a file; a domain's folder; a stored task set."""
     assert parse_benchmark(text) == asked
 
 

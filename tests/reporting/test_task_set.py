@@ -32,7 +32,8 @@ GATES = ("leak", "duplicates")
 
 
 def task(n: int) -> dict[str, Any]:
-    row = {"task_set_id": SET, "task_id": f"t{n}", "family": "desk", "split": "test"}
+    row: dict[str, Any] = {"task_set_id": SET, "task_id": f"t{n}", "family": "desk"}
+    row |= {"split": "test"}
     row |= {"template": "a<b" if n % 2 else "b", "question": f"<i>asks</i> {n}", "answer": f"A{n}"}
     row |= {"sources": [f"loans/L{n}"], "difficulty": f'{{"hops": {n % 3}}}'}
     return row | {"status": "rejected" if n in (0, 4, 5) else "accepted", "reason": "said"}

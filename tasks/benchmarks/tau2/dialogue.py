@@ -14,19 +14,11 @@ from tutti.tasks.agents import ToolResult
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Task, read_domain
 from tutti.tasks.benchmarks.tau2.world import Session, ToolRefused, Toolset
-from tutti.tasks.benchmarks.user import DONE, SimulatedUser
+from tutti.tasks.benchmarks.user import CUSTOMER, SimulatedUser
 from tutti.tasks.benchmarks.world import CallRefused, World, carry_out
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
-
-_PART = (
-    "You are a customer who talks to a service agent. Your situation is below; it is all that you"
-    " know. Say one thing at a time, in a sentence or two, in your own words; tell what is asked"
-    " for, not all at once, and make nothing up. Do on your own device only what you are asked to"
-    f" do. When all that you want is done, or you are handed over, or it cannot be done, say {DONE}"
-    " and nothing else.\n\n"
-)
 
 domain_at = functools.cache(read_domain)
 
@@ -41,7 +33,7 @@ class Tau2World:
         self._past = item.messages
         self._said: list[str] = []
         self._customer = SimulatedUser(
-            user, _PART + task.scenario, item.messages, toolset.schemas(SIDES[1]), self._for_user
+            user, CUSTOMER + task.scenario, item.messages, toolset.schemas(SIDES[1]), self._for_user
         )
 
     async def use(self, name: str, arguments: str) -> ToolResult:

@@ -7,7 +7,14 @@ cells are as those of a suite of its own; engines are started once for a model.
 from typing import Any
 
 from tutti.tasks.sweeps.spec.marks import value_of
-from tutti.tasks.sweeps.spec.own import JSONL_FIELDS, is_jsonl, open_named, stored_name
+from tutti.tasks.sweeps.spec.own import (
+    DOMAIN_FIELDS,
+    JSONL_FIELDS,
+    is_domain,
+    is_jsonl,
+    open_named,
+    stored_name,
+)
 from tutti.tasks.sweeps.spec.suite import (
     PLACES,
     PUBLIC_ONLY,
@@ -49,6 +56,8 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
             change |= dict.fromkeys(JSONL_FIELDS)
             if suite.data.source is not None:
                 change["source"] = suite.data.source / stored_name(benchmark).partition("@")[0]
+        if not is_domain(benchmark):
+            change |= dict.fromkeys(DOMAIN_FIELDS)
         known = open_named(benchmark, suite.data)
         if known.scoring.needs != "judge":
             change["judge"] = None

@@ -66,6 +66,10 @@ class DataSelection(Group):
     answer_field: Annotated[str | None, TASKS] = Field(
         None, description="of a .jsonl file; default: answer, target or expected_answer"
     )
+    solo: Annotated[bool | None, TASKS] = Field(
+        None,
+        description="of a synthesized domain: no user is simulated, the prompt has the scenario",
+    )
 
 
 class RoleModels(Group):

@@ -1,31 +1,56 @@
-"""A suite's benchmark as a file of the user's own: where it is, and what the suite says of it.
+"""A suite's benchmark as a file of one's own, or as a synthesized domain: where it is, and what
+the suite says of it.
 
 In: `benchmark` and `data` of a suite. Out: the opened benchmark. Checking a suite opens no file.
 """
 
 from pathlib import Path
 
+from tutti.storage import open_catalog
 from tutti.tasks.benchmarks import (
     BENCHMARKS,
     SCORER_WORDS,
     Benchmark,
+    BenchmarkChoice,
     OwnReading,
+    SourceMissing,
     benchmark_named,
     open_benchmark,
     parse_benchmark,
 )
 from tutti.tasks.sweeps.spec.groups import DataSelection
+from tutti.tasks.synthesis import domain_benchmark
 
 JSONL_FIELDS = ("scorer", "question_field", "answer_field")
 """Fields of `data` that only a JSONL file of the user's own has a use for."""
+DOMAIN_FIELDS = ("solo",)
+"""Fields of `data` that only a synthesized domain has a use for."""
 
 
 def open_named(benchmark: str, data: DataSelection) -> Benchmark:
     """The benchmark that a suite names. Raises BenchmarkError."""
+    choice = parse_benchmark(benchmark)
+    if is_domain(benchmark):
+        return domain_benchmark(choice.name, _folder_of(choice), data.split, bool(data.solo))
     reading = OwnReading(
         data.scorer, data.question_field, data.answer_field, data.prompt, data.source
     )
-    return open_benchmark(parse_benchmark(benchmark), reading)
+    return open_benchmark(choice, reading)
+
+
+def _folder_of(choice: BenchmarkChoice) -> Path:
+    """The folder of a synthesized domain. Raises SourceMissing where no task set has that id."""
+    if choice.path is not None:
+        return choice.path
+    assert choice.task_set is not None, f"{choice.name} is no domain"
+    with open_catalog() as catalog:
+        entry = catalog.artifact(choice.task_set)
+    if entry is None or entry["path"] is None:
+        raise SourceMissing(
+            f"benchmark: there is no task set {choice.task_set!r} of a synthesized domain; "
+            "`tutti synth` makes one and prints its id and folder"
+        )
+    return Path(entry["path"])
 
 
 def known_name(benchmark: str, reserved: str, folder: Path | None) -> str:
@@ -35,6 +60,8 @@ def known_name(benchmark: str, reserved: str, folder: Path | None) -> str:
     benchmark.
     """
     choice = parse_benchmark(benchmark)
+    if choice.task_set is not None:
+        return benchmark
     if choice.path is None:
         benchmark_named(choice.name)
         return benchmark
@@ -51,14 +78,24 @@ def is_jsonl(benchmark: str) -> bool:
     return path is not None and path.suffix == ".jsonl"
 
 
+def is_domain(benchmark: str) -> bool:
+    """Whether it is a synthesized domain: its folder, or a stored task set."""
+    choice = parse_benchmark(benchmark)
+    is_folder = choice.path is not None and choice.path.suffix not in (".jsonl", ".py")
+    return is_folder or choice.task_set is not None
+
+
 def stored_name(benchmark: str) -> str:
     """What ids and tables call it: with its revision, without its trials; of a file its name."""
     choice = parse_benchmark(benchmark)
-    return benchmark.partition(":")[0] if choice.path is None else choice.name
+    named = choice.path is None and choice.task_set is None
+    return benchmark.partition(":")[0] if named else choice.name
 
 
 def check_reading(benchmark: str, data: DataSelection) -> None:
     """See that the fields of `data` belong to the benchmark. Raises ValueError."""
+    if data.solo is not None and not is_domain(benchmark):
+        raise ValueError(f"data.solo: for a synthesized domain, and {benchmark} is none")
     if not is_jsonl(benchmark):
         given = [f"data.{name}" for name in JSONL_FIELDS if getattr(data, name) is not None]
         if given:

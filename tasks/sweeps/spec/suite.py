@@ -36,13 +36,19 @@ from tutti.tasks.sweeps.spec.groups import (
 from tutti.tasks.sweeps.spec.load import Load
 from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS, places_of, value_of
 from tutti.tasks.sweeps.spec.old_keys import lifted, with_new_places
-from tutti.tasks.sweeps.spec.own import JSONL_FIELDS, check_reading, known_name, stored_name
+from tutti.tasks.sweeps.spec.own import (
+    DOMAIN_FIELDS,
+    JSONL_FIELDS,
+    check_reading,
+    known_name,
+    stored_name,
+)
 from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
 from tutti.tasks.synthesis import TaskRequest
 
 STDLIB = "stdlib"
 PUBLIC_ONLY = (
-    *("source", "limit", "ids", "where", "prompt", *JSONL_FIELDS),
+    *("source", "limit", "ids", "where", "prompt", *JSONL_FIELDS, *DOMAIN_FIELDS),
     *("command", "mcp", "search_index", "judge", "user", "search_url"),
 )
 """Fields that stdlib has no use for."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
     from tutti.tasks.synthesis.domains.domain import Action as Action
     from tutti.tasks.synthesis.domains.domain import Domain as Domain
     from tutti.tasks.synthesis.domains.domain import DomainTask as DomainTask
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.toolkit import Result as Result
     from tutti.tasks.synthesis.domains.toolkit import Toolkit as Toolkit
     from tutti.tasks.synthesis.domains.toolkit import ToolkitFailed as ToolkitFailed
+    from tutti.tasks.synthesis.domains.world import DomainWorld as DomainWorld
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -1,0 +1,105 @@
+"""A domain's folder as a benchmark: the agent serves a simulated customer, or works alone.
+
+In: a folder of `write_domain_folder`. Out: a `Benchmark` whose items are the tasks of a split. The
+domain's code runs in the sandbox. The scorer ``dialogue`` asks for the state that a task expects
+and for what the agent must have said.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tutti.errors import UsageError
+from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files, Item, World
+from tutti.tasks.synthesis.domains.domain import Domain, DomainTask
+from tutti.tasks.synthesis.domains.folder import TASKS, read_domain_folder
+from tutti.tasks.synthesis.domains.world import DomainWorld
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents import ChatModel
+
+SPLITS = ("test", "validation", "train")
+
+
+def domain_benchmark(
+    name: str, folder: Path, split: str | None = None, solo: bool = False
+) -> Benchmark:
+    """The benchmark of the domain in `folder`; `split` is ``test`` where it is not named.
+
+    `solo`: no user is simulated; the scenario is the first message, and the agent's first message
+    without calls ends the attempt. Raises BenchmarkError where the folder holds no domain.
+    """
+    try:
+        domain, _ = read_domain_folder(folder)
+    except UsageError as error:
+        raise BenchmarkError(str(error)) from None
+    reader = _Reader(folder, domain, split or SPLITS[0], solo)
+    return Benchmark(
+        name=name,
+        read=reader.read,
+        splits={each: (TASKS,) for each in SPLITS},
+        scorer="dialogue",
+        prompt="policy",
+        licence="yours",
+        own=folder,
+        interactive=True,
+        world=partial(_world, domain, solo),
+        needs_user=not solo,
+        gold=_facts,
+    )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    folder: Path
+    domain: Domain
+    split: str
+    solo: bool
+
+    def read(self, _: Files) -> Iterator[Item]:
+        """The split's tasks. Raises BenchmarkError for one that cannot be scored."""
+        try:
+            _domain, tasks = read_domain_folder(self.folder)
+            for task in tasks:
+                if task.split == self.split:
+                    yield self._item(task)
+        except UsageError as error:
+            raise BenchmarkError(str(error)) from None
+
+    def _item(self, task: DomainTask) -> Item:
+        if not task.expected:
+            raise BenchmarkError(
+                f"{self.folder / TASKS}: {task.task_id}: expected: is empty, so nothing says what "
+                "is right; `tutti synth` fills it"
+            )
+        return Item(
+            id=task.task_id,
+            fields={"policy": self.domain.policy, "scenario": task.scenario.text},
+            target={
+                "state": {"db": task.expected},
+                "communicate": list(task.communicate),
+                "task": task.model_dump(mode="json"),
+                "domain": self.domain.domain_id,
+            },
+            attributes=_attributes(task),
+            messages=({"role": "user", "content": task.scenario.text},) if self.solo else (),
+            tools=[each.schema_of for each in self.domain.offered(task)],
+        )
+
+
+def _attributes(task: DomainTask) -> dict[str, str]:
+    knobs = {f"difficulty_{name}": str(value) for name, value in task.difficulty.items()}
+    plain = {"template": task.template, "split": task.split, "actions": str(len(task.actions))}
+    return plain | knobs
+
+
+def _facts(item: Item) -> str:
+    """A message that says all that must be said."""
+    return "; ".join(item.target["communicate"]) or "done"
+
+
+def _world(domain: Domain, solo: bool, item: Item, user: "ChatModel | None") -> World:
+    """The world of one attempt at `item`. Raises BenchmarkError without a model for the user."""
+    return DomainWorld(domain, DomainTask.model_validate(item.target["task"]), user, solo)

@@ -1,0 +1,143 @@
+"""A task of a synthesized domain acted out: its tools for the agent, a model as the customer.
+
+In: a domain, a task, the customer's model. Out: a `World` with a database and an interpreter of its
+own, which the first call starts. A call that never ends, or that ends the interpreter, is an error
+of that call only: the next one starts another interpreter, with the database as it was.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.agents import ToolResult, ToolUnavailable
+from tutti.tasks.benchmarks import CUSTOMER, CallRefused, SimulatedUser, carry_out
+from tutti.tasks.sandbox import SandboxUnavailable
+from tutti.tasks.synthesis.domains import source
+from tutti.tasks.synthesis.domains.domain import Action, Domain, DomainTask, Records
+from tutti.tasks.synthesis.domains.toolkit import LIMITS, Act, Toolkit, ToolkitFailed
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents import ChatModel
+
+CALL_LIMITS = replace(LIMITS, seconds=10.0)
+"""Of a call. A tool is a look into a database of some thousand records: milliseconds."""
+PROGRAM = "attempt"
+
+
+class DomainWorld:
+    """One attempt at one task. Without a user it is solo: the prompt has the scenario, and the
+    dialogue ends with what the agent says."""
+
+    def __init__(
+        self, domain: Domain, task: DomainTask, user: "ChatModel | None", solo: bool = False
+    ) -> None:
+        """Raises BenchmarkError without a model for the user, unless `solo`."""
+        self.schemas: Sequence[Mapping[str, Any]] = [t.schema_of for t in domain.offered(task)]
+        self._domain, self._task = domain, task
+        told = CUSTOMER + "\n".join(filter(None, (task.scenario.persona, task.scenario.text)))
+        self._customer = None if solo else SimulatedUser(user, told)
+        self._database = _Database(domain, task)
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """One call of the agent on this attempt's database."""
+        return await carry_out(self._database.call, self.schemas, name, arguments)
+
+    async def begin(self) -> str | None:
+        """The customer's first message; None where the prompt has the scenario."""
+        return None if self._customer is None else await self._customer.say(None)
+
+    async def reply(self, said: str) -> str | None:
+        """The customer's answer; None when the dialogue is over."""
+        return None if self._customer is None else await self._customer.say(said)
+
+    def over(self) -> bool:
+        """Whether the customer has ended the dialogue."""
+        return self._customer is not None and self._customer.done
+
+    def outcome(self) -> Mapping[str, Any]:
+        """The database's `state_hash`, as the scorer ``dialogue`` compares it."""
+        return {"db": self._database.state_hash}
+
+    async def close(self) -> None:
+        """End the interpreter."""
+        await self._database.close()
+
+
+class _Database:
+    """An attempt's database in the sandbox. What changed it is kept, so that a new interpreter can
+    be brought to the same state."""
+
+    def __init__(self, domain: Domain, task: DomainTask) -> None:
+        self.domain, self.task = domain, task
+        self._toolkit: Toolkit | None = None
+        self._made: list[Action] = []
+        self._hash = ""
+        # A turn's calls are made at once: one after the other, in their order.
+        self._lock = asyncio.Lock()
+
+    @property
+    def state_hash(self) -> str:
+        """Of the database as it is now."""
+        if not self._hash:
+            self._hash = source.state_hash(first_state(self.domain.records, self.task.changed))
+        return self._hash
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> str:
+        """The tool's result. Raises CallRefused where the tool refuses or does not work, and
+        ToolUnavailable where the toolkit cannot be loaded."""
+        action = Action(name=name, arguments=arguments)
+        async with self._lock:
+            toolkit = await self._running()
+            try:
+                (result,) = await toolkit.act([Act(PROGRAM, action)])
+                if result.changes:
+                    (self._hash,) = await toolkit.request([["hash", PROGRAM]])
+                    self._made.append(action)
+            except ToolkitFailed as failed:
+                await self._end()
+                raise CallRefused(f"{name} did not work: {failed}") from failed
+            except SandboxUnavailable as error:
+                raise ToolUnavailable(str(error)) from error
+        if result.status != "ok":
+            raise CallRefused(str(result.value))
+        return result.text
+
+    async def close(self) -> None:
+        """End the interpreter; waits for a running call."""
+        async with self._lock:
+            await self._end()
+
+    async def _running(self) -> Toolkit:
+        if self._toolkit is not None:
+            return self._toolkit
+        try:
+            toolkit = self._toolkit = Toolkit(self.domain, limits=CALL_LIMITS)
+            await toolkit.__aenter__()
+            await toolkit.begin({PROGRAM: self.task})
+            await toolkit.act([Act(PROGRAM, each) for each in self._made])
+            (now,) = await toolkit.request([["hash", PROGRAM]])
+        except (ToolkitFailed, SandboxUnavailable) as error:
+            await self._end()
+            raise ToolUnavailable(str(error)) from error
+        if self._hash not in ("", now):
+            await self._end()
+            what = f"{self.domain.name}: the same calls do not lead to the same database"
+            raise ToolUnavailable(f"{what}: {self._hash[:12]} and {now[:12]}")
+        self._hash = now
+        return toolkit
+
+    async def _end(self) -> None:
+        toolkit, self._toolkit = self._toolkit, None
+        if toolkit is not None:
+            await toolkit.__aexit__(None, None, None)
+
+
+def first_state(records: Records, changed: Records) -> dict[str, dict[str, Any]]:
+    """The database that a task begins with: the domain's records with some fields changed."""
+    state = {table: dict(keyed) for table, keyed in records.items()}
+    for table, keyed in changed.items():
+        for key, fields in keyed.items():
+            inside = state.setdefault(table, {})
+            inside[key] = {**inside.get(key, {}), **fields}
+    return state

@@ -1,0 +1,34 @@
+"""The lending desk with what its tasks expect, as a generator's pipeline fills it in."""
+
+from pathlib import Path
+
+from tutti.tasks.synthesis.domains import Domain, DomainTask, Toolkit, write_domain_folder
+from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
+
+CHANGED = EXTENDED.model_copy(
+    update={
+        "split": "test",
+        "changed": {"loans": {"L1": {"days": 3}}},
+        "communicate": ("10",),
+        "tools": ("find_member", "extend_loan"),
+    }
+)
+"""The same wish where the loan is shorter, with fewer tools."""
+TASKS = (EXTENDED, LOOKED_UP, CHANGED)
+
+
+async def expected_of(domain: Domain, tasks: tuple[DomainTask, ...]) -> tuple[DomainTask, ...]:
+    """The tasks with the states that their golden calls lead to."""
+    async with Toolkit(domain) as toolkit:
+        replays = await toolkit.replay(tasks)
+    assert not any(each.failure for each in replays)
+    pairs = zip(tasks, replays, strict=True)
+    return tuple(task.model_copy(update={"expected": made.after}) for task, made in pairs)
+
+
+async def lending_folder(folder: Path) -> tuple[DomainTask, ...]:
+    """Write the lending desk as a folder; its tasks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tasks = await expected_of(EXAMPLE, TASKS)
+    write_domain_folder(folder, EXAMPLE, tasks)
+    return tasks

@@ -1,0 +1,124 @@
+"""A domain's folder as a benchmark: the golden calls score 1, doing nothing 0, through the loop."""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.conftest import Scripted
+from tests.synthesis.domains.lending import lending_folder
+from tutti.tasks.agents import (
+    AttemptLimits,
+    ChatModel,
+    Environment,
+    NoOpModel,
+    OracleModel,
+    ToolUse,
+    run_attempt,
+)
+from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Item, Source, load_prompt
+from tutti.tasks.scoring import Score, ScoringResources, Submission
+from tutti.tasks.synthesis.domains import DomainTask, domain_benchmark
+
+
+def golden(task: DomainTask) -> Generator[ToolUse, str, str]:
+    """The golden calls, then all that must be said."""
+    for action in task.actions:
+        yield ToolUse(action.name, action.arguments)
+    return " and ".join(task.communicate)
+
+
+async def attempt(
+    benchmark: Benchmark, item: Item, model: ChatModel, user: Scripted | None = None
+) -> Score:
+    """The score of one attempt, made as a sweep makes it."""
+    assert benchmark.world is not None
+    made = benchmark.world(item, user)
+    try:
+        prompt = load_prompt(benchmark.prompt).render(item)
+        done = await run_attempt(prompt, model, Environment(made, made), AttemptLimits())
+        state = made.outcome()
+    finally:
+        await made.close()
+    attempted = Submission(done.answer, done.text, done.messages[len(prompt) :], state)
+    return await benchmark.scoring.score(item.target, attempted, ScoringResources())
+
+
+async def test_the_oracle_scores_1_and_nothing_0(tmp_path: Path) -> None:
+    """Solo, in every split; the detail says which part was missed."""
+    tasks = {each.task_id: each for each in await lending_folder(tmp_path)}
+    seen = []
+    for split in ("train", "test"):
+        benchmark = domain_benchmark("lending", tmp_path, split, solo=True)
+        assert not benchmark.needs_user
+        for item in benchmark.load(Source(split=split)):
+            task = tasks[item.id]
+            seen.append(item.id)
+            oracle = OracleModel(golden(task), "ANSWER")
+            assert (await attempt(benchmark, item, oracle)).value == 1.0
+            idle = await attempt(benchmark, item, NoOpModel())
+            assert idle.value == 0.0 and idle.detail["communicate"] == 0.0
+            silent = DomainTask.model_validate(task.model_dump() | {"communicate": ()})
+            quiet = await attempt(benchmark, item, OracleModel(golden(silent), "done ANSWER"))
+            assert (quiet.detail["db"], quiet.detail["communicate"]) == (1.0, 0.0)
+    assert sorted(seen) == sorted(tasks)
+
+
+async def test_with_a_customer(tmp_path: Path) -> None:
+    """The prompt is the policy; the scenario goes to the customer and never to the agent."""
+    (task, *_) = await lending_folder(tmp_path)
+    benchmark = domain_benchmark("lending", tmp_path, "train")
+    assert benchmark.needs_user and benchmark.interactive
+    (item,) = benchmark.load(Source(split="train"))
+    prompt = load_prompt(benchmark.prompt).render(item)
+    assert [each["role"] for each in prompt] == ["system"]
+    assert "No loan lasts more than 30 days." in prompt[0]["content"]
+    assert task.scenario.reason not in prompt[0]["content"]
+    user = Scripted("seven more days, please: Ada Long", "[DONE]")
+    score = await attempt(benchmark, item, OracleModel(golden(task), "you have ANSWER days"), user)
+    assert score.value == 1.0
+    assert task.scenario.known in user.prompts[0][0]["content"]
+
+
+async def test_the_gold_attempt_scores_1(tmp_path: Path) -> None:
+    """As of every benchmark with an answer."""
+    await lending_folder(tmp_path)
+    benchmark = domain_benchmark("lending", tmp_path)
+    for item in benchmark.load(Source()):
+        gold = benchmark.gold_attempt(item)
+        assert (await benchmark.scoring.score(item.target, gold, ScoringResources())).correct
+
+
+async def test_the_same_task_of_another_toolkit_is_another_task(tmp_path: Path) -> None:
+    """What the tools do is part of a task's identity; where the folder is, is not."""
+    await lending_folder(tmp_path / "a")
+    await lending_folder(tmp_path / "b")
+
+    def ids(name: str) -> list[str]:
+        items = domain_benchmark("lending", tmp_path / name).load(Source())
+        return [item.task_id for item in items]
+
+    assert ids("a") == ids("b")
+    file = tmp_path / "b" / "toolkit.py"
+    file.write_text(file.read_text().replace("> 30", "> 31"))
+    assert not set(ids("a")) & set(ids("b"))
+
+
+async def test_what_is_no_benchmark(tmp_path: Path) -> None:
+    """One message with the file: no domain there, no such split, a task without an expected
+    state."""
+    with pytest.raises(BenchmarkError, match=r"has no domain\.json"):
+        domain_benchmark("x", tmp_path)
+    await lending_folder(tmp_path)
+    with pytest.raises(BenchmarkError, match="no split 'dev'"):
+        list(domain_benchmark("x", tmp_path, "dev").load(Source(split="dev")))
+    tasks = tmp_path / "tasks.jsonl"
+    lines = tasks.read_text()
+    tasks.write_text(lines.replace('"expected": "', '"expected": "", "was": "'))
+    with pytest.raises(BenchmarkError, match=r"tasks\.jsonl, line 1: was"):
+        list(domain_benchmark("x", tmp_path).load(Source()))
+    blank = [DomainTask.model_validate_json(each) for each in lines.splitlines()]
+    blank = [each.model_copy(update={"expected": ""}) for each in blank]
+    tasks.write_text("".join(each.model_dump_json() + "\n" for each in blank))
+    with pytest.raises(BenchmarkError, match="expected: is empty"):
+        list(domain_benchmark("x", tmp_path).load(Source()))

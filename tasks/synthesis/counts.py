@@ -63,5 +63,5 @@ def gate_lines(gates: Sequence[dict[str, Any]]) -> str:
 
 def count_lines(counts: Sequence[dict[str, Any]]) -> str:
     """The rows of `count_tasks` as a table of text."""
-    row = "{family:16} {split:6} {status:10} {n:5}"
+    row = "{family:16} {split:10} {status:10} {n:5}"
     return "\n".join(row.format(**each) for each in counts)

@@ -8,7 +8,8 @@ import pytest
 from tests.conftest import NewCatalog
 from tests.synthesis.lending import Lending
 from tutti import storage
-from tutti.tasks.synthesis.domains import read_domain_folder
+from tutti.tasks.benchmarks import Source
+from tutti.tasks.synthesis.domains import domain_benchmark, read_domain_folder
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.making import instance, make
 from tutti.tasks.synthesis.making.make import make_domain_set
@@ -115,6 +116,23 @@ def test_a_run_that_was_killed_takes_the_instances_that_are_done(
     monkeypatch.setitem(PROGRAMS, "lending", Lending())
     made = make_domain_set(asked(), catalog)
     assert storage.query(GROUPS, catalog.home, {"id": made}) == [{"status": "accepted", "n": 30}]
+
+
+def test_a_set_over_two_databases_is_one_benchmark(catalog: storage.Catalog) -> None:
+    """Each item's world has the database that its task is about."""
+    made = make_domain_set(asked(), catalog)
+    folder = catalog.home.artifact_folder(made)
+    splits = {}
+    for split in ("train", "validation", "test"):
+        benchmark = domain_benchmark("lending", folder, split, solo=True)
+        items = splits[split] = list(benchmark.load(Source(split=split)))
+        assert benchmark.world is not None
+        for item in items:
+            outcome = benchmark.world(item, None).outcome()
+            assert outcome is not None and outcome["db"] != item.target["state"]["db"]
+    assert sum(map(len, splits.values())) == 30 and splits["test"]
+    every = [item for items in splits.values() for item in items]
+    assert len({item.target["domain"] for item in every}) == 2
 
 
 def test_too_few_candidates_are_said(catalog: storage.Catalog) -> None:

@@ -13,7 +13,7 @@ TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-train docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -117,6 +117,9 @@ bench-train: setup ## benchmark training beside TRL, and what GRPO gains (about 
 
 bench-sweeps: $(VENV)/.done ## benchmark a sweep's overhead: cells, plans, resuming (five minutes)
 	$(BIN)/python -m bench.sweeps
+
+bench-synthesis: $(VENV)/.done ## benchmark task synthesis: speed, memory, gates, planted defects (half an hour)
+	$(BIN)/python -m bench.synthesis
 
 bench-sandbox: $(VENV)/.done ## test containment of hostile programs and measure the start time
 	$(BIN)/python -m bench.sandbox

@@ -1,0 +1,1 @@
+"""Task synthesis: speed, memory, equality of sets, planted defects, solvers through the loop."""

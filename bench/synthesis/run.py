@@ -72,26 +72,28 @@ def request(domain: str, size: int, seed: int = 0, workers: int = 1) -> DomainRe
 
 
 def _speed(report: Report, size: int) -> None:
-    rates: dict[int, list[float]] = {1: [], PROCESSES: []}
+    alone: list[float] = []
+    together: list[float] = []
     for domain in PROGRAMS:
         own = []
         for seed in range(REPEATS):
-            for workers, found in rates.items():
-                with store() as catalog:
-                    began = time.perf_counter()
-                    made = make_domain_set(request(domain, size, seed, workers), catalog)
-                    found.append(size / (time.perf_counter() - began))
-                    if workers == 1:
-                        own.append(found[-1])
-                    if workers == 1 and seed == 0:
-                        report.note(f"{domain}, {size} tasks\n{_gates(catalog, made)}")
+            rate, gates = _rate(request(domain, size, seed))
+            own.append(rate)
+            together.append(_rate(request(domain, size, seed, PROCESSES))[0])
+        report.note(f"{domain}, {size} tasks\n{gates}")
         report.figure(f"{domain}_tasks_per_s", own)
-    report.figure("gated_tasks_per_s", rates[1], Target(200, least=True))
-    report.figure("gated_tasks_by_two_per_s", rates[PROCESSES], Target(200, least=True))
+        alone += own
+    report.figure("gated_tasks_per_s", alone, Target(200, least=True))
+    report.figure("gated_tasks_by_two_per_s", together, Target(200, least=True))
 
 
-def _gates(catalog: Catalog, task_set_id: str) -> str:
-    return gate_lines(count_gates(catalog.home, task_set_id))
+def _rate(asked: DomainRequest) -> tuple[float, str]:
+    """Tasks that passed, a second, and what each gate dropped."""
+    with store() as catalog:
+        began = time.perf_counter()
+        made = make_domain_set(asked, catalog)
+        rate = asked.size / (time.perf_counter() - began)
+        return rate, gate_lines(count_gates(catalog.home, made))
 
 
 def _equal(report: Report, size: int) -> None:

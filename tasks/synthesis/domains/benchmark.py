@@ -63,9 +63,8 @@ class _Reader:
         """The split's tasks. Raises BenchmarkError for one that cannot be scored."""
         try:
             for folder in self.domains:
-                for task in read_domain_folder(folder)[1]:
-                    if task.split == self.split:
-                        yield self._item(task, folder)
+                of_split = (t for t in read_domain_folder(folder)[1] if t.split == self.split)
+                yield from (self._item(task, folder) for task in of_split)
         except UsageError as error:
             raise BenchmarkError(str(error)) from None
 

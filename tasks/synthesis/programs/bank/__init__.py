@@ -1,0 +1,1 @@
+"""A bank: clients with accounts, cards, transactions, loans and beneficiaries."""

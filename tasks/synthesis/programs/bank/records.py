@@ -1,0 +1,173 @@
+"""Draws the records of a bank: every field of every table, with keys that exist."""
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from random import Random
+from typing import Any
+
+from tutti.tasks.synthesis.programs.people import FIRST, LAST, Person, numbers, people
+from tutti.tasks.synthesis.programs.program import Knobs
+
+Tables = dict[str, dict[str, dict[str, Any]]]
+
+MERCHANTS = (
+    "Harbour Bakery,Northside Grocers,Blue Heron Books,Kestrel Cycles,Juniper Pharmacy,"
+    "Copperfield Hardware,Lantern Cinema,Willow Garden Centre,Ferry Line,Summit Outdoor,"
+    "Orchard Cafe,Pinewood Petrol,Meridian Airways,Tidewater Hotel,Stonebridge Dental,"
+    "Cobalt Electronics,Marigold Florist,Saddlers Shoes,Quayside Sushi,Beacon Streaming,"
+    "Alder Furniture,Rookery Toys,Vesper Opticians,Thistle Tailors"
+).split(",")
+PURPOSES = ("car", "kitchen", "studies", "roof", "boat", "furniture", "garden")
+LIMITS = (500, 750, 1_000, 1_500, 2_000)
+DISPUTE_DAYS = (30, 45, 60, 90)
+PAYMENTS = 3
+"""Card payments on a current account, before those that distract."""
+
+
+class BankMaker:
+    """Fills the tables of one instance."""
+
+    def __init__(self, rng: Random, knobs: Knobs) -> None:
+        self.rng, self.knobs = rng, knobs
+        self.ids = numbers(rng)
+        self.today = date(2026, 1, 10) + timedelta(days=rng.randrange(300))
+        self.daily_limit = rng.choice(LIMITS)
+        self.dispute_days = rng.choice(DISPUTE_DAYS)
+        names = "bank clients accounts cards transactions beneficiaries loans".split()
+        self.tables: Tables = {name: {} for name in names}
+
+    def make(self) -> Tables:
+        """All records."""
+        terms = {"daily_limit": self.daily_limit, "dispute_days": self.dispute_days}
+        self.tables["bank"]["bank"] = {"name": "bank", "today": self.today.isoformat(), **terms}
+        for person in people(self.rng, self.knobs["customers"], self.knobs["distractors"]):
+            self._client(person)
+        return self.tables
+
+    def _add(self, table: str, key: str, value: str, **fields: Any) -> str:
+        self.tables[table][value] = {key: value, **fields}
+        return value
+
+    def _id(self, prefix: str) -> str:
+        return f"{prefix}-{next(self.ids)}"
+
+    def _money(self, least: float, most: float) -> float:
+        return round(self.rng.uniform(least, most), 2)
+
+    def _client(self, person: Person) -> None:
+        client = self._add(
+            "clients",
+            "client_id",
+            self._id("CL"),
+            first_name=person.first,
+            last_name=person.last,
+            birth_date=person.birth,
+            phone=person.phone,
+            city=person.address.city,
+            accounts=[],
+            cards=[],
+            loans=[],
+            beneficiaries=[],
+        )
+        record = self.tables["clients"][client]
+        record["accounts"] = list(self._accounts(client))
+        record["cards"] = list(self._cards(client, record["accounts"][0]))
+        record["loans"] = list(self._loans(client))
+        record["beneficiaries"] = list(self._beneficiaries(client))
+
+    def _accounts(self, client: str) -> Iterator[str]:
+        """A current account, and mostly one or two others; no two of a kind."""
+        for kind, share in (("current", 1.0), ("savings", 0.7), ("deposit", 0.4)):
+            if self.rng.random() >= share:
+                continue
+            empty = kind != "current" and self.rng.random() < 0.25
+            account = self._add(
+                "accounts",
+                "account_id",
+                self._id("AC"),
+                client=client,
+                kind=kind,
+                status="frozen" if self.rng.random() < 0.15 else "open",
+                balance=0.0 if empty else self._money(300, 6_000),
+                transactions=[],
+            )
+            if kind == "current":
+                self._payments(account)
+            yield account
+
+    def _payments(self, account: str) -> None:
+        """Card payments at distinct merchants, oldest first, some too old to be disputed."""
+        count = PAYMENTS + self.knobs["distractors"]
+        most = self.dispute_days * 2
+        ages = sorted((self.rng.randint(1, most) for _ in range(count)), reverse=True)
+        for number, age in enumerate(ages, 1):
+            key = self._add(
+                "transactions",
+                "transaction_id",
+                f"{account}-T{number}",
+                account=account,
+                kind="card",
+                date=(self.today - timedelta(days=age)).isoformat(),
+                party="",
+                amount=-self._money(4, 280),
+                dispute=None,
+            )
+            self.tables["accounts"][account]["transactions"].append(key)
+        booked = self.tables["accounts"][account]["transactions"]
+        for key, party in zip(booked, self.rng.sample(MERCHANTS, count), strict=True):
+            self.tables["transactions"][key]["party"] = party
+
+    def _cards(self, client: str, account: str) -> Iterator[str]:
+        """A debit card, and often a credit card."""
+        fours = self.rng.sample(range(1000, 10_000), 2)
+        for kind, four in zip(("debit", "credit")[: self.rng.randint(1, 2)], fours, strict=False):
+            frozen = self.rng.random() < 0.15
+            yield self._add(
+                "cards",
+                "card_id",
+                self._id("CA"),
+                client=client,
+                account=account,
+                kind=kind,
+                last_four=str(four),
+                status="frozen" if frozen else "active",
+                frozen_for="lost" if frozen else None,
+            )
+
+    def _loans(self, client: str) -> Iterator[str]:
+        """None, one or two, each for another purpose."""
+        count = self.rng.choice((0, 0, 1, 1, 2))
+        for purpose in self.rng.sample(PURPOSES, count):
+            owed = self._money(900, 9_000)
+            yield self._add(
+                "loans",
+                "loan_id",
+                self._id("LO"),
+                client=client,
+                purpose=purpose,
+                owed=owed,
+                monthly=round(owed / self.rng.randint(12, 60), 2),
+            )
+
+    def _beneficiaries(self, client: str) -> Iterator[str]:
+        """One to three people of distinct names."""
+        names = {draw_name(self.rng) for _ in range(3)}
+        for number, name in enumerate(sorted(names)[: self.rng.randint(1, 3)], 1):
+            yield self._add(
+                "beneficiaries",
+                "beneficiary_id",
+                f"{client}-B{number}",
+                client=client,
+                name=name,
+                account_number=draw_number(self.rng),
+            )
+
+
+def draw_name(rng: Random) -> str:
+    """Somebody's full name."""
+    return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
+
+
+def draw_number(rng: Random) -> str:
+    """An account number at another bank: ten digits."""
+    return f"{rng.randint(10**9, 10**10 - 1)}"

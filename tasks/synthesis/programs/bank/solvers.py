@@ -1,0 +1,183 @@
+"""How somebody solves the bank's tasks by its tools, who was told the slots and no golden call.
+
+Each solver gets the client's record and its wish's slots, and returns the sentence said.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tutti.tasks.agents import Oracle
+from tutti.tasks.synthesis.programs.wishes import Reading, WishSolver, money, use
+
+Record = Mapping[str, Any]
+Slots = Mapping[str, str]
+
+
+def identify(slots: Slots) -> Reading:
+    """The client's record, by phone or by name and date of birth."""
+    if "phone" in slots:
+        return (yield from use("find_client_by_phone", phone=slots["phone"]))
+    names = {name: slots[name] for name in ("first_name", "last_name", "birth_date")}
+    return (yield from use("find_client_by_name", **names))
+
+
+def find_account(client: Record, kind: str) -> Reading:
+    """The client's account of a kind. Raises LookupError."""
+    for account_id in client["accounts"]:
+        account = yield from use("get_account", account_id=account_id)
+        if account["kind"] == kind:
+            return account
+    raise LookupError(f"{client['client_id']} has no {kind} account")
+
+
+def find_beneficiary(client: Record, name: str) -> Reading:
+    """The client's beneficiary of a name. Raises LookupError."""
+    for beneficiary_id in client["beneficiaries"]:
+        found = yield from use("get_beneficiary", beneficiary_id=beneficiary_id)
+        if found["name"] == name:
+            return found
+    raise LookupError(f"{client['client_id']} has no beneficiary {name}")
+
+
+def transfer(client: Record, slots: Slots) -> Oracle:
+    """Find the beneficiary by name, pay from the current account."""
+    to = yield from find_beneficiary(client, slots["name"])
+    account = yield from find_account(client, "current")
+    return (yield from _pay(account, to, int(slots["amount"])))
+
+
+def _pay(account: Record, to: Record, amount: int) -> Oracle:
+    ids = {"account_id": account["account_id"], "beneficiary_id": to["beneficiary_id"]}
+    done = yield from use("transfer", **ids, amount=amount)
+    return f"{to['name']} is paid; {money(done['balance'])} is left."
+
+
+def pay_new(client: Record, slots: Slots) -> Oracle:
+    """Add, then pay."""
+    account = yield from find_account(client, "current")
+    added = {"name": slots["name"], "account_number": slots["number"]}
+    to = yield from use("add_beneficiary", client_id=client["client_id"], **added)
+    return (yield from _pay(account, to, int(slots["amount"])))
+
+
+def lost_card(client: Record, slots: Slots) -> Oracle:
+    """Find the card by its kind or last digits, freeze it, and read its account."""
+    (named,) = (name for name in ("kind", "last_four") if name in slots)
+    for card_id in client["cards"]:
+        card = yield from use("get_card", card_id=card_id)
+        if card[named] == slots[named]:
+            break
+    else:
+        raise LookupError(f"{client['client_id']} has no card whose {named} is {slots[named]}")
+    yield from use("freeze_card", card_id=card["card_id"], reason=slots["reason"])
+    account = yield from use("get_account", account_id=card["account"])
+    return f"The card is frozen; its account holds {money(account['balance'])}."
+
+
+def freeze_all(client: Record, slots: Slots) -> Oracle:
+    """Freeze each active card."""
+    for card_id in reversed(client["cards"]):
+        card = yield from use("get_card", card_id=card_id)
+        if card["status"] == "active":
+            yield from use("freeze_card", card_id=card_id, reason=slots["reason"])
+    return "All your cards are frozen."
+
+
+def find_payment(client: Record, merchant: str) -> Reading:
+    """The card payment at a merchant, on any account. Raises LookupError."""
+    for account_id in client["accounts"]:
+        booked = yield from use("list_transactions", account_id=account_id)
+        found = [each for each in booked if (each["kind"], each["party"]) == ("card", merchant)]
+        if found:
+            return found[0]
+    raise LookupError(f"{client['client_id']} has no card payment at {merchant}")
+
+
+def dispute(client: Record, slots: Slots) -> Oracle:
+    """Find the payment by its merchant, dispute it."""
+    payment = yield from find_payment(client, slots["merchant"])
+    key = payment["transaction_id"]
+    yield from use("dispute_transaction", transaction_id=key, reason=slots["reason"])
+    return f"The payment of {money(-payment['amount'])} is disputed."
+
+
+def repay(client: Record, slots: Slots) -> Oracle:
+    """Find the loan by its purpose, repay from the current account."""
+    account = yield from find_account(client, "current")
+    for loan_id in client["loans"]:
+        loan = yield from use("get_loan", loan_id=loan_id)
+        if loan["purpose"] == slots["purpose"]:
+            break
+    else:
+        raise LookupError(f"{client['client_id']} has no loan for the {slots['purpose']}")
+    ids = {"loan_id": loan["loan_id"], "account_id": account["account_id"]}
+    done = yield from use("repay_loan", **ids, amount=int(slots["amount"]))
+    return f"It is repaid; {money(done['owed'])} is still owed."
+
+
+def empty_close(client: Record, slots: Slots) -> Oracle:
+    """Read the balance, move it, close."""
+    account = yield from find_account(client, slots["kind"])
+    current = yield from find_account(client, "current")
+    key = account["account_id"]
+    ids = {"from_account_id": key, "to_account_id": current["account_id"]}
+    done = yield from use("move_money", **ids, amount=account["balance"])
+    yield from use("close_account", account_id=key)
+    return f"The account is closed; the current account holds {money(done['to_balance'])}."
+
+
+def close(client: Record, slots: Slots) -> Oracle:
+    """Close the account of the kind."""
+    account = yield from find_account(client, slots["kind"])
+    if account["balance"]:
+        raise LookupError(f"{account['account_id']} is not empty")
+    yield from use("close_account", account_id=account["account_id"])
+    return "The account is closed."
+
+
+def balances(client: Record, slots: Slots) -> Oracle:
+    """Add up all balances."""
+    held = []
+    for account_id in client["accounts"]:
+        account = yield from use("get_account", account_id=account_id)
+        held.append(account["balance"])
+    return f"Your accounts hold {money(sum(held))}."
+
+
+def spending(client: Record, slots: Slots) -> Oracle:
+    """Add up the card payments of the account that has transactions."""
+    paid = 0.0
+    for account_id in client["accounts"]:
+        booked = yield from use("list_transactions", account_id=account_id)
+        paid -= sum(each["amount"] for each in booked if each["kind"] == "card")
+    return f"Your card payments come to {money(paid)}."
+
+
+def refused_balance(client: Record, slots: Slots) -> Oracle:
+    """Say no, and the balance of the account in question."""
+    account = yield from find_account(client, slots.get("kind", "current"))
+    return f"That is not possible. The account holds {money(account['balance'])}."
+
+
+def refused_amount(client: Record, slots: Slots) -> Oracle:
+    """Say no, and what the payment was."""
+    payment = yield from find_payment(client, slots["merchant"])
+    return f"That is not possible. The payment was {money(-payment['amount'])}."
+
+
+SOLVERS: Mapping[str, WishSolver] = {
+    "transfer": transfer,
+    "pay_new": pay_new,
+    "lost_card": lost_card,
+    "freeze_all": freeze_all,
+    "dispute": dispute,
+    "repay": repay,
+    "empty_close": empty_close,
+    "close": close,
+    "balances": balances,
+    "spending": spending,
+    "over_limit": refused_balance,
+    "frozen_pay": refused_balance,
+    "full_close": refused_balance,
+    "old_dispute": refused_amount,
+}

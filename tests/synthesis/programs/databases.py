@@ -1,0 +1,163 @@
+"""Checks that every program over a database must pass; the tests of each program call them."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from tutti.tasks.agents import ToolUse
+from tutti.tasks.synthesis.domains import Act, Action, Domain, DomainTask, FieldSpec, Toolkit
+from tutti.tasks.synthesis.programs.program import Program
+
+KINDS: dict[str, type | tuple[type, ...]] = {"text": str, "date": str, "number": (int, float), "integer": int, "boolean": bool}
+
+
+def knobs_of(program: Program, **changed: int) -> dict[str, int]:
+    """The defaults, some of them changed."""
+    return {name: knob.value for name, knob in program.knobs.items()} | changed
+
+
+def made(program: Program, seed: int, **changed: int) -> tuple[Domain, list[DomainTask]]:
+    """An instance and all its tasks."""
+    knobs = knobs_of(program, **changed)
+    domain = program.build(Random(f"build {seed}"), knobs)
+    return domain, list(program.propose(domain, Random(f"propose {seed}"), knobs))
+
+
+def check_records(domain: Domain) -> None:
+    """Every record has every field, of its kind, within its limits, and its keys exist."""
+    assert set(domain.records) == {table.name for table in domain.tables}
+    for table in domain.tables:
+        for key, record in domain.records[table.name].items():
+            assert record[table.key] == key
+            assert list(record) == [field.name for field in table.fields], (table.name, key)
+            for field in table.fields:
+                check_value(domain, field, record[field.name])
+
+
+def check_value(domain: Domain, field: FieldSpec, value: Any) -> None:
+    """A value is what its field declares."""
+    if value is None:
+        assert field.optional, field
+        return
+    many = value if field.kind == "texts" else [value]
+    kind = KINDS["text" if field.kind == "texts" else field.kind]
+    for each in many:
+        assert isinstance(each, kind) and (kind is bool or not isinstance(each, bool)), field
+        assert not field.one_of or each in field.one_of, (field, each)
+        assert not field.refers_to or each in domain.records[field.refers_to], (field, each)
+        assert field.least is None or each >= field.least, (field, each)
+        assert field.most is None or each <= field.most, (field, each)
+
+
+async def check_replays(domain: Domain, tasks: Sequence[DomainTask]) -> None:
+    """Golden calls run without error, end in one hash, and get their arguments from somewhere."""
+    writes = {tool.name for tool in domain.tools if tool.kind == "WRITE"}
+    async with Toolkit(domain) as toolkit:
+        first, second = await toolkit.replay(tasks), await toolkit.replay(tasks)
+    for task, replay in zip(tasks, first, strict=True):
+        assert not replay.failure, (task.template, replay.failure)
+        assert (replay.after != replay.before) == any(a.name in writes for a in task.actions)
+        assert task.communicate or replay.after != replay.before
+        known = task.scenario.text
+        for action, result in zip(task.actions, replay.results, strict=True):
+            for value in flat(action.arguments.values()):
+                assert str(value) in known, (task.template, action, known)
+            known += f"\n{result.text}"
+            declared = domain.tool_named[action.name]
+            assert set(result.changes) <= set(declared.changes), (action, result.changes)
+            assert not isinstance(result.value, dict) or set(result.value) == set(declared.returns)
+    assert [each.after for each in first] == [each.after for each in second]
+
+
+def flat(values: Any) -> list[Any]:
+    """Values and those in lists."""
+    return [each for value in values for each in (value if isinstance(value, list) else [value])]
+
+
+async def check_solver(program: Program, domain: Domain, tasks: Sequence[DomainTask]) -> None:
+    """The solver sees only slots and results; it ends in the golden state and says the facts."""
+    async with Toolkit(domain) as toolkit:
+        golden = await toolkit.replay(tasks)
+        for task, replay in zip(tasks, golden, strict=True):
+            blind = task.model_copy(update={"actions": (), "communicate": (), "forbidden": ()})
+            await toolkit.begin({"solver": task})
+            said = await played(program, blind, toolkit)
+            (after,) = await toolkit.request([["hash", "solver"]])
+            assert after == replay.after, task
+            assert all(fact in said for fact in task.communicate), (said, task.communicate)
+
+
+async def played(program: Program, task: DomainTask, toolkit: Toolkit) -> str:
+    """What the solver says at its end."""
+    oracle = program.solve(task)
+    step: ToolUse = next(oracle)
+    while True:
+        assert step.name in task.tools, (task.template, step.name, task.tools)
+        (result,) = await toolkit.act(
+            [Act("solver", Action(name=step.name, arguments=step.arguments))]
+        )
+        try:
+            step = oracle.send(result.text)
+        except StopIteration as finished:
+            return str(finished.value)
+
+
+async def check_rules(domain: Domain, tasks: Sequence[DomainTask]) -> None:
+    """The task's own rules forbid each forbidden call at its beginning; none a golden call."""
+    function = {rule.id: rule.function for rule in domain.rules}
+    asked = [each for each in function.values() if each]
+    async with Toolkit(domain) as toolkit:
+        for task in tasks:
+            assert set(task.rules) <= set(function) and task.forbidden
+            own = [name for rule in task.rules if (name := function[rule])]
+            operations: list[list[Any]] = [["begin", "rules", task.changed]]
+            bad = [["ask", "rules", f, a.name, a.arguments] for a in task.forbidden for f in own]
+            good: list[list[Any]] = []
+            for action in task.actions:
+                good += [["ask", "rules", f, action.name, action.arguments] for f in asked]
+                good.append(["call", "rules", action.name, action.arguments])
+            replies = (await toolkit.request([*operations, *bad, *good]))[1:]
+            assert all(reply["status"] == "ok" for reply in replies), (task, replies)
+            for number, action in enumerate(task.forbidden):
+                verdicts = replies[number * len(own) : (number + 1) * len(own)]
+                assert any(each["value"] for each in verdicts), (task.template, action)
+            after = zip(good, replies[len(bad) :], strict=True)
+            for operation, reply in after:
+                assert operation[0] != "ask" or not reply["value"], (
+                    task.template,
+                    operation,
+                    reply,
+                )
+
+
+async def check_signatures(domain: Domain) -> None:
+    """Each declared tool is a function with just the declared parameters."""
+    async with Toolkit(domain) as toolkit:
+        replies = await toolkit.request([["signature", tool.name] for tool in domain.tools])
+    for tool, reply in zip(domain.tools, replies, strict=True):
+        assert reply["value"] == [[p.name, p.optional] for p in tool.parameters], tool.name
+
+
+def check_tasks(program: Program, domain: Domain, tasks: Sequence[DomainTask]) -> None:
+    """Splits share no entity, nothing leaks, no two tasks ask the same, tools are those needed."""
+    split: dict[str, str] = {}
+    public = domain.policy + "".join(str(tool.schema_of) for tool in domain.tools)
+    for task in tasks:
+        for entity in task.entities:
+            table, key = entity.split("/")
+            assert key in domain.records[table]
+            assert split.setdefault(entity, task.split) == task.split
+        held = any(name in program.held_out for name in task.template.split("_and_"))
+        assert not held or task.split == "test"
+        assert not any(fact in public + task.scenario.text for fact in task.communicate), task
+        assert {action.name for action in (*task.actions, *task.forbidden)} <= set(task.tools)
+        assert not task.expected
+    assert len({task.task_id for task in tasks}) == len(tasks)
+    assert len({tuple(sorted(asked(task).items())) for task in tasks}) == len(tasks)
+
+
+def asked(task: DomainTask) -> dict[str, str]:
+    """What a task asks for and of whom, without how it is said or how the caller is known."""
+    return {k: v for k, v in task.slots.items() if k[0].isdigit() or k == "wishes"} | {
+        "who": task.entities[0]
+    }

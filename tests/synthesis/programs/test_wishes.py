@@ -1,0 +1,94 @@
+"""Wishes become tasks: grouped apart, numbered, with tools drawn; amounts are said one way."""
+
+import json
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.synthesis.programs.databases import made
+from tutti.tasks.synthesis.domains import Action
+from tutti.tasks.synthesis.gating.example import EXAMPLE
+from tutti.tasks.synthesis.programs import PROGRAMS
+from tutti.tasks.synthesis.programs.program import split_of
+from tutti.tasks.synthesis.programs.wishes import Caller, Composer, Wish, is_plain, listed, money
+
+
+def wish(name: str, loan: str, communicate: str = "tides") -> Wish:
+    """A wish about a loan of the example domain."""
+    call = Action(name="get_loan", arguments={"loan_id": loan})
+    far = Action(name="extend_loan", arguments={"loan_id": loan, "days": 90})
+    return Wish(
+        name=name,
+        reason=f"You want {name} for {loan}.",
+        actions=(call,),
+        touches=frozenset((loan,)),
+        slots={"loan": loan},
+        rules=("longest",),
+        forbidden=(far,),
+        communicate=(communicate,),
+    )
+
+
+def compose(wishes: list[Wish], key: str = "M1", steps: int = 1, tools: int = 1) -> list[str]:
+    """The reasons of the tasks that the wishes of a member become."""
+
+    def caller(key: str, rng: Random) -> Caller:
+        find = Action(name="find_member", arguments={"name": "Ada Long"})
+        return Caller(f"members/{key}", "You are Ada Long.", find, {"name": "Ada Long"})
+
+    knobs = {"steps": steps, "tools": tools, "distractors": 0}
+    composer = Composer(EXAMPLE, Random(1), knobs, frozenset({"late"}), caller)
+    return sorted(task.scenario.reason for task in composer.tasks({key: wishes}))
+
+
+def test_one_thing_is_asked_once() -> None:
+    assert compose([wish("title", "L1"), wish("title", "L1"), wish("title", "L2")]) == [
+        "You want title for L1.",
+        "You want title for L2.",
+    ]
+
+
+def test_a_group_has_distinct_templates_and_records() -> None:
+    alike = [wish("title", "L1"), wish("title", "L2"), wish("days", "L1")]
+    found = compose(alike, steps=2)
+    assert found
+    assert all("title for L2" in each and "days for L1" in each for each in found)
+    assert all(each.startswith("The first matter: ") for each in found)
+
+
+def test_what_the_scenario_or_the_policy_tells_is_no_fact() -> None:
+    assert compose([wish("title", "L1", "want title")]) == []
+    assert compose([wish("title", "L1", "30 days")]) == []
+
+
+def test_held_out_templates_are_only_tested() -> None:
+    keys = [f"M{n}" for n in range(60)]
+    kept = [key for key in keys if compose([wish("late", "L1")], key)]
+    assert kept == [key for key in keys if split_of(f"members/{key}") == "test"] != []
+
+
+@given(st.integers(-10_000, 1_000_000))
+def test_a_plain_amount_is_written_one_way(cents: int) -> None:
+    amount = cents / 100
+    assert is_plain(amount) == (cents > 0 and cents % 10 != 0)
+    assert not is_plain(amount) or json.dumps(amount) == money(amount)
+
+
+def test_lists_are_read_as_in_a_sentence() -> None:
+    assert [listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == [
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
+
+
+@pytest.mark.parametrize("name", ("retail", "bank"))
+def test_a_task_offers_as_many_tools_as_told_where_it_needs_no_more(name: str) -> None:
+    domain, tasks = made(PROGRAMS[name], 1, customers=20, tools=7)
+    order = [tool.name for tool in domain.tools]
+    for task in tasks:
+        assert len(task.tools) >= 7 and list(task.tools) == sorted(task.tools, key=order.index)
+        assert task.difficulty["tools"] == len(task.tools)
+    assert len({task.tools for task in tasks if len(task.tools) == 7}) > 20

@@ -16,9 +16,10 @@ Draw = Callable[[], DomainTask | None]
 
 
 def take_turns(
-    draws: Mapping[str, Draw], told: str, most: int = MOST_PER_TEMPLATE
+    draws: Mapping[str, Draw], told: str, aside: Sequence[str] = ()
 ) -> Iterator[DomainTask]:
-    """Candidates of the templates by turns until all are used up; no two have the same slots.
+    """Candidates of the templates by turns until all are used up; no two have the same slots, those
+    in `aside` not counted.
 
     Left out is a candidate that says in its scenario, or in `told`, what must be communicated.
     """
@@ -28,7 +29,8 @@ def take_turns(
     while barren:
         for template in list(barren):
             task = draws[template]()
-            key = () if task is None else (template, *(f"{k}={v}" for k, v in task.slots.items()))
+            slots = {} if task is None else task.slots
+            key = (template, *(f"{k}={v}" for k, v in slots.items() if k not in aside))
             if task is None or key in seen or leaks(task, told):
                 barren[template] += 1
             else:
@@ -36,7 +38,7 @@ def take_turns(
                 barren[template] = 0
                 given[template] += 1
                 yield task
-            if barren[template] >= PATIENCE or given[template] >= most:
+            if barren[template] >= PATIENCE or given[template] >= MOST_PER_TEMPLATE:
                 del barren[template]
 
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -160,7 +161,8 @@ def unobtainable(task: DomainTask, replay: Replay) -> list[str]:
     missing = []
     for action, result in zip(task.actions, replay.results, strict=True):
         for value in action.arguments.values():
-            parts = str(value).split() if action.name == "calculate" else [str(value)]
-            missing += [f"{action.name}: {p}" for p in parts if p[0].isalnum() and p not in heard]
+            computed = action.name == "calculate"
+            parts = re.findall(r"[\d.]+", value) if computed else [str(value)]
+            missing += [f"{action.name}: {part}" for part in parts if part not in heard]
         heard += "\n" + json.dumps(result.value, ensure_ascii=False)
     return missing

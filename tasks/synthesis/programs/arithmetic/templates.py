@@ -1,0 +1,350 @@
+"""The office's tasks: what is to be computed, from which records, and how it is asked.
+
+All values are exact fractions until they are rounded half up to two decimals, as the scenario says.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from fractions import Fraction
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario
+from tutti.tasks.synthesis.programs.arithmetic.office import SPARE
+from tutti.tasks.synthesis.programs.drawing import offered_tools, shared_split
+from tutti.tasks.synthesis.programs.program import Knobs, split_of
+
+HELD_OUT = frozenset({"speed"})
+OPENINGS = (
+    "You need to know {}.",
+    "You are asked for {} and have no figures at hand.",
+    "You call the office to learn {}.",
+    "Your accounts lack {}.",
+)
+MOST_TERMS = 20
+"""Of a sum: an expression has at most 600 characters."""
+KG = {"kg": Fraction(1), "lb": Fraction("0.45359237"), "oz": Fraction("0.028349523125")}
+
+
+def money(value: Fraction) -> str:
+    """A value that is not negative, rounded half up to two decimals."""
+    cents = (value * 200 + 1) // 2
+    return f"{cents // 100}.{cents % 100:02d}"
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What a template found."""
+
+    asked: str
+    lookups: Sequence[Action]
+    expression: str
+    """For `calculate`, unrounded."""
+    value: Fraction
+    entities: tuple[str, ...]
+    slots: dict[str, str]
+    operands: int
+
+
+@dataclass
+class Clerk:
+    """Draws tasks from an instance and words them."""
+
+    domain: Domain
+    rng: Random
+    knobs: Knobs
+
+    def draw(self, template: str) -> DomainTask | None:
+        """A candidate of a template."""
+        found = TEMPLATES[template](self)
+        if found is None:
+            return None
+        split = shared_split(template, found.entities, HELD_OUT)
+        if split is None:
+            return None
+        reports = self._reports[split]
+        report = self.rng.choice(reports) if self._writes and reports else ""
+        value = money(found.value)
+        actions = [*found.lookups, _call("calculate", expression=f"round({found.expression}, 2)")]
+        if report:
+            actions += [
+                _call("get_report", report_id=report),
+                _call("record_result", report_id=report, value=value),
+            ]
+        needed = sorted({each.name for each in actions} | {"record_result"})
+        tools = offered_tools(self.domain, needed, self.knobs["tools"], SPARE)
+        entities = found.entities + ((f"reports/{report}",) if report else ())
+        return DomainTask(
+            template=template,
+            split=split,
+            scenario=self._scenario(found, report),
+            actions=tuple(actions),
+            communicate=(value,),
+            entities=entities,
+            rules=("two_decimals", "open_reports") if report else ("two_decimals",),
+            forbidden=self._forbidden(report, value),
+            tools=tools,
+            difficulty={
+                "operands": found.operands,
+                "distractors": self.knobs["distractors"],
+                "tools": len(tools),
+                "steps": len(actions),
+            },
+            slots=found.slots | {"report": report},
+        )
+
+    def pick(self, table: str, split: str | None = None) -> dict[str, Any]:
+        """A random record, of a split where one is given."""
+        keys = self._keys[table, split or self.rng.choice(SPLITS)]
+        return self.domain.records[table][self.rng.choice(keys)] if keys else {}
+
+    @cached_property
+    def _keys(self) -> dict[tuple[str, str], list[str]]:
+        keys: dict[tuple[str, str], list[str]] = {}
+        for table, records in self.domain.records.items():
+            keys |= {(table, split): [] for split in SPLITS}
+            for key in records:
+                keys[table, split_of(f"{table}/{key}")].append(key)
+        return keys
+
+    @cached_property
+    def _reports(self) -> dict[str, list[str]]:
+        records = self.domain.records["reports"]
+        return {
+            split: [k for k in self._keys["reports", split] if records[k]["status"] == "open"]
+            for split in SPLITS
+        }
+
+    @cached_property
+    def _closed(self) -> list[str]:
+        records = self.domain.records["reports"]
+        return [key for key, each in records.items() if each["status"] == "closed"]
+
+    @property
+    def _writes(self) -> bool:
+        return self.rng.randrange(100) < self.knobs["recorded"]
+
+    def _forbidden(self, report: str, value: str) -> tuple[Action, ...]:
+        closed = _call("record_result", report_id=self.rng.choice(self._closed), value=value)
+        if not report:
+            return (closed,)
+        return (closed, _call("record_result", report_id=report, value=f"{value}5"))
+
+    def _scenario(self, found: Sum, report: str) -> Scenario:
+        told = "Tell the agent that the result is rounded half up to 2 decimals at the end."
+        written = f" It belongs into report {report}." if report else ""
+        return Scenario(
+            reason=self.rng.choice(OPENINGS).format(found.asked) + written,
+            known="All that you know is in these words.",
+            instructions=told + " Ask for the exact figure with its 2 decimals.",
+        )
+
+
+SPLITS = ("train", "train", "validation", "test")
+
+
+def _call(tool: str, /, **arguments: Any) -> Action:
+    return Action(name=tool, arguments=arguments)
+
+
+def _exact(value: float) -> Fraction:
+    return Fraction(str(value))
+
+
+def _products(clerk: Clerk) -> list[dict[str, Any]]:
+    """Different products of one split, as many as the knob says at most."""
+    wanted = clerk.rng.randint(max(1, clerk.knobs["operands"] - 2), clerk.knobs["operands"])
+    split = clerk.rng.choice(SPLITS)
+    found = {each["product_id"]: each for each in (clerk.pick("products", split),) if each}
+    while found and len(found) < wanted:
+        each = clerk.pick("products", split)
+        found[each["product_id"]] = each
+    return list(found.values())
+
+
+def _entities(products: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(f"products/{each['product_id']}" for each in products)
+
+
+def _basket(clerk: Clerk) -> tuple[list[dict[str, Any]], list[int], str, dict[str, str]]:
+    """Products, how many of each, both in words, and the slots."""
+    products = _products(clerk)
+    counts = [clerk.rng.randint(3, 40) for _ in products]
+    parts = [f"{n} x {each['name']}" for n, each in zip(counts, products, strict=True)]
+    return products, counts, "; ".join(parts), {"basket": ";".join(parts)}
+
+
+def _order(clerk: Clerk) -> Sum | None:
+    products, counts, words, slots = _basket(clerk)
+    customer = clerk.pick("customers", split_of(_entities(products)[0])) if products else {}
+    if not customer:
+        return None
+    pairs = list(zip(counts, products, strict=True))
+    total = sum((n * _exact(each["price"]) for n, each in pairs), Fraction(0))
+    percent = customer["discount_percent"]
+    terms = " + ".join(f"{n} * {each['price']}" for n, each in pairs)
+    lookups = [_call("find_products", name=each["name"]) for each in products]
+    lookups.append(_call("find_customer", name=customer["name"]))
+    return Sum(
+        f"what {customer['name']} pays, after the customer's discount, for {words}",
+        lookups,
+        f"{terms} - percent({percent}, {terms})",
+        total * (100 - percent) / 100,
+        (*_entities(products), f"customers/{customer['customer_id']}"),
+        slots | {"customer": customer["name"]},
+        len(products),
+    )
+
+
+def _weight(clerk: Clerk) -> Sum | None:
+    products, counts, words, slots = _basket(clerk)
+    if not products:
+        return None
+    terms, total, lookups = [], Fraction(0), []
+    for n, each in zip(counts, products, strict=True):
+        weight, unit = each["weight"], each["weight_unit"]
+        lookups.append(_call("find_products", name=each["name"]))
+        in_kg = weight * KG[unit]
+        if unit != "kg":
+            lookups.append(_call("convert", value=weight, source=unit, target="kg"))
+        terms.append(f"{n} * {_decimal(in_kg)}")
+        total += n * in_kg
+    asked = f"how many kg this delivery weighs: {words}"
+    return Sum(asked, lookups, " + ".join(terms), total, _entities(products), slots, len(products))
+
+
+def _decimal(value: Fraction) -> str:
+    """An exact decimal of at most 12 places, as `convert` writes it."""
+    whole, rest = divmod(value.numerator * 10**12 // value.denominator, 10**12)
+    return f"{whole}.{rest:012d}".rstrip("0").rstrip(".")
+
+
+def _average(clerk: Clerk) -> Sum | None:
+    products = _products(clerk)
+    if len(products) < 2:
+        return None
+    prices = [each["price"] for each in products]
+    names = [each["name"] for each in products]
+    return Sum(
+        "the average price in crowns a unit (each product counts once) of " + "; ".join(names),
+        [_call("find_products", name=name) for name in names],
+        f"average({', '.join(map(str, prices))})",
+        sum(map(_exact, prices), Fraction(0)) / len(prices),
+        _entities(products),
+        {"names": ";".join(names)},
+        len(products),
+    )
+
+
+def _recipe(clerk: Clerk) -> Sum | None:
+    recipe = clerk.pick("recipes")
+    if not recipe:
+        return None
+    records = clerk.domain.records
+    key, people = recipe["recipe_id"], clerk.rng.randint(13, 90)
+    lines = [each for each in records["recipe_lines"].values() if each["recipe"] == key]
+    priced = [(each["amount"], records["products"][each["product"]]) for each in lines]
+    terms = " + ".join(f"{amount} * {each['price']}" for amount, each in priced)
+    total = sum((amount * _exact(each["price"]) for amount, each in priced), Fraction(0))
+    lookups = [_call("recipe_of", name=recipe["name"])]
+    lookups += [_call("get_product", product_id=each["product_id"]) for _, each in priced]
+    return Sum(
+        f"what the products for {people} servings of {recipe['name']} cost in crowns (amounts in "
+        "proportion, parts of units too)",
+        lookups,
+        f"({terms}) * {people} / {recipe['servings']}",
+        total * people / recipe["servings"],
+        (f"recipes/{key}",),
+        {"recipe": recipe["name"], "servings": str(people)},
+        len(lines),
+    )
+
+
+def _usage(clerk: Clerk) -> Sum | None:
+    customer = clerk.pick("customers")
+    if not customer:
+        return None
+    key, readings = customer["customer_id"], clerk.domain.records["readings"].values()
+    own = [each for each in readings if each["customer"] == key]
+    first, last = sorted(clerk.rng.sample(own, 2), key=lambda each: str(each["date"]))
+    days = (date.fromisoformat(last["date"]) - date.fromisoformat(first["date"])).days
+    lookups = [
+        _call("find_customer", name=customer["name"]),
+        _call("readings_of", customer_id=key),
+        _call("days_between", first=first["date"], second=last["date"]),
+    ]
+    return Sum(
+        f"how many kWh a day {customer['name']} used on average from the reading of "
+        f"{first['date']} to that of {last['date']}",
+        lookups,
+        f"({last['kwh']} - {first['kwh']}) / {days}",
+        Fraction(last["kwh"] - first["kwh"], days),
+        (f"customers/{key}",),
+        {"customer": customer["name"], "first": first["date"], "last": last["date"]},
+        2,
+    )
+
+
+def _stock(clerk: Clerk) -> Sum | None:
+    supplier = clerk.pick("suppliers")
+    if not supplier:
+        return None
+    key, products = supplier["supplier_id"], clerk.domain.records["products"].values()
+    delivered = [each for each in products if each["supplier"] == key]
+    if not delivered:
+        return None
+    least = int(clerk.rng.choice(delivered)["stock"])
+    own = [each for each in delivered if each["stock"] >= least]
+    if len(own) > MOST_TERMS:
+        return None
+    terms = " + ".join(f"{each['stock']} * {each['price']}" for each in own)
+    total = sum((each["stock"] * _exact(each["price"]) for each in own), Fraction(0))
+    return Sum(
+        f"what our stock of the products of {supplier['name']} is worth in crowns, counting only "
+        f"products of which there are at least {least} units",
+        [_call("products_of", supplier=supplier["name"])],
+        terms,
+        total,
+        (f"suppliers/{key}",),
+        {"supplier": supplier["name"], "least": str(least)},
+        len(own),
+    )
+
+
+def _speed(clerk: Clerk) -> Sum | None:
+    trip = clerk.pick("trips", "test")
+    if not trip:
+        return None
+    times = (trip["departs"], trip["arrives"])
+    passed = datetime.fromisoformat(times[1]) - datetime.fromisoformat(times[0])
+    minutes = int(passed.total_seconds()) // 60
+    lookups = [
+        _call("trips_of", line=trip["line"]),
+        _call("minutes_between", first=times[0], second=times[1]),
+    ]
+    lookups.append(_call("convert", value=minutes, source="minutes", target="hours"))
+    in_hours = Fraction(minutes, 60)
+    extra = clerk.rng.randint(1, 25)
+    return Sum(
+        f"the average speed of the trip of the {trip['line']} on {times[0][:10]}, with a detour of "
+        f"{extra} km added to its distance: km divided by hours",
+        lookups,
+        f"({trip['distance_km']} + {extra}) / {_decimal(in_hours)}",
+        (trip["distance_km"] + extra) / in_hours,
+        (f"trips/{trip['trip_id']}",),
+        {"line": trip["line"], "day": times[0][:10], "extra": str(extra)},
+        2,
+    )
+
+
+TEMPLATES: dict[str, Callable[[Clerk], Sum | None]] = {
+    "order": _order,
+    "weight": _weight,
+    "average": _average,
+    "recipe": _recipe,
+    "usage": _usage,
+    "stock": _stock,
+    "speed": _speed,
+}

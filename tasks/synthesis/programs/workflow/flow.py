@@ -1,0 +1,160 @@
+"""An executable workflow: its steps and edges, drawn from a theme, and walked through.
+
+In: a theme, a seed, depth and branches. Out: a `Flow`, of which every form is rendered.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from tutti.tasks.synthesis.programs.workflow.themes import Act, Check, Question, Theme
+
+StepKind = Literal["ask", "check", "act", "end"]
+Value = str | int
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node."""
+
+    step_id: str
+    kind: StepKind
+    tool: str = ""
+    field: str = ""
+    """What an ask or a check finds out."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """From a step to the next: where a value is among some, or within bounds, or always."""
+
+    source: str
+    target: str
+    values: tuple[str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+
+    def admits(self, value: Value | None) -> bool:
+        """Whether it is taken."""
+        if self.values:
+            return value in self.values
+        above = self.least is None or (isinstance(value, int) and value >= self.least)
+        return above and (self.most is None or (isinstance(value, int) and value <= self.most))
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A graph; it begins with its first step."""
+
+    steps: tuple[Step, ...]
+    edges: tuple[Edge, ...]
+
+    def step(self, step_id: str) -> Step:
+        """The step with an id."""
+        return next(each for each in self.steps if each.step_id == step_id)
+
+    def after(self, step_id: str, value: Value | None) -> Step:
+        """The step that follows. Raises LookupError where no edge admits the value."""
+        for edge in self.edges:
+            if edge.source == step_id and edge.admits(value):
+                return self.step(edge.target)
+        raise LookupError(f"no edge leads on from {step_id} with {value!r}")
+
+    def walk(self, found: Mapping[str, Value]) -> list[Step]:
+        """The steps of a case, without the end, by what asks and checks find out."""
+        path, step = [], self.steps[0]
+        while step.kind != "end":
+            path.append(step)
+            step = self.after(step.step_id, found.get(step.field))
+        return path
+
+
+class Drawer:
+    """Draws a flow: layers of decisions, of which edges lead on or to what closes the case."""
+
+    def __init__(self, rng: Random, theme: Theme, branches: int) -> None:
+        self._rng, self._theme, self._branches = rng, theme, branches
+        self._steps: list[Step] = []
+        self._edges: list[Edge] = []
+        self._between = rng.sample(theme.between, len(theme.between))
+        self._closing: dict[str, str] = {}
+
+    def draw(self, depth: int) -> Flow:
+        """A flow whose longest path has `depth` decisions."""
+        rng, theme = self._rng, self._theme
+        first, *rest = rng.sample(theme.questions, len(theme.questions))
+        others: list[Question | Check] = [*rest, *theme.checks]
+        rng.shuffle(others)
+        layers: list[list[Question | Check]] = [[first]]
+        layers += [others[2 * n : 2 * n + 2] for n in range(depth - 1)]
+        places = [[self._decision(each) for each in layer] for layer in layers]
+        for layer, steps, after in zip(layers, places, [*places[1:], []], strict=True):
+            for position, decision in enumerate(layer):
+                self._lead_on(steps[position], decision, after[position:] + after[:position])
+        end = Step(f"N{len(self._steps)}", "end")
+        self._steps.append(end)
+        self._edges += [Edge(place, end.step_id) for place in self._closing.values()]
+        return _numbered(self._steps, self._edges)
+
+    def _decision(self, decision: Question | Check) -> str:
+        if isinstance(decision, Question):
+            return self._add("ask", decision.tool, decision.topic)
+        return self._add("check", decision.tool, decision.field)
+
+    def _add(self, kind: StepKind, tool: str, field: str = "") -> str:
+        step = Step(f"N{len(self._steps)}", kind, tool, field)
+        self._steps.append(step)
+        return step.step_id
+
+    def _lead_on(self, source: str, decision: Question | Check, after: Sequence[str]) -> None:
+        """Edges from a decision: each step of `after` is reached, and the rest may close."""
+        edges = self._conditions(source, decision)
+        closing = self._rng.sample(self._theme.closing, len(edges))
+        for position, edge in enumerate(edges):
+            leads = bool(after) and (position < len(after) or self._rng.random() < 0.5)
+            if not leads:
+                self._connect(edge, self._close(closing[position]))
+            elif self._between and self._rng.random() < 0.35:
+                act = self._add("act", self._between.pop().tool)
+                self._connect(edge, act)
+                self._edges.append(Edge(act, after[position % len(after)]))
+            else:
+                self._connect(edge, after[position % len(after)])
+
+    def _connect(self, edge: Edge, target: str) -> None:
+        self._edges.append(Edge(edge.source, target, edge.values, edge.least, edge.most))
+
+    def _close(self, act: Act) -> str:
+        if act.tool not in self._closing:
+            self._closing[act.tool] = self._add("act", act.tool)
+        return self._closing[act.tool]
+
+    def _conditions(self, source: str, decision: Question | Check) -> list[Edge]:
+        """Edges without targets that together admit each value once."""
+        rng, values = self._rng, list(decision.values)
+        if values:
+            rng.shuffle(values)
+            groups = [values[:1], values[1:]] if self._branches == 2 else [[v] for v in values]
+            return [Edge(source, "", tuple(group)) for group in groups]
+        assert isinstance(decision, Check), f"{decision.tool} has neither values nor bounds"
+        span = range(decision.least + 1, decision.most)
+        cuts = sorted(rng.sample(span, self._branches - 1))
+        lows: list[int | None] = [None, *(cut + 1 for cut in cuts)]
+        highs: list[int | None] = [*cuts, None]
+        return [Edge(source, "", (), low, high) for low, high in zip(lows, highs, strict=True)]
+
+
+def _numbered(steps: Sequence[Step], edges: Sequence[Edge]) -> Flow:
+    """The steps in the order in which they are reached, called S1, S2, …"""
+    order = [steps[0].step_id]
+    for place in order:
+        order += dict.fromkeys(
+            e.target for e in edges if e.source == place and e.target not in order
+        )
+    names = {place: f"S{number}" for number, place in enumerate(order, 1)}
+    known = {each.step_id: each for each in steps}
+    placed = [Step(names[p], known[p].kind, known[p].tool, known[p].field) for p in order]
+    led = [Edge(names[e.source], names[e.target], e.values, e.least, e.most) for e in edges]
+    led.sort(key=lambda edge: int(edge.source[1:]))
+    return Flow(tuple(placed), tuple(led))

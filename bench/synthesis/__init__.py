@@ -1,0 +1,1 @@
+"""The bench of task synthesis: what gates catch of seeded defects, and what they cost."""

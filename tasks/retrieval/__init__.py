@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tutti.tasks.retrieval.errors import RetrievalError as RetrievalError
     from tutti.tasks.retrieval.index import build_index as build_index
     from tutti.tasks.retrieval.index import read_manifest as read_manifest
+    from tutti.tasks.retrieval.nearness import NearnessIndex as NearnessIndex
     from tutti.tasks.retrieval.nearness import near_texts as near_texts
     from tutti.tasks.retrieval.page import manifest_page as manifest_page
     from tutti.tasks.retrieval.page import recall_line as recall_line

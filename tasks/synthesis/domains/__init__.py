@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.domain import ToolSpec as ToolSpec
     from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
     from tutti.tasks.synthesis.domains.folder import write_domain_folder as write_domain_folder
+    from tutti.tasks.synthesis.domains.records import RecordChecks as RecordChecks
+    from tutti.tasks.synthesis.domains.records import is_of_kind as is_of_kind
+    from tutti.tasks.synthesis.domains.records import record_model as record_model
     from tutti.tasks.synthesis.domains.toolkit import Act as Act
     from tutti.tasks.synthesis.domains.toolkit import Replay as Replay
     from tutti.tasks.synthesis.domains.toolkit import Result as Result

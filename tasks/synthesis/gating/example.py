@@ -1,5 +1,7 @@
 """A small domain with good tasks, which the gates' examples are variations of: a lending desk."""
 
+from typing import Any
+
 from tutti.tasks.synthesis.domains import (
     Action,
     Domain,
@@ -151,3 +153,9 @@ LOOKED_UP = DomainTask(
     slots={"name": "Bo Reed"},
 )
 """A good task that only reads."""
+
+
+def varied(domain: Domain, **changes: Any) -> Domain:
+    """A domain with some of its fields replaced. `model_copy` would keep what was cached."""
+    kept = {name: getattr(domain, name) for name in Domain.model_fields}
+    return Domain(**{**kept, **changes})

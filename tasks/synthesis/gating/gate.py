@@ -6,12 +6,14 @@ every gate on its good and bad ones.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask, Replay, Toolkit
+from tutti.tasks.synthesis.gating.seen import Seen
 
 Solver = Callable[[DomainTask], Oracle]
+Fact = TypeVar("Fact")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ class Verdict:
 PASSED = Verdict(True)
 
 
+def verdict(reason: str) -> Verdict:
+    """The verdict for the first thing found wrong; an empty reason passes."""
+    return Verdict(False, reason) if reason else PASSED
+
+
 @dataclass
 class GateBench:
     """What gates may use. One serves an instance of a domain from first candidate to last."""
@@ -41,6 +48,16 @@ class GateBench:
     """Texts of questions that a task must not repeat."""
     replays: dict[str, Replay] = field(default_factory=dict)
     """By task, filled by the gate `executes` for those after it."""
+    seen: Seen = field(default_factory=Seen)
+    """The tasks that passed the gate `duplicates`; give several benches one to compare across."""
+    facts: dict[Callable[..., Any], Any] = field(default_factory=dict)
+
+    def fact(self, find: Callable[[Domain], Fact]) -> Fact:
+        """What `find` says of the domain; it is asked once."""
+        if find not in self.facts:
+            self.facts[find] = find(self.domain)
+        found: Fact = self.facts[find]
+        return found
 
 
 class Gate(Protocol):
@@ -62,7 +79,10 @@ class Gate(Protocol):
 
 @dataclass(frozen=True)
 class Examples:
-    """A gate's own cases: each a domain and a task; some gates look at those before, too."""
+    """A gate's own cases: each a domain and a task. Some gates look at those before, too: show it
+    the good ones first, those of one domain on one bench."""
 
     good: Sequence[tuple[Domain, DomainTask]]
     bad: Sequence[tuple[Domain, DomainTask]]
+    benchmarks: Sequence[str] = ()
+    """What their bench's `benchmarks` must be."""

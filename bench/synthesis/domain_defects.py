@@ -1,0 +1,153 @@
+"""Planters of defects in tools, their code and the golden calls; see `planting`."""
+
+from random import Random
+
+from bench.synthesis.planting import (
+    Planted,
+    calls_of,
+    fields_of,
+    with_action,
+    with_tool,
+    wrapped,
+)
+from tutti.tasks.synthesis.domains import Domain, DomainTask, Parameter
+
+
+def says_it_looks(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A WRITE whose description says that it looks something up."""
+    calls = calls_of(domain, task, "WRITE")
+    if not calls:
+        return None
+    tool = rng.choice(calls)[2]
+    about = rng.choice(("Look up the details.", "Show what is there.", "Get the current values."))
+    return with_tool(domain, tool.name, about=about), task
+
+
+def says_it_changes(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A READ whose description says that it changes something."""
+    calls = calls_of(domain, task, "READ", "GENERIC")
+    if not calls:
+        return None
+    tool = rng.choice(calls)[2]
+    verb = rng.choice(("Cancel", "Delete", "Update", "Modify"))
+    return with_tool(domain, tool.name, about=f"{verb} what is named."), task
+
+
+def names_a_stray_field(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A description with a field that is not there."""
+    tool = rng.choice(domain.offered(task))
+    about = f"{tool.about} It respects planted_field."
+    return with_tool(domain, tool.name, about=about), task
+
+
+def other_parameters(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A declared parameter that the function does not take."""
+    tool = rng.choice(domain.offered(task))
+    more = Parameter(name="planted", kind="text", about="what else to know", optional=True)
+    return with_tool(domain, tool.name, parameters=(*tool.parameters, more)), task
+
+
+def hides_changes(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A WRITE that declares no changes."""
+    calls = calls_of(domain, task, "WRITE")
+    return (with_tool(domain, rng.choice(calls)[2].name, changes=()), task) if calls else None
+
+
+def hides_a_key(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A result with a key that is not declared."""
+    calls = [c for c in calls_of(domain, task, "READ", "WRITE") if len(c[2].returns) > 1]
+    if not calls:
+        return None
+    tool = rng.choice(calls)[2]
+    gone = rng.choice(tool.returns)
+    return with_tool(domain, tool.name, returns=tuple(k for k in tool.returns if k != gone)), task
+
+
+def looks_and_writes(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A READ whose code changes a record."""
+    calls = calls_of(domain, task, "READ")
+    integers = [(t, f) for t, f in fields_of(domain) if f.kind == "integer" and f.name != t.key]
+    if not calls or not integers:
+        return None
+    table, field = rng.choice(integers)
+    key = rng.choice(sorted(domain.records[table.name]))
+    lines = [f"db[{table.name!r}][{key!r}][{field.name!r}] = {rng.randrange(100, 999)}"]
+    return wrapped(domain, rng.choice(calls)[2], lines), task
+
+
+def failing_code(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A tool whose code is wrong."""
+    calls = calls_of(domain, task, "READ", "WRITE", "GENERIC")
+    if not calls:
+        return None
+    return wrapped(domain, rng.choice(calls)[2], ["db['planted']['none']"]), task
+
+
+def refused_call(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A golden call about a record that is not there."""
+    keys = {key for keyed in domain.records.values() for key in keyed}
+    for place, action, _ in calls_of(domain, task, "READ", "WRITE"):
+        named = [n for n, v in action.arguments.items() if isinstance(v, str) and v in keys]
+        if named:
+            return domain, with_action(task, place, **{rng.choice(named): "planted-0"})
+    return None
+
+
+def unsteady(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A tool whose effect is drawn by chance."""
+    calls = calls_of(domain, task, "WRITE")
+    texts = [(t, f) for t, f in fields_of(domain) if f.kind == "text" and f.name != t.key]
+    if not calls or not texts:
+        return None
+    table, field = rng.choice(texts)
+    key = rng.choice(sorted(domain.records[table.name]))
+    drawn = f"db[{table.name!r}][{key!r}][{field.name!r}] = str(random.random())"
+    return wrapped(domain, rng.choice(calls)[2], ["import random", drawn]), task
+
+
+def wrong_number(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """Another number in a golden WRITE than the user asks for."""
+    for place, action, _ in calls_of(domain, task, "WRITE"):
+        for name, value in action.arguments.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return domain, with_action(task, place, **{name: value + rng.randint(1, 3)})
+    return None
+
+
+def wrong_record(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A golden WRITE about another record than the user's."""
+    found = [
+        (place, name, sorted(keyed.keys() - {value}))
+        for place, action, _ in calls_of(domain, task, "WRITE")
+        for name, value in action.arguments.items()
+        for keyed in domain.records.values()
+        if isinstance(value, str) and value in keyed and len(keyed) > 1
+    ]
+    if not found:
+        return None
+    place, name, others = rng.choice(found)
+    return domain, with_action(task, place, **{name: rng.choice(others)})
+
+
+def nothing_to_do(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A task that is done before it begins: nothing to change, nothing to say."""
+    reads = tuple(action for _, action, _ in calls_of(domain, task, "READ"))
+    return (
+        (domain, task.model_copy(update={"actions": reads, "communicate": ()})) if reads else None
+    )
+
+
+def allowed_is_forbidden(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A golden call among those that the policy is said to forbid."""
+    calls = calls_of(domain, task, "WRITE")
+    if not calls:
+        return None
+    return domain, task.model_copy(update={"forbidden": (rng.choice(calls)[1],)})
+
+
+def forbidden_is_golden(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """A golden call that the policy forbids."""
+    if not task.forbidden:
+        return None
+    actions = (*task.actions, rng.choice(task.forbidden))
+    return domain, task.model_copy(update={"actions": actions})

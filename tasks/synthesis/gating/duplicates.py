@@ -1,0 +1,143 @@
+"""Gate: no task repeats an earlier one, in the same words or in others.
+
+Near duplicates have the same outcome (changing calls, facts to say, slots, entities) and a MinHash
+similarity of at least `THRESHOLD`; see `seen`. The same template about another customer has another
+outcome. Two tasks that tell the user the very same are duplicates whatever they want: one of them
+would be wrong.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
+from tutti.tasks.synthesis.gating.gate import PASSED, Examples, GateBench, Verdict
+from tutti.tasks.synthesis.gating.seen import FACTS, WORDS, Fingerprint, Seen, hash64, min_hash
+from tutti.tasks.synthesis.gating.wording import spaced, words_of
+
+
+class Duplicates:
+    """Compares with all tasks that passed on this bench's `seen`, and remembers those that pass."""
+
+    name = "duplicates"
+    about = "No earlier task asks the same, in the same words or in others (MinHash)."
+
+    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+        """The later of two tasks is rejected. `measured` is the estimated similarity."""
+        context = bench.fact(Context)
+        return [_judge(context.fingerprint(task), bench.seen) for task in tasks]
+
+    def examples(self) -> Examples:
+        """A reworded task, the same words with another answer, and the golden calls with a look
+        more; another member's task passes."""
+        told = EXTENDED.scenario.model_copy(
+            update={
+                "reason": "Your book is not finished; 7 days more would help.",
+                "instructions": "Find out how many days that makes.",
+            }
+        )
+        other = EXTENDED.model_copy(
+            update={
+                "scenario": EXTENDED.scenario.model_copy(update={"known": "Your name is Bo Reed."}),
+                "actions": (
+                    Action(name="find_member", arguments={"name": "Bo Reed"}),
+                    Action(name="extend_loan", arguments={"loan_id": "L2", "days": 7}),
+                ),
+                "communicate": ("28",),
+                "entities": ("members/M2",),
+                "slots": {"name": "Bo Reed", "days": "7"},
+            }
+        )
+        look = Action(name="get_loan", arguments={"loan_id": "L1"})
+        looked = (EXTENDED.actions[0], look, EXTENDED.actions[1])
+        return Examples(
+            good=[(EXAMPLE, task) for task in (EXTENDED, LOOKED_UP, other)],
+            bad=[
+                (EXAMPLE, EXTENDED),
+                (EXAMPLE, EXTENDED.model_copy(update={"scenario": told})),
+                (EXAMPLE, EXTENDED.model_copy(update={"communicate": ("22",)})),
+                (EXAMPLE, EXTENDED.model_copy(update={"actions": looked})),
+            ],
+        )
+
+
+def _judge(task: Fingerprint, seen: Seen) -> Verdict:
+    found = seen.find(task)
+    if found is None:
+        seen.add(task)
+        return PASSED
+    how = "tells the user the same as" if found.same_words else "repeats in other words"
+    return Verdict(False, f"{how} {found.task_id}", found.similarity)
+
+
+def repeats(tasks: Iterable[tuple[Domain, DomainTask]], seen: Seen | None = None) -> Iterator[str]:
+    """For each task, in order, the id of the earlier one that it repeats, or "".
+
+    For task sets of many instances at their end. Instances made from different seeds (their
+    `lineage`) hold different records: the same words mean another task there.
+    """
+    seen = Seen() if seen is None else seen
+    contexts: dict[int, Context] = {}
+    for domain, task in tasks:
+        context = contexts.get(id(domain))
+        if context is None or context.domain is not domain:
+            context = contexts[id(domain)] = Context(domain)
+        fingerprint = context.fingerprint(task)
+        found = seen.find(fingerprint)
+        if found is None:
+            seen.add(fingerprint)
+        yield "" if found is None else found.task_id
+
+
+class Context:
+    """What of a domain its tasks' fingerprints need."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.place = _json([domain.name, domain.lineage])
+        self.changing = frozenset(tool.name for tool in domain.tools if tool.kind == "WRITE")
+        fields = (field for table in domain.tables for field in table.fields)
+        self.choices = frozenset(
+            word for field in fields for choice in field.one_of for word in words_of(choice)
+        )
+        """"pending" or "delivered": who asks about another of them asks something else."""
+
+    def fingerprint(self, task: DomainTask) -> Fingerprint:
+        """A task's fingerprint; it costs about 0.1 ms."""
+        words = words_of(task.scenario.text)
+        pairs = [f"{one} {two}" for one, two in pairwise(words)]
+        calls = [_call(action) for action in task.actions]
+        said = sorted({f"say{spaced(each)}" for each in task.communicate})
+        slots = [f"slot {name}{spaced(value)}" for name, value in sorted(task.slots.items())]
+        begins = _json(task.changed) if task.changed else ""
+        # What a task without changing calls looks at last is what it is about.
+        wanted = [c for c, a in zip(calls, task.actions, strict=True) if a.name in self.changing]
+        wanted = sorted(wanted) or calls[-1:]
+        chosen = sorted({word for word in words if word in self.choices})
+        outcome = [begins, *sorted(task.entities)]
+        outcome += [*wanted, *said, *slots, *chosen]
+        told = [self.place, begins, task.scenario.persona, *sorted(task.tools), *words]
+        facts = min_hash({*calls, *said, *slots, *chosen}, WORDS, FACTS)
+        return Fingerprint(
+            task.task_id,
+            hash64("\n".join(told)),
+            hash64("\n".join(outcome)),
+            np.concatenate([min_hash({*words, *pairs}, 0, WORDS), facts]),
+        )
+
+
+def _call(action: Action) -> str:
+    arguments = sorted(action.arguments.items())
+    return f"{action.name} " + " ".join(f"{name}={_plain(value)}" for name, value in arguments)
+
+
+def _plain(value: Any) -> str:
+    return spaced(value if isinstance(value, str) else _json(value))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)

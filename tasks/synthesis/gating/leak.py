@@ -1,0 +1,171 @@
+"""Gate: the answer does not stand in what the agent sees before it acts.
+
+Answers are the facts to communicate and the ids that golden calls need and the user does not give.
+They must not stand in the policy, in tools' or parameters' names and descriptions or in the names
+of tables and fields; the facts not in what the user says either, where the agent would only repeat
+them (unless the sentence offers a choice, with "or").
+
+Which answers count, so that no good task is dropped for a chance meeting:
+
+* numbers with a fraction, and whole ones from 100, those below 1,000 not if they are round (150);
+* texts of at least 3 characters but not yes, no, true, false, none, nor words of the domain's own
+  vocabulary: values of a field's `one_of`, and texts that at least 5 records and 5 % of a table
+  share in a field;
+* of golden arguments only keys of records that are no plain lower-case word ("savings").
+
+Any other answer leaks only where the text presents it as one: "the answer is 21".
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tutti.tasks.synthesis.domains import Domain, DomainTask, TableSpec
+from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench, Verdict, verdict
+from tutti.tasks.synthesis.gating.wording import NUMBER, leaves, spaced
+
+COMMON = frozenset("yes no true false none null unknown done success".split())
+LEAST_CHARS = 3
+LEAST_WHOLE, SURELY_RARE, ROUND = 100, 1_000, 50
+SHARED_BY, SHARE = 5, 0.05
+PRESENTED = r" (?:answer|answers|result|solution)(?: is| was| will be| with| that)? "
+SENTENCE = re.compile(r"(?<=[.!?\n])\s")
+
+
+@dataclass
+class _Seen:
+    """What agents see in a domain before they act, and what its answers are measured by."""
+
+    domain: Domain
+    names: str
+    """Names of tables and fields, `spaced`."""
+    vocabulary: frozenset[str]
+    keys: frozenset[str]
+    texts: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
+    """By the tools offered: where, and the text, `spaced`."""
+
+    def shown(self, task: DomainTask) -> dict[str, str]:
+        """Where the agent reads what in a task."""
+        if task.tools not in self.texts:
+            self.texts[task.tools] = dict(self._shown(task))
+        return self.texts[task.tools]
+
+    def _shown(self, task: DomainTask) -> Iterator[tuple[str, str]]:
+        yield "the policy", spaced(self.domain.policy)
+        yield "the names of tables and fields", self.names
+        for tool in self.domain.offered(task):
+            lines = [tool.name, tool.name.replace("_", " "), tool.about]
+            lines += [f"{p.name} : {p.about}" for p in tool.parameters]
+            yield f"the description of {tool.name}", spaced(" ; ".join(lines))
+
+
+def _seen(domain: Domain) -> _Seen:
+    names = [table.name for table in domain.tables]
+    names += [each.name for table in domain.tables for each in table.fields]
+    both = [form for name in names for form in (name, name.replace("_", " "))]
+    words = frozenset(word for table in domain.tables for word in _vocabulary(domain, table))
+    keys = frozenset(key for keyed in domain.records.values() for key in keyed)
+    return _Seen(domain, spaced(" ; ".join(both)), words, keys)
+
+
+def _vocabulary(domain: Domain, table: TableSpec) -> Iterator[str]:
+    """What records of a table share, `spaced`."""
+    records = domain.records.get(table.name, {}).values()
+    least = max(SHARED_BY, SHARE * len(records))
+    for each in table.fields:
+        yield from map(spaced, each.one_of)
+        if each.kind == "text" and not each.refers_to:
+            held = Counter(str(record.get(each.name)) for record in records)
+            yield from (spaced(text) for text, times in held.items() if times >= least)
+
+
+class Leak:
+    """Searches what the agent reads for a task's answers."""
+
+    name = "leak"
+    about = "The answer stands neither in the policy, the tools' descriptions nor the user's words."
+
+    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+        """The first answer found rejects a task."""
+        seen = bench.fact(_seen)
+        return [verdict(next(_leaks(task, seen), "")) for task in tasks]
+
+    def examples(self) -> Examples:
+        """The title in a tool's description, a loan's id in the policy, the title in the user's
+        mouth, a number presented as the answer."""
+        _, look, extend = EXAMPLE.tools
+        told = look.model_copy(update={"about": "Look up a loan, such as Harbours."})
+        shown = extend.model_copy(update={"about": f"{extend.about} The answer is 21."})
+        rule = EXAMPLE.rules[0].model_copy(update={"text": "No loan but L2 lasts over 30 days."})
+        reason = "You forgot that you have Harbours."
+        repeated = LOOKED_UP.scenario.model_copy(update={"reason": reason})
+        choice = repeated.model_copy(update={"reason": "Is your book Harbours or Tides?"})
+        return Examples(
+            good=(
+                (EXAMPLE, EXTENDED),
+                (EXAMPLE, LOOKED_UP),
+                (EXAMPLE, LOOKED_UP.model_copy(update={"scenario": choice})),
+                (EXAMPLE, LOOKED_UP.model_copy(update={"communicate": ("30",)})),
+            ),
+            bad=(
+                (varied(EXAMPLE, tools=(*EXAMPLE.tools[:1], told, extend)), LOOKED_UP),
+                (varied(EXAMPLE, tools=(*EXAMPLE.tools[:2], shown)), EXTENDED),
+                (varied(EXAMPLE, rules=(rule,)), LOOKED_UP),
+                (EXAMPLE, LOOKED_UP.model_copy(update={"scenario": repeated})),
+            ),
+        )
+
+
+def _leaks(task: DomainTask, seen: _Seen) -> Iterator[str]:
+    shown = seen.shown(task)
+    said = spaced(task.scenario.text)
+    for fact in task.communicate:
+        phrase = spaced(fact)
+        if not phrase.strip():
+            continue
+        counts = _counts(phrase, seen)
+        where = next((w for w, text in shown.items() if _stands(phrase, text, counts)), None)
+        if where is not None:
+            yield f"the answer {fact!r} stands in {where}"
+        if _stands(phrase, said, counts) and _repeated(phrase, task.scenario.text, counts):
+            yield f"the answer {fact!r} stands in what the user is told"
+    for value in _ids(task, seen.keys):
+        phrase = spaced(value)
+        if phrase in said:
+            continue
+        where = next((w for w, text in shown.items() if phrase in text), None)
+        if where is not None:
+            yield f"{value!r}, which a golden call needs, stands in {where}"
+
+
+def _stands(phrase: str, text: str, counts: bool) -> bool:
+    if phrase not in text:
+        return False
+    return counts or re.search(PRESENTED + re.escape(phrase.lstrip()), text) is not None
+
+
+def _repeated(phrase: str, text: str, counts: bool) -> bool:
+    """Whether a sentence has the answer without offering a choice."""
+    sentences = (spaced(each) for each in SENTENCE.split(text))
+    return any(" or " not in each for each in sentences if _stands(phrase, each, counts))
+
+
+def _counts(phrase: str, seen: _Seen) -> bool:
+    """Whether an answer is so rare that where it stands it is told."""
+    bare = phrase.strip()
+    if NUMBER.fullmatch(bare):
+        if "." in bare:
+            return True
+        whole = int(bare)
+        return whole >= SURELY_RARE or (whole >= LEAST_WHOLE and whole % ROUND != 0)
+    return len(bare) >= LEAST_CHARS and bare not in COMMON and phrase not in seen.vocabulary
+
+
+def _ids(task: DomainTask, keys: frozenset[str]) -> Iterator[str]:
+    """Keys of records in golden calls."""
+    for action in task.actions:
+        for leaf in leaves(action.arguments):
+            if isinstance(leaf, str) and leaf in keys and not (leaf.isalpha() and leaf.islower()):
+                yield leaf

@@ -1,0 +1,36 @@
+"""Gate: the domain's records are what its tables say, with what a task changes, too."""
+
+from collections.abc import Sequence
+
+from tutti.tasks.synthesis.domains import DomainTask, RecordChecks
+from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench, Verdict, verdict
+
+
+class Records:
+    """All records are checked once a domain, and for each task those that it changes."""
+
+    name = "records"
+    about = "Records have their tables' fields, kinds and bounds, and every foreign key exists."
+
+    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+        """A fault of the domain's own records rejects all of its tasks."""
+        checks = bench.fact(RecordChecks)
+        return [verdict(checks.fault or checks.changed_fault(task.changed)) for task in tasks]
+
+    def examples(self) -> Examples:
+        """Dangling keys, a number out of bounds, a field that no table has."""
+        records = EXAMPLE.records
+        member = {**records["members"]["M1"], "loans": ["L9"]}
+        dangling = {**records, "members": {**records["members"], "M1": member}}
+        late = EXTENDED.model_copy(update={"changed": {"loans": {"L1": {"days": 31}}}})
+        stray = EXTENDED.model_copy(update={"changed": {"loans": {"L1": {"colour": "red"}}}})
+        known = EXTENDED.model_copy(update={"changed": {"loans": {"L1": {"days": 30}}}})
+        return Examples(
+            good=((EXAMPLE, EXTENDED), (EXAMPLE, LOOKED_UP), (EXAMPLE, known)),
+            bad=(
+                (varied(EXAMPLE, records=dangling), LOOKED_UP),
+                (EXAMPLE, late),
+                (EXAMPLE, stray),
+            ),
+        )

@@ -1,0 +1,108 @@
+"""The lending desk with hundreds of members, good tasks in it, and gates asked on benches."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario, Toolkit
+from tutti.tasks.synthesis.gating.example import EXAMPLE, LOAN, varied
+from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench, Verdict
+
+FIRST = "Ada Bo Cleo Dan Eve Finn Gus Hana Ira Jo Kai Lea Max Nora Otto Pia Quin Rae Sam Ty".split()
+LAST = "Long Reed Stone Marsh Brook Field Hill Wood Lake Ford Moss Vale Croft Dale Frost".split()
+FORM = "Tides Harbours Rivers Winters Islands Gardens Engines Letters Maps Birds".split()
+PLACE = "North South East West Inner Outer Upper Lower Far Near Old New Quiet Bright Deep".split()
+EXTEND = (
+    "You need your book for {days} more days.",
+    "You have not finished your book and want to keep it {days} days longer.",
+)
+TITLE = ("You forgot which book you have.", "You want to know the title of the book you borrowed.")
+
+
+def many_members(count: int = 250) -> Domain:
+    """The lending desk with so many members (at most 300), each with a loan."""
+    members, loans = {}, {}
+    for number in range(1, count + 1):
+        member, loan = f"M{number}", f"L{1000 + number * 7}"
+        name = f"{FIRST[number % 20]} {LAST[number // 20]}"
+        title = f"{PLACE[number // 10 % 15]} {FORM[number % 10]} {'I' * (1 + number // 150)}"
+        members[member] = {"member_id": member, "name": name, "loans": [loan]}
+        values = (loan, member, title, 7 + number % 8, False)
+        loans[loan] = dict(zip(LOAN, values, strict=True))
+    return varied(EXAMPLE, records={"members": members, "loans": loans})
+
+
+def good_tasks(domain: Domain, rng: Random) -> list[DomainTask]:
+    """Two tasks a member: one that changes the loan, one that only reads."""
+    tasks = []
+    for number, member in enumerate(domain.records["members"].values()):
+        loan = domain.records["loans"][member["loans"][0]]
+        find = Action(name="find_member", arguments={"name": member["name"]})
+        known, entities = f"Your name is {member['name']}.", (f"members/{member['member_id']}",)
+        days = rng.randint(2, 9)
+        begin = {"loans": {loan["loan_id"]: {"days": 15}}} if number % 5 == 0 else {}
+        held = 15 if begin else loan["days"]
+        extend = Action(name="extend_loan", arguments={"loan_id": loan["loan_id"], "days": days})
+        tasks.append(
+            DomainTask(
+                template="extend",
+                split="train",
+                scenario=Scenario(
+                    reason=rng.choice(EXTEND).format(days=days),
+                    known=known,
+                    instructions="Ask how many days you have then.",
+                ),
+                actions=(find, extend),
+                communicate=(str(held + days),),
+                entities=entities,
+                rules=("longest", "polite"),
+                forbidden=(Action(name="extend_loan", arguments={**extend.arguments, "days": 31}),),
+                changed=begin,
+                slots={"name": member["name"], "days": str(days)},
+            )
+        )
+        look = Action(name="get_loan", arguments={"loan_id": loan["loan_id"]})
+        tasks.append(
+            DomainTask(
+                template="title",
+                split="test",
+                scenario=Scenario(reason=rng.choice(TITLE), known=known),
+                actions=(find, look),
+                communicate=(loan["title"],),
+                entities=entities,
+                slots={"name": member["name"]},
+            )
+        )
+    return tasks
+
+
+@asynccontextmanager
+async def bench_of(domain: Domain, benchmarks: Sequence[str] = ()) -> AsyncIterator[GateBench]:
+    """A bench of a domain whose toolkit runs."""
+    async with Toolkit(domain) as toolkit:
+        yield GateBench(domain, toolkit, benchmarks=benchmarks)
+
+
+async def replayed(bench: GateBench, tasks: Sequence[DomainTask]) -> None:
+    """Fill the bench's replays, as the gate `executes` does."""
+    replays = await bench.toolkit.replay(tasks)
+    ids = [task.task_id for task in tasks]
+    bench.replays.update(zip(ids, replays, strict=True))
+
+
+async def judge_examples(gate: Gate) -> tuple[list[Verdict], list[Verdict]]:
+    """A gate's verdicts on its good and its bad examples."""
+    examples = gate.examples()
+    good: list[Verdict] = []
+    bad: list[Verdict] = []
+    for domain in _domains(examples):
+        async with bench_of(domain, examples.benchmarks) as bench:
+            for cases, found in ((examples.good, good), (examples.bad, bad)):
+                tasks = [task for other, task in cases if other is domain]
+                await replayed(bench, tasks)
+                found += await gate.judge(tasks, bench)
+    return good, bad
+
+
+def _domains(examples: Examples) -> Iterable[Domain]:
+    return {id(domain): domain for domain, _ in (*examples.good, *examples.bad)}.values()

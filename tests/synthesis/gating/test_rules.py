@@ -1,0 +1,189 @@
+"""The rules by which single gates decide, where their examples say too little."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from bench.synthesis.task_defects import BENCHMARK_TEXTS
+from tests.synthesis.gating.lending import bench_of, replayed
+from tutti import storage
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.gating import GATES
+from tutti.tasks.synthesis.gating.contamination import BenchmarkIndex, benchmark_questions
+from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
+
+
+async def reason(
+    gate: str, task: DomainTask, domain: Domain = EXAMPLE, benchmarks: Sequence[str] = ()
+) -> str:
+    """Why a gate rejects a task; empty if it does not."""
+    async with bench_of(domain, benchmarks) as bench:
+        await replayed(bench, [task])
+        (found,) = await GATES[gate].judge([task], bench)
+        return found.reason
+
+
+def told(task: DomainTask, **changes: str) -> DomainTask:
+    return task.model_copy(update={"scenario": task.scenario.model_copy(update=changes)})
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Your name is {name}.", True),
+        ("Your order is None.", True),
+        ("TODO", True),
+        ("None of your books is late. None is lost.", False),
+        ("You paid {50} and <3 it.", False),
+    ],
+)
+async def test_placeholders_are_refused_and_plain_english_is_not(text: str, left: bool) -> None:
+    assert ("left in the text" in await reason("parses", told(EXTENDED, known=text))) == left
+
+
+async def test_a_placeholder_that_is_a_value_of_the_domain_is_none() -> None:
+    loans = {**EXAMPLE.records["loans"]}
+    loans["L2"] = {**loans["L2"], "title": "When is it None"}
+    domain = varied(EXAMPLE, records={**EXAMPLE.records, "loans": loans})
+    assert await reason("parses", told(EXTENDED, known="The title has None."), domain) == ""
+
+
+@pytest.mark.parametrize(
+    ("fact", "about", "leaks"),
+    [
+        ("1,200", "At most 1200.00 a year.", True),
+        ("1200", "At most 12001 a year.", False),
+        ("30", "At most 30 days.", False),
+        ("30", "The answer is 30.", True),
+        ("150", "At most 150 days.", False),
+        ("12.50", "A fee of 12.5 is due.", True),
+        ("yes", "Say yes or no.", False),
+        ("Tides", "Such as Tides.", True),
+        ("Tides", "Such as Tidesong.", False),
+    ],
+)
+async def test_which_answers_leak(fact: str, about: str, leaks: bool) -> None:
+    rule = EXAMPLE.rules[1].model_copy(update={"text": about})
+    task = LOOKED_UP.model_copy(update={"communicate": (fact,)})
+    assert bool(await reason("leak", task, varied(EXAMPLE, rules=(rule,)))) == leaks
+
+
+async def test_words_that_records_share_are_no_leak() -> None:
+    title = EXAMPLE.tables[1].fields[2].model_copy(update={"one_of": ("Tides", "Harbours")})
+    fields = (*EXAMPLE.tables[1].fields[:2], title, *EXAMPLE.tables[1].fields[3:])
+    loans = EXAMPLE.tables[1].model_copy(update={"fields": fields})
+    rule = EXAMPLE.rules[1].model_copy(update={"text": "Books are Tides or Harbours."})
+    domain = varied(EXAMPLE, tables=(EXAMPLE.tables[0], loans), rules=(rule,))
+    assert await reason("leak", LOOKED_UP, domain) == ""
+
+
+@pytest.mark.parametrize(
+    ("reason_told", "given"),
+    [
+        ("You need your book for 7 more days.", True),
+        ("You need your book for seven more days.", True),
+        ("You need your book for a 7-day trip.", True),
+        ("You need your book for 17 more days.", False),
+        ("You need your book L7 for longer.", False),
+    ],
+)
+async def test_numbers_are_given_by_value(reason_told: str, given: bool) -> None:
+    why = await reason("suffices", told(EXTENDED, reason=reason_told))
+    assert (why == "") == given
+    if not given:
+        assert why.startswith("days 7 of call 2, extend_loan")
+
+
+async def test_a_name_may_be_put_together() -> None:
+    named = told(EXTENDED, known="Your first name is Ada, your last name is Long.")
+    assert await reason("suffices", named) == ""
+
+
+async def test_gates_that_read_replays_say_when_there_is_none() -> None:
+    async with bench_of(EXAMPLE) as bench:
+        for name in ("suffices", "described"):
+            with pytest.raises(LookupError, match="executes"):
+                await GATES[name].judge([EXTENDED], bench)
+
+
+@pytest.mark.parametrize(
+    ("kind", "about", "lies"),
+    [
+        ("WRITE", "Look up a loan.", True),
+        ("WRITE", "Look up a loan and extend it.", False),
+        ("WRITE", "This tool gets a loan.", True),
+        ("READ", "Cancel a loan.", True),
+        ("READ", "Find the loans that one may cancel.", False),
+        ("READ", "Look up a loan by its `loan_id`.", False),
+        ("READ", "Look up a loan by its `colour`.", True),
+    ],
+)
+async def test_verbs_and_names_of_descriptions(kind: str, about: str, lies: bool) -> None:
+    place = {"READ": 1, "WRITE": 2}[kind]
+    tools = list(EXAMPLE.tools)
+    tools[place] = tools[place].model_copy(update={"about": about})
+    task = EXTENDED if kind == "WRITE" else LOOKED_UP
+    assert bool(await reason("described", task, varied(EXAMPLE, tools=tuple(tools)))) == lies
+
+
+async def test_a_tool_that_is_not_offered_rejects_no_task() -> None:
+    tools = (*EXAMPLE.tools[:2], EXAMPLE.tools[2].model_copy(update={"about": "Look it up."}))
+    task = LOOKED_UP.model_copy(update={"tools": ("find_member", "get_loan")})
+    assert await reason("described", task, varied(EXAMPLE, tools=tools)) == ""
+
+
+BENCHMARKS = [
+    f"Item {number}: {first} has {number} {things} and gives {number // 2} of them to {second}; "
+    f"how many {things} are left in the {place}?"
+    for number in range(20, 60)
+    for first, second, things, place in (
+        ("Tom", "Ann", "apples", "basket"),
+        ("Lea", "Kim", "marbles", "drawer"),
+        ("Raj", "Mia", "stamps", "album"),
+    )
+]
+
+
+def test_runs_of_words_are_found_in_long_and_short_texts() -> None:
+    index = BenchmarkIndex([*BENCHMARKS, "How tall is the tower of Pisa?"])
+    part = " ".join(BENCHMARKS[7].split()[3:16])
+    assert not index.judge(f"You wonder. {part} And so on.").passed
+    assert index.judge(f"You wonder. {' '.join(part.split()[:9])} and that is it for now.").passed
+    assert not index.judge("You ask: how tall is the tower of Pisa? You are in a hurry.").passed
+    assert not index.judge("gives 10 of them to Ann; how many apples are left").passed
+    assert index.judge("how many apples are").passed
+
+
+def test_a_reworded_question_is_near_and_an_unrelated_one_is_not() -> None:
+    index = BenchmarkIndex([*BENCHMARKS, *BENCHMARK_TEXTS])
+    question = BENCHMARK_TEXTS[0].replace("sold clips", "gave clips").replace("How", "So how")
+    near = index.judge(question.replace("half as many", "half").replace("altogether ", ""))
+    assert not near.passed and near.measured is not None and near.measured >= 0.75
+    for task in (EXTENDED, LOOKED_UP):
+        assert index.judge(task.scenario.text).passed
+
+
+def test_the_questions_of_the_store(tmp_path: Any) -> None:
+    home = storage.Home(tmp_path)
+    rows = [
+        {"task_set_id": name, "task_id": f"{name}{n}", "split": "test", "question": f"{name} {n}?"}
+        for name in ("task_set:1", "task_set:2")
+        for n in range(2)
+    ]
+    with storage.open_catalog(home) as catalog:
+        storage.commit(catalog, {"tasks": rows})
+    assert benchmark_questions(home, ["task_set:2"]) == ["task_set:1 0?", "task_set:1 1?"]
+    assert len(benchmark_questions(home)) == 4
+
+
+async def test_a_null_stands_for_an_optional_argument_only() -> None:
+    tool = EXAMPLE.tools[1]
+    more = tool.parameters[0].model_copy(update={"name": "note", "optional": True})
+    code = EXAMPLE.toolkit.replace("get_loan(db, loan_id):", "get_loan(db, loan_id, note=None):")
+    changed = tool.model_copy(update={"parameters": (*tool.parameters, more)})
+    domain = varied(EXAMPLE, toolkit=code, tools=(EXAMPLE.tools[0], changed, EXAMPLE.tools[2]))
+    for given, fine in (({"loan_id": "L2", "note": None}, True), ({"loan_id": None}, False)):
+        action = Action(name="get_loan", arguments=given)
+        task = LOOKED_UP.model_copy(update={"actions": (LOOKED_UP.actions[0], action)})
+        assert (await reason("parses", task, domain) == "") == fine

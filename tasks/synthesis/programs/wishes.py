@@ -25,7 +25,7 @@ PERSONAS = (
 )
 ORDINALS = "first", "second", "third"
 ABOUT = "On the {} matter: "
-ROUNDS = 3
+ROUNDS = 6
 """How often each wish is grouped with others, where a task has several, per wish of a task."""
 
 Reading = Generator[ToolUse, str, Any]

@@ -8,7 +8,13 @@ from tutti.tasks.agents import ToolUse
 from tutti.tasks.synthesis.domains import Act, Action, Domain, DomainTask, FieldSpec, Toolkit
 from tutti.tasks.synthesis.programs.program import Program
 
-KINDS: dict[str, type | tuple[type, ...]] = {"text": str, "date": str, "number": (int, float), "integer": int, "boolean": bool}
+KINDS: dict[str, Any] = {
+    "text": str,
+    "date": str,
+    "number": (int, float),
+    "integer": int,
+    "boolean": bool,
+}
 
 
 def knobs_of(program: Program, **changed: int) -> dict[str, int]:

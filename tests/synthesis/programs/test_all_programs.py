@@ -45,7 +45,7 @@ async def test_golden_calls_run_twice_alike_and_need_nothing_unknown(name: str, 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
 async def test_the_solver_reaches_the_state_and_says_the_answer(name: str, seed: int) -> None:
-    one = trial(PROGRAMS[name], seed, 60)
+    one = trial(PROGRAMS[name], seed, 40)
     async with open_toolkit(one.domain) as toolkit:
         for task, replay in zip(one.tasks, await replayed(toolkit, one.tasks), strict=True):
             said, state = await solved(toolkit, one.program, task)
@@ -55,7 +55,7 @@ async def test_the_solver_reaches_the_state_and_says_the_answer(name: str, seed:
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
 async def test_rules_forbid_what_is_forbidden_and_no_golden_call(name: str, seed: int) -> None:
-    one = trial(PROGRAMS[name], seed, 60)
+    one = trial(PROGRAMS[name], seed, 40)
     ruled = any(rule.function for rule in one.domain.rules)
     async with open_toolkit(one.domain) as toolkit:
         for task in one.tasks:

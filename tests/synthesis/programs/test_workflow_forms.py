@@ -69,6 +69,11 @@ def test_the_policy_shows_the_graph_of_the_tables(form: int) -> None:
     assert parse(shown, FORMS[form]) == flow_of(domain)
 
 
+@pytest.mark.parametrize("depth", [1, 5])
+def test_an_instance_has_500_tasks_at_any_depth(depth: int) -> None:
+    assert len(trial(WORKFLOW, 5, 1500, depth=depth).tasks) >= 500
+
+
 def test_a_line_that_no_workflow_has_is_an_error() -> None:
     with pytest.raises(ValueError, match="no line of a workflow as text: 'S1"):
         parse("S1. Dance.", "text")

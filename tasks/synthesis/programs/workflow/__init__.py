@@ -33,7 +33,7 @@ class Workflow:
     held_out = HELD_OUT
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
-        """A desk with a workflow of its own and 240 cases."""
+        """A desk with a workflow of its own and 100 cases."""
         theme = rng.choice(THEMES)
         flow = Drawer(rng, theme, knobs["branches"]).draw(knobs["depth"])
         lineage = {"program": self.name, "version": self.version, "knobs": dict(knobs)}

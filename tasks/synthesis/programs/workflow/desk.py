@@ -12,7 +12,8 @@ from tutti.tasks.synthesis.programs.workflow.forms import FORMS, render
 from tutti.tasks.synthesis.programs.workflow.themes import THEMES, Check, Theme
 
 TOOLKIT = Path(__file__).with_name("toolkit.py")
-CASES = 240
+CASES = 100
+"""With three answers or more to the first question these give 500 tasks."""
 CLOSED_EVERY = 12
 Tables = dict[str, dict[str, dict[str, Any]]]
 

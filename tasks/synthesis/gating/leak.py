@@ -11,7 +11,8 @@ Which answers count, so that no good task is dropped for a chance meeting:
 * texts of at least 3 characters but not yes, no, true, false, none, nor words of the domain's own
   vocabulary: values of a field's `one_of`, and texts that at least 5 records and 5 % of a table
   share in a field;
-* of golden arguments only keys of records that are no plain lower-case word ("savings").
+* of golden arguments only keys of records that have a digit or a capital: others name kinds
+  ("savings", "born_in"), which tools must name, too.
 
 Any other answer leaks only where the text presents it as one: "the answer is 21".
 """
@@ -31,6 +32,7 @@ LEAST_CHARS = 3
 LEAST_WHOLE, SURELY_RARE, ROUND = 100, 1_000, 50
 SHARED_BY, SHARE = 5, 0.05
 PRESENTED = r" (?:answer|answers|result|solution)(?: is| was| will be| with| that)? "
+NAMED = re.compile(r"[0-9A-Z]")
 SENTENCE = re.compile(r"(?<=[.!?\n])\s")
 
 
@@ -167,5 +169,5 @@ def _ids(task: DomainTask, keys: frozenset[str]) -> Iterator[str]:
     """Keys of records in golden calls."""
     for action in task.actions:
         for leaf in leaves(action.arguments):
-            if isinstance(leaf, str) and leaf in keys and not (leaf.isalpha() and leaf.islower()):
+            if isinstance(leaf, str) and leaf in keys and NAMED.search(leaf):
                 yield leaf

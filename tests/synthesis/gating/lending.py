@@ -24,7 +24,7 @@ def many_members(count: int = 250) -> Domain:
     members, loans = {}, {}
     for number in range(1, count + 1):
         member, loan = f"M{number}", f"L{1000 + number * 7}"
-        name = f"{FIRST[number % 20]} {LAST[number // 20]}"
+        name = f"{FIRST[number % 20]} {LAST[(number - 1) // 20]}"
         title = f"{PLACE[number // 10 % 15]} {FORM[number % 10]} {'I' * (1 + number // 150)}"
         members[member] = {"member_id": member, "name": name, "loans": [loan]}
         values = (loan, member, title, 7 + number % 8, False)

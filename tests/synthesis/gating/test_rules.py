@@ -69,6 +69,19 @@ async def test_which_answers_leak(fact: str, about: str, leaks: bool) -> None:
     assert bool(await reason("leak", task, varied(EXAMPLE, rules=(rule,)))) == leaks
 
 
+@pytest.mark.parametrize(("key", "leaks"), [("L2", True), ("by_hand", False)])
+async def test_a_key_that_names_a_kind_is_no_leak(key: str, leaks: bool) -> None:
+    loans = {**EXAMPLE.records["loans"]}
+    loans[key] = {**loans.pop("L2"), "loan_id": key}
+    member = {**EXAMPLE.records["members"]["M2"], "loans": [key]}
+    records = {"members": {**EXAMPLE.records["members"], "M2": member}, "loans": loans}
+    rule = EXAMPLE.rules[1].model_copy(update={"text": f"Some have {key}."})
+    look = Action(name="get_loan", arguments={"loan_id": key})
+    task = LOOKED_UP.model_copy(update={"actions": (LOOKED_UP.actions[0], look)})
+    why = await reason("leak", task, varied(EXAMPLE, records=records, rules=(rule,)))
+    assert ("golden call needs" in why) == leaks
+
+
 async def test_words_that_records_share_are_no_leak() -> None:
     title = EXAMPLE.tables[1].fields[2].model_copy(update={"one_of": ("Tides", "Harbours")})
     fields = (*EXAMPLE.tables[1].fields[:2], title, *EXAMPLE.tables[1].fields[3:])

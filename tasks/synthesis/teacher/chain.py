@@ -34,6 +34,7 @@ from tutti.tasks.synthesis.teacher.store import Product
 
 T = TypeVar("T", bound=BaseModel)
 GENERATOR_VERSION = "1"
+CHAIN_PROMPTS = ("tables", "records", "toolkit", "policy", "intents", "task", "evolve")
 SHOWN_RECORDS = 3
 """Of each table, in the prompts of toolkit and policy."""
 CHECKS_AT_ONCE = 2
@@ -52,7 +53,7 @@ class Chain:
 
     def __post_init__(self) -> None:
         """The run's id follows from all that its products follow from."""
-        hashes = {name: prompt.hash for name, prompt in self.prompts.items()}
+        hashes = {name: self.prompts[name].hash for name in CHAIN_PROMPTS}
         asked = self.request.model_dump(exclude={"batch"})
         teacher = [self.teacher.endpoint.model, self.teacher.sampling.temperature]
         self.run = content_hash([GENERATOR_VERSION, asked, teacher, hashes])
@@ -81,7 +82,7 @@ class Chain:
             "seed": self.teacher.sampling.seed,
             "request": self.request.model_dump(),
             "run": self.run,
-            "prompts": [prompt.lineage for prompt in self.prompts.values()],
+            "prompts": [self.prompts[name].lineage for name in CHAIN_PROMPTS],
         }
 
     async def once(self, step: str, question: Question[T]) -> T:

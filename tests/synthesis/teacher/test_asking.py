@@ -84,7 +84,10 @@ async def test_half_a_json_is_asked_again_with_more_room(new_teacher: NewTeacher
 
 async def test_the_pause_of_a_429_is_kept_by_all_calls(new_teacher: NewTeacher) -> None:
     """A call that arrives during the pause waits, too, or a storm would feed itself."""
-    script = {"a": [Raw(status=429, headers={"Retry-After": "0.3"}), GOOD], "b": [GOOD]}
+    script: dict[str, list[Any]] = {
+        "a": [Raw(status=429, headers={"Retry-After": "0.3"}), GOOD],
+        "b": [GOOD],
+    }
     async with serving(ScriptedEndpoint(script)) as endpoint:
         async with new_teacher(endpoint) as teacher:
             first = asyncio.create_task(teacher.ask(question("a")))

@@ -48,7 +48,8 @@ async def test_a_batch_of_a_killed_process_is_found_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [1, 6, 13])
+# 5 and 13: an answer is paid and its product, which must be corrected, is not stored yet
+@pytest.mark.parametrize("after", [1, 5, 13])
 async def test_no_answer_is_paid_twice(after: int, tmp_path: Path) -> None:
     async with serving(ScriptedEndpoint(SCRIPT, hold_after=after)) as endpoint:
         process = await start(endpoint, tmp_path)

@@ -30,6 +30,8 @@ from tutti.tasks.serving.gateway.admin.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.errors import GateError
+from tutti.tasks.synthesis.domains import ToolkitFailed
+from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherFailed
 from tutti.tasks.training import JobError, TrainingFailed, WallTimeReached
 from tutti.tasks.training.rewards import RewardError
 
@@ -40,6 +42,7 @@ INVALID_INPUT = (
 FAILURES = (
     *(TuttiError, StoreError, StoreBusy, CatalogMissing, ServingError, SourceMissing),
     *(ModelCallFailed, ContextExceeded, ToolUnavailable, SandboxUnavailable, ScorerFailed),
+    *(ToolkitFailed, TeacherFailed, BudgetSpent),
     *(RetrievalError, TrainingFailed, RewardError, GpuError, GpuLost, GpusBusy),
 )
 

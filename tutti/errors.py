@@ -26,6 +26,9 @@ TuttiError                   1  the work failed for a known cause
 ├── SandboxUnavailable       1  tasks/sandbox/values.py
 ├── ScorerFailed             1  tasks/scoring/score.py
 ├── RetrievalError           1  tasks/retrieval/errors.py
+├── ToolkitFailed            1  tasks/synthesis/domains/toolkit.py
+├── TeacherFailed            1  tasks/synthesis/teacher/faults.py
+├── BudgetSpent              1  tasks/synthesis/teacher/faults.py
 ├── TrainingFailed           1  tasks/training/stage.py
 ├── WallTimeReached         75  tasks/training/stage.py: saved; to be submitted again
 └── RewardError              1  tasks/training/rewards/outcome.py

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tutti.tasks.retrieval.nearness import near_texts as near_texts
     from tutti.tasks.retrieval.page import manifest_page as manifest_page
     from tutti.tasks.retrieval.page import recall_line as recall_line
+    from tutti.tasks.retrieval.passage import Passage as Passage
+    from tutti.tasks.retrieval.passage import PassageStore as PassageStore
     from tutti.tasks.retrieval.search.bm25 import WordIndex as WordIndex
     from tutti.tasks.retrieval.spec import STDLIB_TEMPLATE as STDLIB_TEMPLATE
     from tutti.tasks.retrieval.spec import IndexSpec as IndexSpec

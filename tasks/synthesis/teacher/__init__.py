@@ -1,0 +1,39 @@
+"""Domains and tasks by a teacher model, through any endpoint with OpenAI's chat API."""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.synthesis.teacher.asking import Question as Question
+    from tutti.tasks.synthesis.teacher.asking import Teacher as Teacher
+    from tutti.tasks.synthesis.teacher.asking import TeacherSampling as TeacherSampling
+    from tutti.tasks.synthesis.teacher.budget import Meter as Meter
+    from tutti.tasks.synthesis.teacher.budget import TeacherBudget as TeacherBudget
+    from tutti.tasks.synthesis.teacher.budget import TeacherPrices as TeacherPrices
+    from tutti.tasks.synthesis.teacher.budget import prices_of as prices_of
+    from tutti.tasks.synthesis.teacher.chain import Chain as Chain
+    from tutti.tasks.synthesis.teacher.client import TeacherClient as TeacherClient
+    from tutti.tasks.synthesis.teacher.client import TeacherEndpoint as TeacherEndpoint
+    from tutti.tasks.synthesis.teacher.documents import DocumentQuestion as DocumentQuestion
+    from tutti.tasks.synthesis.teacher.documents import DocumentQuestions as DocumentQuestions
+    from tutti.tasks.synthesis.teacher.documents import ask_about_documents as ask_about_documents
+    from tutti.tasks.synthesis.teacher.documents import question_reason as question_reason
+    from tutti.tasks.synthesis.teacher.documents import task_of as task_of
+    from tutti.tasks.synthesis.teacher.faults import BudgetSpent as BudgetSpent
+    from tutti.tasks.synthesis.teacher.faults import FaultKind as FaultKind
+    from tutti.tasks.synthesis.teacher.faults import TeacherFailed as TeacherFailed
+    from tutti.tasks.synthesis.teacher.from_passages import (
+        questions_from_passages as questions_from_passages,
+    )
+    from tutti.tasks.synthesis.teacher.plan import TeacherPlan as TeacherPlan
+    from tutti.tasks.synthesis.teacher.plan import TeacherRequest as TeacherRequest
+    from tutti.tasks.synthesis.teacher.plan import plan_teacher as plan_teacher
+    from tutti.tasks.synthesis.teacher.prompts import read_prompts as read_prompts
+    from tutti.tasks.synthesis.teacher.store import TeacherStore as TeacherStore
+    from tutti.tasks.synthesis.teacher.store import open_store as open_store
+    from tutti.tasks.synthesis.teacher.tasking import TeacherTasks as TeacherTasks
+    from tutti.tasks.synthesis.teacher.tasking import make_tasks as make_tasks
+
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
+    __getattr__ = lazy(__name__, __file__)

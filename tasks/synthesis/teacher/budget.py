@@ -1,0 +1,108 @@
+"""What a teacher may cost, held before each call and not after it.
+
+A call is sent only if its worst case fits what is left: its completion has at most the tokens asked
+for, its prompt at most as many tokens as it has bytes (a byte-level tokenizer makes no more). So a
+budget is never exceeded, and is left unused by at most the worst case of one call.
+"""
+
+from dataclasses import dataclass
+
+from tutti.errors import UsageError
+from tutti.tasks.serving import Model
+from tutti.tasks.synthesis.teacher.faults import BudgetSpent
+
+
+@dataclass(frozen=True)
+class TeacherPrices:
+    """USD per million tokens."""
+
+    prompt: float
+    completion: float
+
+    def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Cost without discounts."""
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
+
+
+def prices_of(model: Model) -> TeacherPrices | None:
+    """The prices in a model's entry; None if it has none. The price book is the gateway's, which
+    reports its costs with each answer."""
+    if model.prices is None:
+        return None
+    return TeacherPrices(model.prices.prompt, model.prices.completion)
+
+
+@dataclass(frozen=True)
+class TeacherBudget:
+    """Limits of one run; answers that were paid for before are free. None: no limit."""
+
+    usd: float | None = None
+    calls: int | None = None
+
+
+class Meter:
+    """Counts one run's calls, tokens and USD against its budget."""
+
+    def __init__(self, budget: TeacherBudget, prices: TeacherPrices | None) -> None:
+        """Raises UsageError for a budget in USD alone where the price is unknown: it would count
+        nothing."""
+        if budget.usd is not None and prices is None and budget.calls is None:
+            raise UsageError(
+                f"budget.usd: {budget.usd:g}: the model has no `prices` in the registry, so USD "
+                "cannot be counted; add them, or give a limit of calls"
+            )
+        self.budget, self._prices = budget, prices
+        self.calls = self.prompt_tokens = self.completion_tokens = self.unpriced_calls = 0
+        self.usd = 0.0
+        self._reserved_usd, self._in_flight = 0.0, 0
+
+    def reserve(self, prompt_bytes: int, max_tokens: int) -> float:
+        """Hold a call's worst case in USD until `settle`. Raises BudgetSpent."""
+        calls, usd = self.budget.calls, self.budget.usd
+        if calls is not None and self.calls + self._in_flight >= calls:
+            raise BudgetSpent(f"the budget of {calls} calls is spent")
+        worst = 0.0 if self._prices is None else self._prices.usd(prompt_bytes, max_tokens)
+        held = self.usd + self._reserved_usd
+        if usd is not None and held + worst > usd:
+            raise BudgetSpent(
+                f"the budget of {usd:g} USD has {max(usd - held, 0):.4f} left and the next call "
+                f"may cost {worst:.4f}"
+            )
+        self._reserved_usd += worst
+        self._in_flight += 1
+        return worst
+
+    def settle(
+        self, worst: float, prompt_tokens: int, completion_tokens: int, usd: float | None
+    ) -> None:
+        """A call was answered. `usd`: its cost as the gateway reports it, else by the prices."""
+        self._free(worst)
+        self.calls += 1
+        self.prompt_tokens += prompt_tokens
+        self.completion_tokens += completion_tokens
+        if usd is None and self._prices is not None:
+            usd = self._prices.usd(prompt_tokens, completion_tokens)
+        if usd is None:
+            self.unpriced_calls += 1
+        else:
+            self.usd += usd
+
+    def fail(self, worst: float, may_be_charged: bool) -> None:
+        """A call got no answer; one that timed out may be charged, so it counts as its worst."""
+        self._free(worst)
+        if may_be_charged:
+            self.calls += 1
+            self.usd += worst
+
+    @property
+    def text(self) -> str:
+        """The sums, as one line for people; what is unknown is named."""
+        tokens = f"{self.prompt_tokens} + {self.completion_tokens} tokens"
+        text = f"{self.calls} calls, {tokens}, {self.usd:.4f} USD"
+        if self.unpriced_calls:
+            text += f" and {self.unpriced_calls} calls of unknown price"
+        return text
+
+    def _free(self, worst: float) -> None:
+        self._reserved_usd -= worst
+        self._in_flight -= 1

@@ -1,0 +1,82 @@
+"""What may go wrong between a question and a usable answer, by name.
+
+A fault is a row of the work folder's store with what was done about it; none is dropped.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tutti.errors import TuttiError
+
+
+class FaultKind(StrEnum):
+    """The kinds of fault."""
+
+    BAD_JSON = "bad_json"
+    HALF_JSON = "half_json"
+    """Cut off at the token limit (finish reason `length`)."""
+    REFUSAL = "refusal"
+    SCHEMA = "schema"
+    """JSON that does not fit the model."""
+    CHECK = "check"
+    """It fits, but the check of the product rejects it."""
+    TOO_FEW = "too_few"
+    TOO_MANY = "too_many"
+    TIMEOUT = "timeout"
+    RATE_LIMIT = "rate_limit"
+    SERVER_ERROR = "server_error"
+    CONNECTION = "connection"
+    REQUEST = "request"
+    """The endpoint does not accept the request: 4xx."""
+    UNSUPPORTED = "unsupported"
+    """The endpoint does not know the form in which the answer was asked for."""
+    BATCH_ROW_FAILED = "batch_row_failed"
+    BATCH_EXPIRED = "batch_expired"
+    """The batch ended without an answer to the row."""
+    BATCH_UNAVAILABLE = "batch_unavailable"
+    QUOTE = "quote"
+    """A quotation that is not in the passage."""
+
+
+CONTENT = frozenset(
+    (
+        FaultKind.BAD_JSON,
+        FaultKind.HALF_JSON,
+        FaultKind.REFUSAL,
+        FaultKind.SCHEMA,
+        FaultKind.CHECK,
+        FaultKind.TOO_FEW,
+        FaultKind.QUOTE,
+    )
+)
+"""Faults of an answer, which the same question meets again; the others are the endpoint's."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault."""
+
+    kind: FaultKind
+    detail: str
+
+
+class TeacherFailed(TuttiError, RuntimeError):
+    """A question got no usable answer. What was finished before is kept."""
+
+    def __init__(self, message: str, kind: FaultKind = FaultKind.CHECK) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    @classmethod
+    def by(cls, question: str, fault: Fault) -> "TeacherFailed":
+        """The error of a question whose last fault could not be overcome."""
+        return cls(f"teacher: {question}: {fault.kind}: {fault.detail}", fault.kind)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the same question would get the same: the fault is the answer's own."""
+        return self.kind in CONTENT
+
+
+class BudgetSpent(TuttiError, RuntimeError):
+    """The next call could exceed the budget, so it was not sent. What was finished is kept."""

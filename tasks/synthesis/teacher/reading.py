@@ -1,0 +1,93 @@
+"""Reads a value of a pydantic model from an answer, or says which fault it has.
+
+In: an answer's text, finish reason and refusal. Out: the value or a `Fault`. Nothing is repaired:
+half a JSON is a fault, never a shorter list.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
+
+T = TypeVar("T", bound=BaseModel)
+FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+SHOWN = 120
+MOST_ERRORS = 8
+REFUSALS = ("content_filter",)
+
+
+@dataclass(frozen=True)
+class TeacherAnswer:
+    """One answer of the endpoint, as it is stored."""
+
+    text: str
+    """The content; of a forced tool call its arguments."""
+    finish: str
+    refusal: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float | None = None
+    """As the gateway reports it."""
+
+    def as_row(self) -> dict[str, Any]:
+        """Plain form; ``TeacherAnswer(**row)`` reads it."""
+        return asdict(self)
+
+
+def answer_of(completion: Any, usd: float | None) -> TeacherAnswer:
+    """An answer from a chat completion as plain JSON. Raises LookupError, TypeError for an answer
+    without a message."""
+    choice = completion["choices"][0]
+    message = choice["message"]
+    calls = message.get("tool_calls") or ()
+    text = calls[0]["function"]["arguments"] if calls else message.get("content") or ""
+    usage = completion.get("usage") or {}
+    return TeacherAnswer(
+        text,
+        choice.get("finish_reason") or "",
+        message.get("refusal") or "",
+        usage.get("prompt_tokens") or 0,
+        usage.get("completion_tokens") or 0,
+        usd,
+    )
+
+
+def read_value(answer: TeacherAnswer, model: type[T]) -> T | Fault:
+    """The value in `answer`, or its fault."""
+    if answer.refusal or answer.finish in REFUSALS:
+        return Fault(FaultKind.REFUSAL, (answer.refusal or answer.finish)[:SHOWN])
+    if answer.finish == "length":
+        used = answer.completion_tokens
+        return Fault(FaultKind.HALF_JSON, f"cut off after {used} tokens: …{answer.text[-40:]!r}")
+    found = _json_in(answer.text)
+    if isinstance(found, Fault):
+        return found
+    try:
+        return model.model_validate(found[0])
+    except ValidationError as error:
+        return Fault(FaultKind.SCHEMA, validation_text(error))
+
+
+def _json_in(text: str) -> tuple[Any] | Fault:
+    """The JSON value that `text` is, or that its only fenced block is."""
+    blocks = FENCED.findall(text)
+    source = blocks[0] if len(blocks) == 1 else text
+    try:
+        return (json.loads(source),)
+    except (ValueError, RecursionError) as error:
+        return Fault(FaultKind.BAD_JSON, f"not JSON ({error}): {text[:SHOWN]!r}")
+
+
+def validation_text(error: ValidationError) -> str:
+    """A pydantic error for the model that made it: field, what is wrong, value."""
+    lines = [
+        f"{'.'.join(str(part) for part in one['loc']) or 'value'}: {one['msg']}, "
+        f"given {str(one['input'])[:SHOWN]!r}"
+        for one in error.errors()[:MOST_ERRORS]
+    ]
+    more = error.error_count() - len(lines)
+    return "; ".join(lines) + (f"; and {more} more" if more else "")

@@ -1,0 +1,44 @@
+"""What the tests of the teacher share: an open teacher on a scripted endpoint."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint
+from tutti.tasks.agents import Retry
+from tutti.tasks.synthesis.teacher import (
+    Meter,
+    Teacher,
+    TeacherBudget,
+    TeacherClient,
+    TeacherEndpoint,
+    TeacherPrices,
+    open_store,
+)
+
+QUICK = Retry({0: 2, 408: 2, 429: 6, 500: 3}, first_s=0.01, most_s=0.02, deadline_s=5.0)
+NO_LIMIT = TeacherBudget()
+NewTeacher = Callable[..., AbstractAsyncContextManager[Teacher]]
+
+
+@pytest.fixture
+def new_teacher(tmp_path: Path) -> NewTeacher:
+    """Opens a teacher in the test's work folder."""
+
+    @asynccontextmanager
+    async def open_new(
+        endpoint: ScriptedEndpoint,
+        budget: TeacherBudget = NO_LIMIT,
+        prices: TeacherPrices | None = None,
+        call_s: float = 5.0,
+        **more: Any,
+    ) -> AsyncIterator[Teacher]:
+        where = TeacherEndpoint(endpoint.url, "m", call_s=call_s, retry=QUICK)
+        with open_store(tmp_path / "work") as store:
+            async with TeacherClient(where, store) as client:
+                yield Teacher(client, where, store, Meter(budget, prices), **more)
+
+    return open_new

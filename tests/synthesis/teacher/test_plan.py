@@ -1,0 +1,31 @@
+"""The plan says what the chain takes: its calls are those that a faultless teacher gets."""
+
+from tutti.tasks.synthesis.teacher import TeacherPrices, TeacherRequest, plan_teacher
+
+REQUEST = TeacherRequest(topic="a clinic", tables=3, records=10, chunk=4, intents=7, evolutions=2)
+
+
+def test_calls_are_counted_by_step() -> None:
+    plan = plan_teacher(REQUEST, None, 4)
+    assert {step.step: step.calls for step in plan.steps} == {
+        "tables": 1,
+        "records": 9,
+        "toolkit": 1,
+        "policy": 1,
+        "intents": 1,
+        "tasks": 7,
+        "evolution": 14,
+    }
+
+
+def test_an_unknown_price_is_said() -> None:
+    plan = plan_teacher(REQUEST, None, 4)
+    assert plan.usd is None
+    assert "price unknown" in plan.text and "estimates" in plan.text
+
+
+def test_dollars_follow_from_tokens_and_minutes_from_concurrency() -> None:
+    plan = plan_teacher(REQUEST, TeacherPrices(1.0, 10.0), 4)
+    prompt, completion = plan.tokens
+    assert plan.usd == (prompt + 10 * completion) / 1e6
+    assert plan_teacher(REQUEST, None, 1).minutes > plan.minutes > 0

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.domain import ToolSpec as ToolSpec
     from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
     from tutti.tasks.synthesis.domains.folder import write_domain_folder as write_domain_folder
+    from tutti.tasks.synthesis.domains.tau2_folder import tau2_task as tau2_task
+    from tutti.tasks.synthesis.domains.tau2_folder import write_tau2_folder as write_tau2_folder
     from tutti.tasks.synthesis.domains.toolkit import Act as Act
     from tutti.tasks.synthesis.domains.toolkit import Replay as Replay
     from tutti.tasks.synthesis.domains.toolkit import Result as Result

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tutti.cli import synth
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
 from tutti.cli.judge import compare, gate, score
@@ -61,6 +62,7 @@ from_flags.register(app)
 lineage.register(app)
 gateway.register(app)
 simulate.register(app)
+synth.register(app)
 score.register(app)
 report.register(app)
 compare.register(app)
@@ -149,27 +151,6 @@ def demo(
 
         parameters = SMALL if small else DemoParameters()
         show_result(run_flow(flow, prefect, as_json, parameters, models), as_json)
-
-    guarded(work)
-
-
-@app.command()
-def synth(
-    families: Annotated[str, typer.Option(help="task families, separated by commas (all)")] = "",
-    train: Annotated[int, typer.Option(help="training candidates per family")] = 40,
-    test: Annotated[int, typer.Option(help="test candidates per family")] = 16,
-    seed: Annotated[int, typer.Option(help="seed of the choice of documents")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Synthesize a task set: propose, deduplicate, verify with an oracle and a no-op agent."""
-
-    def work() -> None:
-        from tutti.cli.stages import synthesize_tasks
-
-        names = tuple(name.strip() for name in families.split(",") if name.strip())
-        asked: dict[str, Any] = {"families": names} if names else {}
-        asked |= {"train_per_family": train, "test_per_family": test, "seed": seed}
-        typer.echo(synthesize_tasks(asked, as_json))
 
     guarded(work)
 

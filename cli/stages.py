@@ -1,4 +1,4 @@
-"""The verbs `synth`, `index` and `serve`: each runs its flow as a plain function.
+"""The verbs `index` and `serve`: each runs its flow as a plain function.
 
 In: the verb's flags. Out: the lines, or the JSON, that the verb prints.
 """
@@ -9,20 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tutti.cli.flow import run_flow
-
-
-def synthesize_tasks(asked: Mapping[str, Any], as_json: bool) -> str:
-    """Make a task set and describe it; `asked`: fields of a `TaskRequest`.
-
-    Raises ValidationError, ToolUnavailable, StoreError.
-    """
-    from tutti.flows.synthesize import synthesize_tasks as flow
-    from tutti.tasks.synthesis import TaskRequest, count_lines
-
-    made = run_flow(flow, False, as_json, TaskRequest.model_validate(asked))
-    if as_json:
-        return json.dumps(made)
-    return "\n".join([made["task_set_id"], count_lines(made["counts"])])
 
 
 def build_index(asked: Mapping[str, Any], as_json: bool) -> str:

@@ -1,4 +1,4 @@
-"""The flow `synthesize-tasks`: a task set over the standard library, gated, with its counts.
+"""The flow `synthesize-tasks`: a task set, gated, with its counts.
 
 Run: ``tutti synth``, or from the Prefect UI. A request that was made before returns the same set.
 """
@@ -8,28 +8,64 @@ from typing import Any
 
 from prefect import flow
 
-from tutti.tasks.progress import leave_table
-from tutti.tasks.runs import open_run
+from tutti.tasks.progress import StageProgress, leave_table, stage
+from tutti.tasks.reporting import publish_task_set
+from tutti.tasks.runs import Run, open_run
 from tutti.tasks.sweeps.plan import make_tasks, open_library
-from tutti.tasks.synthesis import TaskRequest, count_reasons, count_tasks
+from tutti.tasks.synthesis import (
+    DomainRequest,
+    TaskRequest,
+    asked_questions,
+    count_gates,
+    count_reasons,
+    count_tasks,
+    make_domain_set,
+)
 
 DEFAULT_REQUEST = TaskRequest()
 
 
 @flow(name="synthesize-tasks")
-async def synthesize_tasks(parameters: TaskRequest = DEFAULT_REQUEST) -> dict[str, Any]:
-    """Make a task set: propose candidates, remove duplicates, gate by an oracle and a no-op agent.
+async def synthesize_tasks(
+    parameters: TaskRequest = DEFAULT_REQUEST, domain: DomainRequest | None = None
+) -> dict[str, Any]:
+    """Make a task set: propose candidates and show each to gates, which drop it with a reason.
 
     Args:
-        parameters: Which tasks to make, and how many.
+        parameters: Which tasks over the standard library to make, and how many.
+        domain: Tasks of a domain with a database and tools instead.
 
     Returns the task set's id, and its tasks counted by family, split and status.
     """
-    with open_run("synthesize-tasks", parameters.model_dump(mode="json")) as run:
-        async with open_library(run.catalog, run.log) as library:
-            task_set = await make_tasks(parameters, library, run.catalog, run.log)
-        counts = await asyncio.to_thread(count_tasks, run.catalog.home, task_set)
-        reasons = await asyncio.to_thread(count_reasons, run.catalog.home, task_set)
+    asked = parameters if domain is None else domain
+    with open_run("synthesize-tasks", asked.model_dump(mode="json")) as run:
+        if domain is None:
+            task_set = await _over_library(parameters, run)
+        else:
+            task_set = await synthesize_domain(run.log, domain, run)
+        home = run.catalog.home
+        counts = await asyncio.to_thread(count_tasks, home, task_set)
+        reasons = await asyncio.to_thread(count_reasons, home, task_set)
+        gates = await asyncio.to_thread(count_gates, home, task_set)
         description = f"{task_set}: tasks by family, split, status and reason"
         await leave_table(reasons, "task-set", description)
-    return {"task_set_id": task_set, "counts": counts}
+        if gates:
+            await leave_table(gates, "gates", f"{task_set}: what each gate was shown and dropped")
+        await publish_task_set(task_set, run.catalog, run.log)
+    return {"task_set_id": task_set, "counts": counts, "gates": gates}
+
+
+async def _over_library(parameters: TaskRequest, run: Run) -> str:
+    async with open_library(run.catalog, run.log) as library:
+        return await make_tasks(parameters, library, run.catalog, run.log)
+
+
+@stage(name="tasks")
+async def synthesize_domain(progress: StageProgress, request: DomainRequest, run: Run) -> str:
+    """Make, or reuse, a set of domain tasks; returns its id."""
+
+    def make() -> str:
+        questions = asked_questions(run.catalog.home) if request.contamination else ()
+        return make_domain_set(request, run.catalog, questions, progress.show)
+
+    return await asyncio.to_thread(make)

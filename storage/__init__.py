@@ -54,11 +54,13 @@ if TYPE_CHECKING:
     from tutti.storage.write.conversation import Message as Message
     from tutti.storage.write.conversation import spans_of as spans_of
     from tutti.storage.write.encode import storable as storable
+    from tutti.storage.write.encode import to_arrow as to_arrow
     from tutti.storage.write.token_history import BrokenSpans as BrokenSpans
     from tutti.storage.write.token_history import TokenHistories as TokenHistories
     from tutti.storage.write.token_history import TokenHistory as TokenHistory
     from tutti.storage.write.token_history import read_prompts as read_prompts
     from tutti.storage.write.writer import commit as commit
+    from tutti.storage.write.writer import commit_tables as commit_tables
     from tutti.storage.write.writer import end_attempts as end_attempts
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package

@@ -9,13 +9,14 @@ Version 5 leaves `sweep_id` out of the files of partitioned tables, because the 
 Version 6 adds the ids of a call's prompt (`prompt_token_ids`) and the version of the weights at its
 start and its end, and the figures of a training step.
 Version 7 adds the loss on held-out tasks and the figures of training from preferences.
+Version 8 adds the gates' verdicts on synthesized tasks, and a task's template and difficulty.
 Columns are only ever added, so parts of every version are read together: what a part lacks is null.
 
 Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
 Arrow, which takes longer to load than a reader takes to answer.
 """
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 TEXT, INT, REAL, FLAG, AT = "varchar", "bigint", "double", "boolean", "timestamptz"
 TOKEN_IDS, LOGPROBS = "integer[]", "float[]"
@@ -155,6 +156,16 @@ COLUMNS: dict[str, dict[str, str]] = {
         reason=TEXT,
         oracle_messages=TEXT,
         gated_at=AT,
+        template=TEXT,
+        difficulty=TEXT,
+    ),
+    "gate_verdicts": _columns(
+        "task_set_id task_id gate",
+        position=INT,
+        passed=FLAG,
+        reason=TEXT,
+        measured=REAL,
+        gated_at=AT,
     ),
     "train_steps": _columns(
         "run_id checkpoint_id",
@@ -190,6 +201,7 @@ SORTED_BY: dict[str, tuple[str, ...]] = {
     "server_metrics": ("cell_id", "name", "at"),
     "gateway_events": ("cell_id", "at"),
     "tasks": ("task_set_id", "task_id"),
+    "gate_verdicts": ("task_set_id", "task_id", "position"),
     "train_steps": ("run_id", "step"),
 }
 """The order of rows in compacted parts: a cell's rows are adjacent, so that a part's statistics are

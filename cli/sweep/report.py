@@ -1,6 +1,6 @@
 """`tutti report`: an HTML page about one sweep, one training, or a comparison of two sweeps.
 
-In: sweeps by id or name, or a checkpoint's id. Out: a folder with `index.html`,
+In: sweeps by id or name, or the id of a checkpoint or a task set. Out: a folder with `index.html`,
 and on request the figures as files.
 """
 
@@ -35,7 +35,9 @@ def register(app: typer.Typer) -> None:
 def report(
     sweep: Annotated[
         str,
-        typer.Argument(help="a sweep's id or name (the newest), or a trained checkpoint's id"),
+        typer.Argument(
+            help="a sweep's id or name (the newest), or the id of a checkpoint or a task set"
+        ),
     ] = "",
     compare: Annotated[
         tuple[str, str], typer.Option(metavar="A B", help="compare sweep B with sweep A instead")
@@ -48,12 +50,14 @@ def report(
         bool, typer.Option("--json", help="print paths and all rows as JSON")
     ] = False,
 ) -> None:
-    """Report a sweep or a training: findings on the terminal, and an HTML page with figures."""
+    """Report a sweep, a training or a task set: findings, and an HTML page with figures."""
 
     def work() -> None:
-        is_training = sweep.partition(":")[0] in ("checkpoint", "adapter") and ":" in sweep
+        kind = sweep.partition(":")[0] if ":" in sweep and not any(compare) else ""
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            if is_training and not any(compare):
+            if kind == "task_set":
+                rows = _of_task_set(sweep, out)
+            elif kind in ("checkpoint", "adapter"):
                 rows = _of_training(_write_training(sweep, out, figures))
             else:
                 rows = _as_json(_write(sweep, compare, out, figures))
@@ -96,6 +100,16 @@ def _write_training(checkpoint_id: str, out: Path | None, figures: bool) -> "Tra
     with open_catalog() as catalog:
         files = ReportFiles(out, figures)
         return asyncio.run(publish_training(checkpoint_id, catalog, StageLog(), files))
+
+
+def _of_task_set(task_set_id: str, out: Path | None) -> dict[str, Any]:
+    from tutti.storage import open_catalog
+    from tutti.tasks.progress import StageLog
+    from tutti.tasks.reporting import publish_task_set
+
+    with open_catalog() as catalog:
+        written = asyncio.run(publish_task_set(task_set_id, catalog, StageLog(), out))
+    return {"page": str(written.page), "findings": written.findings}
 
 
 def _of_training(written: "TrainingReport") -> dict[str, Any]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tutti.tasks.reporting.summary import LoadPoint as LoadPoint
     from tutti.tasks.reporting.summary import load_points as load_points
     from tutti.tasks.reporting.summary import summarise as summarise
+    from tutti.tasks.reporting.task_sets.publish import publish_task_set as publish_task_set
     from tutti.tasks.reporting.text.artifact import results_page as results_page
     from tutti.tasks.reporting.text.console import terminal_summary as terminal_summary
     from tutti.tasks.reporting.text.numbers import ABSENT as ABSENT

@@ -1,13 +1,20 @@
-"""Task synthesis: families propose tasks, duplicates are removed, gates decide; see `generate`."""
+"""Task synthesis: candidates are proposed, gates decide, every verdict is kept.
+
+`families` and `generate`: questions over the standard library. `domains`, `programs`, `gating`,
+`making`: whole domains with a database, tools and a policy.
+"""
 
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.synthesis.counts import asked_questions as asked_questions
+    from tutti.tasks.synthesis.counts import count_gates as count_gates
     from tutti.tasks.synthesis.counts import count_lines as count_lines
     from tutti.tasks.synthesis.counts import count_reasons as count_reasons
     from tutti.tasks.synthesis.counts import count_tasks as count_tasks
+    from tutti.tasks.synthesis.counts import gate_lines as gate_lines
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
     from tutti.tasks.synthesis.generate import POCKET_FAMILIES as POCKET_FAMILIES
     from tutti.tasks.synthesis.generate import TaskRequest as TaskRequest
@@ -15,6 +22,11 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.generate import read_conversations as read_conversations
     from tutti.tasks.synthesis.generate import read_tasks as read_tasks
     from tutti.tasks.synthesis.generate import synthesize as synthesize
+    from tutti.tasks.synthesis.making.make import make_domain_set as make_domain_set
+    from tutti.tasks.synthesis.making.plan import plan_domain_set as plan_domain_set
+    from tutti.tasks.synthesis.making.request import DomainRequest as DomainRequest
+    from tutti.tasks.synthesis.making.request import NothingMade as NothingMade
+    from tutti.tasks.synthesis.programs import PROGRAMS as PROGRAMS
     from tutti.tasks.synthesis.task import Task as Task
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package

@@ -8,6 +8,11 @@ from typing import Any
 
 from tutti.storage import Home, query
 
+GATES_SQL = """
+select gate, count(*) as shown, count(*) filter (not passed) as dropped,
+    left(min(reason) filter (not passed), 60) as example
+from gate_verdicts where task_set_id = $task_set group by gate, position order by position
+"""
 REASONS_SHOWN = 50
 """Rows of an artifact: the oracle's error texts can differ from task to task."""
 
@@ -34,7 +39,29 @@ def count_reasons(home: Home, task_set_id: str) -> list[dict[str, Any]]:
     )
 
 
+def count_gates(home: Home, task_set_id: str) -> list[dict[str, Any]]:
+    """For each gate in its order: how many tasks it was shown, how many it dropped, and the reason
+    of one of them. Empty for a set over the standard library."""
+    return query(GATES_SQL, home, {"task_set": task_set_id})
+
+
+def asked_questions(home: Home) -> list[str]:
+    """The questions of every benchmark in the store, and of sets over the standard library.
+
+    Domain tasks are not among them: those of another seed are made by the same templates.
+    """
+    rows = query("select distinct question from tasks where template is null", home)
+    return sorted(row["question"] for row in rows if row["question"])
+
+
+def gate_lines(gates: Sequence[dict[str, Any]]) -> str:
+    """The rows of `count_gates` as a table of text."""
+    head = f"{'gate':14} {'shown':>7} {'dropped':>7}  for example"
+    rows = [f"{g['gate']:14} {g['shown']:7} {g['dropped']:7}  {g['example'] or ''}" for g in gates]
+    return "\n".join([head, *(row.rstrip() for row in rows)])
+
+
 def count_lines(counts: Sequence[dict[str, Any]]) -> str:
     """The rows of `count_tasks` as a table of text."""
-    row = "{family:16} {split:6} {status:10} {n:5}"
+    row = "{family:16} {split:10} {status:10} {n:5}"
     return "\n".join(row.format(**each) for each in counts)

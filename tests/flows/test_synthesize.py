@@ -49,7 +49,7 @@ def test_the_verb_prints_the_set_and_its_counts(
 
     monkeypatch.setattr("tutti.cli.setup.prefect_server.as_flow_run", answer)
     shown = CliRunner().invoke(app, FLAGS)
-    assert shown.stdout == "task_set:1\nmodule           test   accepted       3\n"
+    assert shown.stdout == "task_set:1\nmodule           test       accepted       3\n"
     assert given == [(synthesize_tasks, False, REQUEST)]
     decoded = json.loads(CliRunner().invoke(app, [*FLAGS, "--json"]).stdout)
     assert decoded["task_set_id"] == "task_set:1" and decoded["counts"][0]["n"] == 3

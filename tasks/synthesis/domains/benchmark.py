@@ -5,7 +5,7 @@ domain's code runs in the sandbox. The scorer ``dialogue`` asks for the state th
 and for what the agent must have said.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tutti.errors import UsageError
 from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files, Item, World
 from tutti.tasks.synthesis.domains.domain import Domain, DomainTask
-from tutti.tasks.synthesis.domains.folder import TASKS, read_domain_folder
+from tutti.tasks.synthesis.domains.folder import TASKS, domain_folders, read_domain_folder
 from tutti.tasks.synthesis.domains.world import DomainWorld
 
 if TYPE_CHECKING:
@@ -26,26 +26,28 @@ SPLITS = ("test", "validation", "train")
 def domain_benchmark(
     name: str, folder: Path, split: str | None = None, solo: bool = False
 ) -> Benchmark:
-    """The benchmark of the domain in `folder`; `split` is ``test`` where it is not named.
+    """The benchmark of the domain in `folder`, or of a set's several databases in folders below it;
+    `split` is ``test`` where it is not named.
 
     `solo`: no user is simulated; the scenario is the first message, and the agent's first message
     without calls ends the attempt. Raises BenchmarkError where the folder holds no domain.
     """
     try:
-        domain, _ = read_domain_folder(folder)
+        domains = {each: read_domain_folder(each)[0] for each in domain_folders(folder)}
     except UsageError as error:
         raise BenchmarkError(str(error)) from None
-    reader = _Reader(folder, domain, split or SPLITS[0], solo)
+    reader = _Reader(domains, split or SPLITS[0], solo)
+    known = {domain.domain_id: domain for domain in domains.values()}
     return Benchmark(
         name=name,
         read=reader.read,
-        splits={each: (TASKS,) for each in SPLITS},
+        splits={each: (TASKS, f"*/{TASKS}") for each in SPLITS},
         scorer="dialogue",
         prompt="policy",
         licence="yours",
         own=folder,
         interactive=True,
-        world=partial(_world, domain, solo),
+        world=partial(_world, known, solo),
         needs_user=not solo,
         gold=_facts,
     )
@@ -53,39 +55,39 @@ def domain_benchmark(
 
 @dataclass(frozen=True)
 class _Reader:
-    folder: Path
-    domain: Domain
+    domains: Mapping[Path, Domain]
     split: str
     solo: bool
 
     def read(self, _: Files) -> Iterator[Item]:
         """The split's tasks. Raises BenchmarkError for one that cannot be scored."""
         try:
-            _domain, tasks = read_domain_folder(self.folder)
-            for task in tasks:
-                if task.split == self.split:
-                    yield self._item(task)
+            for folder in self.domains:
+                for task in read_domain_folder(folder)[1]:
+                    if task.split == self.split:
+                        yield self._item(task, folder)
         except UsageError as error:
             raise BenchmarkError(str(error)) from None
 
-    def _item(self, task: DomainTask) -> Item:
+    def _item(self, task: DomainTask, folder: Path) -> Item:
+        domain = self.domains[folder]
         if not task.expected:
             raise BenchmarkError(
-                f"{self.folder / TASKS}: {task.task_id}: expected: is empty, so nothing says what "
+                f"{folder / TASKS}: {task.task_id}: expected: is empty, so nothing says what "
                 "is right; `tutti synth` fills it"
             )
         return Item(
             id=task.task_id,
-            fields={"policy": self.domain.policy, "scenario": task.scenario.text},
+            fields={"policy": domain.policy, "scenario": task.scenario.text},
             target={
                 "state": {"db": task.expected},
                 "communicate": list(task.communicate),
                 "task": task.model_dump(mode="json"),
-                "domain": self.domain.domain_id,
+                "domain": domain.domain_id,
             },
             attributes=_attributes(task),
             messages=({"role": "user", "content": task.scenario.text},) if self.solo else (),
-            tools=[each.schema_of for each in self.domain.offered(task)],
+            tools=[each.schema_of for each in domain.offered(task)],
         )
 
 
@@ -100,6 +102,9 @@ def _facts(item: Item) -> str:
     return "; ".join(item.target["communicate"]) or "done"
 
 
-def _world(domain: Domain, solo: bool, item: Item, user: "ChatModel | None") -> World:
+def _world(
+    domains: Mapping[str, Domain], solo: bool, item: Item, user: "ChatModel | None"
+) -> World:
     """The world of one attempt at `item`. Raises BenchmarkError without a model for the user."""
+    domain = domains[item.target["domain"]]
     return DomainWorld(domain, DomainTask.model_validate(item.target["task"]), user, solo)

@@ -49,6 +49,17 @@ def read_domain_folder(folder: Path) -> tuple[Domain, Iterator[DomainTask]]:
     return domain, _tasks(folder / TASKS)
 
 
+def domain_folders(folder: Path) -> list[Path]:
+    """`folder` itself, or of a set over several databases the folders in it, in their order.
+    Raises UsageError where there is no domain in either."""
+    if (folder / SPEC).is_file():
+        return [folder]
+    found = sorted(each.parent for each in folder.glob(f"*/{SPEC}"))
+    if not found:
+        raise UsageError(f"{folder} is no domain: it has no {SPEC}, nor has a folder in it")
+    return found
+
+
 def _tasks(file: Path) -> Iterator[DomainTask]:
     with file.open() as lines:
         for number, line in enumerate(lines, 1):

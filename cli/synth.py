@@ -1,0 +1,141 @@
+"""``tutti synth``: task sets, over the standard library or of a domain.
+
+In: the verb's flags. Out: the task set's id, its counts and what each gate dropped.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from tutti.cli.failures import guarded
+from tutti.cli.flow import run_flow
+from tutti.cli.options import AsJson
+from tutti.errors import UsageError
+
+STDLIB = "stdlib"
+OF_STDLIB = "stdlib only"
+OF_DOMAINS = "a domain's only"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(synth)
+
+
+def synth(
+    domain: Annotated[str, typer.Argument(help="what to make; --list shows the domains")] = STDLIB,
+    size: Annotated[
+        int | None, typer.Option(help=f"tasks that pass every gate (200; {OF_DOMAINS})")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="decides what is asked about")] = 0,
+    knob: Annotated[
+        list[str] | None, typer.Option(help=f"NAME=NUMBER, as --list shows ({OF_DOMAINS})")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help=f"processes; the set is the same (1; {OF_DOMAINS})")
+    ] = None,
+    families: Annotated[
+        str, typer.Option(help=f"families, separated by commas (all; {OF_STDLIB})")
+    ] = "",
+    train: Annotated[
+        int | None, typer.Option(help=f"training candidates per family (40; {OF_STDLIB})")
+    ] = None,
+    test: Annotated[
+        int | None, typer.Option(help=f"test candidates per family (16; {OF_STDLIB})")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="say what it will take, from a sample, and make nothing")
+    ] = False,
+    list_domains: Annotated[
+        bool, typer.Option("--list", help="list the domains and their knobs")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Synthesize a task set: candidates are shown to gates, and each reject has its reason."""
+
+    def work() -> None:
+        own = {"size": size, "workers": workers, "knobs": _knobs(knob or ())}
+        over = {"families": _names(families), "train_per_family": train, "test_per_family": test}
+        given = {name: value for name, value in own.items() if value not in (None, {})}
+        library = {name: value for name, value in over.items() if value not in (None, ())}
+        if list_domains:
+            typer.echo(_listed(as_json))
+        elif domain == STDLIB:
+            _refuse(given, "stdlib has no such flag; name a domain, as `tutti synth retail`")
+            if plan:
+                raise UsageError("--plan: is a domain's; name one, as `tutti synth retail --plan`")
+            typer.echo(_made(library | {"seed": seed}, None, as_json))
+        else:
+            _refuse(library, f"{domain} has no families; --size says how many tasks")
+            asked = given | {"seed": seed, "domain": domain}
+            typer.echo(_planned(asked, as_json) if plan else _made({}, asked, as_json))
+
+    guarded(work)
+
+
+def _made(library: dict[str, Any], domain: dict[str, Any] | None, as_json: bool) -> str:
+    from tutti.flows.synthesize import synthesize_tasks
+    from tutti.tasks.synthesis import DomainRequest, TaskRequest, count_lines, gate_lines
+
+    request = None if domain is None else DomainRequest.model_validate(domain)
+    asked = TaskRequest.model_validate(library)
+    made = run_flow(synthesize_tasks, False, as_json, asked, request)
+    if as_json:
+        return json.dumps(made)
+    lines = [made["task_set_id"], count_lines(made["counts"])]
+    return "\n".join([*lines, *([gate_lines(made["gates"])] if made["gates"] else [])])
+
+
+def _planned(asked: dict[str, Any], as_json: bool) -> str:
+    from dataclasses import asdict
+
+    from tutti.storage import current_home
+    from tutti.tasks.synthesis import DomainRequest, asked_questions, plan_domain_set
+
+    request, home = DomainRequest.model_validate(asked), current_home()
+    known = asked_questions(home) if request.contamination and home.root.is_dir() else []
+    found = asyncio.run(plan_domain_set(request, known))
+    return json.dumps(asdict(found)) if as_json else "\n".join(found.lines)
+
+
+def _listed(as_json: bool) -> str:
+    from tutti.tasks.synthesis import PROGRAMS
+
+    if as_json:
+        return json.dumps(
+            {
+                name: {
+                    "about": program.about,
+                    "knobs": {knob: vars(each) for knob, each in program.knobs.items()},
+                }
+                for name, program in PROGRAMS.items()
+            }
+        )
+    lines = [f"{STDLIB}  Questions over the standard library's documentation."]
+    for name, program in PROGRAMS.items():
+        lines.append(f"{name}  {program.about}")
+        for knob, each in program.knobs.items():
+            lines.append(f"    {knob}={each.value}  ({each.least} to {each.most}) {each.about}")
+    return "\n".join(lines)
+
+
+def _knobs(given: Sequence[str]) -> dict[str, int]:
+    found = {}
+    for each in given:
+        name, _, value = each.partition("=")
+        if not value.lstrip("-").isdecimal():
+            raise UsageError(f"--knob {each}: must be NAME=NUMBER")
+        found[name] = int(value)
+    return found
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _refuse(given: dict[str, Any], why: str) -> None:
+    if given:
+        raise UsageError(f"{', '.join(given)}: {why}")

@@ -1,0 +1,175 @@
+"""The page of a task set: what it asks, what each gate dropped and why, how hard it is.
+
+In: a store's connection and a task set's id. Out: `index.html` in a folder, self-contained.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tutti.errors import UsageError
+from tutti.tasks.reporting import html
+from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.page import write_page
+from tutti.tasks.reporting.text.numbers import count, share
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SET_SQL = "select detail, created_at, path from artifacts where artifact_id = $id"
+GATES_SQL = """
+select gate, count(*) as shown, count(*) filter (not passed) as dropped,
+    median(measured) as measured
+from gate_verdicts where task_set_id = $id group by gate, position order by position
+"""
+REJECTS_SQL = """
+select gate, v.reason, question, answer from gate_verdicts v join tasks using (task_set_id, task_id)
+where task_set_id = $id and not passed
+qualify row_number() over (partition by gate order by task_id) <= 2 order by position, task_id
+"""
+TEMPLATES_SQL = """
+select coalesce(template, family) as template,
+    count(*) filter (split = 'train') as train,
+    count(*) filter (split = 'validation') as validation,
+    count(*) filter (split = 'test') as test
+from tasks where task_set_id = $id and status = 'accepted' group by all order by template
+"""
+EXAMPLES_SQL = """
+select coalesce(template, family) as template, question, answer, split from tasks
+where task_set_id = $id and status = 'accepted'
+qualify row_number() over (partition by coalesce(template, family) order by task_id) = 1
+order by template
+"""
+KNOBS_SQL = """
+with knobs as (
+    select unnest(json_keys(difficulty)) as knob, difficulty from tasks
+    where task_set_id = $id and status = 'accepted' and difficulty is not null
+)
+select knob, cast(difficulty ->> knob as integer) as value, count(*) as tasks
+from knobs group by all order by all
+"""
+COVERAGE_SQL = """
+select count(*) as tasks, count(distinct source) as entities,
+    count(distinct question) as questions, count(distinct answer) as answers
+from (
+    select task_id, question, answer, unnest(sources) as source from tasks
+    where task_set_id = $id and status = 'accepted'
+)
+"""
+GATES_NOTE = (
+    "A task that a gate drops is not shown to the gates after it. `gate_verdicts` has a row for "
+    "each; `measured` is the median of what a gate compared with its threshold."
+)
+Columns = Mapping[str, Callable[[Any], str]]
+
+
+@dataclass(frozen=True)
+class TaskSetReport:
+    """A written page, and what it says."""
+
+    page: Path
+    findings: list[str]
+
+
+def build_task_set_report(
+    connection: "DuckDBPyConnection", task_set_id: str, out: Path
+) -> TaskSetReport:
+    """Write the page of a task set. Raises UsageError for an unknown one."""
+    found = rows(connection, SET_SQL, id=task_set_id)
+    if not found or not task_set_id.startswith("task_set:"):
+        raise UsageError(f"no task set {task_set_id!r}; `select * from task_sets` lists them")
+    detail = json.loads(found[0]["detail"])
+
+    def asked(sql: str) -> Sequence[Mapping[str, Any]]:
+        return rows(connection, sql, id=task_set_id)
+
+    gates, templates = asked(GATES_SQL), asked(TEMPLATES_SQL)
+    said = _findings(detail, gates, asked(COVERAGE_SQL)[0])
+    sections = [
+        _gates(gates),
+        html.section("What is asked", html.table(SPLITS, templates)),
+        _difficulty(asked(KNOBS_SQL)),
+        html.section("An example of each", *(_example(each) for each in asked(EXAMPLES_SQL))),
+        _rejects(asked(REJECTS_SQL)),
+    ]
+    facts = {
+        "task set": task_set_id,
+        "made": f"{found[0]['created_at']:%Y-%m-%d %H:%M} UTC",
+        "asked": json.dumps(detail.get("asked"), sort_keys=True),
+        "folder": str(found[0]["path"] or ""),
+    }
+    name = f"Tasks: {detail.get('name') or detail.get('benchmark') or task_set_id}"
+    kept = {label: value for label, value in facts.items() if value not in ("", "null")}
+    page = write_page(out, name, kept, ([], said, []), [each for each in sections if each])
+    return TaskSetReport(page, said)
+
+
+def _findings(
+    detail: Mapping[str, Any], gates: Sequence[Mapping[str, Any]], coverage: Mapping[str, Any]
+) -> list[str]:
+    accepted, candidates = detail["accepted"], detail.get("candidates") or detail["accepted"]
+    said = [
+        f"{count(accepted)} of {count(candidates)} candidates are in the set "
+        f"({share(accepted / max(1, candidates))})."
+    ]
+    worst = max(gates, key=lambda gate: gate["dropped"], default=None)
+    if worst is not None and worst["dropped"]:
+        said.append(f"Most drops: {worst['gate']}, {count(worst['dropped'])}.")
+    if coverage["entities"]:
+        said.append(
+            f"They are about {count(coverage['entities'])} records or documents, with "
+            f"{count(coverage['answers'])} different answers."
+        )
+    if "compared_with" in detail:
+        said.append(f"Compared with {count(detail['compared_with'])} questions of benchmarks.")
+    return said
+
+
+GATE_COLUMNS: Columns = {
+    "gate": lambda row: str(row["gate"]),
+    "shown": lambda row: count(row["shown"]),
+    "dropped": lambda row: count(row["dropped"]),
+    "share": lambda row: share(row["dropped"] / row["shown"]),
+    "measured": lambda row: "" if row["measured"] is None else f"{row['measured']:.3g}",
+}
+SPLITS: Columns = {
+    "template": lambda row: str(row["template"]),
+    "train": lambda row: count(row["train"]),
+    "validation": lambda row: count(row["validation"]),
+    "test": lambda row: count(row["test"]),
+}
+KNOBS: Columns = {
+    "knob": lambda row: str(row["knob"]),
+    "value": lambda row: str(row["value"]),
+    "tasks": lambda row: count(row["tasks"]),
+}
+
+
+def _gates(gates: Sequence[Mapping[str, Any]]) -> str:
+    if not gates:
+        return ""
+    return html.section("What each gate dropped", html.table(GATE_COLUMNS, gates), note=GATES_NOTE)
+
+
+def _difficulty(knobs: Sequence[Mapping[str, Any]]) -> str:
+    return html.section("Difficulty", html.table(KNOBS, knobs)) if knobs else ""
+
+
+def _example(row: Mapping[str, Any]) -> str:
+    answer = f"<p>Must be said: {escape(row['answer'])}</p>" if row["answer"] else ""
+    body = f"<pre>{escape(row['question'])}</pre>{answer}"
+    return html.subsection(f"{row['template']} ({row['split']})", body)
+
+
+def _rejects(rejects: Sequence[Mapping[str, Any]]) -> str:
+    shown = [
+        html.subsection(
+            str(row["gate"]),
+            f"<pre>{escape(row['question'])}</pre><p>{escape(row['reason'])}</p>",
+        )
+        for row in rejects
+    ]
+    return html.section("Dropped, at most two a gate", *shown) if shown else ""

@@ -1,0 +1,147 @@
+"""One instance of a domain: its database, its candidates, and what the gates say of them.
+
+In: a request and the instance's number. Out: a folder with the domain, the tasks that passed and a
+row a verdict. An instance depends on nothing but these, so that several processes make the same as
+one.
+"""
+
+import itertools
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tutti.tasks.synthesis.domains import (
+    Domain,
+    DomainTask,
+    Toolkit,
+    write_domain_folder,
+)
+from tutti.tasks.synthesis.gating import GATES
+from tutti.tasks.synthesis.gating.gate import GateBench
+from tutti.tasks.synthesis.making.request import DomainRequest
+
+BATCH = 250
+"""Candidates shown to a gate at once."""
+MOST_CANDIDATES = 6
+"""Candidates a wanted task, before an instance is given up as exhausted."""
+JUDGED = "judged.parquet"
+ROW = pa.schema(
+    [
+        ("task", pa.string()),
+        ("task_id", pa.string()),
+        ("accepted", pa.bool_()),
+        ("gates", pa.list_(pa.string())),
+        ("measured", pa.list_(pa.float64())),
+        ("reason", pa.string()),
+    ]
+)
+"""A candidate: the gates that it was shown to, in order; the last one rejected it unless it is
+accepted."""
+
+
+@dataclass
+class Judged:
+    """A candidate and what the gates said."""
+
+    task: DomainTask
+    gates: list[str] = field(default_factory=list)
+    measured: list[float | None] = field(default_factory=list)
+    reason: str | None = None
+    """Of the gate that rejected it; None: it passed all so far."""
+
+    def as_row(self) -> dict[str, Any]:
+        """By the columns of `ROW`."""
+        return {
+            "task": self.task.model_dump_json(),
+            "task_id": self.task.task_id,
+            "accepted": self.reason is None,
+            "gates": self.gates,
+            "measured": self.measured,
+            "reason": self.reason or "",
+        }
+
+
+async def make_instance(
+    request: DomainRequest, number: int, folder: Path, benchmarks: Sequence[str] = ()
+) -> None:
+    """Make an instance in `folder`, whole or not at all, unless it is there.
+
+    Raises ToolkitFailed where the domain's code fails.
+    """
+    if (folder / JUDGED).is_file():
+        return
+    domain, candidates = proposed(request, number)
+    judged: list[Judged] = []
+    async with Toolkit(domain) as toolkit:
+        bench = GateBench(domain, toolkit, request.program.solve, benchmarks)
+        wanted = min(request.instance_tasks, request.size)
+        for batch in _batches(itertools.islice(candidates, MOST_CANDIDATES * wanted)):
+            judged += await judge(batch, bench)
+            if sum(each.reason is None for each in judged) >= wanted:
+                break
+    accepted = [each.task for each in judged if each.reason is None][:wanted]
+    _write(folder, domain, accepted, judged)
+
+
+def proposed(request: DomainRequest, number: int) -> tuple[Domain, Iterator[DomainTask]]:
+    """The domain of an instance, and its candidates."""
+    program, knobs = request.program, request.every_knob
+    rng = Random(f"{request.seed}/{program.name}/{number}")
+    domain = program.build(rng, knobs)
+    lineage = {"generator": program.name, "version": program.version, "seed": request.seed}
+    lineage |= {"instance": number, "knobs": knobs}
+    domain = domain.model_copy(update={"lineage": domain.lineage | lineage})
+    return domain, program.propose(domain, rng, knobs)
+
+
+async def judge(tasks: Sequence[DomainTask], bench: GateBench) -> list[Judged]:
+    """Show candidates to every gate in order; one that rejects a task is its last."""
+    judged = [Judged(task) for task in tasks]
+    for name, gate in GATES.items():
+        shown = [each for each in judged if each.reason is None]
+        if not shown:
+            break
+        verdicts = await gate.judge([each.task for each in shown], bench)
+        for each, verdict in zip(shown, verdicts, strict=True):
+            each.gates.append(name)
+            each.measured.append(verdict.measured)
+            if not verdict.passed:
+                each.reason = verdict.reason
+    for each in judged:
+        replay = bench.replays.pop(each.task.task_id, None)
+        if each.reason is None and replay is not None:
+            each.task = each.task.model_copy(update={"expected": replay.after})
+    return judged
+
+
+def read_judged(folder: Path, last: str | None) -> Iterator[dict[str, Any]]:
+    """The rows of an instance by the columns of `ROW`, with `task` as a dictionary; those after
+    the task `last` are not in the set."""
+    for row in pq.read_table(folder / JUDGED).to_pylist():
+        yield row | {"task": json.loads(row["task"])}
+        if row["task_id"] == last:
+            return
+
+
+def _write(
+    folder: Path, domain: Domain, accepted: Sequence[DomainTask], judged: Sequence[Judged]
+) -> None:
+    temporary = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    write_domain_folder(temporary, domain, accepted)
+    rows = [each.as_row() for each in judged]
+    pq.write_table(pa.Table.from_pylist(rows, ROW), temporary / JUDGED)
+    temporary.rename(folder)
+
+
+def _batches(candidates: Iterator[DomainTask]) -> Iterator[list[DomainTask]]:
+    while batch := list(itertools.islice(candidates, BATCH)):
+        yield batch

@@ -1,0 +1,64 @@
+"""The rows of `tasks` and `gate_verdicts` of an instance's candidates."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tutti.storage import now, to_arrow
+from tutti.tasks.synthesis.domains import DomainTask
+from tutti.tasks.synthesis.gating import GATES
+
+TASK_SET = "task_set_id"
+POSITIONS = {name: place for place, name in enumerate(GATES, 1)}
+
+
+def task_rows(judged: Sequence[Mapping[str, Any]], family: str) -> pa.Table:
+    """A row of `tasks` a candidate; `task_set_id` is null until it is known."""
+    return to_arrow("tasks", [_task_row(row, family) for row in judged])
+
+
+def verdict_rows(judged: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """A row of `gate_verdicts` for each gate that a candidate was shown to."""
+    return to_arrow("gate_verdicts", [each for row in judged for each in _verdicts(row)])
+
+
+def with_task_set(table: pa.Table, task_set_id: str) -> pa.Table:
+    """The rows with their task set."""
+    place = table.schema.get_field_index(TASK_SET)
+    return table.set_column(place, table.schema.field(place), pa.repeat(task_set_id, len(table)))
+
+
+def _task_row(row: Mapping[str, Any], family: str) -> dict[str, Any]:
+    task = DomainTask.model_validate(row["task"])
+    return {
+        "task_id": row["task_id"],
+        "family": family,
+        "template": task.template,
+        "split": task.split,
+        "question": task.scenario.text,
+        "answer": "; ".join(task.communicate),
+        "slots": json.dumps(task.slots, sort_keys=True),
+        "sources": list(task.entities),
+        "difficulty": json.dumps(task.difficulty, sort_keys=True),
+        "status": "accepted" if row["accepted"] else "rejected",
+        "reason": "" if row["accepted"] else f"{row['gates'][-1]}: {row['reason']}",
+        "gated_at": now(),
+    }
+
+
+def _verdicts(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    at, last = now(), len(row["gates"]) - 1
+    return [
+        {
+            "task_id": row["task_id"],
+            "gate": gate,
+            "position": POSITIONS[gate],
+            "passed": row["accepted"] or place < last,
+            "reason": "" if row["accepted"] or place < last else row["reason"],
+            "measured": row["measured"][place],
+            "gated_at": at,
+        }
+        for place, gate in enumerate(row["gates"])
+    ]

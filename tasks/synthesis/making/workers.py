@@ -1,0 +1,76 @@
+"""Instances made by several processes, taken in their order.
+
+In: a request and a folder. Out: instance after instance, as many as the asked size needs. Killed,
+the finished ones are kept, and a run that goes on takes them.
+"""
+
+import asyncio
+import itertools
+import multiprocessing
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from tutti.tasks.synthesis.making.instance import make_instance
+from tutti.tasks.synthesis.making.request import DomainRequest
+
+PARENT_POLL_S = 0.5
+_benchmarks: Sequence[str] = ()
+"""Of a worker: given once, not with each instance."""
+
+
+def instance_folder(work: Path, number: int) -> Path:
+    """Where an instance lies."""
+    return work / f"instance-{number:04}"
+
+
+def instances(
+    request: DomainRequest, work: Path, benchmarks: Sequence[str]
+) -> Generator[int, None, None]:
+    """The numbers of instances as they are made, from 0, without end; close it when there are
+    enough tasks. Raises what `make_instance` raises."""
+    if request.workers == 1:
+        for number in itertools.count():
+            folder = instance_folder(work, number)
+            asyncio.run(make_instance(request, number, folder, benchmarks))
+            yield number
+    with _pool(request.workers, benchmarks) as pool:
+        waiting: deque[tuple[int, Future[None]]] = deque()
+        for number in itertools.count():
+            waiting.append((number, pool.submit(_make, request, number, work)))
+            if len(waiting) > request.workers:
+                made, ending = waiting.popleft()
+                ending.result()
+                yield made
+
+
+@contextmanager
+def _pool(workers: int, benchmarks: Sequence[str]) -> Iterator[ProcessPoolExecutor]:
+    context = multiprocessing.get_context("spawn")
+    given = (os.getpid(), benchmarks)
+    pool = ProcessPoolExecutor(workers, context, _begin, given)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(parent: int, benchmarks: Sequence[str]) -> None:
+    global _benchmarks
+    _benchmarks = benchmarks
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_POLL_S)
+    os._exit(1)
+
+
+def _make(request: DomainRequest, number: int, work: Path) -> None:
+    asyncio.run(make_instance(request, number, instance_folder(work, number), _benchmarks))

@@ -1,0 +1,47 @@
+"""Multi-hop questions over a generated graph of people, firms, towns, rivers and books."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from random import Random
+
+from tutti.tasks.agents import Oracle
+from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.programs.drawing import take_turns, told_by
+from tutti.tasks.synthesis.programs.knowledge_graph.graph import Graph
+from tutti.tasks.synthesis.programs.knowledge_graph.solving import solve_question
+from tutti.tasks.synthesis.programs.knowledge_graph.templates import HELD_OUT, TEMPLATES, Asker
+from tutti.tasks.synthesis.programs.knowledge_graph.world import build_domain
+from tutti.tasks.synthesis.programs.program import Knob, Knobs
+
+
+class KnowledgeGraph:
+    """Nothing is written; a task is done when its answer is said. A task's entities are those that
+    its question names; those on the way belong to every split."""
+
+    name = "knowledge_graph"
+    version = "1"
+    about = "multi-hop questions over a generated graph with invented names"
+    knobs: Mapping[str, Knob] = {
+        "hops": Knob(3, 1, 5, "the most relations and facts from what is named to the answer"),
+        "distractors": Knob(2, 0, 6, "parallel relations, and triples of pairs sharing a name"),
+        "tools": Knob(2, 0, 4, "tools offered beside those that a task needs"),
+    }
+    held_out = HELD_OUT
+
+    def build(self, rng: Random, knobs: Knobs) -> Domain:
+        """A graph of 290 entities."""
+        lineage = {"program": self.name, "version": self.version, "knobs": dict(knobs)}
+        return build_domain(rng, knobs["distractors"], lineage)
+
+    def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
+        """Questions of all templates by turns."""
+        asker = Asker(Graph(domain), rng, knobs)
+        draws = {template: partial(asker.draw, template) for template in TEMPLATES}
+        return take_turns(draws, told_by(domain))
+
+    def solve(self, task: DomainTask) -> Oracle:
+        """Follow the path of the slots by the tools."""
+        return solve_question(task)
+
+
+KNOWLEDGE_GRAPH = KnowledgeGraph()

@@ -1,0 +1,123 @@
+"""The graph as those who make its tasks read it: paths, what they lead to, and their golden calls.
+
+In: a domain's records. Out: `Place` values, each an entity described by a start and a path.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tutti.tasks.synthesis.domains import Action, Domain
+from tutti.tasks.synthesis.programs.knowledge_graph.world import (
+    KINDS,
+    PARALLEL,
+    RELATIONS,
+    Relation,
+)
+
+Record = Mapping[str, Any]
+BY_NAME = {each.name: each for each in (*RELATIONS, *PARALLEL)}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An entity, and how a question describes it."""
+
+    entity_id: str
+    kind: str
+    words: str
+    start: str
+    """The entity that the question names, as ``kind/id``."""
+    slot: str
+    """The start for the solver: ``kind|name|birth year or empty``."""
+    path: tuple[str, ...]
+    actions: tuple[Action, ...]
+    """The golden calls that find it."""
+    seen: tuple[str, ...] = ()
+    """The entities on the way, itself included."""
+
+
+@dataclass
+class Graph:
+    """A domain's records, indexed."""
+
+    domain: Domain
+    relations: tuple[Relation, ...] = ()
+    forward: dict[str, list[Relation]] = field(default_factory=dict)
+    named: dict[str, list[tuple[str, Record]]] = field(default_factory=dict)
+    """The kinds and records of a name, in the order in which `find_entity` gives them."""
+    back: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """By relation and target, the sources."""
+
+    def __post_init__(self) -> None:
+        records = self.domain.records
+        self.relations = tuple(BY_NAME[name] for name in records["relation"])
+        self.forward = {k: [r for r in self.relations if r.source == k] for k in KINDS}
+        for kind in KINDS:
+            for record in records[kind].values():
+                self.named.setdefault(record["name"], []).append((kind, record))
+        for relation in self.relations:
+            for source, record in records[relation.source].items():
+                self.back.setdefault((relation.name, record[relation.name]), []).append(source)
+
+    def record(self, kind: str, entity_id: str) -> Record:
+        """The record of an entity."""
+        return self.domain.records[kind][entity_id]
+
+    def place(self, kind: str, entity_id: str) -> Place:
+        """An entity that a question names, with its birth year where people share the name."""
+        record = self.record(kind, entity_id)
+        name = record["name"]
+        same = [r for k, r in self.named[name] if k == kind]
+        actions = [Action(name="find_entity", arguments={"name": name})]
+        words, year = f"the {kind} {name}", ""
+        if len(same) > 1:
+            year = str(record["birth_year"])
+            words += f" (the one born in {year})"
+            before = same[: same.index(record) + 1]
+            actions += [facts_call(each["entity_id"]) for each in before]
+        start = f"{kind}/{entity_id}"
+        slot = f"{kind}|{name}|{year}"
+        return Place(entity_id, kind, words, start, slot, (), tuple(actions), (entity_id,))
+
+    def step(self, place: Place, relation: Relation) -> Place:
+        """Where a relation leads from a place."""
+        target = self.record(place.kind, place.entity_id)[relation.name]
+        call = follow_call(place.entity_id, relation.name)
+        return Place(
+            target,
+            relation.target,
+            relation.phrase.format(place.words),
+            place.start,
+            place.slot,
+            (*place.path, relation.name),
+            (*place.actions, call),
+            (*place.seen, target),
+        )
+
+    def walk(self, rng: Random, hops: int, kind: str | None = None) -> Place | None:
+        """A random walk from a named entity; None where it meets an entity twice or stops short."""
+        chosen = kind or rng.choice(list(KINDS))
+        place = self.place(chosen, rng.choice(list(self.domain.records[chosen])))
+        for _ in range(hops):
+            place = self.step(place, rng.choice(self.forward[place.kind]))
+        return place if len(set(place.seen)) == len(place.seen) else None
+
+    def name_of(self, kind: str, entity_id: str) -> str:
+        """An entity's name."""
+        return str(self.record(kind, entity_id)["name"])
+
+    def inverses(self, kind: str) -> list[Relation]:
+        """The relations that lead to a kind."""
+        return [each for each in self.relations if each.target == kind and each.back]
+
+
+def follow_call(entity_id: str, relation: str) -> Action:
+    """The golden call of `follow`."""
+    return Action(name="follow", arguments={"entity_id": entity_id, "relation": relation})
+
+
+def facts_call(entity_id: str) -> Action:
+    """The golden call of `facts_of`."""
+    return Action(name="facts_of", arguments={"entity_id": entity_id})

@@ -1,0 +1,232 @@
+"""The questions: each template draws one from the graph, or None where the draw fits none.
+
+Every answer is unique in the graph, and is a name or number that the question does not contain.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from tutti.tasks.synthesis.domains import Action, DomainTask, Scenario
+from tutti.tasks.synthesis.programs.drawing import offered_tools, shared_split
+from tutti.tasks.synthesis.programs.knowledge_graph.graph import (
+    Graph,
+    Place,
+    facts_call,
+    follow_call,
+)
+from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, SPARE
+from tutti.tasks.synthesis.programs.program import Knobs
+
+HELD_OUT = frozenset({"superlative"})
+LEAST_COUNT = 10
+"""A smaller count would be guessed too often."""
+MOST_MEMBERS = 8
+"""Of a set whose members are compared one by one."""
+OPENINGS = (
+    "You want to know {}.",
+    "For a report you have to find out {}.",
+    "You and a friend disagree about {}, and you want to settle it.",
+    "The last line of your quiz sheet is about {}.",
+    "Before an article of yours is printed, you have to look up {}.",
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a template found."""
+
+    asked: str
+    answer: str
+    starts: Sequence[Place]
+    actions: Sequence[Action]
+    slots: dict[str, str]
+    hops: int
+
+
+@dataclass
+class Asker:
+    """Draws questions from an instance and words them."""
+
+    graph: Graph
+    rng: Random
+    knobs: Knobs
+
+    def draw(self, template: str) -> DomainTask | None:
+        """A candidate of a template."""
+        question = TEMPLATES[template](self)
+        if question is None:
+            return None
+        entities = tuple(dict.fromkeys(each.start for each in question.starts))
+        split = shared_split(template, entities, HELD_OUT)
+        if split is None:
+            return None
+        needed = {each.name for each in question.actions}
+        extra = self.knobs["tools"]
+        tools = offered_tools(self.graph.domain, sorted(needed), extra, SPARE)
+        known = "You know nothing else about it." if self.rng.random() < 0.5 else ""
+        return DomainTask(
+            template=template,
+            split=split,
+            scenario=Scenario(reason=self.rng.choice(OPENINGS).format(question.asked), known=known),
+            actions=tuple(question.actions),
+            communicate=(question.answer,),
+            entities=entities,
+            rules=("looked_up",),
+            tools=tools,
+            difficulty={
+                "hops": question.hops,
+                "distractors": self.knobs["distractors"],
+                "tools": len(tools),
+                "steps": len(question.actions),
+            },
+            slots=question.slots,
+        )
+
+    def hops(self, least: int = 1) -> int:
+        """How many hops the next question has."""
+        return self.rng.randint(least, max(least, self.knobs["hops"]))
+
+
+def _chain(asker: Asker) -> Question | None:
+    hops = asker.hops()
+    place = asker.graph.walk(asker.rng, hops)
+    if place is None:
+        return None
+    answer = asker.graph.name_of(place.kind, place.entity_id)
+    asked = f"the name of {place.words}" if place.kind in ("person", "firm") else place.words
+    slots = {"start": place.slot, "path": ">".join(place.path)}
+    return Question(asked, answer, [place], place.actions, slots, hops)
+
+
+def _number(asker: Asker) -> Question | None:
+    hops = asker.hops()
+    place = asker.graph.walk(asker.rng, hops - 1)
+    if place is None:
+        return None
+    fact = asker.rng.choice(KINDS[place.kind].facts)
+    answer = str(asker.graph.record(place.kind, place.entity_id)[fact.name])
+    slots = {"start": place.slot, "path": ">".join(place.path), "fact": fact.name}
+    actions = [*place.actions, facts_call(place.entity_id)]
+    return Question(fact.of.format(place.words), answer, [place], actions, slots, hops)
+
+
+def _comparison(asker: Asker) -> Question | None:
+    graph, rng = asker.graph, asker.rng
+    hops = asker.hops(least=2)
+    first = graph.walk(rng, hops - 1)
+    if first is None:
+        return None
+    kind = first.start.split("/")[0]
+    second = graph.place(kind, rng.choice(list(graph.domain.records[kind])))
+    for name in first.path:
+        relation = next(each for each in graph.relations if each.name == name)
+        second = graph.step(second, relation)
+    if set(first.seen) & set(second.seen) or len(set(second.seen)) < len(second.seen):
+        return None
+    fact = rng.choice(KINDS[first.kind].facts)
+    pick = rng.choice(("least", "most"))
+    ordered = sorted((first, second), key=lambda p: graph.record(p.kind, p.entity_id)[fact.name])
+    found = ordered[0 if pick == "least" else 1]
+    values = {graph.record(p.kind, p.entity_id)[fact.name] for p in ordered}
+    if len(values) < 2 or graph.name_of(*_key(ordered[0])) == graph.name_of(*_key(ordered[1])):
+        return None
+    word = fact.lowest if pick == "least" else fact.highest
+    asked = f"which is the {word} by {fact.name.replace('_', ' ')}, {first.words} or {second.words}"
+    slots = {"start": first.slot, "other": second.slot, "path": ">".join(first.path)}
+    slots |= {"fact": fact.name, "pick": pick}
+    facts = [facts_call(first.entity_id), facts_call(second.entity_id)]
+    actions = [*first.actions, *second.actions, *facts]
+    return Question(asked, graph.name_of(*_key(found)), [first, second], actions, slots, hops)
+
+
+def _intersection(asker: Asker) -> Question | None:
+    graph, rng = asker.graph, asker.rng
+    hops = asker.hops()
+    first = graph.walk(rng, max(0, hops - 2))
+    if first is None or not graph.inverses(first.kind):
+        return None
+    one = rng.choice(graph.inverses(first.kind))
+    members = graph.back.get((one.name, first.entity_id), [])
+    others = [r for r in graph.forward[one.source] if r.name != one.name and r.back]
+    if len(members) < 2 or not others:
+        return None
+    wanted, two = rng.choice(members), rng.choice(others)
+    second = graph.place(two.target, graph.record(one.source, wanted)[two.name])
+    both = set(members) & set(graph.back[two.name, second.entity_id])
+    if len(both) > 1 or wanted in first.seen or second.entity_id in first.seen:
+        return None
+    asked = f"the only {one.source} that is {one.back.format(first.words)} and at the same time "
+    asked += two.back.format(second.words)
+    slots = {"start": first.slot, "path": ">".join(first.path), "back": one.inverse}
+    slots |= {"other": second.slot, "other_back": two.inverse}
+    actions = [*first.actions, follow_call(first.entity_id, one.inverse)]
+    actions += [*second.actions, follow_call(second.entity_id, two.inverse)]
+    answer = graph.name_of(one.source, wanted)
+    return Question(asked, answer, [first, second], actions, slots, len(first.path) + 1)
+
+
+def _counting(asker: Asker) -> Question | None:
+    graph, rng = asker.graph, asker.rng
+    hops = asker.hops()
+    place = graph.walk(rng, max(0, hops - 2))
+    if place is None or not graph.inverses(place.kind):
+        return None
+    one = rng.choice(graph.inverses(place.kind))
+    members = graph.back.get((one.name, place.entity_id), [])
+    calls = [follow_call(place.entity_id, one.inverse)]
+    words, found = one.back.format(place.words), members
+    fan: tuple[str, ...] = (one.inverse,)
+    source = one.source
+    if hops > 1 and graph.inverses(one.source):
+        two = rng.choice(graph.inverses(one.source))
+        calls += [follow_call(member, two.inverse) for member in members]
+        found = [x for member in members for x in graph.back.get((two.name, member), [])]
+        each = f"any of the {KINDS[one.source].plural} {words}"
+        words, fan, source = two.back.format(each), (one.inverse, two.inverse), two.source
+    if len(found) < LEAST_COUNT:
+        return None
+    asked = f"how many {KINDS[source].plural} there are {words}"
+    slots = {"start": place.slot, "path": ">".join(place.path), "fan": ">".join(fan)}
+    actions = [*place.actions, *calls]
+    size = len(place.path) + len(fan)
+    return Question(asked, str(len(found)), [place], actions, slots, size)
+
+
+def _superlative(asker: Asker) -> Question | None:
+    graph, rng = asker.graph, asker.rng
+    hops = asker.hops()
+    place = graph.walk(rng, max(0, hops - 2))
+    if place is None or not graph.inverses(place.kind):
+        return None
+    one = rng.choice(graph.inverses(place.kind))
+    members = graph.back.get((one.name, place.entity_id), [])
+    if not 2 <= len(members) <= MOST_MEMBERS or set(members) & set(place.seen):
+        return None
+    fact = rng.choice(KINDS[one.source].facts)
+    pick = rng.choice(("least", "most"))
+    ordered = sorted(members, key=lambda m: graph.record(one.source, m)[fact.name])
+    found = ordered[0 if pick == "least" else -1]
+    word = fact.lowest if pick == "least" else fact.highest
+    asked = f"the {word} of the {KINDS[one.source].plural} {one.back.format(place.words)}"
+    asked += f", by {fact.name.replace('_', ' ')}"
+    slots = {"start": place.slot, "path": ">".join(place.path), "back": one.inverse}
+    slots |= {"fact": fact.name, "pick": pick}
+    actions = [*place.actions, follow_call(place.entity_id, one.inverse)]
+    actions += [facts_call(member) for member in members]
+    answer = graph.name_of(one.source, found)
+    return Question(asked, answer, [place], actions, slots, len(place.path) + 1)
+
+
+def _key(place: Place) -> tuple[str, str]:
+    return place.kind, place.entity_id
+
+
+TEMPLATES: dict[str, Callable[[Asker], Question | None]] = {
+    "chain": _chain,
+    "number": _number,
+    "comparison": _comparison,
+    "intersection": _intersection,
+    "counting": _counting,
+    "superlative": _superlative,
+}

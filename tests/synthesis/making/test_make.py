@@ -1,0 +1,155 @@
+"""A set is made of instances: gated, stored with every verdict, the same for the same request."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import NewCatalog
+from tests.synthesis.lending import Lending
+from tutti import storage
+from tutti.tasks.benchmarks import Source
+from tutti.tasks.synthesis.domains import domain_benchmark, read_domain_folder
+from tutti.tasks.synthesis.gating import GATES
+from tutti.tasks.synthesis.making import instance, make
+from tutti.tasks.synthesis.making.make import make_domain_set
+from tutti.tasks.synthesis.making.request import DomainRequest, NothingMade
+from tutti.tasks.synthesis.programs import PROGRAMS
+
+GROUPS = "select status, count(*) as n from tasks where task_set_id = $id group by all order by all"
+
+
+@pytest.fixture(autouse=True)
+def lending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROGRAMS, "lending", Lending())
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog]:
+    with new_catalog(storage.Home(tmp_path / "store")) as opened:
+        yield opened
+
+
+def asked(**fields: object) -> DomainRequest:
+    known: dict[str, object] = {"domain": "lending", "size": 30, "instance_tasks": 20}
+    return DomainRequest.model_validate(known | fields)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_every_candidate_has_a_row_and_every_gate_a_verdict(catalog: storage.Catalog) -> None:
+    """Two databases: 20 tasks over the first, the other 10 over the second."""
+    made = make_domain_set(asked(), catalog)
+    entry = catalog.artifact(made)
+    assert entry is not None and entry["detail"]["accepted"] == 30
+    assert entry["detail"]["candidates"] == 30 and not entry["detail"]["dropped"]
+    rows = storage.query(GROUPS, catalog.home, {"id": made})
+    assert rows == [{"status": "accepted", "n": 30}]
+    said = storage.query("select gate, count(*) as n from gate_verdicts group by all", catalog.home)
+    assert {row["gate"]: row["n"] for row in said} == dict.fromkeys(GATES, 30)
+    first, second = (read_domain_folder(entry["path"] / f"lending-000{n}") for n in (0, 1))
+    assert first[0].records != second[0].records
+    tasks = [*first[1], *second[1]]
+    assert len(tasks) == 30 and all(len(task.expected) == 64 for task in tasks)
+
+
+def test_a_wrong_candidate_is_dropped_with_its_gate_and_reason(catalog: storage.Catalog) -> None:
+    """Every tenth candidate says another number of days than its golden calls give."""
+    made = make_domain_set(asked(knobs={"wrong": 1}), catalog)
+    rows = storage.query(
+        "select reason from tasks where status = 'rejected' and task_set_id = $id",
+        catalog.home,
+        {"id": made},
+    )
+    assert rows and all(row["reason"].startswith("oracle: ") for row in rows)
+    entry = catalog.artifact(made)
+    assert entry is not None and entry["detail"]["dropped"] == {"oracle": len(rows)}
+    last = storage.query("select gate, reason from gate_verdicts where not passed", catalog.home)
+    assert len(last) == len(rows) and {row["gate"] for row in last} == {"oracle"}
+
+
+def test_the_same_request_is_the_same_set_and_another_seed_is_not(
+    catalog: storage.Catalog, tmp_path: Path, new_catalog: NewCatalog
+) -> None:
+    made = make_domain_set(asked(), catalog)
+    assert make_domain_set(asked(workers=2), catalog) == made, "found, whatever makes it"
+    other = make_domain_set(asked(seed=1), catalog)
+    assert other != made
+    with new_catalog(storage.Home(tmp_path / "elsewhere")) as another:
+        assert make_domain_set(asked(), another) == made
+        one, two = (each.home.artifact_folder(made) for each in (catalog, another))
+        assert files_of(one) == files_of(two)
+
+
+def test_a_run_that_was_killed_takes_the_instances_that_are_done(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after the first instance, and once more before the artifact was entered."""
+    own, judged = instance.judge, []
+
+    async def counted(*arguments: object) -> object:
+        judged.append(1)
+        if len(judged) == 2:
+            raise KeyboardInterrupt
+        return await own(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(instance, "judge", counted)
+    with pytest.raises(KeyboardInterrupt):
+        make_domain_set(asked(), catalog)
+    commit = storage.commit_tables
+
+    def committed(*arguments: object) -> None:
+        commit(*arguments)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(make, "commit_tables", committed)
+    with pytest.raises(KeyboardInterrupt):
+        make_domain_set(asked(), catalog)
+    assert len(judged) == 3, "the first instance was not judged again"
+    monkeypatch.undo()
+    monkeypatch.setitem(PROGRAMS, "lending", Lending())
+    made = make_domain_set(asked(), catalog)
+    assert storage.query(GROUPS, catalog.home, {"id": made}) == [{"status": "accepted", "n": 30}]
+
+
+def test_a_set_over_two_databases_is_one_benchmark(catalog: storage.Catalog) -> None:
+    """Each item's world has the database that its task is about."""
+    made = make_domain_set(asked(), catalog)
+    folder = catalog.home.artifact_folder(made)
+    splits = {}
+    for split in ("train", "validation", "test"):
+        benchmark = domain_benchmark("lending", folder, split, solo=True)
+        items = splits[split] = list(benchmark.load(Source(split=split)))
+        assert benchmark.world is not None
+        for item in items:
+            outcome = benchmark.world(item, None).outcome()
+            assert outcome is not None and outcome["db"] != item.target["state"]["db"]
+    assert sum(map(len, splits.values())) == 30 and splits["test"]
+    every = [item for items in splits.values() for item in items]
+    assert len({item.target["domain"] for item in every}) == 2
+
+
+def test_too_few_candidates_are_said(catalog: storage.Catalog) -> None:
+    """A domain whose databases have two members each, asked for many tasks."""
+    with pytest.raises(NothingMade, match=r"lending: \d+ of 200 tasks .* databases; dropped by"):
+        make_domain_set(asked(size=200, instance_tasks=200, knobs={"members": 2}), catalog)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"domain": "nowhere"}, "domain: no program 'nowhere'; known: "),
+        ({"knobs": {"height": 2}}, "knobs.height: lending has members, wrong"),
+        ({"knobs": {"members": 999}}, "knobs.members: 999 is not in 2 to 180"),
+        ({"size": 0}, "size"),
+    ],
+)
+def test_a_bad_request_names_the_field(fields: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        asked(**fields)

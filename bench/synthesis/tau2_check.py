@@ -1,8 +1,9 @@
 """A synthesized domain through tau2-bench's own package: ``python -m bench.synthesis.tau2_check``.
 
-In: a domain's folder (`write_domain_folder`; without one, the gates' example), and a Python of 3.12
-or later that has tau2 (``make tau2-check TAU2=CHECKOUT``). Out: how many tasks tau2 loads, replays
-to our state hash, and rewards as it should; the last line is JSON. Exit status 1 where any differs.
+In: a domain's folder (`write_domain_folder`, or a set over several databases; without one, the
+gates' example), and a Python of 3.12 or later that has tau2 (``make tau2-check TAU2=CHECKOUT``).
+Out: how many tasks tau2 loads, replays to our state hash, and rewards as it should; the last line
+is JSON. Exit status 1 where any differs.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -23,6 +24,7 @@ from tutti.tasks.synthesis.domains import (
     Domain,
     DomainTask,
     Toolkit,
+    domain_folders,
     read_domain_folder,
     write_tau2_folder,
 )
@@ -105,19 +107,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", help="its name in tau2, if not its own")
     parser.add_argument("--python", type=Path, default=PYTHON, help="a Python that has tau2")
     given = parser.parse_args(arguments)
-    if given.domain is None:
-        domain, tasks = asyncio.run(example())
-    else:
-        domain, read = read_domain_folder(given.domain)
-        tasks = list(read)
-    name = given.name or domain.name
-    with tempfile.TemporaryDirectory(prefix="tutti-tau2-") as folder:
-        write_tau2_folder(Path(folder), domain, tasks, name)
-        result = check_with_tau2(Path(folder), name, given.python.absolute())
-    for field in ("loaded", "hashes_equal", "golden_rewarded", "idle_unrewarded"):
-        print(f"{field.replace('_', ' '):<18}{getattr(result, field):>8,} of {result.tasks:,}")
-    print(json.dumps({"bench": "tau2_check", "domain": name, **asdict(result)}))
-    return 0 if result.agrees else 1
+    results: dict[str, Tau2Result] = {}
+    for at, (domain, tasks) in enumerate(_domains(given.domain)):
+        name = given.name or domain.name
+        name = name if at == 0 else f"{name}_{at}"  # the databases of a set have one name
+        with tempfile.TemporaryDirectory(prefix="tutti-tau2-") as folder:
+            write_tau2_folder(Path(folder), domain, tasks, name)
+            results[name] = result = check_with_tau2(Path(folder), name, given.python.absolute())
+        print(name)
+        for field in ("loaded", "hashes_equal", "golden_rewarded", "idle_unrewarded"):
+            print(
+                f"  {field.replace('_', ' '):<18}{getattr(result, field):>8,} of {result.tasks:,}"
+            )
+    made = {name: asdict(result) for name, result in results.items()}
+    print(json.dumps({"bench": "tau2_check", "domains": made}))
+    return 0 if all(result.agrees for result in results.values()) else 1
+
+
+def _domains(folder: Path | None) -> Iterator[tuple[Domain, list[DomainTask]]]:
+    if folder is None:
+        yield asyncio.run(example())
+        return
+    for each in domain_folders(folder):
+        domain, tasks = read_domain_folder(each)
+        yield domain, list(tasks)
 
 
 if __name__ == "__main__":

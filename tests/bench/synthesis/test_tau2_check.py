@@ -23,12 +23,16 @@ def python() -> Path:
 
 @pytest.mark.slow
 def test_the_example(python: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From a domain's folder, as the command does it, by another name."""
+    """From the folder of a set, as the command does it, by another name."""
     domain, tasks = asyncio.run(example())
-    write_domain_folder(tmp_path, domain, tasks)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_domain_folder(tmp_path / name, domain, tasks)
     assert main(["--domain", str(tmp_path), "--name", "desk", "--python", str(python)]) == 0
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (found["domain"], found["tasks"], found["hashes_equal"]) == ("desk", 3, 3)
+    made = json.loads(capsys.readouterr().out.splitlines()[-1])["domains"]
+    assert list(made) == ["desk", "desk_1"]
+    found = made["desk_1"]
+    assert (found["tasks"], found["hashes_equal"]) == (3, 3)
     assert (found["golden_rewarded"], found["idle_unrewarded"]) == (3, 3)
     assert found["tools"] == [each.name for each in domain.tools]
 

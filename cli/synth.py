@@ -49,6 +49,14 @@ def synth(
     plan: Annotated[
         bool, typer.Option("--plan", help="say what it will take, from a sample, and make nothing")
     ] = False,
+    band: Annotated[
+        str,
+        typer.Option(help="LOW:HIGH: of a measured set (task_set:ID), the tasks with this pass@k"),
+    ] = "",
+    k: Annotated[int, typer.Option("--k", help="attempts of pass@k, with --band")] = 1,
+    model: Annotated[
+        list[str] | None, typer.Option(help="whose attempts count, with --band (everybody's)")
+    ] = None,
     list_domains: Annotated[
         bool, typer.Option("--list", help="list the domains and their knobs")
     ] = False,
@@ -63,6 +71,9 @@ def synth(
         library = {name: value for name, value in over.items() if value not in (None, ())}
         if list_domains:
             typer.echo(_listed(as_json))
+        elif band or domain.startswith("task_set:"):
+            _refuse(given | library, "a measured set's tasks are kept by --band alone")
+            typer.echo(_in_band(domain, band, k, tuple(model or ()), as_json))
         elif domain == STDLIB:
             _refuse(given, "stdlib has no such flag; name a domain, as `tutti synth retail`")
             if plan:
@@ -87,6 +98,31 @@ def _made(library: dict[str, Any], domain: dict[str, Any] | None, as_json: bool)
         return json.dumps(made)
     lines = [made["task_set_id"], count_lines(made["counts"])]
     return "\n".join([*lines, *([gate_lines(made["gates"])] if made["gates"] else [])])
+
+
+def _in_band(task_set: str, band: str, k: int, models: tuple[str, ...], as_json: bool) -> str:
+    from tutti.storage import open_catalog
+    from tutti.tasks.synthesis import (
+        BandRequest,
+        count_gates,
+        count_lines,
+        count_tasks,
+        gate_lines,
+        keep_in_band,
+    )
+
+    low, _, high = band.partition(":")
+    try:
+        ends = {"low": float(low), "high": float(high)}
+    except ValueError:
+        raise UsageError(f"--band {band!r}: must be LOW:HIGH, as --band 0.1:0.9") from None
+    request = BandRequest.model_validate({"task_set": task_set, "k": k, "models": models} | ends)
+    with open_catalog() as catalog:
+        made = keep_in_band(request, catalog)
+        counts, gates = count_tasks(catalog.home, made), count_gates(catalog.home, made)
+    if as_json:
+        return json.dumps({"task_set_id": made, "counts": counts, "gates": gates})
+    return "\n".join([made, count_lines(counts), gate_lines(gates)])
 
 
 def _planned(asked: dict[str, Any], as_json: bool) -> str:

@@ -1,1 +1,1 @@
-"""Benches of task synthesis."""
+"""Task synthesis: speed, memory, equality of sets, planted defects, solvers through the loop."""

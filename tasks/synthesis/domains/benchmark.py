@@ -63,11 +63,13 @@ class _Reader:
         """The split's tasks. Raises BenchmarkError for one that cannot be scored."""
         try:
             for folder in self.domains:
-                for task in read_domain_folder(folder)[1]:
-                    if task.split == self.split:
-                        yield self._item(task, folder)
+                yield from self._items(folder)
         except UsageError as error:
             raise BenchmarkError(str(error)) from None
+
+    def _items(self, folder: Path) -> Iterator[Item]:
+        tasks = read_domain_folder(folder)[1]
+        return (self._item(task, folder) for task in tasks if task.split == self.split)
 
     def _item(self, task: DomainTask, folder: Path) -> Item:
         domain = self.domains[folder]

@@ -54,7 +54,7 @@ def _verdicts(row: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "task_id": row["task_id"],
             "gate": gate,
-            "position": POSITIONS[gate],
+            "position": POSITIONS.get(gate, len(POSITIONS) + 1),
             "passed": row["accepted"] or place < last,
             "reason": "" if row["accepted"] or place < last else row["reason"],
             "measured": row["measured"][place],

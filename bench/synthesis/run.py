@@ -1,0 +1,150 @@
+"""Task synthesis by programs: ``make bench-synthesis``, about half an hour.
+
+`gated_tasks_per_s`: tasks that passed every gate, each domain in turn, one process; and by two.
+`byte_equal`: 1 if one and four processes made the same files. `rss_100k_mb`: most resident memory
+of the process that makes a large set (`--large`). `oracle_share`, `no_op_share`, `blind_share`: of
+`--loop` tasks of each domain through the agent loop. `defects_caught`, `false_drops`: planted
+defects that the right gate caught, and good tasks that a gate dropped.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.report import Report, Target
+from bench.synthesis.loop import LoopScores, score_by_loop
+from tutti.storage import Catalog, Home, open_catalog
+from tutti.tasks.synthesis import (
+    PROGRAMS,
+    DomainRequest,
+    count_gates,
+    gate_lines,
+    make_domain_set,
+)
+
+REPEATS = 3
+PROCESSES = 2
+COMPARED = 4
+LARGE = ("arithmetic", 100_000)
+
+
+def main() -> None:
+    """Parse flags, measure, print."""
+    parser = argparse.ArgumentParser(prog="bench.synthesis", description=__doc__)
+    parser.add_argument("--size", type=int, default=1_000, help="tasks of each domain's set")
+    parser.add_argument(
+        "--large", type=int, default=LARGE[1], help="tasks of the large set; 0: none"
+    )
+    parser.add_argument("--loop", type=int, default=1_000, help="tasks of each domain in the loop")
+    parser.add_argument("--only-large", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.only_large is not None:
+        print(_large(given.only_large, given.large))
+        return
+    report = Report("synthesis", REPEATS)
+    _speed(report, given.size)
+    _equal(report, given.size)
+    if given.large:
+        report.figure("rss_100k_mb", [_large_apart(given.large)])
+        report.note(f"rss_100k_mb: {given.large:,} tasks of {LARGE[0]}, {PROCESSES} processes")
+    _loop(report, given.size, given.loop)
+    report.show()
+
+
+@contextmanager
+def store() -> Iterator[Catalog]:
+    """An empty store in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder, open_catalog(Home(Path(folder))) as catalog:
+        yield catalog
+
+
+def request(domain: str, size: int, seed: int = 0, workers: int = 1) -> DomainRequest:
+    """As a user asks, without comparing with benchmarks: the store is empty."""
+    return DomainRequest(domain=domain, size=size, seed=seed, workers=workers)
+
+
+def _speed(report: Report, size: int) -> None:
+    rates: dict[int, list[float]] = {1: [], PROCESSES: []}
+    for domain in PROGRAMS:
+        own = []
+        for seed in range(REPEATS):
+            for workers, found in rates.items():
+                with store() as catalog:
+                    began = time.perf_counter()
+                    made = make_domain_set(request(domain, size, seed, workers), catalog)
+                    found.append(size / (time.perf_counter() - began))
+                    if workers == 1:
+                        own.append(found[-1])
+                    if workers == 1 and seed == 0:
+                        report.note(f"{domain}, {size} tasks\n{_gates(catalog, made)}")
+        report.figure(f"{domain}_tasks_per_s", own)
+    report.figure("gated_tasks_per_s", rates[1], Target(200, least=True))
+    report.figure("gated_tasks_by_two_per_s", rates[PROCESSES], Target(200, least=True))
+
+
+def _gates(catalog: Catalog, task_set_id: str) -> str:
+    return gate_lines(count_gates(catalog.home, task_set_id))
+
+
+def _equal(report: Report, size: int) -> None:
+    """Every domain by one process and by four."""
+    same = []
+    for domain in PROGRAMS:
+        made = []
+        for workers in (1, COMPARED):
+            with store() as catalog:
+                task_set = make_domain_set(request(domain, size, 0, workers), catalog)
+                made.append((task_set, _hash(catalog.home.artifact_folder(task_set))))
+        same.append(float(made[0] == made[1]))
+    report.figure("byte_equal", [min(same)], Target(1.0, least=True))
+
+
+def _hash(folder: Path) -> str:
+    found = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            found.update(str(file.relative_to(folder)).encode() + file.read_bytes())
+    return found.hexdigest()
+
+
+def _large_apart(size: int) -> float:
+    """In a process of its own, so that its memory is that of the set alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "bench.synthesis", "--only-large", folder]
+        done = subprocess.run(
+            [*command, "--large", str(size)], capture_output=True, text=True, check=True
+        )
+        return float(done.stdout.split()[-1])
+
+
+def _large(folder: Path, size: int) -> float:
+    """Most resident memory, MiB, of the process that made the set."""
+    with open_catalog(Home(folder)) as catalog:
+        make_domain_set(request(LARGE[0], size, 0, PROCESSES), catalog)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _loop(report: Report, size: int, limit: int) -> None:
+    scores: dict[str, LoopScores] = {}
+    for domain in PROGRAMS:
+        with store() as catalog:
+            made = make_domain_set(request(domain, max(size, limit)), catalog)
+            folder = catalog.home.artifact_folder(made)
+            scores[domain] = asyncio.run(score_by_loop(domain, folder, limit))
+        found = scores[domain]
+        report.note(
+            f"{domain} through the agent loop, n = {found.n}: solver {found.oracle}, does nothing "
+            f"{found.no_op}, blind {found.blind}"
+        )
+    every = list(scores.values())
+    report.figure("oracle_share", [each.oracle / each.n for each in every], Target(1.0, least=True))
+    report.figure("no_op_share", [each.no_op / each.n for each in every], Target(0.0))
+    report.figure("blind_share", [each.blind / each.n for each in every], Target(0.0))

@@ -130,7 +130,7 @@ TAU2_PYTHON ?= 3.12
 .venv-harnesses/tau2/.done: $(VENV)/.done
 	@test -f "$(TAU2)/pyproject.toml" || { echo "TAU2: give a checkout of tau2-bench: make tau2-check TAU2=FOLDER"; exit 2; }
 	$(BIN)/uv venv --quiet --allow-existing --python $(TAU2_PYTHON) $(@D)
-	$(BIN)/uv pip install --quiet --python $(@D)/bin/python $(LINKS) --editable "$(TAU2)"
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python $(LINKS) --editable "$(TAU2)"
 	touch $@
 
 tau2-check: .venv-harnesses/tau2/.done ## load, replay and score a synthesized domain with tau2's own package: TAU2=CHECKOUT, DOMAIN=FOLDER

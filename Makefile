@@ -13,7 +13,7 @@ TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2-check docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -123,6 +123,18 @@ bench-synthesis: $(VENV)/.done ## benchmark task synthesis: speed, memory, gates
 
 bench-sandbox: $(VENV)/.done ## test containment of hostile programs and measure the start time
 	$(BIN)/python -m bench.sandbox
+
+# tau2 is on no registry (the package of that name there is another project): TAU2 is a checkout of its
+# sources, which need Python 3.12 or 3.13: uv finds one, or give its path.
+TAU2_PYTHON ?= 3.12
+.venv-harnesses/tau2/.done: $(VENV)/.done
+	@test -f "$(TAU2)/pyproject.toml" || { echo "TAU2: give a checkout of tau2-bench: make tau2-check TAU2=FOLDER"; exit 2; }
+	$(BIN)/uv venv --quiet --allow-existing --python $(TAU2_PYTHON) $(@D)
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python $(LINKS) --editable "$(TAU2)"
+	touch $@
+
+tau2-check: .venv-harnesses/tau2/.done ## load, replay and score a synthesized domain with tau2's own package: TAU2=CHECKOUT, DOMAIN=FOLDER
+	$(BIN)/python -m bench.synthesis.tau2_check --python .venv-harnesses/tau2/bin/python $(if $(DOMAIN),--domain "$(DOMAIN)") $(if $(NAME),--name "$(NAME)")
 
 docs: $(VENV)/.done ## test the examples of README and docs
 	$(BIN)/pytest tests/docs

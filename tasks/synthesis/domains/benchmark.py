@@ -63,10 +63,13 @@ class _Reader:
         """The split's tasks. Raises BenchmarkError for one that cannot be scored."""
         try:
             for folder in self.domains:
-                of_split = (t for t in read_domain_folder(folder)[1] if t.split == self.split)
-                yield from (self._item(task, folder) for task in of_split)
+                yield from self._items(folder)
         except UsageError as error:
             raise BenchmarkError(str(error)) from None
+
+    def _items(self, folder: Path) -> Iterator[Item]:
+        tasks = read_domain_folder(folder)[1]
+        return (self._item(task, folder) for task in tasks if task.split == self.split)
 
     def _item(self, task: DomainTask, folder: Path) -> Item:
         domain = self.domains[folder]

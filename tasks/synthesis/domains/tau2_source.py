@@ -1,0 +1,168 @@
+"""A domain's tables and tools as Python source of tau2's form.
+
+In: a domain. Out: the text of `data_model.py`, `tools.py`, `environment.py`, `register.py`. Texts
+of a domain enter the source only as literals (`repr`), names only after `check_names`: nothing of a
+domain but its toolkit can become code.
+"""
+
+import keyword
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from string import Template
+
+from pydantic import BaseModel
+
+from tutti.errors import UsageError
+from tutti.tasks.synthesis.domains.domain import Domain, FieldSpec, Parameter, TableSpec, ToolSpec
+
+FOLDER = Path(__file__).with_name("tau2_templates")
+OWN_DOMAINS = frozenset({"airline", "banking_knowledge", "mock", "retail", "telecom"})
+"""Packages and data folders of tau2's own."""
+OF_MODELS = frozenset(dir(BaseModel))
+OF_DATABASE = OF_MODELS | {"load", "dump", "get_json_schema", "get_hash", "get_statistics"}
+OF_TOOLKIT = frozenset(
+    "bool int str db get_db_hash get_discoverable_tools get_statistics get_tools"
+    " has_discoverable_tool has_tool is_discoverable is_tool tool_mutates_state tool_type tools"
+    " update_db use_tool".split()
+)
+"""The base class's names, and what the class's own signatures use."""
+OF_CALLS = OF_MODELS | {"requestor", "self", "tool_name"}
+"""Names that tau2 calls tools with itself, and those of the model it makes of the parameters."""
+TYPES = {
+    "text": "StrictStr",
+    "date": "StrictStr",
+    "integer": "StrictInt",
+    "number": "Union[StrictInt, StrictFloat]",
+    "boolean": "StrictBool",
+    "texts": "List[StrictStr]",
+}
+ARGUMENT_TYPES = {
+    "text": "str",
+    "date": "str",
+    "integer": "int",
+    "number": "Union[int, float]",
+    "boolean": "bool",
+    "texts": "List[str]",
+}
+
+
+def tau2_source(domain: Domain, name: str) -> dict[str, str]:
+    """The package's files by name, without the toolkit. Raises UsageError for names that it cannot
+    have."""
+    check_names(domain, name)
+    return {
+        "data_model.py": _filled(
+            "data_model",
+            tables="".join(_table(each) for each in domain.tables),
+            fields="\n".join(_table_field(each) for each in domain.tables),
+        ),
+        "tools.py": _filled("tools", tools="".join(_tool(each) for each in domain.tools)),
+        "environment.py": _filled("environment", name=repr(name)),
+        "register.py": _filled("register", package=name),
+    }
+
+
+def check_names(domain: Domain, name: str) -> None:
+    """Raises UsageError for a name that is Python's or tau2's own, or is there twice."""
+    _check(domain, "the package", [name], OWN_DOMAINS)
+    _check(domain, "tables", [each.name for each in domain.tables], OF_DATABASE)
+    _check(domain, "tables (as classes)", [_class(each) for each in domain.tables], frozenset())
+    for table in domain.tables:
+        _check(domain, f"tables.{table.name}", [each.name for each in table.fields], OF_MODELS)
+    _check(domain, "tools", [each.name for each in domain.tools], OF_TOOLKIT)
+    for tool in domain.tools:
+        _check(domain, f"tools.{tool.name}", [each.name for each in tool.parameters], OF_CALLS)
+
+
+def _check(domain: Domain, place: str, names: list[str], taken: Iterable[str]) -> None:
+    for at, name in enumerate(names):
+        why = ""
+        if not name.isidentifier() or keyword.iskeyword(name):
+            why = "no name that Python allows"
+        elif name in taken:
+            why = "a name of tau2's own"
+        elif name in names[:at]:
+            why = "there twice"
+        if why:
+            raise UsageError(
+                f"{domain.name}: {place}: {name!r} is {why}; rename it to write a tau2 domain"
+            )
+
+
+def _filled(template: str, **parts: str) -> str:
+    return Template((FOLDER / f"{template}.txt").read_text(encoding="utf-8")).substitute(parts)
+
+
+def _class(table: TableSpec) -> str:
+    return "".join(part.capitalize() for part in table.name.split("_")) + "Record"
+
+
+def _table(table: TableSpec) -> str:
+    lines = [f"class {_class(table)}(Record):", f"    {_docstring([table.about or table.name], 4)}"]
+    lines += ["", *(f"    {each.name}: {_field(each)}" for each in table.fields)]
+    return "\n\n" + "\n".join(lines) + "\n"
+
+
+def _table_field(table: TableSpec) -> str:
+    return f"    {table.name}: {_described(f'Dict[StrictStr, {_class(table)}]', table.about)}"
+
+
+def _field(field: FieldSpec) -> str:
+    kind = TYPES[field.kind]
+    if field.one_of and "StrictStr" in kind:
+        kind = kind.replace("StrictStr", f"Literal[{', '.join(map(repr, field.one_of))}]")
+    if field.kind in ("integer", "number"):
+        bounds = {"ge": field.least, "le": field.most}
+        given = [f"{name}={value!r}" for name, value in bounds.items() if _is_bound(value)]
+        kind = f"Annotated[{kind}, Field({', '.join(given)})]" if given else kind
+    about = f"{field.about} (of {field.refers_to})" if field.refers_to else field.about
+    return _described(f"Optional[{kind}]" if field.optional else kind, about.strip())
+
+
+def _is_bound(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _described(kind: str, about: str) -> str:
+    return f"Annotated[{kind}, Field(description={about!r})]"
+
+
+def _tool(tool: ToolSpec) -> str:
+    required = [each for each in tool.parameters if not each.optional]
+    optional = [each for each in tool.parameters if each.optional]
+    arguments = "".join(f", {_argument(each)}" for each in (*required, *optional))
+    described = [f"    {each.name}: {_one_line(each.about)}" for each in tool.parameters]
+    doc = [_one_line(tool.about), *(["", "Args:", *described] if described else [])]
+    lines = [
+        f"@is_tool(ToolType.{tool.kind})",
+        f"def {tool.name}(self{', *' if arguments else ''}{arguments}) -> Any:",
+        f"    {_docstring(doc, 8)}",
+        f"    return self._run({tool.name!r}, {_passed(required)}, {_passed(optional)})",
+    ]
+    return "\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _argument(parameter: Parameter) -> str:
+    kind = ARGUMENT_TYPES[parameter.kind]
+    if parameter.optional:
+        return f"{parameter.name}: Optional[{kind}] = None"
+    return f"{parameter.name}: {kind}"
+
+
+def _passed(parameters: list[Parameter]) -> str:
+    return "{" + ", ".join(f"{each.name!r}: {each.name}" for each in parameters) + "}"
+
+
+def _docstring(lines: list[str], indent: int) -> str:
+    """Adjacent literals, which Python reads as one docstring whatever is in them."""
+    literals = [repr(line + "\n") for line in lines[:-1]] + [repr(lines[-1])]
+    if len(literals) == 1:
+        return literals[0]
+    inside = "".join(f"{' ' * (indent + 4)}{each}\n" for each in literals)
+    return f"(\n{inside}{' ' * indent})"
+
+
+def _one_line(text: str) -> str:
+    """Without line breaks, which a docstring's parser would take for its own."""
+    return " ".join(text.split())

@@ -1,0 +1,83 @@
+"""A synthesized domain in tau2's own package: it loads, replays, and rewards as it should."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.synthesis import tau2_check
+from bench.synthesis.tau2_check import PYTHON, Tau2Failed, check_with_tau2, example, main
+from tutti.tasks.synthesis.domains import write_domain_folder, write_tau2_folder
+
+
+@pytest.fixture
+def python() -> Path:
+    """A Python that has tau2: TUTTI_TAU2_PYTHON, or what `make tau2-check` installs."""
+    found = Path(os.environ.get("TUTTI_TAU2_PYTHON", PYTHON))
+    if not found.exists():
+        pytest.skip(f"no tau2 at {found}: `make tau2-check TAU2=CHECKOUT` installs it")
+    return found
+
+
+@pytest.mark.slow
+def test_the_example(python: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the folder of a set, as the command does it, by another name."""
+    domain, tasks = asyncio.run(example())
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_domain_folder(tmp_path / name, domain, tasks)
+    assert main(["--domain", str(tmp_path), "--name", "desk", "--python", str(python)]) == 0
+    made = json.loads(capsys.readouterr().out.splitlines()[-1])["domains"]
+    assert list(made) == ["desk", "desk_1"]
+    found = made["desk_1"]
+    assert (found["tasks"], found["hashes_equal"]) == (3, 3)
+    assert (found["golden_rewarded"], found["idle_unrewarded"]) == (3, 3)
+    assert found["tools"] == [each.name for each in domain.tools]
+
+
+@pytest.mark.slow
+def test_what_does_not_agree_is_found(python: Path, tmp_path: Path) -> None:
+    """A wrong expected state, golden calls that fail, a task that is solved by doing nothing."""
+    domain, (extended, looked_up, _) = asyncio.run(example())
+    wrong = extended.model_copy(update={"expected": "0" * 64})
+    failing = looked_up.model_copy(
+        update={"actions": (looked_up.actions[0].model_copy(update={"arguments": {"name": "X"}}),)}
+    )
+    idle = looked_up.model_copy(update={"communicate": (), "template": "idle"})
+    write_tau2_folder(tmp_path, domain, [wrong, failing, idle])
+    result = check_with_tau2(tmp_path, "lending", python)
+    assert not result.agrees and result.loaded == 3
+    seen = {(each["task"], each["not"]) for each in result.differences}
+    assert seen == {
+        (wrong.task_id, "hashes_equal"),
+        (failing.task_id, "hashes_equal"),
+        (idle.task_id, "idle_unrewarded"),
+    }
+
+
+@pytest.mark.slow
+def test_a_domain_that_cannot_be_loaded(python: Path, tmp_path: Path) -> None:
+    """tau2's own error is in the message."""
+    domain, tasks = asyncio.run(example())
+    bad = domain.model_copy(update={"toolkit": "import nothing_of_that_name"})
+    write_tau2_folder(tmp_path, bad, tasks)
+    with pytest.raises(Tau2Failed, match="nothing_of_that_name"):
+        check_with_tau2(tmp_path, "lending", python)
+
+
+def test_without_tau2(tmp_path: Path) -> None:
+    """The message says what installs it."""
+    with pytest.raises(Tau2Failed, match="make tau2-check TAU2=CHECKOUT"):
+        check_with_tau2(tmp_path, "lending", tmp_path / "python")
+
+
+def test_a_check_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ended at its limit."""
+    monkeypatch.setattr(tau2_check, "LIMIT_S", 0.2)
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    with pytest.raises(Tau2Failed, match="took more than"):
+        check_with_tau2(tmp_path, "lending", slow)

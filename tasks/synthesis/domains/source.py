@@ -11,7 +11,7 @@ import io
 import json
 import marshal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 MARK = "\x1etutti:"
@@ -23,7 +23,12 @@ class ToolError(Exception):
 
 def state_hash(state: Any) -> str:
     """SHA-256 of the canonical JSON of a database, as tau2 hashes its own."""
-    return hashlib.sha256(json.dumps(state, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(canonical(state).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys."""
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def plain(value: Any) -> Any:
@@ -36,44 +41,160 @@ def copied(value: Any) -> Any:
     return marshal.loads(marshal.dumps(value))
 
 
+class Closed:
+    """Stands in a `Lazy` for what nobody has looked at. It is no JSON, so that where one gets
+    through, the call fails instead of going wrong."""
+
+
+CLOSED = Closed()
+
+
+class Lazy(dict[str, Any]):
+    """A dictionary whose values are copied from another when they are first looked at.
+
+    A tool looks at a few records of some hundred: copying all would take most of a replay's time.
+    """
+
+    def __init__(self, source: dict[str, Any], deep: bool) -> None:
+        """`deep`: the values are tables, whose records are opened one by one."""
+        super().__init__(dict.fromkeys(source, CLOSED))
+        self.source, self.deep = source, deep
+
+    def _opened(self, value: Any) -> Any:
+        return Lazy(value, False) if self.deep and type(value) is dict else copied(value)
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        if value is CLOSED:
+            value = self._opened(self.source[key])
+            self[key] = value
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        # Without it `dict(lazy)` and `{**lazy}` would read the values as they lie.
+        return iter(list(super().keys()))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of a dictionary."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def items(self) -> Any:
+        """As of a dictionary; all are opened."""
+        self.open_all()
+        return super().items()
+
+    def values(self) -> Any:
+        """As of a dictionary; all are opened."""
+        self.open_all()
+        return super().values()
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """As of a dictionary."""
+        found = self.get(key)
+        taken = super().pop(key, *default)
+        return found if taken is CLOSED else taken
+
+    def popitem(self) -> Any:
+        """As of a dictionary."""
+        self.open_all()
+        return super().popitem()
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """As of a dictionary."""
+        return self[key] if key in self else super().setdefault(key, default)
+
+    def copy(self) -> dict[str, Any]:
+        """As of a dictionary."""
+        return dict(self.items())
+
+    def __eq__(self, other: object) -> bool:
+        self.open_all()
+        return super().__eq__(other)
+
+    __hash__ = None
+
+    def open_all(self) -> None:
+        """Copy what is closed, all at once."""
+        closed = [key for key, value in super().items() if value is CLOSED]
+        if self.deep:
+            self.update({key: self._opened(self.source[key]) for key in closed})
+        else:
+            self.update(copied({key: self.source[key] for key in closed}))
+
+    def result(self) -> dict[str, Any]:
+        """What it holds now: of a value that is closed or as it was, the source's own."""
+        made: dict[str, Any] = {}
+        for key, value in super().items():
+            kept = self.source.get(key, CLOSED)
+            if isinstance(value, Lazy):
+                value = value.result()
+                made[key] = kept if unchanged(value, kept) else value
+            else:
+                made[key] = kept if value is CLOSED or same(value, kept) else plain(value)
+        return made
+
+
+def unchanged(table: dict[str, Any], kept: Any) -> bool:
+    """Whether a table has the records of another, the same objects."""
+    if not isinstance(kept, dict) or table.keys() != kept.keys():
+        return False
+    return all(record is kept[key] for key, record in table.items())
+
+
+def same(value: Any, kept: Any) -> bool:
+    """Whether two values are one, or equal with the types of all in them: to Python 10 == 10.0, in
+    JSON and in a hash they differ."""
+    if value is kept:
+        return True
+    return bool(value == kept) and marshal.dumps(value, 0) == marshal.dumps(kept, 0)
+
+
 class Host:
-    """A toolkit and the databases of the programs that use it."""
+    """A toolkit and the databases of the programs that use it.
+
+    Databases share the tables and records that no call has changed; none is changed in place.
+    """
 
     def __init__(self, toolkit: str, records: dict[str, Any]) -> None:
         self.names: dict[str, Any] = {"__name__": "toolkit", "ToolError": ToolError}
         exec(compile(toolkit, "toolkit.py", "exec"), self.names)
         self.records = records
         self.states: dict[str, dict[str, Any]] = {}
-        self.first_hash = state_hash(records)
+        self.texts = {table: (keyed, canonical(keyed)) for table, keyed in records.items()}
+        self.signatures: dict[str, inspect.Signature] = {}
 
     def begin(self, program: str, changed: dict[str, Any]) -> None:
         """A new database for a program: the domain's records with some fields changed."""
-        state = copied(self.records)
+        state = dict(self.records)
         for table, keyed in changed.items():
+            records = state[table] = dict(state.get(table, {}))
             for key, fields in keyed.items():
-                state.setdefault(table, {}).setdefault(key, {}).update(copied(fields))
+                records[key] = {**records.get(key, {}), **copied(fields)}
         self.states[program] = state
 
     def call(self, program: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What a tool returns or why it refuses, and where the database changed."""
-        state, tried = self.states[program], copied(self.states[program])
+        state = self.states[program]
         function = self.names.get(name)
         if not callable(function):
             return missing(name)
         try:
-            inspect.signature(function).bind(None, **arguments)
+            self._signature(name).bind(None, **arguments)
         except TypeError as error:
             return {"status": "refused", "value": f"{name}: {error}"}
+        tried = Lazy(state, True)
         try:
             value = plain(function(tried, **copied(arguments)))
-            changes = [] if tried == state else differences(state, plain(tried))
+            made = tried.result()
         except ToolError as error:
             return {"status": "refused", "value": str(error)}
         except Exception as error:
             return failed(error)
-        if changes:
-            self.states[program] = plain(tried)
-        return {"status": "ok", "value": value, "changes": changes}
+        self.states[program] = made
+        return {"status": "ok", "value": value, "changes": differences(state, made)}
 
     def ask(
         self, program: str, function: str, name: str, arguments: dict[str, Any]
@@ -83,7 +204,7 @@ class Host:
         if not callable(asked):
             return missing(function)
         try:
-            why = asked(copied(self.states[program]), name, copied(arguments))
+            why = asked(Lazy(self.states[program], True), name, copied(arguments))
         except Exception as error:
             return failed(error)
         return {"status": "ok", "value": str(why or "")}
@@ -93,7 +214,7 @@ class Host:
         function = self.names.get(name)
         if not callable(function):
             return missing(name)
-        found = list(inspect.signature(function).parameters.values())[1:]
+        found = list(self._signature(name).parameters.values())[1:]
         given = [[each.name, each.default is not inspect.Parameter.empty] for each in found]
         return {"status": "ok", "value": given}
 
@@ -102,13 +223,22 @@ class Host:
         self.states.pop(program, None)
 
     def hash(self, program: str) -> str:
-        """`state_hash` of a program's database."""
-        state = self.states[program]
-        return self.first_hash if state == self.records else state_hash(state)
+        """`state_hash` of a program's database; the text of a table that is the domain's own is
+        made once."""
+        parts = []
+        for table, keyed in sorted(self.states[program].items()):
+            own, text = self.texts.get(table, (None, ""))
+            parts.append(f"{json.dumps(table)}: {text if keyed is own else canonical(keyed)}")
+        return hashlib.sha256(("{" + ", ".join(parts) + "}").encode()).hexdigest()
 
     def state(self, program: str) -> dict[str, Any]:
         """A program's database."""
         return self.states[program]
+
+    def _signature(self, name: str) -> inspect.Signature:
+        if name not in self.signatures:
+            self.signatures[name] = inspect.signature(self.names[name])
+        return self.signatures[name]
 
 
 def missing(name: str) -> dict[str, Any]:
@@ -126,11 +256,15 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     found = set()
     for table in before.keys() | after.keys():
         old, new = before.get(table, {}), after.get(table, {})
+        if old is new:
+            continue
         if old.keys() != new.keys():
             found.add(table)
         for key in old.keys() & new.keys():
-            fields = () if old[key] == new[key] else old[key].keys() | new[key].keys()
-            found |= {f"{table}.{f}" for f in fields if old[key].get(f) != new[key].get(f)}
+            if old[key] is not new[key]:
+                fields = old[key].keys() | new[key].keys()
+                changed = {f for f in fields if not same(old[key].get(f), new[key].get(f))}
+                found |= {f"{table}.{f}" for f in changed}
     return sorted(found)
 
 

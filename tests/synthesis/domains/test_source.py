@@ -1,0 +1,110 @@
+"""A toolkit's database in the sandbox: what no call looks at is shared, and nothing shows it."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.tasks.synthesis.domains.source import CLOSED, Host, Lazy, differences, state_hash
+
+KEYS = st.sampled_from("abc")
+VALUES = st.one_of(st.integers(0, 2), st.floats(0, 2, width=16), st.booleans(), st.text("xy"))
+RECORDS = st.dictionaries(st.sampled_from("fg"), VALUES, min_size=1)
+TABLES = st.dictionaries(st.sampled_from("TU"), st.dictionaries(KEYS, RECORDS), min_size=1)
+STEPS = st.lists(
+    st.tuples(st.sampled_from("TU"), KEYS, st.integers(0, 11), st.sampled_from("fg"), VALUES)
+)
+
+
+def step(db: dict[str, Any], table: str, key: str, kind: int, field: str, value: Any) -> Any:
+    """What a tool may do with a database; returns what it saw."""
+    records = db.get(table)
+    if records is None:
+        return "no table"
+    match kind:
+        case 0:
+            return records.get(key, {}).get(field)
+        case 1:
+            records.setdefault(key, {})[field] = value
+        case 2:
+            return [list(each.items()) for each in records.values()]
+        case 3:
+            return records.pop(key, "none")
+        case 4:
+            records[key] = {field: value}
+        case 5:
+            return sorted(dict(records)), {**records}
+        case 6:
+            return json.dumps(records, sort_keys=True)
+        case 7:
+            records.update({key: {field: value}})
+        case 8:
+            return [(name, each.get(field)) for name, each in records.items()], len(records)
+        case 9:
+            db[table] = {key: {field: value}}
+        case 10:
+            return records.copy() == dict(records), key in records, [*records]
+        case _:
+            for each in records.values():
+                each[field] = value
+    return None
+
+
+@given(TABLES, STEPS)
+def test_a_lazy_database_is_as_a_copy(tables: dict[str, Any], steps: list[Any]) -> None:
+    """Every tool sees what it would see in a copy, the result is the copy's, the source is kept."""
+    source, mine = copy.deepcopy(tables), copy.deepcopy(tables)
+    lazy = Lazy(source, True)
+    for each in steps:
+        seen, found = step(mine, *each), step(lazy, *each)
+        assert seen == found and CLOSED not in (found, seen)
+    assert json.dumps(lazy.result(), sort_keys=True) == json.dumps(mine, sort_keys=True)
+    assert source == tables
+
+
+@given(TABLES, STEPS)
+def test_a_hosts_hash_and_changes_are_those_of_whole_databases(
+    tables: dict[str, Any], steps: list[Any]
+) -> None:
+    host, mine = Host("def act(db, s):\n    STEP(db, *s)\n", tables), copy.deepcopy(tables)
+    host.names["STEP"] = step
+    host.begin("p", {})
+    assert host.hash("p") == state_hash(tables)
+    for each in steps:
+        before = copy.deepcopy(mine)
+        step(mine, *each)
+        done = host.call("p", "act", {"s": list(each)})
+        assert done["status"] == "ok" and done["changes"] == differences(before, mine)
+    assert host.hash("p") == state_hash(mine)
+    host.begin("q", {})
+    assert host.hash("q") == state_hash(tables), "a program's changes are its own"
+
+
+def test_ten_and_ten_point_nought_are_two_states() -> None:
+    """To Python they are equal; in the hash, as in tau2's, they are not."""
+    host = Host('def act(db):\n    db["t"]["k"]["v"] /= 1\n', {"t": {"k": {"v": 10}}})
+    host.begin("p", {})
+    assert host.call("p", "act", {})["changes"] == ["t.v"]
+    assert host.hash("p") == state_hash({"t": {"k": {"v": 10.0}}})
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ('raise ToolError("no")', "refused"),
+        ("return 1 / 0", "failed"),
+        ("return {1, 2}", "failed"),
+        ('db["t"]["k"]["v"] = float("nan")', "failed"),
+        ('db["t"]["k"]["v"] = object()', "failed"),
+    ],
+)
+def test_a_call_that_does_not_succeed_changes_nothing(body: str, status: str) -> None:
+    text = f'def act(db):\n    db["t"]["k"]["w"] = 2\n    {body}\n'
+    host = Host(text, {"t": {"k": {"v": 10}}})
+    host.begin("p", {})
+    before = host.hash("p")
+    assert host.call("p", "act", {})["status"] == status
+    assert host.hash("p") == before

@@ -129,10 +129,10 @@ def _planned(asked: dict[str, Any], as_json: bool) -> str:
     from dataclasses import asdict
 
     from tutti.storage import current_home
-    from tutti.tasks.synthesis import DomainRequest, asked_questions, plan_domain_set
+    from tutti.tasks.synthesis import DomainRequest, benchmark_questions, plan_domain_set
 
     request, home = DomainRequest.model_validate(asked), current_home()
-    known = asked_questions(home) if request.contamination and home.root.is_dir() else []
+    known = benchmark_questions(home) if request.contamination and home.root.is_dir() else []
     found = asyncio.run(plan_domain_set(request, known))
     return json.dumps(asdict(found)) if as_json else "\n".join(found.lines)
 

@@ -15,7 +15,7 @@ from tutti.tasks.sweeps.plan import make_tasks, open_library
 from tutti.tasks.synthesis import (
     DomainRequest,
     TaskRequest,
-    asked_questions,
+    benchmark_questions,
     count_gates,
     count_reasons,
     count_tasks,
@@ -65,7 +65,7 @@ async def synthesize_domain(progress: StageProgress, request: DomainRequest, run
     """Make, or reuse, a set of domain tasks; returns its id."""
 
     def make() -> str:
-        questions = asked_questions(run.catalog.home) if request.contamination else ()
+        questions = benchmark_questions(run.catalog.home) if request.contamination else ()
         return make_domain_set(request, run.catalog, questions, progress.show)
 
     return await asyncio.to_thread(make)

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.synthesis.counts import asked_questions as asked_questions
     from tutti.tasks.synthesis.counts import count_gates as count_gates
     from tutti.tasks.synthesis.counts import count_lines as count_lines
     from tutti.tasks.synthesis.counts import count_reasons as count_reasons
     from tutti.tasks.synthesis.counts import count_tasks as count_tasks
     from tutti.tasks.synthesis.counts import gate_lines as gate_lines
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
+    from tutti.tasks.synthesis.gating.contamination import (
+        benchmark_questions as benchmark_questions,
+    )
     from tutti.tasks.synthesis.generate import POCKET_FAMILIES as POCKET_FAMILIES
     from tutti.tasks.synthesis.generate import TaskRequest as TaskRequest
     from tutti.tasks.synthesis.generate import find_made as find_made

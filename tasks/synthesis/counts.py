@@ -45,15 +45,6 @@ def count_gates(home: Home, task_set_id: str) -> list[dict[str, Any]]:
     return query(GATES_SQL, home, {"task_set": task_set_id})
 
 
-def asked_questions(home: Home) -> list[str]:
-    """The questions of every benchmark in the store, and of sets over the standard library.
-
-    Domain tasks are not among them: those of another seed are made by the same templates.
-    """
-    rows = query("select distinct question from tasks where template is null", home)
-    return sorted(row["question"] for row in rows if row["question"])
-
-
 def gate_lines(gates: Sequence[dict[str, Any]]) -> str:
     """The rows of `count_gates` as a table of text."""
     head = f"{'gate':14} {'shown':>7} {'dropped':>7}  for example"

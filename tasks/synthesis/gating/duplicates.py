@@ -7,7 +7,7 @@ would be wrong.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -72,25 +72,6 @@ def _judge(task: Fingerprint, seen: Seen) -> Verdict:
         return PASSED
     how = "tells the user the same as" if found.same_words else "repeats in other words"
     return Verdict(False, f"{how} {found.task_id}", found.similarity)
-
-
-def repeats(tasks: Iterable[tuple[Domain, DomainTask]], seen: Seen | None = None) -> Iterator[str]:
-    """For each task, in order, the id of the earlier one that it repeats, or "".
-
-    For task sets of many instances at their end. Instances made from different seeds (their
-    `lineage`) hold different records: the same words mean another task there.
-    """
-    seen = Seen() if seen is None else seen
-    contexts: dict[int, Context] = {}
-    for domain, task in tasks:
-        context = contexts.get(id(domain))
-        if context is None or context.domain is not domain:
-            context = contexts[id(domain)] = Context(domain)
-        fingerprint = context.fingerprint(task)
-        found = seen.find(fingerprint)
-        if found is None:
-            seen.add(fingerprint)
-        yield "" if found is None else found.task_id
 
 
 class Context:

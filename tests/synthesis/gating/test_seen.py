@@ -4,6 +4,7 @@ tasks take linear time and little memory."""
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from random import Random
 from time import process_time
 
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.synthesis.gating.lending import good_tasks, many_members
-from tutti.tasks.synthesis.gating.duplicates import Context, repeats
+from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.gating.duplicates import Context
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, varied
 from tutti.tasks.synthesis.gating.seen import (
     PERMUTATIONS,
@@ -22,6 +24,18 @@ from tutti.tasks.synthesis.gating.seen import (
     hash64,
     min_hash,
 )
+
+
+def repeats(tasks: Iterable[tuple[Domain, DomainTask]], seen: Seen | None = None) -> Iterator[str]:
+    """For each task, in order, the id of the earlier one that it repeats, or ""."""
+    seen = Seen() if seen is None else seen
+    contexts: dict[int, Context] = {}
+    for domain, task in tasks:
+        fingerprint = contexts.setdefault(id(domain), Context(domain)).fingerprint(task)
+        found = seen.find(fingerprint)
+        if found is None:
+            seen.add(fingerprint)
+        yield "" if found is None else found.task_id
 
 
 @settings(max_examples=settings().max_examples // 2)

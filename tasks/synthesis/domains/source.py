@@ -11,7 +11,7 @@ import io
 import json
 import marshal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 MARK = "\x1etutti:"
@@ -29,6 +29,11 @@ def state_hash(state: Any) -> str:
 def canonical(value: Any) -> str:
     """JSON with sorted keys."""
     return json.dumps(value, sort_keys=True, default=str)
+
+
+def joined(texts: Iterable[tuple[str, str]]) -> str:
+    """The canonical JSON of an object from that of its values, in the order of its keys."""
+    return "{" + ", ".join(f"{json.dumps(key)}: {text}" for key, text in texts) + "}"
 
 
 def plain(value: Any) -> Any:
@@ -163,7 +168,8 @@ class Host:
         exec(compile(toolkit, "toolkit.py", "exec"), self.names)
         self.records = records
         self.states: dict[str, dict[str, Any]] = {}
-        self.texts = {table: (keyed, canonical(keyed)) for table, keyed in records.items()}
+        every = [record for keyed in records.values() for record in keyed.values()]
+        self.texts = {id(record): (record, canonical(record)) for record in every}
         self.signatures: dict[str, inspect.Signature] = {}
 
     def begin(self, program: str, changed: dict[str, Any]) -> None:
@@ -223,17 +229,19 @@ class Host:
         self.states.pop(program, None)
 
     def hash(self, program: str) -> str:
-        """`state_hash` of a program's database; the text of a table that is the domain's own is
+        """`state_hash` of a program's database; the text of a record that is the domain's own is
         made once."""
-        parts = []
-        for table, keyed in sorted(self.states[program].items()):
-            own, text = self.texts.get(table, (None, ""))
-            parts.append(f"{json.dumps(table)}: {text if keyed is own else canonical(keyed)}")
-        return hashlib.sha256(("{" + ", ".join(parts) + "}").encode()).hexdigest()
+        tables = sorted(self.states[program].items())
+        text = joined((table, self._text_of(keyed)) for table, keyed in tables)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def state(self, program: str) -> dict[str, Any]:
         """A program's database."""
         return self.states[program]
+
+    def _text_of(self, keyed: dict[str, Any]) -> str:
+        found = ((key, self.texts.get(id(record))) for key, record in sorted(keyed.items()))
+        return joined((key, own[1] if own else canonical(keyed[key])) for key, own in found)
 
     def _signature(self, name: str) -> inspect.Signature:
         if name not in self.signatures:

@@ -144,7 +144,7 @@ def _writing(theme: Theme) -> tuple[ToolSpec, ...]:
         about = f"Write the user's answer about {question.topic} into the log."
         tools.append((question.tool, about, (case, answer), ("case_id", "noted")))
     for each in theme.checks:
-        about = f"Look {each.field} up; the check is entered in the log."
+        about = f"Look {each.field} up, and record the check in the log."
         tools.append((each.tool, about, (case,), ("case_id", "value")))
     for done in (*theme.between, *theme.closing):
         about = f"{done.words[0].upper()}{done.words[1:]}; gives the slip's number."

@@ -1,0 +1,20 @@
+"""docs/synthesis.md names every gate in its order, and every domain."""
+
+import re
+
+from tutti.tasks.project import PROJECT
+from tutti.tasks.synthesis import PROGRAMS
+from tutti.tasks.synthesis.gating import GATES
+
+PAGE = (PROJECT / "docs" / "synthesis.md").read_text()
+
+
+def test_every_gate_is_there_in_order_with_what_it_asks() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE, re.MULTILINE)
+    gates = [(name, about) for name, about in rows if name in GATES]
+    assert gates == [(name, gate.about) for name, gate in GATES.items()]
+
+
+def test_every_domain_is_there() -> None:
+    for name in PROGRAMS:
+        assert f"| `{name}` |" in PAGE

@@ -3,8 +3,8 @@
 `gated_tasks_per_s`: tasks that passed every gate, each domain in turn, one process; and by two.
 `byte_equal`: 1 if one and four processes made the same files. `rss_100k_mb`: most resident memory
 of the process that makes a large set (`--large`). `oracle_share`, `no_op_share`, `blind_share`: of
-`--loop` tasks of each domain through the agent loop. `defects_caught`, `false_drops`: planted
-defects that the right gate caught, and good tasks that a gate dropped.
+`--loop` tasks of each domain through the agent loop. `defects_caught_share`: planted defects that
+the gate meant for them caught; `false_drops`: tasks that all gates had passed and one dropped.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from bench.report import Report, Target
 from bench.synthesis.loop import LoopScores, score_by_loop
+from bench.synthesis.planted import plant
 from tutti.storage import Catalog, Home, open_catalog
 from tutti.tasks.synthesis import (
     PROGRAMS,
@@ -52,6 +53,7 @@ def main() -> None:
     report = Report("synthesis", REPEATS)
     _speed(report, given.size)
     _equal(report, given.size)
+    _planted(report, min(500, given.size))
     if given.large:
         report.figure("rss_100k_mb", [_large_apart(given.large)])
         report.note(f"rss_100k_mb: {given.large:,} tasks of {LARGE[0]}, {PROCESSES} processes")
@@ -132,6 +134,21 @@ def _large(folder: Path, size: int) -> float:
     with open_catalog(Home(folder)) as catalog:
         make_domain_set(request(LARGE[0], size, 0, PROCESSES), catalog)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _planted(report: Report, good: int) -> None:
+    found = {domain: plant(domain, good) for domain in PROGRAMS}
+    for domain, each in found.items():
+        report.note(
+            f"{domain}: {each.caught} of {each.planted} defects caught by their gate, "
+            f"{len(each.by_another)} by another, {len(each.missed)} missed"
+            f"{': ' + ', '.join(sorted(set(each.missed))) if each.missed else ''}; "
+            f"{each.good_dropped} of {good} candidates without a defect dropped"
+        )
+    caught = [each.caught / each.planted for each in found.values()]
+    report.figure("defects_caught_share", caught, Target(1.0, least=True))
+    drops = [float(len(each.report.false_drops)) for each in found.values()]
+    report.figure("false_drops", drops, Target(0.0))
 
 
 def _loop(report: Report, size: int, limit: int) -> None:

@@ -30,6 +30,7 @@ from tutti.tasks.serving.gateway.admin.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.errors import GateError
+from tutti.tasks.synthesis import NothingMade
 from tutti.tasks.synthesis.domains import ToolkitFailed
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherFailed
 from tutti.tasks.training import JobError, TrainingFailed, WallTimeReached
@@ -42,7 +43,7 @@ INVALID_INPUT = (
 FAILURES = (
     *(TuttiError, StoreError, StoreBusy, CatalogMissing, ServingError, SourceMissing),
     *(ModelCallFailed, ContextExceeded, ToolUnavailable, SandboxUnavailable, ScorerFailed),
-    *(ToolkitFailed, TeacherFailed, BudgetSpent),
+    *(ToolkitFailed, TeacherFailed, BudgetSpent, NothingMade),
     *(RetrievalError, TrainingFailed, RewardError, GpuError, GpuLost, GpusBusy),
 )
 

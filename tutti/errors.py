@@ -27,6 +27,7 @@ TuttiError                   1  the work failed for a known cause
 ├── ScorerFailed             1  tasks/scoring/score.py
 ├── RetrievalError           1  tasks/retrieval/errors.py
 ├── ToolkitFailed            1  tasks/synthesis/domains/toolkit.py
+├── NothingMade              1  tasks/synthesis/making/request.py: the gates passed too few tasks
 ├── TeacherFailed            1  tasks/synthesis/teacher/faults.py
 ├── BudgetSpent              1  tasks/synthesis/teacher/faults.py
 ├── TrainingFailed           1  tasks/training/stage.py

@@ -36,7 +36,7 @@ LIMIT_S = 1800.0
 """tau2 reads its database anew for each evaluation: some tenths of a second a task."""
 
 
-class Tau2Failed(TuttiError, RuntimeError):
+class Tau2Failed(RuntimeError):
     """tau2 could not load the domain, or is not there."""
 
 
@@ -136,5 +136,5 @@ def _domains(folder: Path | None) -> Iterator[tuple[Domain, list[DomainTask]]]:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TuttiError as error:
+    except (TuttiError, Tau2Failed) as error:
         sys.exit(f"tau2_check: {error}")

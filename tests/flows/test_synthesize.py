@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from tutti import storage
 from tutti.cli.main import app
 from tutti.flows.synthesize import synthesize_tasks
-from tutti.tasks.synthesis import TaskRequest
+from tutti.tasks.synthesis import PROGRAMS, DomainRequest, TaskRequest
+from tutti.tasks.synthesis.gating import GATES
 
 REQUEST = TaskRequest(families=("module",), train_per_family=1, test_per_family=3)
 FLAGS = ["synth", "--families", "module", "--train", "1", "--test", "3"]
@@ -42,14 +43,59 @@ def test_the_verb_prints_the_set_and_its_counts(
     """As text and as JSON; flags become the flow's parameters."""
     given = []
 
-    async def answer(flow: object, prefect: bool, parameters: TaskRequest) -> object:
-        given.append((flow, prefect, parameters))
+    async def answer(
+        flow: object, prefect: bool, parameters: TaskRequest, domain: DomainRequest | None
+    ) -> object:
+        given.append((flow, prefect, parameters, domain))
         counts = [{"family": "module", "split": "test", "status": "accepted", "n": 3}]
-        return {"task_set_id": "task_set:1", "counts": counts}
+        return {"task_set_id": "task_set:1", "counts": counts, "gates": []}
 
     monkeypatch.setattr("tutti.cli.setup.prefect_server.as_flow_run", answer)
     shown = CliRunner().invoke(app, FLAGS)
     assert shown.stdout == "task_set:1\nmodule           test       accepted       3\n"
-    assert given == [(synthesize_tasks, False, REQUEST)]
+    assert given == [(synthesize_tasks, False, REQUEST, None)]
     decoded = json.loads(CliRunner().invoke(app, [*FLAGS, "--json"]).stdout)
     assert decoded["task_set_id"] == "task_set:1" and decoded["counts"][0]["n"] == 3
+
+
+async def test_a_domains_set_is_made_by_the_flow_and_shown_by_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the verb: the gates' table; the flow found again gives the same set."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    request = DomainRequest(domain="arithmetic", size=12, seed=5)
+    made = await synthesize_tasks.fn(domain=request)
+    assert sum(row["n"] for row in made["counts"] if row["status"] == "accepted") == 12
+    assert {row["gate"] for row in made["gates"]} == set(GATES)
+    (page,) = tmp_path.glob("artifacts/report-task_set-*/index.html")
+    assert "12 of 12 candidates" in page.read_text()
+    again = await synthesize_tasks.fn(domain=request.model_copy(update={"workers": 4}))
+    assert again["task_set_id"] == made["task_set_id"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["nowhere"], "no program 'nowhere'; known: retail"),
+        (["--size", "5"], "size: stdlib has no such flag"),
+        (["retail", "--train", "5"], "train_per_family: retail has no families"),
+        (["retail", "--knob", "steps"], "--knob steps: must be NAME=NUMBER"),
+        (["retail", "--knob", "steps=99"], "knobs.steps: 99 is not in"),
+        (["task_set:1", "--band", "half"], "--band 'half': must be LOW:HIGH"),
+        (["--plan"], "--plan: is a domain's"),
+    ],
+)
+def test_bad_flags_are_named(
+    flags: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path))
+    shown = CliRunner().invoke(app, ["synth", *flags])
+    assert shown.exit_code == 2 and words in shown.output
+
+
+def test_the_domains_are_listed_with_their_knobs() -> None:
+    text = CliRunner().invoke(app, ["synth", "--list"]).stdout
+    listed = json.loads(CliRunner().invoke(app, ["synth", "--list", "--json"]).stdout)
+    for name, program in PROGRAMS.items():
+        assert name in text and set(listed[name]["knobs"]) == set(program.knobs)

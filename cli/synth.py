@@ -89,11 +89,17 @@ def synth(
 
 def _made(library: dict[str, Any], domain: dict[str, Any] | None, as_json: bool) -> str:
     from tutti.flows.synthesize import synthesize_tasks
-    from tutti.tasks.synthesis import DomainRequest, TaskRequest, count_lines, gate_lines
+    from tutti.tasks.synthesis import DomainRequest, TaskRequest
 
     request = None if domain is None else DomainRequest.model_validate(domain)
     asked = TaskRequest.model_validate(library)
-    made = run_flow(synthesize_tasks, False, as_json, asked, request)
+    return _shown(run_flow(synthesize_tasks, False, as_json, asked, request), as_json)
+
+
+def _shown(made: dict[str, Any], as_json: bool) -> str:
+    """A set's id and counts; the gates' table where gates were asked."""
+    from tutti.tasks.synthesis import count_lines, gate_lines
+
     if as_json:
         return json.dumps(made)
     lines = [made["task_set_id"], count_lines(made["counts"])]
@@ -102,14 +108,7 @@ def _made(library: dict[str, Any], domain: dict[str, Any] | None, as_json: bool)
 
 def _in_band(task_set: str, band: str, k: int, models: tuple[str, ...], as_json: bool) -> str:
     from tutti.storage import open_catalog
-    from tutti.tasks.synthesis import (
-        BandRequest,
-        count_gates,
-        count_lines,
-        count_tasks,
-        gate_lines,
-        keep_in_band,
-    )
+    from tutti.tasks.synthesis import BandRequest, count_gates, count_tasks, keep_in_band
 
     low, _, high = band.partition(":")
     try:
@@ -120,9 +119,7 @@ def _in_band(task_set: str, band: str, k: int, models: tuple[str, ...], as_json:
     with open_catalog() as catalog:
         made = keep_in_band(request, catalog)
         counts, gates = count_tasks(catalog.home, made), count_gates(catalog.home, made)
-    if as_json:
-        return json.dumps({"task_set_id": made, "counts": counts, "gates": gates})
-    return "\n".join([made, count_lines(counts), gate_lines(gates)])
+    return _shown({"task_set_id": made, "counts": counts, "gates": gates}, as_json)
 
 
 def _planned(asked: dict[str, Any], as_json: bool) -> str:

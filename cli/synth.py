@@ -6,18 +6,57 @@ In: the verb's flags. Out: the task set's id, its counts and what each gate drop
 import asyncio
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow
-from tutti.cli.options import AsJson
+from tutti.cli.options import AsJson, ModelsFile
 from tutti.errors import UsageError
 
 STDLIB = "stdlib"
 OF_STDLIB = "stdlib only"
 OF_DOMAINS = "a domain's only"
+
+
+SizeFlag = Annotated[
+    int | None, typer.Option(help=f"tasks that pass every gate (200; {OF_DOMAINS})")
+]
+SeedFlag = Annotated[int, typer.Option(help="decides what is asked about")]
+KnobFlag = Annotated[
+    list[str] | None, typer.Option(help=f"NAME=NUMBER, as --list shows ({OF_DOMAINS})")
+]
+WorkersFlag = Annotated[
+    int | None, typer.Option(help=f"processes; the set is the same (1; {OF_DOMAINS})")
+]
+FamiliesFlag = Annotated[
+    str, typer.Option(help=f"families, separated by commas (all; {OF_STDLIB})")
+]
+TrainFlag = Annotated[
+    int | None, typer.Option(help=f"training candidates per family (40; {OF_STDLIB})")
+]
+TestFlag = Annotated[int | None, typer.Option(help=f"test candidates per family (16; {OF_STDLIB})")]
+PlanFlag = Annotated[
+    bool, typer.Option("--plan", help="say what it will take, from a sample, and make nothing")
+]
+BandFlag = Annotated[
+    str, typer.Option(help="LOW:HIGH: of a measured set (task_set:ID), the tasks with this pass@k")
+]
+KFlag = Annotated[int, typer.Option("--k", help="attempts of pass@k, with --band")]
+ModelFlag = Annotated[
+    list[str] | None, typer.Option(help="whose attempts count, with --band (everybody's)")
+]
+TeacherFlag = Annotated[
+    str, typer.Option(help="make a domain by this model of the registry; needs --topic")
+]
+TopicFlag = Annotated[str, typer.Option(help="what the teacher's domain is about")]
+UsdFlag = Annotated[
+    float | None, typer.Option(help="most that this run of the teacher may cost, USD")
+]
+CallsFlag = Annotated[int | None, typer.Option(help="most calls of this run of the teacher")]
+ListDomainsFlag = Annotated[bool, typer.Option("--list", help="list the domains and their knobs")]
 
 
 def register(app: typer.Typer) -> None:
@@ -26,40 +65,25 @@ def register(app: typer.Typer) -> None:
 
 
 def synth(
-    domain: Annotated[str, typer.Argument(help="what to make; --list shows the domains")] = STDLIB,
-    size: Annotated[
-        int | None, typer.Option(help=f"tasks that pass every gate (200; {OF_DOMAINS})")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="decides what is asked about")] = 0,
-    knob: Annotated[
-        list[str] | None, typer.Option(help=f"NAME=NUMBER, as --list shows ({OF_DOMAINS})")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help=f"processes; the set is the same (1; {OF_DOMAINS})")
-    ] = None,
-    families: Annotated[
-        str, typer.Option(help=f"families, separated by commas (all; {OF_STDLIB})")
-    ] = "",
-    train: Annotated[
-        int | None, typer.Option(help=f"training candidates per family (40; {OF_STDLIB})")
-    ] = None,
-    test: Annotated[
-        int | None, typer.Option(help=f"test candidates per family (16; {OF_STDLIB})")
-    ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="say what it will take, from a sample, and make nothing")
-    ] = False,
-    band: Annotated[
-        str,
-        typer.Option(help="LOW:HIGH: of a measured set (task_set:ID), the tasks with this pass@k"),
-    ] = "",
-    k: Annotated[int, typer.Option("--k", help="attempts of pass@k, with --band")] = 1,
-    model: Annotated[
-        list[str] | None, typer.Option(help="whose attempts count, with --band (everybody's)")
-    ] = None,
-    list_domains: Annotated[
-        bool, typer.Option("--list", help="list the domains and their knobs")
-    ] = False,
+    domain: Annotated[str, typer.Argument(help="what to make; --list shows all")] = STDLIB,
+    size: SizeFlag = None,
+    seed: SeedFlag = 0,
+    knob: KnobFlag = None,
+    workers: WorkersFlag = None,
+    families: FamiliesFlag = "",
+    train: TrainFlag = None,
+    test: TestFlag = None,
+    plan: PlanFlag = False,
+    band: BandFlag = "",
+    k: KFlag = 1,
+    model: ModelFlag = None,
+    teacher: TeacherFlag = "",
+    topic: TopicFlag = "",
+    usd: UsdFlag = None,
+    calls: CallsFlag = None,
+    list_domains: ListDomainsFlag = False,
+    *,
+    models: ModelsFile,
     as_json: AsJson = False,
 ) -> None:
     """Synthesize a task set: candidates are shown to gates, and each reject has its reason."""
@@ -71,6 +95,12 @@ def synth(
         library = {name: value for name, value in over.items() if value not in (None, ())}
         if list_domains:
             typer.echo(_listed(as_json))
+        elif teacher or topic:
+            _refuse(library, "a teacher's domain has no families; --size says how many wishes")
+            budget = {"usd": usd, "calls": calls, "intents": size}
+            asked = {"teacher": teacher, "topic": topic, "seed": seed}
+            asked |= {name: value for name, value in budget.items() if value is not None}
+            typer.echo(_by_teacher(asked, models, plan, as_json))
         elif band or domain.startswith("task_set:"):
             _refuse(given | library, "a measured set's tasks are kept by --band alone")
             typer.echo(_in_band(domain, band, k, tuple(model or ()), as_json))
@@ -96,8 +126,25 @@ def _made(library: dict[str, Any], domain: dict[str, Any] | None, as_json: bool)
     return _shown(run_flow(synthesize_tasks, False, as_json, asked, request), as_json)
 
 
+def _by_teacher(asked: dict[str, Any], models: Path, plan: bool, as_json: bool) -> str:
+    from tutti.flows.synthesize import synthesize_tasks
+    from tutti.tasks.serving import pick_model
+    from tutti.tasks.synthesis import TaskRequest, TeacherSetRequest
+    from tutti.tasks.synthesis.teacher import plan_teacher, prices_of
+
+    if not (asked["teacher"] and asked["topic"]):
+        raise UsageError("--teacher and --topic: give both, as --teacher big --topic 'a library'")
+    request = TeacherSetRequest.model_validate(asked)
+    prices = prices_of(pick_model(models, request.teacher))
+    found = plan_teacher(request.chain, prices, request.concurrency)
+    if plan:
+        return json.dumps(found.as_rows) if as_json else found.text
+    typer.echo(found.text, err=True)
+    made = run_flow(synthesize_tasks, False, as_json, TaskRequest(), None, request, models)
+    return _shown(made, as_json)
+
+
 def _shown(made: dict[str, Any], as_json: bool) -> str:
-    """A set's id and counts; the gates' table where gates were asked."""
     from tutti.tasks.synthesis import count_lines, gate_lines
 
     if as_json:

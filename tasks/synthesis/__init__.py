@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.generate import synthesize as synthesize
     from tutti.tasks.synthesis.making.band import BandRequest as BandRequest
     from tutti.tasks.synthesis.making.band import keep_in_band as keep_in_band
+    from tutti.tasks.synthesis.making.by_teacher import TeacherSet as TeacherSet
+    from tutti.tasks.synthesis.making.by_teacher import TeacherSetRequest as TeacherSetRequest
+    from tutti.tasks.synthesis.making.by_teacher import make_teacher_set as make_teacher_set
     from tutti.tasks.synthesis.making.make import make_domain_set as make_domain_set
     from tutti.tasks.synthesis.making.plan import plan_domain_set as plan_domain_set
     from tutti.tasks.synthesis.making.request import DomainRequest as DomainRequest

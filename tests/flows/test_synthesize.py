@@ -84,6 +84,8 @@ async def test_a_domains_set_is_made_by_the_flow_and_shown_by_its_page(
         (["retail", "--knob", "steps=99"], "knobs.steps: 99 is not in"),
         (["task_set:1", "--band", "half"], "--band 'half': must be LOW:HIGH"),
         (["--plan"], "--plan: is a domain's"),
+        (["--teacher", "pocket"], "--teacher and --topic: give both"),
+        (["--teacher", "nobody", "--topic", "a library"], "nobody"),
     ],
 )
 def test_bad_flags_are_named(
@@ -99,3 +101,19 @@ def test_the_domains_are_listed_with_their_knobs() -> None:
     listed = json.loads(CliRunner().invoke(app, ["synth", "--list", "--json"]).stdout)
     for name, program in PROGRAMS.items():
         assert name in text and set(listed[name]["knobs"]) == set(program.knobs)
+
+
+def test_a_teachers_plan_says_what_it_will_take(tmp_path: Path) -> None:
+    """Before anything starts; a model without prices is said to have none."""
+    models = tmp_path / "models.yaml"
+    entry = "{provider: openai, endpoint: 'http://127.0.0.1:9/v1', context_tokens: 32768}"
+    models.write_text(f"models:\n  big: {entry}\n")
+    flags = ["synth", "--teacher", "big", "--topic", "a library", "--size", "20", "--plan"]
+    shown = CliRunner().invoke(app, [*flags, "--models", str(models)])
+    assert shown.exit_code == 0, shown.output
+    assert (
+        "calls if no answer must be corrected" in shown.stdout and "price unknown" in shown.stdout
+    )
+    shown = CliRunner().invoke(app, [*flags, "--json", "--models", str(models)])
+    found = json.loads(shown.stdout)
+    assert found["calls"] > 40 and found["usd"] is None

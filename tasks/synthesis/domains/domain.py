@@ -5,7 +5,6 @@ In: what a generator proposes. Out: values that can be checked, hashed and writt
 """
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -177,7 +176,7 @@ class Domain(_Frozen):
     lineage: dict[str, Any] = Field(default_factory=dict)
     """Who made it: generator, version, seed, knobs; of a teacher its model and prompts."""
 
-    @cached_property
+    @property
     def tool_named(self) -> Mapping[str, ToolSpec]:
         """The tools by name."""
         return {each.name: each for each in self.tools}

@@ -87,7 +87,7 @@ async def make_instance(
             if sum(each.reason is None for each in judged) >= wanted:
                 break
     accepted = [each.task for each in judged if each.reason is None][:wanted]
-    _write(folder, domain, accepted, judged)
+    write_instance(folder, domain, accepted, judged)
 
 
 def proposed(request: DomainRequest, number: int) -> tuple[Domain, Iterator[DomainTask]]:
@@ -130,9 +130,10 @@ def read_judged(folder: Path, last: str | None) -> Iterator[dict[str, Any]]:
             return
 
 
-def _write(
+def write_instance(
     folder: Path, domain: Domain, accepted: Sequence[DomainTask], judged: Sequence[Judged]
 ) -> None:
+    """Write an instance's folder, whole or not at all."""
     temporary = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)

@@ -8,6 +8,7 @@ measured on any model.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -74,6 +75,13 @@ class TeacherPlan:
         """Prompt and answer tokens of all calls."""
         prompt = sum(step.prompt_tokens for step in self.steps)
         return prompt, sum(step.completion_tokens for step in self.steps)
+
+    @property
+    def as_rows(self) -> dict[str, Any]:
+        """For programs."""
+        prompt, completion = self.tokens
+        found = {"calls": self.calls, "prompt_tokens": prompt, "completion_tokens": completion}
+        return {**found, "usd": self.usd, "minutes": self.minutes}
 
     @property
     def text(self) -> str:

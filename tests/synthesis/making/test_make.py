@@ -11,7 +11,7 @@ from tutti import storage
 from tutti.tasks.benchmarks import Source
 from tutti.tasks.synthesis.domains import domain_benchmark, read_domain_folder
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.making import instance, make
+from tutti.tasks.synthesis.making import collected, instance
 from tutti.tasks.synthesis.making.make import make_domain_set
 from tutti.tasks.synthesis.making.request import DomainRequest, NothingMade
 from tutti.tasks.synthesis.programs import PROGRAMS
@@ -108,7 +108,7 @@ def test_a_run_that_was_killed_takes_the_instances_that_are_done(
         commit(*arguments)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(make, "commit_tables", committed)
+    monkeypatch.setattr(collected, "commit_tables", committed)
     with pytest.raises(KeyboardInterrupt):
         make_domain_set(asked(), catalog)
     assert len(judged) == 3, "the first instance was not judged again"

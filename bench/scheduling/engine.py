@@ -13,7 +13,9 @@ from pathlib import Path
 from bench.scheduling.work import Sizes
 from tutti.storage import Catalog
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.engine import BLOCK_TOKENS, ENGINE_ENVIRONMENT, EXECUTOR, models_python
+from tutti.tasks.serving.engine import models_python
+from tutti.tasks.serving.engines import BLOCK_TOKENS
+from tutti.tasks.serving.engines.vllm_flags import EVERYWHERE, EXECUTOR, MODULE, ON_CPU
 from tutti.tasks.serving.prefix_cache import reset_prefix_cache
 from tutti.tasks.serving.process import Child, answers, claim_port
 
@@ -134,7 +136,7 @@ class Engine:
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> "Engine":
-        child = Child("bench-vllm", self._command(), ENGINE_ENVIRONMENT, self._catalog)
+        child = Child("bench-vllm", self._command(), EVERYWHERE | ON_CPU, self._catalog)
         self._child = child
         try:
             child.wait_ready(lambda: answers(f"{self.url}/health"), START_TIMEOUT_S)
@@ -180,7 +182,7 @@ class Engine:
         }
         flags = ["enforce-eager", "enable-prefix-caching", "enable-prompt-tokens-details"]
         flags += ["disable-uvicorn-access-log"]
-        command = [str(models_python()), "-m", "vllm.entrypoints.openai.api_server"]
+        command = [str(models_python()), "-m", MODULE]
         for name, value in options.items():
             command += [f"--{name}", str(value)]
         return command + [f"--{flag}" for flag in flags]

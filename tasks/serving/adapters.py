@@ -14,6 +14,8 @@ from tutti.tasks.serving.errors import EngineFailed
 from tutti.tasks.serving.new_weights import cache_emptied
 
 LOAD_TIMEOUT_S = 60.0
+ADAPTER_RANK = 16
+"""Most rank of an adapter."""
 MOST_ADAPTERS = 1
 """Adapters beside the base in one engine."""
 

@@ -1,45 +1,36 @@
-"""Start vLLM for a registry entry, wait until it answers, and guarantee that it is stopped.
+"""Start a server for a registry entry, wait until it answers, and guarantee that it is stopped.
 
 The engine runs in the models environment (TUTTI_MODELS_PYTHON, else ``.venv-models``); the
 platform talks to it over HTTP only.
 """
 
 import asyncio
-import os
+import json
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tutti.storage import Catalog, artifact_id
-from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus
+from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus, read_inventory
 from tutti.tasks.project import IS_SOURCE, models_python_path
-from tutti.tasks.serving.adapters import MOST_ADAPTERS
+from tutti.tasks.serving.engines import (
+    Place,
+    Source,
+    Verdict,
+    build_of,
+    command_of,
+    launch_of,
+    place,
+    refuse_wrong_commands,
+)
 from tutti.tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
 from tutti.tasks.serving.prefix_cache import reset_prefix_cache
 from tutti.tasks.serving.process import Child, answers, claim_port
 from tutti.tasks.serving.registry import Model, checkpoint_id, require_weights
 
-BLOCK_TOKENS = 32  # vLLM's CPU backend takes multiples of 32
 WATCH_S = 0.5
-ENGINE_ENVIRONMENT = {
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "DO_NOT_TRACK": "1",
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_SERVER_DEV_MODE": "1",  # for resetting the cache; the engine listens on loopback only
-    "VLLM_LOGGING_LEVEL": "INFO",
-    "OMP_WAIT_POLICY": "PASSIVE",  # idle threads leave the cores to tools and training
-    # A core is left for the API server, the gateway and the agents.
-    "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) - 1))),
-    # With it, the executor below runs in the engine's own process. By default vLLM uses a worker
-    # process on a CPU, and both spin on shared memory: that alone takes two cores, and other
-    # processes on the call's path are delayed by half a second at a time (docs/log.md).
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "PYTHONUNBUFFERED": "1",
-}
-EXECUTOR = "uni"
 
 
 def models_python() -> Path:
@@ -64,6 +55,38 @@ def require_engines(models: Iterable[Model]) -> None:
         models_python()
 
 
+def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
+    """Check the commands of engines that tutti is to start, in one process for each server.
+
+    Returns what was looked at, with what this environment cannot judge. Raises RegistryError with
+    every refusal, ModelsEnvironmentMissing, ServingError.
+    """
+    every = list(engines)
+    if not every:
+        return []
+    models_python()
+    home = every[0].catalog.home
+    return refuse_wrong_commands([engine.launch for engine in every], every[0].build, home)
+
+
+def place_engines(engines: Iterable["Engine"]) -> list[Place]:
+    """The GPUs of engines that run at the same time. Raises RegistryError where they do not fit."""
+    every = list(engines)
+    if not every:
+        return []
+    asked = [(engine.name, engine.settings) for engine in every]
+    return place(asked, read_inventory(every[0].catalog.home))
+
+
+def source_of(model: Model) -> Source:
+    """The weights of an entry as a server takes them. Raises RegistryError."""
+    folder = model.checkpoint
+    assert folder is not None, "an engine's entry has one"
+    config = folder / "config.json"
+    found = json.loads(config.read_text()) if config.is_file() else {}
+    return Source(folder, folder.name, found)
+
+
 @dataclass(frozen=True)
 class EngineAddress:
     """The URL of an engine and its id."""
@@ -74,7 +97,7 @@ class EngineAddress:
 
 
 class Engine:
-    """One vLLM server. `start` blocks until it is ready; `stop` ends it and all its processes."""
+    """One server. `start` blocks until it is ready; `stop` ends it and all its processes."""
 
     def __init__(
         self,
@@ -96,8 +119,11 @@ class Engine:
         self.catalog = catalog
         self.port = claim_port(port)
         checkpoint = checkpoint_id(model)
-        settings = self.settings.model_dump(exclude={"start_timeout_s", "gpus"})
-        content = {"server": "vllm", "settings": settings, "context": model.context_tokens}
+        self.build = build_of(models_python_path())
+        self.launch = launch_of(name, model, source_of(model), self.build, catalog.home)
+        settings = self.settings.identity(self.launch.device)
+        content: dict[str, Any] = {"server": self.settings.server, "settings": settings}
+        content |= {"context": model.context_tokens}
         content |= {} if trained_by is None else {"trained_by": trained_by}
         self.engine_id = artifact_id("engine", content, [checkpoint])
         catalog.enter_artifact(checkpoint, {"folder": str(model.checkpoint)})
@@ -113,18 +139,20 @@ class Engine:
         return EngineAddress(self.engine_id, f"http://127.0.0.1:{self.port}", self.name)
 
     def start(self) -> EngineAddress:
-        """Start vLLM and wait until it is healthy. Raises EngineFailed with the end of its log,
-        GpuError, and ModelsEnvironmentMissing before anything is held."""
-        command = self._command()
+        """Start the server and wait until it is healthy. Raises EngineFailed with the end of its
+        log, GpuError, and ModelsEnvironmentMissing before anything is held."""
+        command = command_of(self.launch, self.build)
+        program = [str(models_python())] * command.by_python + list(command.program)
+        argv = [*program, *command.arguments, "--port", str(self.port)]
         try:
             if self.settings.gpus is not None:
                 claim = GpuClaim(self.settings.gpus, work=f"engine {self.name}")
                 self.gpus = self._leased.enter_context(lease_gpus(self.catalog, claim))
-            child = Child("vllm", command, ENGINE_ENVIRONMENT, self.catalog, self.gpus)
+            role = self.settings.server
+            child = Child(role, argv, command.environment, self.catalog, self.gpus)
             self._child = child
-            child.wait_ready(
-                lambda: answers(f"{self.address.url}/health"), self.settings.start_timeout_s
-            )
+            timeout_s = self.settings.timeout_s(self.launch.device)
+            child.wait_ready(lambda: answers(f"{self.address.url}/health"), timeout_s)
         except ServingError as error:
             self.stop()
             raise EngineFailed(str(error)) from None
@@ -162,34 +190,3 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def _command(self) -> list[str]:
-        settings = self.settings
-        options = {
-            "model": self.model.checkpoint,
-            "served-model-name": self.name,
-            "host": "127.0.0.1",
-            "port": self.port,
-            "dtype": "bfloat16",
-            "max-model-len": self.model.context_tokens,
-            "block-size": BLOCK_TOKENS,
-            "num-gpu-blocks-override": settings.kv_blocks,
-            "max-num-seqs": settings.max_sequences,
-            "max-num-batched-tokens": max(settings.max_batched_tokens, self.model.context_tokens),
-            "distributed-executor-backend": EXECUTOR,
-            "tool-call-parser": "hermes",
-            "generation-config": "vllm",
-        }
-        flags = ["enforce-eager", "enable-prefix-caching", "enable-prompt-tokens-details"]
-        # On the CPU vLLM dies of a prompt that is read in parts and has a seed: a generator of
-        # random numbers there has no offset to set back.
-        flags += ["no-enable-chunked-prefill"]
-        flags += ["enable-auto-tool-choice", "disable-uvicorn-access-log"]
-        if settings.lora:
-            # One slot more than adapters: in a mixed batch the last slot's adapter answers for the
-            # base too, on the CPU.
-            flags += ["enable-lora", "max-lora-rank=16", f"max-loras={MOST_ADAPTERS + 1}"]
-        command = [str(models_python()), "-m", "vllm.entrypoints.openai.api_server"]
-        for name, value in options.items():
-            command += [f"--{name}", str(value)]
-        return command + [f"--{flag}" for flag in flags]

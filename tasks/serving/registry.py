@@ -23,6 +23,7 @@ from pydantic import (
 from tutti.storage import content_hash
 from tutti.tasks.config import PASSWORD, read_document
 from tutti.tasks.serving.dialects import Dialect
+from tutti.tasks.serving.engines.settings import EngineSettings
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.serving.providers import NEWER, PROVIDERS
 
@@ -46,19 +47,6 @@ class Prices(_Strict):
         """Cost of one call; cached prompt tokens have their own price."""
         fresh = (prompt - cached) * self.prompt
         return (fresh + cached * self.cached + completion * self.completion) / 1e6
-
-
-class EngineSettings(_Strict):
-    """How tutti starts vLLM for a model."""
-
-    kv_blocks: int = Field(ge=8, description="KV cache size in blocks of 32 tokens")
-    max_sequences: int = Field(32, ge=1, description="most requests vLLM runs at once")
-    max_batched_tokens: int = Field(2048, ge=32, description="most tokens in one step")
-    gpus: int | tuple[int | str, ...] | None = Field(
-        None, description="so many GPUs, or these by index or uuid, leased while it runs"
-    )
-    lora: bool = Field(False, description="allow LoRA adapters to be loaded at run time")
-    start_timeout_s: float = Field(300.0, gt=0, description="give up on a start after this")
 
 
 def _known_provider(name: str) -> str:
@@ -86,7 +74,7 @@ class Model(_Strict):
         {}, description="sent with each request: Azure's api-version"
     )
     served_name: str | None = Field(None, description="the model's name at its endpoint")
-    checkpoint: Path | None = Field(None, description="weights that tutti serves with vLLM")
+    checkpoint: Path | None = Field(None, description="weights that tutti serves")
     dialect: Dialect = Field("openai", description="how calls are written, if not parsed there")
     context_tokens: int = Field(ge=64, description="prompt and answer together")
     tools: bool = Field(True, description="whether requests may have `tools`; else told as text")
@@ -161,7 +149,7 @@ class Model(_Strict):
         if self.checkpoint is not None and self.engine is None:
             raise ValueError("a model with a `checkpoint` needs `engine` settings")
         if self.checkpoint is not None and self.provider != "vllm":
-            raise ValueError("a `checkpoint` is served with vLLM: `provider: vllm`")
+            raise ValueError("a `checkpoint` is served by tutti: `provider: vllm`")
         if twice := sorted(self._switch.keys() & self.request.keys()):
             raise ValueError(f"`thinking` and `request` both set {', '.join(twice)}")
         return self

@@ -5,6 +5,7 @@ import secrets
 import sys
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,9 +100,14 @@ def open_gateway(
     for number, url in enumerate(replicas, 2):
         same = {"url": url, "id": f"{endpoint.id}#{number}"}
         endpoints.append(endpoint.model_copy(update=same))
+    seen: Counter[str] = Counter()
     for other in others:
-        apart = {"pool": other.name, "metrics": False}
-        endpoints.append(_endpoint_of(other).model_copy(update=apart))
+        seen[other.name] += 1
+        own = _endpoint_of(other)
+        apart: dict[str, Any] = {"pool": other.name, "metrics": False}
+        if (number := seen[other.name]) > 1:
+            apart["id"] = f"{own.id}#{number}"
+        endpoints.append(own.model_copy(update=apart))
     # A sweep's programs are released explicitly; those of a killed sweep are not waited for.
     arguments = ["--policy", "passthrough", "--no-journal"]
     for each in endpoints:

@@ -39,7 +39,7 @@ def test_an_engine_holds_its_cards_while_it_runs(
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     engine = Engine("pocket", model(gpus=["GPU-b"]), catalog)
-    assert engine.engine_id == Engine("pocket", model(), catalog).engine_id
+    assert engine.engine_id == Engine("pocket", model(gpus=1), catalog).engine_id
     with engine:
         free, held = list_gpus(catalog, read_inventory(catalog.home))
         assert (free.state, held.state, held.work) == ("free", "held", "engine pocket")

@@ -95,6 +95,11 @@ class Serving:
         """All that has to run."""
         return (self.engine, *self.replicas, *self.others)
 
+    @property
+    def started(self) -> tuple[Engine, ...]:
+        """What of it tutti starts."""
+        return tuple(engine for engine in self.every if isinstance(engine, Engine))
+
     def set_up(
         self,
         suite: Suite,
@@ -134,7 +139,8 @@ def serving_of(
     """
     (engine, *others), served = _engines_of(models, catalog, trained_by)
     replicas = _replicas_of(engine, engines, catalog)
-    return Serving(engine, tuple(replicas), tuple(others), served)
+    also = [each for other in others for each in (other, *_replicas_of(other, 1, catalog))]
+    return Serving(engine, tuple(replicas), tuple(also), served)
 
 
 def check_models(models: Mapping[str, Model]) -> None:
@@ -154,6 +160,8 @@ def check_models(models: Mapping[str, Model]) -> None:
 
 def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
     """What serves the model besides `engine`. Raises RegistryError where others serve it."""
+    if isinstance(engine, Engine) and count == 1:
+        count = engine.settings.replicas  # the suite's number is the stronger one
     if count == 1:
         return []
     if isinstance(engine, ExternalEndpoint):

@@ -16,8 +16,10 @@ from tutti.tasks.serving import (
     ExternalEndpoint,
     GatewayClient,
     Model,
+    check_engines,
     claim_port,
     open_gateway,
+    place_engines,
 )
 from tutti.tasks.sweeps.plan import (
     Adapter,
@@ -45,7 +47,12 @@ class Services:
 
 @stage(name="engine", tags=("engine",))
 async def start_engines(_: StageProgress, serving: Serving, stack: contextlib.ExitStack) -> None:
-    """Start the engines of a bench; `stack` stops each, also one whose start fails."""
+    """Start the engines of a bench; `stack` stops each, also one whose start fails.
+
+    Their GPUs and commands are checked before the first is started.
+    """
+    place_engines(serving.started)
+    await asyncio.to_thread(check_engines, serving.started)
     for engine in serving.every:
         stack.callback(engine.stop)
         await asyncio.to_thread(engine.start)

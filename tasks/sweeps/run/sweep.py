@@ -4,6 +4,7 @@ In: a suite, its library, a run. Out: the sweep's id. One model after another, e
 once; with ``interleave``, and where others serve all models, level by level with all of them up.
 """
 
+import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tutti.storage import Lease, held
+from tutti.storage import Catalog, Lease, held
 from tutti.tasks.progress import StageProgress, SweepProgress, stage
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import load_adapter, pick_models
+from tutti.tasks.serving import Engine, check_engines, load_adapter, pick_models, place_engines
 from tutti.tasks.sweeps.plan import (
     A_A,
     Adapter,
@@ -28,6 +29,7 @@ from tutti.tasks.sweeps.plan import (
     other_models,
     plan_of,
     sandbox_alarm,
+    serving_of,
     task_set_of,
     unpriced_line,
 )
@@ -57,6 +59,7 @@ async def run_suite(suite: Suite, models: Path, library: Library | None, run: Ru
     """
     every = parts(suite)
     check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
+    await check_commands(run.log, every, models, run.catalog)
     spending, sweep_id = Spending(suite.budget), ""
     for together in _rounds(suite, every, models):
         async with AsyncExitStack() as stack:
@@ -64,6 +67,7 @@ async def run_suite(suite: Suite, models: Path, library: Library | None, run: Ru
                 model: await stack.enter_async_context(_bench(own, models, library, run))
                 for model, own in _grouped(together, "model").items()
             }
+            place_engines(each for bench in benches.values() for each in bench.serving.started)
             # All models of one benchmark: their cells alternate.
             for side_by_side in _grouped(together, "benchmark").values():
                 plans = [await _planned(p, suite, benches[p.model], run) for p in side_by_side]
@@ -71,6 +75,19 @@ async def run_suite(suite: Suite, models: Path, library: Library | None, run: Ru
                 sweep_id = plans[0].plan.sweep_id
     enter_windows(suite, sweep_id, run.catalog)
     return sweep_id
+
+
+@stage(name="check", tags=("engine",))
+async def check_commands(
+    _: StageProgress, every: Sequence[Suite], models: Path, catalog: Catalog
+) -> None:
+    """Check the command of every engine of the sweep, also of those that start hours later."""
+    found: dict[str, Engine] = {}
+    for own in _grouped(every, "model").values():
+        names = (own[0].model, *sorted({name for part in own for name in other_models(part)}))
+        serving = serving_of(pick_models(models, names), catalog, own[0].execution.engines)
+        found |= {engine.engine_id: engine for engine in serving.started}
+    await asyncio.to_thread(check_engines, list(found.values()))
 
 
 def _bench(

@@ -1,0 +1,29 @@
+"""Servers that tutti starts: their settings, their commands, and what the environment is built for.
+
+settings -> builds, parsers -> launch -> vllm_flags | sglang_flags | llama_flags
+"""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.serving.engines.builds import Build as Build
+    from tutti.tasks.serving.engines.builds import build_of as build_of
+    from tutti.tasks.serving.engines.builds import device_of as device_of
+    from tutti.tasks.serving.engines.checking import Verdict as Verdict
+    from tutti.tasks.serving.engines.checking import check_launches as check_launches
+    from tutti.tasks.serving.engines.checking import refuse_wrong_commands as refuse_wrong_commands
+    from tutti.tasks.serving.engines.commands import Source as Source
+    from tutti.tasks.serving.engines.commands import command_of as command_of
+    from tutti.tasks.serving.engines.commands import launch_of as launch_of
+    from tutti.tasks.serving.engines.launch import Launch as Launch
+    from tutti.tasks.serving.engines.launch import ServerCommand as ServerCommand
+    from tutti.tasks.serving.engines.placement import Place as Place
+    from tutti.tasks.serving.engines.placement import place as place
+    from tutti.tasks.serving.engines.settings import BLOCK_TOKENS as BLOCK_TOKENS
+    from tutti.tasks.serving.engines.settings import Device as Device
+    from tutti.tasks.serving.engines.settings import EngineSettings as EngineSettings
+
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
+    __getattr__ = lazy(__name__, __file__)

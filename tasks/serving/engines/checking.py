@@ -1,0 +1,165 @@
+"""Check commands against the servers' own parsers before anything is started.
+
+In: launches. Out: for each what is wrong and what could not be judged here. All of one server are
+checked in one process, because its imports take ten seconds and a command a tenth. A command that
+passed is known by its hash in the store's home, and is not checked again.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tutti.storage import Home, content_hash
+from tutti.storage import catalog as cat
+from tutti.tasks.serving.engines.builds import Build
+from tutti.tasks.serving.engines.commands import command_of
+from tutti.tasks.serving.engines.launch import Launch, ServerCommand
+from tutti.tasks.serving.engines.vllm_flags import CPU_BATCHED_TOKENS, CPU_SEQUENCES
+from tutti.tasks.serving.errors import RegistryError, ServingError
+
+TIMEOUT_S = 300.0
+SCRIPTS = {"vllm": "check_vllm.py", "sglang": "check_sglang.py"}
+REFUSED_BY_CPU_BUILD = ("--enable-sleep-mode",)
+"""Flags that vLLM's CPU build refuses whatever the machine that is meant."""
+OF_OTHER_DEVICE = "GPU count, memory, and kernels for the dtype, quantization and KV cache"
+SIZES = frozenset(("kv_blocks", "kv_tokens", "max_sequences", "max_batched_tokens", "lora"))
+LEFT_OUT = frozenset(("start_timeout_s", "gpus", "replicas", "device", "server"))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the server's own code says of one command."""
+
+    name: str
+    error: str | None
+    unchecked: tuple[str, ...] = ()
+    """What this environment cannot judge."""
+
+
+def needs_check(launch: Launch) -> bool:
+    """Whether an entry says more than sizes on the CPU, with vLLM: these are compared here, in no
+    time; all else is what the server's own code decides."""
+    settings = launch.settings
+    if settings.server != "vllm" or launch.device != "cpu":
+        return True
+    said = settings.model_dump(exclude_defaults=True).keys() - LEFT_OUT
+    sequences = settings.max_sequences or CPU_SEQUENCES
+    tokens = settings.max_batched_tokens or CPU_BATCHED_TOKENS
+    too_long = launch.max_context is not None and launch.context_tokens > launch.max_context
+    return bool(said - SIZES) or too_long or sequences > max(tokens, launch.context_tokens)
+
+
+def check_launches(launches: Iterable[Launch], build: Build, home: Home) -> list[Verdict]:
+    """The verdict on each launch, in their order.
+
+    Raises RegistryError for flags that contradict each other, ModelsEnvironmentMissing, and
+    ServingError where a check itself fails.
+    """
+    found: dict[str, Verdict] = {}
+    for server in ("vllm", "sglang", "llama.cpp"):
+        of_server = [each for each in launches if each.settings.server == server]
+        found |= {v.name: v for v in _checked(server, of_server, build, home)}
+    return [found[each.name] for each in launches]
+
+
+def refuse_wrong_commands(launches: Sequence[Launch], build: Build, home: Home) -> list[Verdict]:
+    """Check launches that need it. Raises RegistryError with every refusal, a line each."""
+    verdicts = check_launches([each for each in launches if needs_check(each)], build, home)
+    if wrong := [each for each in verdicts if each.error is not None]:
+        lines = (f"models.{each.name}.engine: {each.error}" for each in wrong)
+        raise RegistryError("\n".join(lines))
+    return verdicts
+
+
+def _checked(
+    server: str, launches: Sequence[Launch], build: Build, home: Home
+) -> Iterable[Verdict]:
+    if not launches:
+        return []
+    commands = {each.name: command_of(each, build) for each in launches}
+    if server == "llama.cpp":
+        return [_by_help(each.name, commands[each.name]) for each in launches]
+    unchecked = {each.name: _unchecked(each, build) for each in launches}
+    keys = {each.name: _key(each, commands[each.name], build) for each in launches}
+    known = {name for name, key in keys.items() if (_folder(home) / key).is_file()}
+    orders = [
+        {
+            "name": each.name,
+            "arguments": commands[each.name].arguments,
+            "dropped": REFUSED_BY_CPU_BUILD if build.device == "cpu" else (),
+        }
+        for each in launches
+        if each.name not in known
+    ]
+    errors = _ask(server, orders, build) if orders else {}
+    _keep([keys[name] for name, error in errors.items() if error is None], home)
+    return [Verdict(each.name, errors.get(each.name), unchecked[each.name]) for each in launches]
+
+
+def _unchecked(launch: Launch, build: Build) -> tuple[str, ...]:
+    if launch.settings.server == "sglang":
+        return ("sizes that contradict each other", OF_OTHER_DEVICE)
+    return () if launch.device == build.device else (OF_OTHER_DEVICE,)
+
+
+def _keep(passed: Sequence[str], home: Home) -> None:
+    with cat.store_boundary(home):
+        _folder(home).mkdir(parents=True, exist_ok=True)
+        for key in passed:
+            (_folder(home) / key).touch()
+
+
+def _folder(home: Home) -> Path:
+    return home.root / "engine-checks"
+
+
+def _key(launch: Launch, command: ServerCommand, build: Build) -> str:
+    """What decides the verdict: the server, its arguments, and the model's configuration."""
+    config = launch.weights / "config.json"
+    read = config.read_text() if config.is_file() else ""
+    return content_hash([build.text, str(build.python), list(command.arguments), read])
+
+
+def _ask(server: str, orders: list[dict[str, Any]], build: Build) -> Mapping[str, str | None]:
+    """What the server's code says of each command. Raises ServingError where it did not say."""
+    script = Path(__file__).with_name(SCRIPTS[server])
+    try:
+        done = subprocess.run(
+            [str(build.python), "-I", str(script)],
+            input=json.dumps(orders),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise ServingError(
+            f"{server} did not check {len(orders)} commands in {TIMEOUT_S:.0f} s; run it again"
+        ) from None
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(told) != len(orders):
+        end = "\n".join(done.stderr.splitlines()[-5:])
+        raise ServingError(f"{server} could not check its commands:\n{end}")
+    return {each["name"]: each["error"] and _short(each["error"]) for each in told}
+
+
+def _short(error: str) -> str:
+    """A refusal without the prefix that pydantic puts before it."""
+    return error.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+
+
+def _by_help(name: str, command: ServerCommand) -> Verdict:
+    """llama.cpp's flags, by what its --help lists; it has no other check without a start."""
+    try:
+        told = subprocess.run(
+            [*command.program, "--help"], capture_output=True, text=True, timeout=TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServingError(f"{command.program[0]} --help: {error}") from None
+    known = {word.rstrip(",") for word in told.stdout.split() if word.startswith("--")}
+    flags = [word for word in command.arguments if word.startswith("--")]
+    missing = [flag for flag in flags if flag not in known]
+    wrong = f"{', '.join(missing)}: no flag of {command.program[0]}" if missing else None
+    return Verdict(name, wrong, ("values of flags", "memory"))

@@ -1,0 +1,83 @@
+"""From a registry entry to the command that serves it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tutti.storage import Home
+from tutti.tasks.serving.engines.builds import Build, device_of
+from tutti.tasks.serving.engines.launch import Launch, ServerCommand
+from tutti.tasks.serving.engines.llama_flags import llama_command, llama_server
+from tutti.tasks.serving.engines.parsers import Parsers, parsers_of
+from tutti.tasks.serving.engines.sglang_flags import sglang_command
+from tutti.tasks.serving.engines.vllm_flags import vllm_command
+from tutti.tasks.serving.errors import ModelsEnvironmentMissing, RegistryError
+
+if TYPE_CHECKING:
+    from tutti.tasks.serving.registry import Model
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's weights as a server takes them."""
+
+    weights: Path
+    name: str
+    """What the family's parsers are chosen by: a hub id, or the folder's name."""
+    config: Mapping[str, Any]
+    """Its config.json."""
+    kv_bytes: int | None = None
+    """The asked KV cache's bytes on each GPU."""
+
+
+def launch_of(name: str, model: "Model", source: Source, build: Build, home: Home) -> Launch:
+    """What serves a registry entry.
+
+    Raises RegistryError where no parser is known for a model whose calls the server is to parse.
+    """
+    settings = model.engine
+    assert settings is not None, "an entry with a checkpoint has them"
+    device = device_of(settings, build, home)
+    parsers = parsers_of(settings, source.name, source.config)
+    if not (model.tools and model.dialect == "openai"):
+        parsers = Parsers(None, parsers.reasoning, parsers.why)
+    elif parsers.tools is None and settings.tool_parser is None and settings.server != "llama.cpp":
+        raise RegistryError(
+            f"models.{name}.engine.tool_parser: none is known for {source.name} ({parsers.why}); "
+            "name one, or say how its calls are written by `dialect`, or set `tools: false`"
+        )
+    return Launch(
+        name,
+        source.weights,
+        model.context_tokens,
+        settings,
+        device,
+        parsers,
+        source.kv_bytes,
+        source.config.get("max_position_embeddings"),
+    )
+
+
+def command_of(launch: Launch, build: Build) -> ServerCommand:
+    """The command of a launch, without its port.
+
+    Raises RegistryError for flags that contradict each other, ModelsEnvironmentMissing where the
+    environment has not this server.
+    """
+    server = launch.settings.server
+    if server == "llama.cpp":
+        return llama_command(launch, llama_server(build.python))
+    # An environment behind a wrapper script cannot be looked into; the start tells.
+    if build.servers and server not in build.servers:
+        raise ModelsEnvironmentMissing(
+            f"models.{launch.name}.engine.server: the models environment at "
+            f"{build.python.parent.parent} has {build.text}, not {server}"
+        )
+    if build.device is not None and launch.device not in (build.device, "cpu"):
+        raise ModelsEnvironmentMissing(
+            f"models.{launch.name}.engine.device: the models environment at "
+            f"{build.python.parent.parent} has {build.text}; `MODELS={launch.device} make setup` "
+            "makes one for it"
+        )
+    return vllm_command(launch) if server == "vllm" else sglang_command(launch)

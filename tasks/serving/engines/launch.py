@@ -1,0 +1,105 @@
+"""What a server is started with: a `Launch` in, a `ServerCommand` out.
+
+Each server has a module that writes its flags (`vllm_flags`, `sglang_flags`, `llama_flags`). A flag
+stands once: what the entry writes in `args` replaces a default of tutti's, and is refused where a
+setting of the entry or tutti itself gives it.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tutti.tasks.serving.engines.parsers import Parsers
+from tutti.tasks.serving.engines.settings import Device, EngineSettings
+from tutti.tasks.serving.errors import RegistryError
+
+Value = Any
+"""Of a flag: text or a number, a list for several values, True for a switch, a dictionary for JSON.
+None and, where the server has no form of it, False leave the flag out."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """All that decides a server's command, besides its port."""
+
+    name: str
+    """Its entry's name, which it serves the model as."""
+    weights: Path
+    """A folder, or a GGUF file."""
+    context_tokens: int
+    settings: EngineSettings
+    device: Device
+    parsers: Parsers
+    kv_bytes: int | None = None
+    """The KV cache's size on each GPU, where the entry gives it in tokens."""
+    max_context: int | None = None
+    """Tokens of context that the model was made for, where its config.json says."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags of a server, by name without dashes."""
+
+    ours: Mapping[str, Value]
+    """What tutti needs; an entry cannot give them."""
+    settings: Mapping[str, tuple[str, Value]]
+    """By flag: the setting of `engine` that gives it, and its value."""
+    defaults: Mapping[str, Value] = field(default_factory=dict)
+    """What tutti thinks best on this device; `args` replaces them."""
+
+
+@dataclass(frozen=True)
+class ServerCommand:
+    """A server's command, to be run with the models environment's Python or as a program."""
+
+    program: tuple[str, ...]
+    """``-m module`` for Python, or the path of a binary."""
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    by_python: bool = True
+
+
+def merged(launch: Launch, flags: Flags, negation: str | None) -> tuple[str, ...]:
+    """The flags as arguments, each once.
+
+    `negation`: what a switch that is off begins with (``no-``); None where the server has none.
+    Raises RegistryError that names the field for a flag in `args` that is given elsewhere.
+    """
+    where = f"models.{launch.name}.engine.args"
+    values = {**flags.ours, **{name: value for name, (_, value) in flags.settings.items()}}
+    for name, value in launch.settings.args.items():
+        plain = name.removeprefix("no-")
+        if plain in flags.ours:
+            raise RegistryError(f"{where}.{name}: tutti sets --{plain} itself; remove it")
+        if plain in flags.settings:
+            setting = flags.settings[plain][0]
+            raise RegistryError(f"{where}.{name}: give it as `engine.{setting}`, not here")
+        if value is False and negation is None:
+            raise RegistryError(f"{where}.{name}: this server has no form of it that is off")
+        if name != plain and plain in launch.settings.args:
+            raise RegistryError(f"{where}: {name} and {plain} contradict each other")
+        values[name] = value
+    given = {name.removeprefix("no-") for name in launch.settings.args}
+    values |= {name: value for name, value in flags.defaults.items() if name not in given}
+    return tuple(word for name, value in values.items() for word in _words(name, value, negation))
+
+
+def _words(name: str, value: Value, negation: str | None) -> list[str]:
+    if value is None or (value is False and negation is None):
+        return []
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--{negation}{name}"]
+    if isinstance(value, Mapping):
+        return [f"--{name}", json.dumps(value, sort_keys=True)]
+    if isinstance(value, list | tuple):
+        return [f"--{name}", *map(str, value)]
+    return [f"--{name}", str(value)]
+
+
+def shown(command: ServerCommand) -> str:
+    """The command for people and the plan, without what tutti adds to each."""
+    text = " ".join((*command.program, *command.arguments))
+    return re.sub(r" --(host|port) \S+", "", text)

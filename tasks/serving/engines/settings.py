@@ -1,0 +1,163 @@
+"""How tutti starts a server for a model: the settings of `engine:` in a registry entry.
+
+A setting that is left out is the server's own choice on a GPU. On the CPU it is what was measured
+there (`commands.cpu`).
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+ServerKind = Literal["vllm", "sglang", "llama.cpp"]
+Device = Literal["cuda", "rocm", "cpu"]
+Scalar = bool | int | float | str
+
+FLAG = re.compile(r"[a-z][a-z0-9-]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+OURS = re.compile(r"TUTTI_|(CUDA|HIP|ROCR)_VISIBLE_DEVICES$|CUDA_DEVICE_ORDER$")
+BLOCK_TOKENS = 32
+"""vLLM's CPU backend takes multiples of 32."""
+
+
+def _flag(name: str) -> str:
+    if not FLAG.fullmatch(name):
+        raise ValueError(f"{name!r}: a flag is written as max-num-seqs, without leading dashes")
+    return name
+
+
+def _variable(name: str) -> str:
+    if not VARIABLE.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of an environment variable")
+    if OURS.match(name):
+        raise ValueError(f"{name} is set by tutti; `gpus` says which cards the engine may use")
+    if SECRET.search(name):
+        raise ValueError(f"{name}: a secret stands in no file; set it where tutti runs")
+    return name
+
+
+class EngineSettings(BaseModel):
+    """How tutti starts a server for a model. Tables and ids hold what `identity` gives."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    server: ServerKind = Field("vllm", description="the server that is started")
+    device: Literal["auto", "cuda", "rocm", "cpu"] = Field(
+        "auto", description="auto: what the models environment is built for"
+    )
+    gpus: int | tuple[int | str, ...] | None = Field(
+        None, description="so many GPUs, or these by index or uuid, leased while it runs"
+    )
+    tensor_parallel: int | None = Field(
+        None, ge=1, description="GPUs that share each layer; left out, all of a pipeline's stage"
+    )
+    pipeline_parallel: int = Field(1, ge=1, description="stages that the layers are divided into")
+    replicas: int = Field(
+        1, ge=1, le=64, description="so many engines of it, each with GPUs of its own, in one pool"
+    )
+    dtype: str | None = Field(None, description="of weights and activations: bfloat16, float16")
+    quantization: str | None = Field(None, description="left out, what the checkpoint says")
+    kv_cache_dtype: str | None = Field(None, description="of the KV cache: fp8 halves it")
+    memory_share: float | None = Field(
+        None, gt=0, le=1, description="of each GPU's memory, for weights and KV cache"
+    )
+    kv_tokens: int | None = Field(None, ge=256, description="KV cache size in tokens")
+    kv_blocks: int | None = Field(None, ge=8, description="KV cache size in blocks of 32 tokens")
+    max_sequences: int | None = Field(None, ge=1, description="most requests it runs at once")
+    max_batched_tokens: int | None = Field(None, ge=32, description="most tokens in one step")
+    tool_parser: str | None = Field(
+        None, description="reads tool calls; left out, by the model's family; none: no parser"
+    )
+    reasoning_parser: str | None = Field(
+        None,
+        description="parts reasoning from answers; left out, by the family; none: no parser",
+    )
+    chat_template: Path | None = Field(None, description="a Jinja file instead of the model's own")
+    speculative: dict[str, Any] | None = Field(
+        None, description="speculative decoding, in the server's own terms"
+    )
+    kv_offload_gb: float | None = Field(
+        None, gt=0, description="GiB of main memory for KV blocks that the GPU has no room for"
+    )
+    lora: bool = Field(False, description="allow LoRA adapters to be loaded at run time")
+    sleep: bool = Field(False, description="the server can give its GPU memory back while idle")
+    args: dict[Annotated[str, AfterValidator(_flag)], Scalar | list[Scalar] | dict[str, Any]] = (
+        Field({}, description="more flags of the server; false writes its no- form")
+    )
+    environment: dict[Annotated[str, AfterValidator(_variable)], str] = Field(
+        {}, description="environment variables of the server"
+    )
+    start_timeout_s: float | None = Field(
+        None, gt=0, description="give up on a start after this; left out, 300 s, 1,800 s on a GPU"
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> "EngineSettings":
+        sizes = {"memory_share", "kv_tokens", "kv_blocks"}
+        given = sorted(name for name in sizes if getattr(self, name) is not None)
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} both give the KV cache's size; keep one")
+        if self.gpus is not None and self.device == "cpu":
+            raise ValueError("gpus: an engine with `device: cpu` uses none")
+        if self.device == "cpu" and self.parallel > 1:
+            raise ValueError("tensor_parallel, pipeline_parallel: are for GPUs")
+        self._cards_suffice()
+        return self
+
+    def _cards_suffice(self) -> None:
+        if (cards := self.cards) is None:
+            return
+        if self.tensor_parallel is None and cards % self.pipeline_parallel:
+            raise ValueError(
+                f"gpus: {cards} cannot be divided into {self.pipeline_parallel} pipeline stages"
+            )
+        if cards != self.parallel:
+            raise ValueError(
+                f"gpus: {cards}, but tensor_parallel x pipeline_parallel is {self.parallel}; "
+                "leave tensor_parallel out to use them all"
+            )
+        if self.replicas > 1 and not isinstance(self.gpus, int):
+            raise ValueError("gpus: replicas need a number of GPUs each, not names")
+
+    @property
+    def cards(self) -> int | None:
+        """How many GPUs one engine takes; None where the entry does not say."""
+        return self.gpus if self.gpus is None or isinstance(self.gpus, int) else len(self.gpus)
+
+    @property
+    def tensor_size(self) -> int:
+        """GPUs that share each layer."""
+        if self.tensor_parallel is not None:
+            return self.tensor_parallel
+        return max(1, (self.cards or 1) // self.pipeline_parallel)
+
+    @property
+    def parallel(self) -> int:
+        """GPUs that one engine computes on."""
+        return self.tensor_size * self.pipeline_parallel
+
+    def timeout_s(self, device: Device) -> float:
+        """Seconds until a start is given up."""
+        return self.start_timeout_s or (300.0 if device == "cpu" else 1800.0)
+
+    @property
+    def cache_tokens(self) -> int | None:
+        """The KV cache in tokens, rounded up to whole blocks of 32; None: the server chooses."""
+        if self.kv_tokens is None:
+            return None if self.kv_blocks is None else self.kv_blocks * BLOCK_TOKENS
+        return -(-self.kv_tokens // BLOCK_TOKENS) * BLOCK_TOKENS
+
+    def identity(self, device: Device) -> dict[str, Any]:
+        """What of the settings decides how the engine answers and how fast, for its id.
+
+        Not where it runs, how often, or how long its start may take. What is left out is not in it,
+        so that a setting that tutti learns later does not change the ids of engines without it.
+        """
+        apart = {"server", "device", "gpus", "replicas", "start_timeout_s", "lora"}
+        given = self.model_dump(mode="json", exclude=apart, exclude_defaults=True)
+        if device == "cpu":
+            defaults = {"max_sequences": 32, "max_batched_tokens": 2048}
+            return {"kv_blocks": None, **defaults, "lora": self.lora, **given}
+        return {"device": device, "lora": self.lora, "tensor_parallel": self.tensor_size, **given}

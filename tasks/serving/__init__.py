@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engine import models_python as models_python
     from tutti.tasks.serving.engine import place_engines as place_engines
     from tutti.tasks.serving.engine import require_engines as require_engines
+    from tutti.tasks.serving.engines import needs_check as needs_check
     from tutti.tasks.serving.errors import EndpointFailed as EndpointFailed
     from tutti.tasks.serving.errors import EngineFailed as EngineFailed
     from tutti.tasks.serving.errors import GatewayFailed as GatewayFailed

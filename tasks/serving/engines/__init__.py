@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engines.builds import device_of as device_of
     from tutti.tasks.serving.engines.checking import Verdict as Verdict
     from tutti.tasks.serving.engines.checking import check_launches as check_launches
+    from tutti.tasks.serving.engines.checking import needs_check as needs_check
     from tutti.tasks.serving.engines.checking import refuse_wrong_commands as refuse_wrong_commands
     from tutti.tasks.serving.engines.commands import Source as Source
     from tutti.tasks.serving.engines.commands import command_of as command_of

@@ -113,6 +113,11 @@ class Bench:
             self._was_called = True
         return services
 
+    async def restart(self) -> None:
+        """End gateway and engines; what needs them next starts them again."""
+        self._services, self._was_called = None, False
+        await asyncio.to_thread(self._open.close)
+
     def close(self) -> None:
         """End gateway and engine, in that order, if they run."""
         self._open.close()

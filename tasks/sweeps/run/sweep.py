@@ -12,10 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tutti.storage import Catalog, Lease, held
+from tutti.storage import Lease, commit, held
+from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageProgress, SweepProgress, stage
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import Engine, check_engines, load_adapter, pick_models, place_engines
+from tutti.tasks.serving import (
+    Engine,
+    EngineFailed,
+    check_engines,
+    load_adapter,
+    needs_check,
+    pick_models,
+    place_engines,
+)
 from tutti.tasks.sweeps.plan import (
     A_A,
     Adapter,
@@ -33,13 +42,16 @@ from tutti.tasks.sweeps.plan import (
     task_set_of,
     unpriced_line,
 )
-from tutti.tasks.sweeps.run.bench import Bench, open_bench
+from tutti.tasks.sweeps.run.bench import Bench, Services, open_bench
 from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED
 from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
 from tutti.tasks.sweeps.run.windows import enter_windows
 from tutti.tasks.sweeps.spec import Suite, parts
 
 SHOW_S = 0.2
+RESTARTED = "engine_restarts"
+"""A row of `server_metrics`: engines were started again so often, because one had died."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ async def run_suite(suite: Suite, models: Path, library: Library | None, run: Ru
     """
     every = parts(suite)
     check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
-    await check_commands(run.log, every, models, run.catalog)
+    await _check_commands(every, models, run)
     spending, sweep_id = Spending(suite.budget), ""
     for together in _rounds(suite, every, models):
         async with AsyncExitStack() as stack:
@@ -77,17 +89,21 @@ async def run_suite(suite: Suite, models: Path, library: Library | None, run: Ru
     return sweep_id
 
 
-@stage(name="check", tags=("engine",))
-async def check_commands(
-    _: StageProgress, every: Sequence[Suite], models: Path, catalog: Catalog
-) -> None:
+async def _check_commands(every: Sequence[Suite], models: Path, run: Run) -> None:
     """Check the command of every engine of the sweep, also of those that start hours later."""
     found: dict[str, Engine] = {}
     for own in _grouped(every, "model").values():
         names = (own[0].model, *sorted({name for part in own for name in other_models(part)}))
-        serving = serving_of(pick_models(models, names), catalog, own[0].execution.engines)
+        serving = serving_of(pick_models(models, names), run.catalog, own[0].execution.engines)
         found |= {engine.engine_id: engine for engine in serving.started}
-    await asyncio.to_thread(check_engines, list(found.values()))
+    if unknown := [engine for engine in found.values() if needs_check(engine.launch)]:
+        await check_commands(run.log, unknown)
+
+
+@stage(name="check", tags=("engine",))
+async def check_commands(_: StageProgress, engines: Sequence[Engine]) -> None:
+    """Check commands by their servers' own parsers. Raises RegistryError with every refusal."""
+    await asyncio.to_thread(check_engines, engines)
 
 
 def _bench(
@@ -159,7 +175,7 @@ async def run_plans(benched: Sequence[BenchedPlan], run: Run, spending: Spending
 
 async def _prepare(benched: BenchedPlan, run: Run, lease: Lease, spending: Spending) -> "_PlanRun":
     """Enter a plan, find what is missing of it, and print what to know before it runs."""
-    plan, bench, adapter = benched.plan, benched.bench, benched.adapter
+    plan = benched.plan
     enter_plan(plan, run.catalog)  # under the lease: a process that is refused changes nothing
     missing = missing_cells(plan, run.catalog)
     if missing and (alarm := sandbox_alarm(plan)):
@@ -168,9 +184,6 @@ async def _prepare(benched: BenchedPlan, run: Run, lease: Lease, spending: Spend
         run.log.console.print(f"[yellow]  {line}[/]")
     if missing and (line := detectable_line(plan, run.catalog)):
         run.log.console.print(f"[dim]  {line}[/]")
-    if missing and adapter is not None:
-        services = await bench.services()
-        await load_adapter(services.engine.address.url, adapter.name, adapter.folder)
     return _PlanRun(benched, run, lease, spending, missing)
 
 
@@ -196,14 +209,56 @@ class _PlanRun:
         left = {cell.cell_id for cell in missing}
         samples = {cell.cell_id: len(cell.samples) for cell in self.plan.cells}
         self._overall = SweepProgress(samples, finished=samples.keys() - left)
+        self._adapter = benched.adapter
+        self._is_loaded = False
+        self._restarts = 0
 
     async def measure(self, cell: Cell) -> None:
-        """Run one cell; the engine and the gateway start with the first."""
-        services, run = await self.bench.services_for(self.plan.suite), self._run
+        """Run one cell; the engine and the gateway start with the first.
+
+        Where an engine dies, all start again, as often as the suite says, and the cell goes on with
+        what is missing. Raises EngineFailed after that.
+        """
+        while True:
+            services = await self._services()
+            try:
+                return await self._measure(cell, services)
+            except EngineFailed as error:
+                if self._restarts >= self.plan.suite.execution.restarts:
+                    raise
+                self._restarts += 1
+                await self._restart(cell, services.engine.engine_id, error)
+
+    async def _services(self) -> Services:
+        services = await self.bench.services_for(self.plan.suite)
+        if self._adapter is not None and not self._is_loaded:
+            address = services.engine.address
+            await load_adapter(address.url, self._adapter.name, self._adapter.folder)
+            self._is_loaded = True
+        return services
+
+    async def _measure(self, cell: Cell, services: Services) -> None:
+        run = self._run
         execution = Execution(
             self.plan, services, run.catalog, run.run_id, self._lease, self._spending
         )
         await measure_cell.titled(run.log, self._title(cell), execution, cell, self._overall)
+
+    async def _restart(self, cell: Cell, engine_id: str, why: EngineFailed) -> None:
+        """Say and record it, and have everything start anew. No window lies across it."""
+        settings = self.plan.suite.execution
+        said = str(why).splitlines()[0]
+        again = f"start {self._restarts} of {settings.restarts} anew"
+        self._run.log.console.print(f"[yellow]  {said}; {again}[/]")
+        key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id, "at": cat.now()}
+        rows = [
+            {**key, "engine_id": engine_id, "name": RESTARTED, "value": float(self._restarts)},
+            {**key, "engine_id": CLIENT, "name": PAUSED, "value": 1.0},
+        ]
+        await asyncio.to_thread(commit, self._run.catalog, {"server_metrics": rows})
+        self._is_loaded = False
+        await self.bench.restart()
+        await asyncio.sleep(settings.restart_pause_s)
 
     def _title(self, cell: Cell) -> str:
         suite, model = self.plan.suite, self.plan.set_up.model_name

@@ -158,6 +158,12 @@ class ExecutionSettings(Group):
         description="of several models: measure them level by level, with all engines running, "
         "instead of one model after another",
     )
+    restarts: Annotated[int, RUN] = Field(
+        1, ge=0, le=20, description="how often engines that died in a cell are started again"
+    )
+    restart_pause_s: Annotated[float, RUN] = Field(
+        5.0, ge=0, le=3600, description="wait so long before"
+    )
 
 
 class HarnessSettings(Group):

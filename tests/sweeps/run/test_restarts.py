@@ -1,0 +1,98 @@
+"""An engine that dies in a cell is started again, as often as the suite says; then the run ends."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.sweeps.run.test_interleaved import registry
+from tutti import storage
+from tutti.storage import query
+from tutti.tasks.progress import StageLog
+from tutti.tasks.runs import Run
+from tutti.tasks.serving import EngineFailed
+from tutti.tasks.sweeps.run import sweep
+from tutti.tasks.sweeps.run.bench import Bench
+from tutti.tasks.sweeps.run.lag import PAUSED
+from tutti.tasks.sweeps.run.runner import run_cell
+from tutti.tasks.sweeps.run.sweep import RESTARTED, run_suite
+from tutti.tasks.sweeps.spec.suite import Suite
+
+DEATH = "the engine died while serving (exit code -9); its log says:\nnothing"
+
+
+def suite_of(tmp_path: Path, **execution: Any) -> Suite:
+    """One cell of a small GSM8K."""
+    folder = tmp_path / "gsm8k"
+    folder.mkdir()
+    (folder / "test.jsonl").write_text('{"question": "1 + 1?", "answer": "#### 2"}\n')
+    return Suite(
+        name="restarts",
+        benchmark="gsm8k",
+        model="a",
+        policies=("passthrough",),
+        concurrency=(1,),
+        data={"source": folder},
+        limits={"max_turns": 1},
+        execution=execution | {"restart_pause_s": 0},
+    )
+
+
+async def measured(
+    tmp_path: Path, suite: Suite, monkeypatch: pytest.MonkeyPatch, deaths: int
+) -> Any:
+    """Run the suite with an engine that dies so often; returns its home and what was restarted."""
+    restart = Bench.restart
+    seen = SimpleNamespace(deaths=0, restarts=0)
+
+    async def dying(*args: Any, **more: Any) -> Any:
+        if seen.deaths < deaths:
+            seen.deaths += 1
+            raise EngineFailed(DEATH)
+        return await run_cell(*args, **more)
+
+    async def counted(bench: Bench) -> None:
+        seen.restarts += 1
+        await restart(bench)
+
+    monkeypatch.setattr(sweep, "run_cell", dying)
+    monkeypatch.setattr(Bench, "restart", counted)
+    with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
+        async with registry(tmp_path, "a") as models:
+            run = Run(catalog, "run:1", StageLog())
+            try:
+                await run_suite(suite, models, None, run)
+            finally:
+                seen.home = catalog.home
+    return seen
+
+
+async def test_the_cell_goes_on_after_a_restart_that_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a row for the restart, and one that keeps windows from lying across it."""
+    seen = await measured(tmp_path, suite_of(tmp_path, restarts=2), monkeypatch, deaths=2)
+    assert seen.restarts == 2
+    rows = query(
+        "select name, value from server_metrics where name = $n order by value",
+        seen.home,
+        {"n": RESTARTED},
+    )
+    assert [row["value"] for row in rows] == [1.0, 2.0]
+    paused = "select count(*) as n from server_metrics where name = $n"
+    assert query(paused, seen.home, {"n": PAUSED}) == [{"n": 2}]
+    (cell,) = query("select status from cells", seen.home)
+    assert cell["status"] == "finished"
+
+
+async def test_after_the_last_restart_the_run_ends_and_the_cell_is_incomplete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The death is what is said; no result is made of a half cell."""
+    suite = suite_of(tmp_path, restarts=1)
+    with pytest.raises(EngineFailed, match="the engine died while serving"):
+        await measured(tmp_path, suite, monkeypatch, deaths=2)
+    home = storage.Home(tmp_path / "store")
+    (cell,) = query("select status from cells", home)
+    assert cell["status"] != "finished"

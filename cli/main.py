@@ -17,7 +17,7 @@ from tutti.cli import synth
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
 from tutti.cli.judge import compare, gate, score
-from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.options import AsJson, ModelsFile, minutes_of
 from tutti.cli.serve import gateway, gpus, models, simulate
 from tutti.cli.setup import init
 from tutti.cli.store import exchange, lineage, maintenance
@@ -183,16 +183,23 @@ def index(
 def serve(
     model: Annotated[str, typer.Argument(help="a model in the registry")] = "pocket",
     port: Annotated[int | None, typer.Option(help="the gateway's port (a free one)")] = None,
+    keep: Annotated[
+        str,
+        typer.Option(
+            help="let other runs use the engine, and end when idle for so long: 30m, 2h, 90s",
+            metavar="TIME",
+        ),
+    ] = "",
     *,
     models: ModelsFile,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a model with vLLM behind the gateway until Ctrl-C."""
+    """Serve a model behind the gateway until Ctrl-C."""
 
     def work() -> None:
         from tutti.cli.stages import serve_model
 
-        serve_model(model, models, port, as_json)
+        serve_model(model, models, port, as_json, minutes_of(keep) if keep else 0.0)
 
     guarded(work)
 

@@ -28,14 +28,17 @@ def build_index(asked: Mapping[str, Any], as_json: bool) -> str:
     return f"{words}\nrecall {recall_line(manifest)}\n{folder}"
 
 
-def serve_model(name: str, models: Path, port: int | None, as_json: bool) -> None:
-    """Serve until SIGINT or SIGTERM; the flow prints where, once the model answers."""
+def serve_model(
+    name: str, models: Path, port: int | None, as_json: bool, keep_minutes: float = 0.0
+) -> None:
+    """Serve until SIGINT or SIGTERM, kept until idle for so long; the flow prints where."""
     from tutti.flows.serve import ServeParameters
     from tutti.flows.serve import serve_models as flow
 
     parameters = ServeParameters(
         models=(name,),
         minutes=0.0,
+        keep_minutes=keep_minutes,
         port=port or 0,
         check=False,
         registry=models,

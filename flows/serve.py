@@ -4,8 +4,7 @@ Run: ``tutti serve MODEL`` (until Ctrl-C), or from the Prefect UI. Whatever it s
 engines, the gateway and the search service.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -19,8 +18,10 @@ from tutti.tasks.project import MODELS
 from tutti.tasks.runs import open_run
 from tutti.tasks.serving import (
     Engine,
+    EngineUse,
     ExternalEndpoint,
     FirstAnswer,
+    announce_served,
     call_once,
     pick_models,
     require_engines,
@@ -42,6 +43,11 @@ class ServeParameters(BaseModel):
     )
     minutes: float = Field(
         5.0, ge=0, description="how long to serve; 0 serves until the run is cancelled"
+    )
+    keep_minutes: float = Field(
+        0.0,
+        ge=0,
+        description="let other runs use the engines, until idle for so long; not with `minutes`",
     )
     port: int = Field(0, ge=0, le=65535, description="the gateway's port; 0 takes a free one")
     check: bool = Field(
@@ -79,9 +85,10 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
         if parameters.search:
             library = await stack.enter_async_context(open_library(run.catalog, run.log))
         port = parameters.port or None
-        bench = await stack.enter_async_context(
-            open_bench(entries, library, run.catalog, run.log, port)
-        )
+        opened = open_bench(entries, library, run.catalog, run.log, port)
+        bench = await stack.enter_async_context(opened)
+        if parameters.keep_minutes:
+            bench.serving.keep()
         services = await bench.services()
         engines = (services.engine, *services.others)
         names = {name: each.address.served_name for each in engines for name in each.entries}
@@ -89,10 +96,13 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
             answers = await check_models(run.log, services.gateway.url, names)
         url, search = f"{services.gateway.url}/v1", services.search_url
         address = {"url": url, "search": search}
-        _announce(", ".join(names), address, parameters.announce_as)
+        announce_served(", ".join(names), address, parameters.announce_as)
         page = served_page(url, names, answers, search)
         await leave_page(page, "served-models", f"Models at {url}")
-        await keep_serving(run.log, engines, parameters.minutes)
+        kept, use = parameters.keep_minutes, EngineUse(run.catalog, services.gateway, engines)
+        await keep_serving(
+            run.log, engines, kept or parameters.minutes, use.is_busy if kept else None
+        )
     return {"models": names, **address, "answers": [asdict(answer) for answer in answers]}
 
 
@@ -110,15 +120,11 @@ async def check_models(
 
 @stage(name="serve", tags=("engine",))
 async def keep_serving(
-    progress: StageProgress, engines: Sequence[Engine | ExternalEndpoint], minutes: float
+    progress: StageProgress,
+    engines: Sequence[Engine | ExternalEndpoint],
+    minutes: float,
+    is_busy: Callable[[], bool] | None,
 ) -> None:
-    """Wait. SIGINT and SIGTERM end the wait, but in a flow run, where Prefect acts on them."""
+    """Wait. SIGINT and SIGTERM end it, but in a flow run, where Prefect acts on them."""
     with stop_on_signals(listen=not in_flow_run()) as stopped:
-        await serve_for(engines, minutes, stopped, progress.show)
-
-
-def _announce(names: str, address: Mapping[str, str | None], how: str) -> None:
-    """Print where the models are reached."""
-    also = f"; search at {address['search']}" if address["search"] else ""
-    words = f"{names} answers at {address['url']}{also}"
-    print(json.dumps({"model": names, **address}) if how == "json" else words, flush=True)
+        await serve_for(engines, minutes, stopped, progress.show, is_busy)

@@ -6,6 +6,7 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.serving.adapters import load_adapter as load_adapter
+    from tutti.tasks.serving.addresses import announce_served as announce_served
     from tutti.tasks.serving.addresses import served_page as served_page
     from tutti.tasks.serving.dialects import Dialect as Dialect
     from tutti.tasks.serving.discovery import CONTEXT_TOKENS as CONTEXT_TOKENS
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engine import models_python as models_python
     from tutti.tasks.serving.engine import place_engines as place_engines
     from tutti.tasks.serving.engine import require_engines as require_engines
+    from tutti.tasks.serving.engine_use import EngineUse as EngineUse
     from tutti.tasks.serving.engines import needs_check as needs_check
     from tutti.tasks.serving.errors import EndpointFailed as EndpointFailed
     from tutti.tasks.serving.errors import EngineFailed as EngineFailed

@@ -35,3 +35,10 @@ def served_page(
         command = f"curl -s {search}/retrieve -H 'Content-Type: application/json' -d '{question}'"
         lines += ["", "Search over the standard library's documentation:", "", f"    {command}"]
     return "\n".join(lines)
+
+
+def announce_served(names: str, address: Mapping[str, str | None], how: str) -> None:
+    """Print where the models are reached."""
+    also = f"; search at {address['search']}" if address["search"] else ""
+    words = f"{names} answers at {address['url']}{also}"
+    print(json.dumps({"model": names, **address}) if how == "json" else words, flush=True)

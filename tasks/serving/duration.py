@@ -18,13 +18,15 @@ async def serve_for(
     minutes: float,
     stopped: asyncio.Event,
     show: Callable[[float, float], None],
+    is_busy: Callable[[], bool] | None = None,
 ) -> None:
     """Wait until `minutes` have passed (0: no limit) or `stopped` is set.
 
-    `show` is called with the minutes served and the limit. Raises EngineFailed when an engine dies.
+    With `is_busy`, asked each second on a thread, until `minutes` have passed since it last was
+    true. `show` is called with the minutes and the limit. Raises EngineFailed when an engine dies.
     """
     waiting = [asyncio.create_task(engine.watch()) for engine in engines]
-    waiting.append(asyncio.create_task(_wait(minutes, stopped, show)))
+    waiting.append(asyncio.create_task(_wait(minutes, stopped, show, is_busy)))
     try:
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -35,10 +37,15 @@ async def serve_for(
 
 
 async def _wait(
-    minutes: float, stopped: asyncio.Event, show: Callable[[float, float], None]
+    minutes: float,
+    stopped: asyncio.Event,
+    show: Callable[[float, float], None],
+    is_busy: Callable[[], bool] | None,
 ) -> None:
     started = time.monotonic()
     while not stopped.is_set():
+        if is_busy is not None and await asyncio.to_thread(is_busy):
+            started = time.monotonic()
         served = (time.monotonic() - started) / 60
         left_s = (minutes - served) * 60
         if minutes:

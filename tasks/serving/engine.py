@@ -19,11 +19,15 @@ from tutti.tasks.serving.engines import (
     Place,
     Source,
     Verdict,
+    WarmEngine,
+    announce,
     build_of,
     command_of,
     launch_of,
     place,
     refuse_wrong_commands,
+    used,
+    warm_engines,
 )
 from tutti.tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
 from tutti.tasks.serving.prefix_cache import reset_prefix_cache
@@ -74,7 +78,7 @@ def place_engines(engines: Iterable["Engine"]) -> list[Place]:
     every = list(engines)
     if not every:
         return []
-    asked = [(engine.name, engine.settings) for engine in every]
+    asked = [(engine.name, engine.wanted_gpus) for engine in every]
     return place(asked, read_inventory(every[0].catalog.home))
 
 
@@ -128,6 +132,10 @@ class Engine:
         self.engine_id = artifact_id("engine", content, [checkpoint])
         catalog.enter_artifact(checkpoint, {"folder": str(model.checkpoint)})
         catalog.enter_artifact(self.engine_id, content, [checkpoint])
+        self.kept = False
+        """Whether other runs may find and use it once it runs (`tutti serve --keep`)."""
+        self.warm: WarmEngine | None = None
+        """The engine of another run that is used instead of one of its own."""
         self._child: Child | None = None
         self._leased = ExitStack()
         self.gpus: GpuLease | None = None
@@ -136,23 +144,50 @@ class Engine:
     @property
     def address(self) -> EngineAddress:
         """The engine's address."""
-        return EngineAddress(self.engine_id, f"http://127.0.0.1:{self.port}", self.name)
+        url = f"http://127.0.0.1:{self.port}" if self.warm is None else self.warm.url
+        return EngineAddress(self.engine_id, url, self.name)
+
+    @property
+    def wanted_gpus(self) -> int | tuple[int | str, ...] | None:
+        """The GPUs that it leases: those of its entry, or on a GPU as many as it computes on."""
+        if self.settings.gpus is not None or self.launch.device == "cpu":
+            return self.settings.gpus
+        return self.settings.parallel if read_inventory(self.catalog.home).here else None
 
     def start(self) -> EngineAddress:
-        """Start the server and wait until it is healthy. Raises EngineFailed with the end of its
-        log, GpuError, and ModelsEnvironmentMissing before anything is held."""
+        """Take a kept engine of its id that nobody uses, or start the server, and wait until it is
+        healthy.
+
+        Raises EngineFailed with the end of its log, GpuError, and ModelsEnvironmentMissing before
+        anything is held.
+        """
+        return self.address if self._takes_warm() else self._start()
+
+    def _takes_warm(self) -> bool:
+        """Whether an engine of this id is kept, answers, and is free; it is then this run's."""
+        for warm in [] if self.kept else warm_engines(self.catalog, self.engine_id):
+            with ExitStack() as stack:
+                if stack.enter_context(used(self.catalog, warm)) and answers(f"{warm.url}/health"):
+                    self.warm = warm
+                    self._leased = stack.pop_all()
+                    return True
+        return False
+
+    def _start(self) -> EngineAddress:
         command = command_of(self.launch, self.build)
         program = [str(models_python())] * command.by_python + list(command.program)
         argv = [*program, *command.arguments, "--port", str(self.port)]
         try:
-            if self.settings.gpus is not None:
-                claim = GpuClaim(self.settings.gpus, work=f"engine {self.name}")
+            if (gpus := self.wanted_gpus) is not None:
+                claim = GpuClaim(gpus, work=f"engine {self.name}")
                 self.gpus = self._leased.enter_context(lease_gpus(self.catalog, claim))
             role = self.settings.server
             child = Child(role, argv, command.environment, self.catalog, self.gpus)
             self._child = child
             timeout_s = self.settings.timeout_s(self.launch.device)
             child.wait_ready(lambda: answers(f"{self.address.url}/health"), timeout_s)
+            if self.kept:
+                announce(self.catalog, child.key, self.engine_id, self.address.url)
         except ServingError as error:
             self.stop()
             raise EngineFailed(str(error)) from None
@@ -162,15 +197,17 @@ class Engine:
         return self.address
 
     def stop(self) -> None:
-        """Stop the engine if it runs, and give its cards back."""
+        """Stop the engine if it runs, and give its cards back; leave a kept one to its keeper."""
         if self._child is not None:
             self._child.stop()
             self._child = None
         self._leased.close()
-        self.gpus = None
+        self.gpus = self.warm = None
 
     async def watch(self) -> None:
         """Block while the engine runs. Raises EngineFailed when it dies."""
+        if self.warm is not None:
+            return await self._watch_warm(self.warm)
         child = self._child
         if child is None:
             raise EngineFailed("the engine was not started")
@@ -178,6 +215,15 @@ class Engine:
             await asyncio.sleep(WATCH_S)
         raise EngineFailed(
             f"the engine died while serving (exit code {code}); {child.last_words()}\n"
+            "Finished samples are kept; run the same command again to resume."
+        )
+
+    async def _watch_warm(self, warm: WarmEngine) -> None:
+        """Its keeper's end ends it; a busy server may take seconds to answer, and is alive."""
+        while warm in await asyncio.to_thread(warm_engines, self.catalog, self.engine_id):
+            await asyncio.sleep(WATCH_S)
+        raise EngineFailed(
+            f"the engine at {warm.url}, which process {warm.pid} kept, has ended.\n"
             "Finished samples are kept; run the same command again to resume."
         )
 

@@ -83,6 +83,11 @@ class Child:
         if gpus is not None:
             gpus.watch(renewed=self._beat, lost=self._end)
 
+    @property
+    def key(self) -> dict[str, int]:
+        """What its row in `processes` is found by."""
+        return dict(self._key)
+
     def poll(self) -> int | None:
         """The exit code, or None while it runs. Raises GpuLost if it was ended for that."""
         code = self._process.poll()

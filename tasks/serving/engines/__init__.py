@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engines.settings import BLOCK_TOKENS as BLOCK_TOKENS
     from tutti.tasks.serving.engines.settings import Device as Device
     from tutti.tasks.serving.engines.settings import EngineSettings as EngineSettings
+    from tutti.tasks.serving.engines.warm import WarmEngine as WarmEngine
+    from tutti.tasks.serving.engines.warm import announce as announce
+    from tutti.tasks.serving.engines.warm import is_used as is_used
+    from tutti.tasks.serving.engines.warm import used as used
+    from tutti.tasks.serving.engines.warm import warm_engines as warm_engines
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.tasks.gpus import Gpu, Inventory
-from tutti.tasks.serving.engines.settings import EngineSettings
 from tutti.tasks.serving.errors import RegistryError
+
+WantedGpus = int | tuple[int | str, ...] | None
+"""So many GPUs, these by index or uuid, or none."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Place:
         return f"{self.name} on {f'GPU {cards}' if cards else 'no GPU of its own'}"
 
 
-def place(engines: Sequence[tuple[str, EngineSettings]], inventory: Inventory) -> list[Place]:
+def place(engines: Sequence[tuple[str, WantedGpus]], inventory: Inventory) -> list[Place]:
     """Cards for each engine, all at the same time: named ones first, then the lowest that are left.
 
     It says that they fit, and which they take where no other run holds one; the lease decides.
@@ -36,28 +38,32 @@ def place(engines: Sequence[tuple[str, EngineSettings]], inventory: Inventory) -
     """
     here = list(inventory.here)
     named = {
-        index: _named(name, settings, here)
-        for index, (name, settings) in enumerate(engines)
-        if isinstance(settings.gpus, tuple)
+        index: _named(name, gpus, here)
+        for index, (name, gpus) in enumerate(engines)
+        if isinstance(gpus, tuple)
     }
     _refuse_twice([(engines[index][0], gpus) for index, gpus in named.items()])
     free = [gpu for gpu in here if not any(gpu in gpus for gpus in named.values())]
-    wanted = sum(settings.cards or 0 for _, settings in engines)
+    wanted = sum(_count(gpus) for _, gpus in engines)
     if wanted > len(here):
         raise RegistryError(_too_many(engines, wanted, inventory))
     places = []
-    for index, (name, settings) in enumerate(engines):
+    for index, (name, gpus) in enumerate(engines):
         taken = named.get(index)
         if taken is None:
-            count = settings.cards or 0
+            count = _count(gpus)
             taken, free = tuple(free[:count]), free[count:]
         places.append(Place(name, taken))
     return places
 
 
-def _named(name: str, settings: EngineSettings, here: Sequence[Gpu]) -> tuple[Gpu, ...]:
+def _count(gpus: WantedGpus) -> int:
+    return len(gpus) if isinstance(gpus, tuple) else gpus or 0
+
+
+def _named(name: str, gpus: tuple[int | str, ...], here: Sequence[Gpu]) -> tuple[Gpu, ...]:
     found = []
-    for asked in settings.gpus if isinstance(settings.gpus, tuple) else ():
+    for asked in gpus:
         fits = [gpu for gpu in here if _is(gpu, asked)]
         if len(fits) != 1:
             known = ", ".join(f"{gpu.index} ({gpu.uuid or gpu.name})" for gpu in here)
@@ -86,10 +92,8 @@ def _refuse_twice(named: Sequence[tuple[str, tuple[Gpu, ...]]]) -> None:
             )
 
 
-def _too_many(
-    engines: Sequence[tuple[str, EngineSettings]], wanted: int, inventory: Inventory
-) -> str:
-    asked = " + ".join(f"{name} {settings.cards}" for name, settings in engines if settings.cards)
+def _too_many(engines: Sequence[tuple[str, WantedGpus]], wanted: int, inventory: Inventory) -> str:
+    asked = " + ".join(f"{name} {_count(gpus)}" for name, gpus in engines if gpus)
     has = f"{len(inventory.here)} by {inventory.source}"
     if not inventory.here:
         has = f"none ({inventory.absent})"

@@ -100,6 +100,11 @@ class Serving:
         """What of it tutti starts."""
         return tuple(engine for engine in self.every if isinstance(engine, Engine))
 
+    def keep(self) -> None:
+        """Let other runs find and use the engines once they run."""
+        for engine in self.started:
+            engine.kept = True
+
     def set_up(
         self,
         suite: Suite,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tutti.tasks.gpus import Gpu, Inventory
 from tutti.tasks.serving import RegistryError
-from tutti.tasks.serving.engines import EngineSettings, place
+from tutti.tasks.serving.engines import place
+from tutti.tasks.serving.engines.placement import WantedGpus
 
 
 def machine(count: int) -> Inventory:
@@ -20,8 +21,8 @@ def machine(count: int) -> Inventory:
 
 def test_named_cards_are_kept_free_for_those_that_name_them() -> None:
     """ToolOrchestra's setting: a measured model on one card, an expert on four."""
-    asked = [("policy", EngineSettings(gpus=1)), ("expert", EngineSettings(gpus=(0, 1, 2, 3)))]
-    policy, expert = place([*asked, ("api", EngineSettings())], machine(8))[:2]
+    asked: list[tuple[str, WantedGpus]] = [("policy", 1), ("expert", (0, 1, 2, 3))]
+    policy, expert = place([*asked, ("api", None)], machine(8))[:2]
     assert policy.text == "policy on GPU 4"
     assert expert.text == "expert on GPU 0, 1, 2, 3"
 
@@ -37,12 +38,10 @@ def test_named_cards_are_kept_free_for_those_that_name_them() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_arithmetic(
-    asked: list[object], cards: int, told: str
+    asked: list[WantedGpus], cards: int, told: str
 ) -> None:
     """A claim would wait for a card that its own sweep holds."""
-    engines = [
-        (f"m{n}", EngineSettings.model_validate({"gpus": gpus})) for n, gpus in enumerate(asked)
-    ]
+    engines = [(f"m{n}", gpus) for n, gpus in enumerate(asked)]
     with pytest.raises(RegistryError) as refusal:
         place(engines, machine(cards))
     assert told in str(refusal.value)
@@ -51,7 +50,7 @@ def test_what_does_not_fit_is_refused_with_the_arithmetic(
 @given(st.lists(st.integers(1, 4), max_size=6), st.integers(0, 12))
 def test_each_gets_its_number_and_no_card_is_given_twice(asked: list[int], cards: int) -> None:
     """Or all are refused."""
-    engines = [(f"m{n}", EngineSettings(gpus=count)) for n, count in enumerate(asked)]
+    engines = [(f"m{n}", count) for n, count in enumerate(asked)]
     if sum(asked) > cards:
         with pytest.raises(RegistryError):
             place(engines, machine(cards))

@@ -19,6 +19,7 @@ SUITE = """
 name: crash
 policies: [passthrough]
 concurrency: [2]
+execution: {restarts: 0}
 tasks: {families: [module, parameter, expression], train_per_family: 0, test_per_family: 50}
 """
 STARTED_TIMEOUT_S = 240.0
@@ -30,7 +31,7 @@ def test_kill_the_run_then_the_engine_then_finish(store: Store, tmp_path: Path) 
     suite.write_text(SUITE)
 
     run = store.start("sweep", "run", str(suite), output=tmp_path / "output.log")
-    _wait_for_attempts(store, 6)
+    wait_for_attempts(store, 6)
     run.kill()
     run.wait()
     assert not store.wait_until_gone(), "vLLM, gateway and retrieval end with their owner"
@@ -38,8 +39,8 @@ def test_kill_the_run_then_the_engine_then_finish(store: Store, tmp_path: Path) 
     assert finished
 
     run = store.start("sweep", "run", str(suite), output=tmp_path / "output.log")
-    _wait_for_attempts(store, len(finished) + 6)
-    _kill_engine(store)
+    wait_for_attempts(store, len(finished) + 6)
+    kill_engine(store)
     assert run.wait(timeout=60) == 1
     output = (tmp_path / "output.log").read_text()
     assert "the engine died while serving" in output and "run the same command again" in output
@@ -104,7 +105,7 @@ def test_a_disk_that_fills_during_the_sweep(small_disk: Path, tmp_path: Path) ->
     suite = tmp_path / "crash.yaml"
     suite.write_text(SUITE)
     run = store.start("sweep", "run", str(suite), output=tmp_path / "output.log")
-    _wait_for_attempts(store, 6)
+    wait_for_attempts(store, 6)
     ballast = small_disk / "ballast"
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
         while True:
@@ -123,7 +124,8 @@ def test_a_disk_that_fills_during_the_sweep(small_disk: Path, tmp_path: Path) ->
     assert len(_counted(store)) == samples
 
 
-def _wait_for_attempts(store: Store, wanted: int) -> None:
+def wait_for_attempts(store: Store, wanted: int) -> None:
+    """Wait until so many attempts are counted."""
     deadline = time.monotonic() + STARTED_TIMEOUT_S
     while time.monotonic() < deadline:
         if (store.root / "catalog.db").exists() and len(_counted(store)) >= wanted:
@@ -139,7 +141,8 @@ def _counted(store: Store) -> dict[str, bool]:
     return {row["attempt_id"]: row["correct"] for row in rows}
 
 
-def _kill_engine(store: Store) -> None:
+def kill_engine(store: Store) -> None:
+    """Kill every vLLM of the store, not its supervisor."""
     servers = [
         pid
         for pid, command in store.processes().items()

@@ -135,6 +135,27 @@ async def test_a_dead_engine_ends_the_wait() -> None:
     assert shown and shown[0][1] == 5.0
 
 
+class _Idle:
+    """Lives on."""
+
+    async def watch(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_kept_engines_end_when_nothing_used_them_for_so_long() -> None:
+    """Use begins the time anew."""
+    answers = iter([True, True])
+    started = asyncio.get_running_loop().time()
+    await serve_for(
+        [_Idle()],  # type: ignore[list-item]
+        0.02,
+        asyncio.Event(),
+        lambda *_: None,
+        lambda: next(answers, False),
+    )
+    assert asyncio.get_running_loop().time() - started >= 2.0, "two busy seconds, then 1.2 idle"
+
+
 def test_the_page_says_how_models_are_called() -> None:
     """Names in requests, whether they were called, and commands to copy."""
     page = served_page("http://h:1/v1", {"mine": "org/mine"}, [], "http://h:2")

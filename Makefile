@@ -2,7 +2,9 @@
 # Any of 3.11 to 3.13 serves the platform: `make setup PYTHON=python3.13`. torch and vLLM need 3.11.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
-MODELS := .venv-models
+# The models environment's build: cuda where an NVIDIA driver answers, else cpu; none: without vLLM.
+MODELS ?= $(shell nvidia-smi -L > /dev/null 2>&1 && echo cuda || echo cpu)
+VLLM := .venv-models
 BIN := $(VENV)/bin
 # Prefect and vLLM start twice as fast from compiled bytecode.
 unexport PYTHONDONTWRITEBYTECODE
@@ -10,6 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LINKS := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
 # The CPU build of torch lives on PyTorch's own index; with a wheel folder it is not asked.
 TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend cpu)
+CUDA_TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend auto)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
@@ -18,7 +21,16 @@ BACKENDS := llama-factory verl
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/.done $(MODELS)/.done ## create both Python environments
+SETUP_none :=
+SETUP_cpu := $(VLLM)/.done
+SETUP_cuda := $(VLLM)/.done-cuda $(VENV)/.faiss-gpu
+ifeq ($(filter none cpu cuda,$(MODELS)),)
+$(error MODELS=$(MODELS): it is cuda, cpu or none)
+endif
+# The environment that models run in, as this machine has it.
+MODELS_DONE := $(firstword $(SETUP_$(MODELS)))
+
+setup: $(VENV)/.done $(SETUP_$(MODELS)) ## create both Python environments (MODELS=cuda|cpu|none; cuda where a driver answers)
 
 $(VENV)/.done: pyproject.toml deployments/constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,13 +39,31 @@ $(VENV)/.done: pyproject.toml deployments/constraints.txt
 		--constraint deployments/constraints.txt --editable '.[dev]'
 	touch $@
 
-$(MODELS)/.done: $(VENV)/.done deployments/models-requirements.txt deployments/constraints-models.txt
-	$(BIN)/uv venv --quiet --allow-existing $(MODELS) --python \
+# Both builds have one folder: another build than the last is made anew.
+define new_models_environment
+	$(BIN)/uv venv --quiet $(if $(wildcard $(1)),--clear,--allow-existing) $(VLLM) --python \
 		$$($(BIN)/python -c 'import sys; print(sys.executable if sys.version_info[:2] == (3, 11) else "3.11")')
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(MODELS)/bin/python $(LINKS) $(TORCH) \
+endef
+
+$(VLLM)/.done: $(VENV)/.done deployments/models-requirements.txt deployments/constraints-models.txt
+	$(call new_models_environment,$(VLLM)/.done-cuda)
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(VLLM)/bin/python $(LINKS) $(TORCH) \
 		--constraint deployments/constraints-models.txt \
 		--override deployments/models-overrides.txt \
 		--requirement deployments/models-requirements.txt
+	touch $@
+
+$(VLLM)/.done-cuda: $(VENV)/.done deployments/models-requirements-cuda.txt deployments/constraints-models-cuda.txt
+	$(call new_models_environment,$(VLLM)/.done)
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(VLLM)/bin/python $(LINKS) $(CUDA_TORCH) \
+		--constraint deployments/constraints-models-cuda.txt \
+		--requirement deployments/models-requirements-cuda.txt
+	touch $@
+
+# One module, two packages: that of the GPU replaces that of the CPU, and reads the same indexes.
+$(VENV)/.faiss-gpu: $(VENV)/.done deployments/faiss-gpu.txt
+	$(BIN)/uv pip uninstall --quiet --python $(BIN)/python faiss-cpu
+	$(BIN)/uv pip install --quiet --python $(BIN)/python $(LINKS) --requirement deployments/faiss-gpu.txt
 	touch $@
 
 harnesses: $(HARNESSES:%=.venv-harnesses/%/.done) ## install Inspect, lm-eval, verifiers and the agent libraries in environments of their own
@@ -61,7 +91,7 @@ scheduling: setup assets/random/config.json ## compare scheduling policies on a 
 
 # The size of docs/gateway.md's small set-up.
 assets/random/config.json: bench/scheduling/model.py bench/scheduling/work.py
-	$(MODELS)/bin/python -m bench.scheduling.model --out assets/random --hidden 128 \
+	$(VLLM)/bin/python -m bench.scheduling.model --out assets/random --hidden 128 \
 		--intermediate 384 --layers 4 --heads 4 --kv-heads 2 --head-dim 32 --context 4096
 
 test: lint test-fast test-slow test-models test-e2e ## run everything that CI checks
@@ -74,8 +104,8 @@ test-slow: $(VENV)/.done .venv-harnesses/agents/.done ## run the tests without a
 	$(BIN)/pytest -m "slow and not e2e" -n 3 --dist worksteal
 
 # Torch is in the other environment, and the platform's packages are not.
-test-models: $(MODELS)/.done ## run the tests of what needs torch, in the models environment
-	PYTHONPATH=. $(MODELS)/bin/python -m pytest --confcutdir tests/training -p no:cacheprovider tests/training
+test-models: $(MODELS_DONE) ## run the tests of what needs torch, in the models environment
+	PYTHONPATH=. $(VLLM)/bin/python -m pytest --confcutdir tests/training -p no:cacheprovider tests/training
 
 test-e2e: setup ## run the end-to-end tests with the real vLLM, gateway, FAISS and Prefect
 	$(BIN)/pytest -m e2e -n 2 --dist worksteal --ignore tests/e2e tests
@@ -143,4 +173,4 @@ ui: setup ## start a Prefect server, workers and deployments, until Ctrl-C
 	$(BIN)/tutti ui
 
 clean: ## remove environments and caches, but not the store (.tutti)
-	rm -rf $(VENV) $(MODELS) .venv-harnesses .venv-backends .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(VLLM) .venv-harnesses .venv-backends .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tutti.cli.setup.fixes import FIXES
 from tutti.cli.setup.weights import safetensors_flaw
+from tutti.tasks.project import IS_SOURCE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -130,8 +131,11 @@ def look_models(place: Place) -> Finding:
     if failures:
         return Finding("missing", f"{python}: {failures}", FIXES.models)
     found = f"{versions}, CUDA {'available' if cuda else 'not available'}"
-    if shutil.which("nvidia-smi") and not cuda:
-        return Finding("warning", f"{found}, though nvidia-smi is here", FIXES.models)
+    if shutil.which("nvidia-smi") is None:
+        return Finding("ok", f"{found}: no NVIDIA driver is here" if not cuda else found)
+    if not cuda:
+        fix = "MODELS=cuda make setup" if IS_SOURCE else FIXES.models
+        return Finding("warning", f"{found}, though nvidia-smi is here", fix)
     return Finding("ok", found)
 
 

@@ -4,12 +4,22 @@ Out: `FIXES`, which `tutti doctor` shows.
 """
 
 import shlex
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tutti.tasks.project import DEPLOYMENTS, IS_SOURCE, MODELS_ENVIRONMENT
 
 MODELS_PYTHON_VERSION = "3.11"  # the pinned torch and vLLM have wheels for it
+CPU_PINS = {
+    "constraint": "constraints-models.txt",
+    "override": "models-overrides.txt",
+    "requirement": "models-requirements.txt",
+}
+CUDA_PINS = {
+    "constraint": "constraints-models-cuda.txt",
+    "requirement": "models-requirements-cuda.txt",
+}
 
 
 @dataclass(frozen=True)
@@ -28,20 +38,17 @@ class Fixes:
     """The included model registry is missing."""
 
 
-def installed_fixes() -> Fixes:
-    """Those of an installed package, from its own pinned versions."""
+def installed_fixes(cuda: bool) -> Fixes:
+    """Those of an installed package, from its own pinned versions; for CUDA where it has a driver."""
     reinstall = "reinstall tutti's wheel: pip install --force-reinstall tutti-….whl"
     python = f"{MODELS_ENVIRONMENT}/bin/python"
-    pins = {
-        "constraint": "constraints-models.txt",
-        "override": "models-overrides.txt",
-        "requirement": "models-requirements.txt",
-    }
+    pins = CUDA_PINS if cuda else CPU_PINS
+    torch = "auto" if cuda else "cpu"
     files = [f"--{flag} {shlex.quote(str(DEPLOYMENTS / name))}" for flag, name in pins.items()]
     models = [
         "python -m pip install uv",
         f"uv venv --python {MODELS_PYTHON_VERSION} {MODELS_ENVIRONMENT}",
-        " ".join(["uv pip install --python", python, "--torch-backend cpu", *files]),
+        " ".join(["uv pip install --python", python, f"--torch-backend {torch}", *files]),
     ]
     return Fixes(reinstall, "use Python 3.11 to 3.13", "\n".join(models), reinstall, reinstall)
 
@@ -58,4 +65,5 @@ CHECKOUT_FIXES = Fixes(
     checkpoint="git checkout -- assets/pocket",
     registry="git checkout -- deployments",
 )
-FIXES = CHECKOUT_FIXES if IS_SOURCE else installed_fixes()
+HAS_DRIVER = shutil.which("nvidia-smi") is not None
+FIXES = CHECKOUT_FIXES if IS_SOURCE else installed_fixes(HAS_DRIVER)

@@ -138,7 +138,7 @@ def test_models_environment_that_works_shows_versions_and_cuda(
     python = _script(tmp_path / "python", f"echo 'a log line'; echo '{answer}'")
     monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi there
     found = doctor.look_models(_place(tmp_path, python))
-    assert found == Finding("ok", "vllm 0.32.0, torch 2.13.0, CUDA not available")
+    assert found == Finding("ok", "vllm 0.32.0, torch 2.13.0, CUDA not available: no NVIDIA driver is here")
     _script(tmp_path / "nvidia-smi", "exit 0")
     assert doctor.look_models(_place(tmp_path, python)).status == "warning"
 

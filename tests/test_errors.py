@@ -25,7 +25,7 @@ from tutti.tasks.project import PROJECT
 from tutti.tasks.retrieval.errors import RetrievalError
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring.score import ScorerFailed
-from tutti.tasks.serving import PriceError, RegistryError, ServingError
+from tutti.tasks.serving import PriceError, RegistryError, ServingError, WeightsError
 from tutti.tasks.serving.gateway.admin.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import SuiteError
@@ -37,8 +37,8 @@ from tutti.tasks.training import JobError, TrainingFailed, WallTimeReached
 from tutti.tasks.training.rewards import RewardError
 
 INVALID_INPUT = (
-    *(UsageError, RegistryError, PriceError, AccessError, SimulationError, SuiteError, GateError),
-    *(BenchmarkError, UnknownBenchmark, AgentFileError, JobError, NoSuchGpu),
+    *(UsageError, RegistryError, WeightsError, PriceError, AccessError, SimulationError),
+    *(SuiteError, GateError, BenchmarkError, UnknownBenchmark, AgentFileError, JobError, NoSuchGpu),
 )
 FAILURES = (
     *(TuttiError, StoreError, StoreBusy, CatalogMissing, ServingError, SourceMissing),

@@ -9,6 +9,7 @@ TuttiError                   1  the work failed for a known cause
 ├── StoreError               1  storage/errors.py
 ├── ServingError             1  tasks/serving/errors.py
 │   ├── RegistryError        2    models.yaml is invalid
+│   │   └── WeightsError     2    a checkpoint is missing or incomplete
 │   └── PriceError           2    the price file is invalid
 ├── GpuError                 1  tasks/gpus/errors.py
 │   └── NoSuchGpu            2    more cards than there are, or an unknown one

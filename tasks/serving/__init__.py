@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.errors import PriceError as PriceError
     from tutti.tasks.serving.errors import RegistryError as RegistryError
     from tutti.tasks.serving.errors import ServingError as ServingError
+    from tutti.tasks.serving.errors import WeightsError as WeightsError
     from tutti.tasks.serving.external_endpoint import ExternalEndpoint as ExternalEndpoint
     from tutti.tasks.serving.external_endpoint import engine_of as engine_of
     from tutti.tasks.serving.first_call import FirstAnswer as FirstAnswer

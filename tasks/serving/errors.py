@@ -2,6 +2,7 @@
 
 ServingError
 ├── RegistryError      models.yaml has no such model, or is invalid
+│   └── WeightsError   a checkpoint is missing, incomplete, or cannot be fetched or judged
 ├── PriceError         the price book is invalid, or has no price for a model
 ├── PortTaken          the port is in use by another process
 ├── ModelsEnvironmentMissing   the Python environment with vLLM is missing
@@ -21,6 +22,10 @@ class RegistryError(ServingError):
     """models.yaml is invalid or has no such model."""
 
     exit_code = BAD_USAGE
+
+
+class WeightsError(RegistryError):
+    """A checkpoint is missing, incomplete, or cannot be fetched or judged."""
 
 
 class PriceError(ServingError):

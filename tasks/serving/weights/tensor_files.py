@@ -1,0 +1,122 @@
+"""Headers of safetensors files: which tensors they hold, without reading the tensors.
+
+In: a file. Out: the bytes of each tensor, once the file is proven as long as its header says. The
+format: eight bytes, little-endian, give the length of a JSON object that follows; it names each
+tensor's dtype, shape and place in the rest of the file, which they fill without gaps
+(https://github.com/huggingface/safetensors, README, "Format").
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tutti.tasks.serving.errors import WeightsError
+from tutti.tasks.serving.weights.files import opened
+
+LENGTH_BYTES = 8
+MAX_HEADER_BYTES = 100_000_000
+"""The format's own limit."""
+LFS_POINTER = b"version https://git-lfs"
+BITS = {
+    **dict.fromkeys(("F64", "I64", "U64", "C64"), 64),
+    **dict.fromkeys(("F32", "I32", "U32"), 32),
+    **dict.fromkeys(("F16", "BF16", "I16", "U16"), 16),
+    **dict.fromkeys(("I8", "U8", "BOOL"), 8),
+    **dict.fromkeys(("F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8),
+    **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
+    "F4": 4,
+}
+"""Width of a number; the length of a tensor with another dtype is not checked against its shape."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of a file."""
+
+    dtype: str
+    bytes: int
+
+
+def read_tensors(path: Path) -> Mapping[str, Tensor]:
+    """The tensors of a safetensors file by name.
+
+    Raises WeightsError where the file is missing, is none, or is shorter or longer than its header
+    says.
+    """
+    with opened(path) as file:
+        size = path.stat().st_size
+        header, start = _header(path, file, size)
+    tensors: dict[str, Tensor] = {}
+    places: list[tuple[int, int, str]] = []
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = _place(path, name, entry)
+        tensors[name] = Tensor(entry["dtype"], end - begin)
+        places.append((begin, end, name))
+    filled = 0
+    for begin, end, name in sorted(places):
+        if begin != filled:
+            raise _invalid(path, f"tensor {name!r} begins at byte {begin}, expected at {filled}")
+        filled = end
+    _check_length(path, size, start + filled)
+    return tensors
+
+
+def _header(path: Path, file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
+    """The JSON object, and where the tensors' data begin."""
+    first = file.read(LENGTH_BYTES)
+    if LFS_POINTER.startswith(first) and first:
+        raise WeightsError(
+            f"{path}: a Git LFS pointer instead of the weights; run `git lfs pull` in that folder"
+        )
+    if len(first) < LENGTH_BYTES:
+        raise _invalid(path, f"it has only {size} bytes")
+    length = int.from_bytes(first, "little")
+    if not 2 <= length <= MAX_HEADER_BYTES:
+        raise _invalid(path, f"it says its header has {length:,} bytes")
+    if size < LENGTH_BYTES + length:
+        _check_length(path, size, LENGTH_BYTES + length)
+    try:
+        header = json.loads(file.read(length))
+    except ValueError as error:
+        raise _invalid(path, f"its header is no JSON ({error})") from None
+    if not isinstance(header, dict):
+        raise _invalid(path, "its header is no JSON object")
+    return header, LENGTH_BYTES + length
+
+
+def _place(path: Path, name: str, entry: Any) -> tuple[int, int]:
+    """Where a tensor's data begin and end, checked against its shape."""
+    try:
+        begin, end = entry["data_offsets"]
+        dtype, shape = entry["dtype"], entry["shape"]
+        count = math.prod(shape)
+        whole = 0 <= begin <= end and isinstance(dtype, str) and count >= 0
+    except (TypeError, KeyError, ValueError):
+        raise _invalid(path, f"tensor {name!r} has no dtype, shape and data_offsets") from None
+    bits = BITS.get(dtype)
+    if not whole or (bits is not None and (end - begin) * 8 != count * bits):
+        what = f"tensor {name!r}: {dtype}{shape} cannot lie at bytes {begin} to {end}"
+        raise _invalid(path, what)
+    return begin, end
+
+
+def _check_length(path: Path, size: int, expected: int) -> None:
+    if size < expected:
+        raise WeightsError(
+            f"{path}: {size:,} bytes, at least {expected:,} expected: the file was not downloaded "
+            "or copied to its end; fetch it again"
+        )
+    if size > expected:
+        raise WeightsError(
+            f"{path}: {size:,} bytes, {expected:,} expected by its header: the file is damaged; "
+            "fetch it again"
+        )
+
+
+def _invalid(path: Path, why: str) -> WeightsError:
+    return WeightsError(f"{path}: no safetensors file: {why}; fetch it again or name another")

@@ -1,0 +1,134 @@
+"""GGUF: headers only, parts of one model together, and a configuration from the metadata."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.serving.weights.checkpoints import gguf_bytes, gguf_text
+from tutti.tasks.serving import WeightsError
+from tutti.tasks.serving.weights import read_weights, weights_id
+
+METADATA = {
+    "general.architecture": "qwen3",
+    "qwen3.block_count": 28,
+    "qwen3.embedding_length": 2048,
+    "qwen3.attention.head_count": 16,
+    "qwen3.attention.head_count_kv": 8,
+    "qwen3.attention.key_length": 128,
+    "qwen3.rope.dimension_count": 128,
+    "tokenizer.ggml.tokens": ["a", "b", "c"] * 2000,
+}
+Q4_K, F16 = 12, 1
+TENSORS = {"blk.0.w": (Q4_K, (256, 8), 8 * 144), "norm": (F16, (64,), 128)}
+
+
+def refusal(path: Path) -> str:
+    """The line that reading `path` is refused with."""
+    with pytest.raises(WeightsError) as failure:
+        read_weights(path)
+    return str(failure.value)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """One model in one file."""
+    path = tmp_path / "model-Q4_K_M.gguf"
+    path.write_bytes(gguf_bytes(METADATA, TENSORS))
+    return path
+
+
+def test_a_file_and_its_folder_are_the_same(file: Path) -> None:
+    """256 numbers of Q4_K take 144 bytes; the vocabulary is not kept."""
+    weights = read_weights(file)
+    assert weights == read_weights(file.parent)
+    assert weights.form == "gguf"
+    assert weights.bytes_by_dtype == {"F16": 128, "Q4_K": 8 * 144}
+    assert weights.files_bytes == file.stat().st_size
+    assert weights_id(weights) == weights_id(read_weights(file.parent))
+
+
+def test_the_configuration_is_in_the_metadata(file: Path) -> None:
+    """By the names that config.json has; a rotary width is no latent one."""
+    assert read_weights(file).config == {
+        "model_type": "qwen3",
+        "num_hidden_layers": 28,
+        "hidden_size": 2048,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+    }
+
+
+def test_several_models_in_a_folder_must_be_told_apart(file: Path) -> None:
+    other = file.with_name("model-Q8_0.gguf")
+    other.write_bytes(file.read_bytes())
+    assert "2 models in GGUF form (model-Q4_K_M.gguf, model-Q8_0.gguf); name the file" in refusal(
+        file.parent
+    )
+    assert read_weights(other).files == (other,)
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[Path]:
+    """A model in two parts."""
+    found = []
+    for number, (name, tensor) in enumerate(TENSORS.items(), start=1):
+        metadata = METADATA if number == 1 else {}
+        path = tmp_path / f"big-0000{number}-of-00002.gguf"
+        path.write_bytes(gguf_bytes({**metadata, "split.tensors.count": 2}, {name: tensor}))
+        found.append(path)
+    return found
+
+
+def test_parts_are_one_model(parts: list[Path]) -> None:
+    """By the folder, and by any of them."""
+    weights = read_weights(parts[0].parent)
+    assert weights.files == tuple(parts)
+    assert weights == read_weights(parts[1])
+    assert weights.bytes == 8 * 144 + 128
+
+
+def test_a_missing_part_is_named(parts: list[Path]) -> None:
+    parts[1].unlink()
+    assert "big-00002-of-00002.gguf missing (1 of 2 parts)" in refusal(parts[0])
+
+
+def test_parts_of_other_models_are_refused(parts: list[Path]) -> None:
+    parts[1].write_bytes(gguf_bytes({}, {"blk.0.w": TENSORS["blk.0.w"]}))
+    assert "2 tensors in all parts by its header, 1 found" in refusal(parts[0])
+
+
+def test_a_file_cut_anywhere_is_refused(file: Path) -> None:
+    """Within the header, the vocabulary, or the data; padding after the last tensor is nobody's."""
+    data = file.read_bytes()
+    for kept in (0, 3, 4, 10, 24, 100, 3000, len(data) // 2, len(data) - 1200, len(data) - 1):
+        file.write_bytes(data[:kept])
+        assert "bytes" in refusal(file) and "fetch it again" in refusal(file)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"PK\3\4" + bytes(60), "it does not begin with GGUF"),
+        (b"GGUF\1\0\0\0" + bytes(60), "its version is 1, known are 2 and 3"),
+        (gguf_bytes(METADATA, {}), "no tensors (a vocabulary only)"),
+        (gguf_bytes({}, {"t": (99, (4,), 4)}), "tensor 't' has the unknown type 99"),
+        (gguf_bytes({"general.alignment": 0}, TENSORS), "general.alignment is 0"),
+        (
+            b"GGUF\3\0\0\0" + bytes(8) + b"\1" + bytes(7) + gguf_text("k") + b"\x63\0\0\0",
+            "a value has the unknown type 99",
+        ),
+        (
+            b"GGUF\3\0\0\0" + bytes(8) + b"\1" + bytes(7) + b"\xff" * 8 + bytes(50),
+            "a text in its header has 18,446,744,073,709,551,615 bytes",
+        ),
+    ],
+)
+def test_what_is_no_model_is_said(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "x.gguf"
+    path.write_bytes(data)
+    assert said in refusal(path)
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    assert "no such file" in refusal(tmp_path / "x.gguf")

@@ -1,0 +1,343 @@
+"""A model of the Hub is its cache's snapshot; what it lacks is fetched once its size was told."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving.weights.checkpoints import make_cache, make_checkpoint, split_checkpoint
+from tutti.tasks.serving import ModelsEnvironmentMissing, WeightsError
+from tutti.tasks.serving.weights import HubId, hub_fetch, read_weights, resolve_hub, weights_id
+from tutti.tasks.serving.weights.hub_cache import cache_folder
+from tutti.tasks.serving.weights.hub_files import HubFile, choose_files
+
+DOUBLE = Path(__file__).with_name("hub_child_double.py")
+NAME = "org/model"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OTHER = "f" * 40
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_OFFLINE", "HF_TOKEN", "TUTTI_FETCH", "HF_HUB_CACHE", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TUTTI_MODELS_PYTHON", "/nonexistent/python")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The model's files."""
+    return split_checkpoint(make_checkpoint(tmp_path / "one"), tmp_path / "files", 2)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, folder: Path) -> Path:
+    """A cache that has the model whole, as `main`."""
+    make_cache(tmp_path / "hub", NAME, COMMIT, folder)
+    return tmp_path / "hub"
+
+
+def refusal(*given: Any, **options: Any) -> str:
+    """The one line that a model is refused with."""
+    with pytest.raises(WeightsError) as failure:
+        resolve_hub(*given, **options)
+    assert "\n" not in str(failure.value)
+    return str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "revision"),
+    [
+        ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B", None),
+        (" Qwen/Qwen3-8B@main ", "Qwen/Qwen3-8B", "main"),
+        (f"openai/gpt-oss-120b@{COMMIT}", "openai/gpt-oss-120b", COMMIT),
+        ("a/b.c_d@refs/pr/3", "a/b.c_d", "refs/pr/3"),
+        ("a/b@v1.0", "a/b", "v1.0"),
+    ],
+)
+def test_names(text: str, name: str, revision: str | None) -> None:
+    found = HubId.parse(text)
+    assert (found.name, found.revision) == (name, revision)
+    assert str(found) == f"{name}@{revision or 'main'}"
+    assert found.is_commit == (revision == COMMIT)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Qwen3-8B", "no name of a model on the Hub; write organisation/name@revision"),
+        ("a/b/c@main", "no name of a model"),
+        ("../b", "no name of a model"),
+        ("a/..", "no name of a model"),
+        ("a/b--c", "no name of a model"),
+        ("https://huggingface.co/a/b", "no name of a model"),
+        ("a/b@", "'' is no revision; write a commit (40 hex digits), a branch or a tag"),
+        ("a/b@../../x", "is no revision"),
+        ("a/b@-x", "is no revision"),
+        ("a/b@0123456", "is no whole commit (7 of 40 hex digits, in lower case); write all 40"),
+        (f"a/b@{COMMIT}0", "is no whole commit (41 of 40 hex digits"),
+        (f"a/b@{COMMIT.upper()}", "is no whole commit (40 of 40 hex digits, in lower case)"),
+    ],
+)
+def test_wrong_names(text: str, said: str) -> None:
+    """Also a short commit: servers fail on it after they started."""
+    with pytest.raises(WeightsError) as failure:
+        HubId.parse(text)
+    assert said in str(failure.value)
+    assert str(failure.value).startswith(repr(text))
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_whole_snapshot_needs_nobody(cache: Path, offline: bool) -> None:
+    """No network, no library: there is no models environment here."""
+    told: list[str] = []
+    found = resolve_hub(NAME, COMMIT, cache, offline, told.append)
+    assert found.name == COMMIT and not told
+    assert read_weights(found).bytes == 85
+
+
+def test_the_commit_of_a_branch_is_told(cache: Path) -> None:
+    """So that it can be written down; a name without revision is `main`."""
+    told: list[str] = []
+    assert resolve_hub(NAME, None, cache, True, told.append).name == COMMIT
+    assert told == [f"org/model@main is commit {COMMIT} in {cache}"]
+
+
+def test_without_a_listener_it_is_told_on_stderr(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolve_hub(NAME, "main", cache)
+    assert capsys.readouterr().err.startswith("tutti: org/model@main is commit 0123")
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}, "/a"),
+        ({"HUGGINGFACE_HUB_CACHE": "/c"}, "/c"),
+        ({"HF_HOME": "/b"}, "/b/hub"),
+        ({"XDG_CACHE_HOME": "/x"}, "/x/huggingface/hub"),
+        ({}, "~/.cache/huggingface/hub"),
+    ],
+)
+def test_where_the_cache_is(variables: dict[str, str], folder: str) -> None:
+    """As the Hub's own library has it."""
+    assert cache_folder(variables) == Path(folder).expanduser()
+
+
+def test_the_cache_is_found_by_the_environment(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert resolve_hub(NAME, COMMIT).parent.parent.parent == cache
+
+
+def test_offline_without_the_model(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the cache has instead, and how to fetch by hand."""
+    by_hand = f"run `hf download org/model --revision {OTHER} --cache-dir {cache}`"
+    message = refusal(NAME, OTHER, cache, True)
+    assert f"commit {OTHER} is not in the cache {cache} (commits there: {COMMIT})" in message
+    assert "it may not be fetched offline" in message and by_hand in message
+    monkeypatch.setenv("HF_HUB_OFFLINE", "yes")
+    assert "HF_HUB_OFFLINE forbids to fetch it" in refusal(NAME, OTHER, cache)
+    monkeypatch.setenv("TUTTI_FETCH", "never")
+    assert "TUTTI_FETCH=never forbids to fetch it" in refusal(NAME, OTHER, cache, False)
+    assert "not in the cache" in refusal("org/other", None, cache)
+
+
+def test_a_branch_that_is_damaged(cache: Path) -> None:
+    (cache / "models--org--model" / "refs" / "main").write_text("0123")
+    assert "'0123' is no commit; remove the file" in refusal(NAME, "main", cache)
+
+
+def test_a_missing_blob_is_found_before_a_start(cache: Path) -> None:
+    """The library itself returns the folder as if it were whole."""
+    snapshot = resolve_hub(NAME, COMMIT, cache)
+    (snapshot / "model-00002-of-00002.safetensors").resolve().unlink()
+    message = refusal(NAME, COMMIT, cache, True)
+    assert "model-00002-of-00002.safetensors: a link to ../../blobs/" in message
+    assert "run `hf download" in message
+
+
+def test_a_snapshot_in_part_is_not_whole(cache: Path) -> None:
+    """As left by programs that only wanted the tokenizer."""
+    snapshot = resolve_hub(NAME, COMMIT, cache)
+    (snapshot / "model-00001-of-00002.safetensors").unlink()
+    assert "model-00001-of-00002.safetensors missing" in refusal(NAME, COMMIT, cache, True)
+
+
+def test_without_a_models_environment(tmp_path: Path) -> None:
+    """It has the library; the message names the ways out."""
+    with pytest.raises(ModelsEnvironmentMissing, match="name a folder with the weights"):
+        resolve_hub(NAME, COMMIT, tmp_path / "hub")
+
+
+class Double:
+    """The stand-in for the models environment."""
+
+    def __init__(self, folder: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log, self.monkeypatch = log, monkeypatch
+        self.answers: dict[str, Any] = {
+            "commit": COMMIT,
+            "log": str(log),
+            "files": {each.name: each.read_bytes().decode("latin-1") for each in folder.iterdir()},
+        }
+        monkeypatch.setenv("TUTTI_MODELS_PYTHON", str(log.with_name("python")))
+        launcher = f'#!/bin/sh\nexec {sys.executable} {DOUBLE} "$@"\n'
+        log.with_name("python").write_text(launcher)
+        log.with_name("python").chmod(0o755)
+        self.set()
+
+    def set(self, **changes: Any) -> None:
+        """How it behaves from now on."""
+        self.answers |= changes
+        self.monkeypatch.setenv("TUTTI_HUB_DOUBLE", json.dumps(self.answers))
+
+    @property
+    def orders(self) -> list[dict[str, Any]]:
+        """What it was told to do."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+@pytest.fixture
+def double(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
+    """A Hub that has the model; none of its processes is left at the end."""
+    (tmp_path / "double").mkdir()
+    found = Double(folder, tmp_path / "double" / "log", monkeypatch)
+    yield found
+    for order in found.orders if found.log.exists() else []:
+        with suppress(ProcessLookupError):
+            os.kill(order["pid"], 0)
+            pytest.fail(f"process {order['pid']} was left running")
+
+
+def test_a_model_is_fetched_once(double: Double, tmp_path: Path, folder: Path) -> None:
+    """The size is told first; the next time the cache has it, also as the branch."""
+    told: list[str] = []
+    cache = tmp_path / "new" / "hub"
+    found = resolve_hub(NAME, "main", cache, report=told.append)
+    assert found == cache / "models--org--model" / "snapshots" / COMMIT
+    assert told[0].startswith(f"fetching org/model@{COMMIT}: 0.0 MB in 5 files to {cache}; free")
+    assert len(told) == 1
+    assert [order["do"] for order in double.orders] == ["list", "fetch"]
+    assert weights_id(read_weights(found)) == weights_id(read_weights(folder))
+    assert resolve_hub(NAME, None, cache, offline=True, report=told.append) == found
+    assert told[1:] == [f"org/model@main is commit {COMMIT} in {cache}"]
+    assert len(double.orders) == 2
+
+
+def test_only_what_is_lacking_is_fetched(double: Double, cache: Path) -> None:
+    """A blob is gone: its file alone counts."""
+    snapshot = resolve_hub(NAME, COMMIT, cache)
+    (snapshot / "model-00002-of-00002.safetensors").resolve().unlink()
+    told: list[str] = []
+    assert resolve_hub(NAME, COMMIT, cache, report=told.append) == snapshot
+    small = 3  # the double names all blobs by SHA-256, the cache the small ones as Git does
+    assert f"0.0 MB in {1 + small} files" in told[0]
+
+
+def test_too_little_room_is_found_before_gigabytes(double: Double, tmp_path: Path) -> None:
+    double.set(bytes={"model-00001-of-00002.safetensors": 10**18})
+    message = refusal(NAME, COMMIT, tmp_path / "hub", report=lambda line: None)
+    assert "1000000000.0 GB to fetch, and" in message
+    assert "make room, or set HF_HUB_CACHE to a folder on another disk" in message
+    assert [order["do"] for order in double.orders] == ["list"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fix"),
+    [
+        ("GatedRepoError", "accept its terms on its page, and set HF_TOKEN"),
+        ("RepositoryNotFoundError", "check its name; for a private one set HF_TOKEN"),
+        ("RevisionNotFoundError", "name a commit, branch or tag that its page lists"),
+        ("ModuleNotFoundError", "`make setup` installs it"),
+        ("ConnectError", "try again, or fetch it by hand and name the folder"),
+    ],
+)
+def test_failures_of_the_library_say_what_to_do(
+    double: Double, tmp_path: Path, kind: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And never show the token."""
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    double.set(error={"kind": kind, "error": "403 for hf_secret"})
+    message = refusal(NAME, COMMIT, tmp_path / "hub")
+    assert f"org/model@{COMMIT}: cannot be fetched: {kind}: 403 for ***; {fix}" in message
+
+
+def test_the_token_is_in_no_argument(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    resolve_hub(NAME, COMMIT, tmp_path / "hub", report=lambda line: None)
+    assert "hf_secret" not in double.log.read_text()
+
+
+def test_a_child_that_dies(double: Double, tmp_path: Path) -> None:
+    double.set(crash="Fatal Python error: no memory")
+    message = refusal(NAME, COMMIT, tmp_path / "hub")
+    assert "exit code 3: Fatal Python error: no memory" in message
+
+
+def test_a_hub_that_does_not_answer(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_fetch, "LIST_TIMEOUT_S", 0.5)
+    double.set(hang="list")
+    assert "the Hub did not answer within 0 s" in refusal(NAME, COMMIT, tmp_path / "hub")
+
+
+def test_a_download_that_stands_still(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Progress is told meanwhile, and the child ended."""
+    monkeypatch.setattr(hub_fetch, "STALL_S", 1.0)
+    monkeypatch.setattr(hub_fetch, "TELL_EVERY_S", 0.3)
+    double.set(hang="fetch")
+    told: list[str] = []
+    message = refusal(NAME, COMMIT, tmp_path / "hub", report=told.append)
+    assert "no byte arrived for 1 s (0.0 MB of 0.0 MB there); run the same command" in message
+    assert "fetched 0.0 MB of 0.0 MB of org/model" in told
+
+
+def test_what_was_fetched_is_looked_at(double: Double, tmp_path: Path) -> None:
+    double.set(lose="model-00002-of-00002.safetensors")
+    message = refusal(NAME, COMMIT, tmp_path / "hub", report=lambda line: None)
+    assert "fetched, and yet" in message and "a link to ../../blobs/" in message
+
+
+def files(*names: str) -> list[HubFile]:
+    """Files of a repository."""
+    return [HubFile(name, 10, name) for name in names]
+
+
+def chosen(*names: str) -> list[str]:
+    """The files that would be fetched of these."""
+    return [file.name for file in choose_files(NAME, files(*names))]
+
+
+def test_weights_are_fetched_in_one_form() -> None:
+    """Not the same once more in other forms."""
+    small = ["config.json", "tokenizer.json", "merges.txt", "chat_template.jinja", "code.py"]
+    others = ["README.md", "pytorch_model.bin", "original/a.safetensors", "model.gguf", "x.onnx"]
+    one = ["model.safetensors"]
+    assert chosen(*small, *one, *others) == [*one, *small]
+    index = "model.safetensors.index.json"
+    two = ["model-1.safetensors", "model-2.safetensors"]
+    found = chosen(index, *two, "consolidated.safetensors", *others, "config.json")
+    assert found == [*two, index, "config.json"]
+    assert chosen("a-00001-of-00002.gguf", "a-00002-of-00002.gguf", "config.json") == [
+        *("a-00001-of-00002.gguf", "a-00002-of-00002.gguf", "config.json"),
+    ]
+
+
+def test_repositories_without_one_model_are_refused() -> None:
+    with pytest.raises(WeightsError, match=r"in its repository \(it has \.bin, \.json\)"):
+        chosen("pytorch_model.bin", "config.json")
+    with pytest.raises(WeightsError, match=r"2 models in GGUF form .*`hf download org/model FILE"):
+        chosen("a-Q4.gguf", "a-Q8.gguf")

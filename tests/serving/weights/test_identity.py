@@ -1,0 +1,215 @@
+"""A checkpoint's id is its content's: wherever it lies, and however its hashes are found."""
+
+import hashlib
+import json
+import os
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.serving.weights.checkpoints import (
+    CONFIG,
+    TENSORS,
+    make_cache,
+    make_checkpoint,
+    split_checkpoint,
+)
+from tutti.storage import content_hash
+from tutti.tasks.project import POCKET
+from tutti.tasks.serving import WeightsError
+from tutti.tasks.serving import weights_id as registry_id
+from tutti.tasks.serving.weights import HashBook, read_weights, weights_id
+from tutti.tasks.serving.weights import identity as of
+from tutti.tasks.serving.weights.files import opened
+
+FILES = ("model.safetensors", "config.json", "tokenizer.json")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(autouse=True)
+def _small_files_are_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of, "WORTH_KEEPING_BYTES", 1)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A checkpoint that was written a while ago."""
+    return make_checkpoint(tmp_path / "model")
+
+
+@pytest.fixture
+def read_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are read to be hashed."""
+    found: list[str] = []
+
+    def open_and_note(path: Path) -> AbstractContextManager[BinaryIO]:
+        found.append(path.name)
+        return opened(path)
+
+    monkeypatch.setattr(of, "opened", open_and_note)
+    return found
+
+
+def settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let time pass: times of files are older than now."""
+    now = time.time()
+    monkeypatch.setattr("tutti.tasks.serving.weights.hash_book.time.time", lambda: now + 60)
+
+
+def scheme(folder: Path, *names: str) -> str:
+    """The id over these files, as stores have it since there are checkpoints."""
+    content = [[name, content_hash((folder / name).read_bytes())] for name in names]
+    return f"checkpoint:{content_hash(content)}"
+
+
+def test_a_single_file_has_the_id_that_stores_know(checkpoint: Path) -> None:
+    """Also with a chat template, and without a tokenizer.json."""
+    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *FILES)
+    (checkpoint / "chat_template.jinja").write_text("{{ messages }}")
+    four = (*FILES, "chat_template.jinja")
+    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *four)
+    (checkpoint / "tokenizer.json").rename(checkpoint / "tokenizer.model")
+    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *four[:2], four[3])
+    assert weights_id(read_weights(POCKET)) == registry_id(POCKET)
+
+
+def test_the_scheme_over_shards(tmp_path: Path, checkpoint: Path) -> None:
+    """Over all of them, their index, and whatever holds the vocabulary."""
+    folder = split_checkpoint(checkpoint, tmp_path / "two", 2)
+    shards = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+    files = (*shards, "model.safetensors.index.json", "config.json")
+    assert weights_id(read_weights(folder)) == scheme(folder, *files, "tokenizer.json")
+    (folder / "tokenizer.json").rename(folder / "vocab.json")
+    (folder / "merges.txt").write_text("a b")
+    assert weights_id(read_weights(folder)) == scheme(folder, *files, "vocab.json", "merges.txt")
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_cache_of_the_hub_and_a_folder_are_equal(
+    tmp_path: Path, checkpoint: Path, shards: int, read_files: list[str]
+) -> None:
+    """Of the weights not a byte is read: the blob's name is their hash."""
+    if shards > 1:
+        checkpoint = split_checkpoint(checkpoint, tmp_path / "split", shards)
+    snapshot = make_cache(tmp_path / "hub", "org/model", COMMIT, checkpoint)
+    cached = weights_id(read_weights(snapshot))
+    small = [*(["model.safetensors.index.json"] if shards > 1 else []), "config.json"]
+    blobs = [(snapshot / name).resolve().name for name in (*small, "tokenizer.json")]
+    assert read_files == blobs
+    assert cached == weights_id(read_weights(checkpoint))
+
+
+def test_a_link_elsewhere_is_no_blob(tmp_path: Path, checkpoint: Path) -> None:
+    """Whatever its name: only a cache names files by their hash."""
+    real = tmp_path / "blobs" / ("a" * 64)
+    real.parent.mkdir()
+    (checkpoint / "model.safetensors").rename(real)
+    (checkpoint / "model.safetensors").symlink_to(real)
+    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *FILES)
+
+
+@given(st.integers(0, 2**31), st.sampled_from(["model.safetensors", "config.json"]))
+def test_times_do_not_matter(
+    tmp_path_factory: pytest.TempPathFactory, mtime: int, name: str
+) -> None:
+    folder = make_checkpoint(tmp_path_factory.mktemp("times") / "model")
+    before = weights_id(read_weights(folder))
+    os.utime(folder / name, (mtime, mtime))
+    assert weights_id(read_weights(folder)) == before
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_each_file_matters(checkpoint: Path, name: str) -> None:
+    before = weights_id(read_weights(checkpoint))
+    if name == "model.safetensors":
+        data = bytearray((checkpoint / name).read_bytes())
+        data[-1] ^= 1
+        (checkpoint / name).write_bytes(bytes(data))
+    else:
+        (checkpoint / name).write_text(json.dumps({**CONFIG, "changed": 1}))
+    assert weights_id(read_weights(checkpoint)) != before
+
+
+def test_a_book_saves_reading_until_a_file_changes(
+    tmp_path: Path, checkpoint: Path, read_files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when size and modification time are as before: the time of the change itself is not."""
+    settle(monkeypatch)
+    book = HashBook(tmp_path / "home")
+    first = weights_id(read_weights(checkpoint), book)
+    read_files.clear()
+    assert weights_id(read_weights(checkpoint), book) == first
+    assert not read_files
+    file = checkpoint / "model.safetensors"
+    state, data = file.stat(), bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(bytes(data))
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert weights_id(read_weights(checkpoint), book) == weights_id(read_weights(checkpoint))
+    assert weights_id(read_weights(checkpoint), book) != first
+
+
+def test_a_file_that_was_just_written_is_not_trusted(
+    tmp_path: Path, checkpoint: Path, read_files: list[str]
+) -> None:
+    """A second change within the same tick would leave its times as they are."""
+    book = HashBook(tmp_path / "home")
+    weights_id(read_weights(checkpoint), book)
+    read_files.clear()
+    weights_id(read_weights(checkpoint), book)
+    assert "model.safetensors" in read_files
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 1}', '{"x": {"key": [1], "sha256": 2}}'])
+def test_a_damaged_book_is_written_anew(
+    tmp_path: Path, checkpoint: Path, content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(monkeypatch)
+    book = HashBook(tmp_path / "home")
+    first = weights_id(read_weights(checkpoint), book)
+    (page,) = book.folder.iterdir()
+    page.write_text(content)
+    assert weights_id(read_weights(checkpoint), book) == first
+    assert len(json.loads(page.read_text())) == 3
+
+
+def test_progress_is_told_in_bytes(
+    tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the weights only, and only of what must be read."""
+    monkeypatch.setattr(of, "CHUNK_BYTES", 100)
+    weights = read_weights(split_checkpoint(checkpoint, tmp_path / "two", 2))
+    told: list[tuple[int, int]] = []
+    weights_id(weights, progress=lambda done, total: told.append((done, total)))
+    assert {total for _, total in told} == {weights.files_bytes}
+    assert told[0][0] == 100
+    assert told[-1][0] == weights.files_bytes
+
+
+def test_a_file_that_changes_meanwhile_is_refused(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody still writes it."""
+    file = checkpoint / "model.safetensors"
+    monkeypatch.setattr(of, "CHUNK_BYTES", 100)
+
+    def grow(done: int, total: int) -> None:
+        if done == 100:
+            file.write_bytes(file.read_bytes() + b"x")
+
+    with pytest.raises(WeightsError, match="changed while it was read"):
+        weights_id(read_weights(checkpoint), progress=grow)
+
+
+def test_files_are_hashed_in_pieces(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hash is the whole file's."""
+    monkeypatch.setattr(of, "CHUNK_BYTES", 7)
+    assert len(TENSORS) > 1
+    data = (checkpoint / "model.safetensors").read_bytes()
+    assert hashlib.sha256(data).hexdigest()[: of.ID_HEX_DIGITS] == content_hash(data)
+    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *FILES)

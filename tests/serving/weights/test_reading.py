@@ -1,0 +1,239 @@
+"""A checkpoint is read by its headers; what is missing or half there is refused with what to do."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.serving.weights.checkpoints import (
+    CONFIG,
+    TENSORS,
+    TENSORS_BYTES,
+    Tensors,
+    make_checkpoint,
+    split_checkpoint,
+    write_safetensors,
+)
+from tutti.tasks.project import POCKET
+from tutti.tasks.serving import RegistryError
+from tutti.tasks.serving.weights import read_weights
+from tutti.tasks.serving.weights.tensor_files import read_tensors
+
+BITS = {"BF16": 16, "F32": 32, "F8_E4M3": 8, "I64": 64}
+INDEX = "model.safetensors.index.json"
+
+
+def refusal(folder: Path) -> str:
+    """The one line that reading `folder` is refused with."""
+    with pytest.raises(RegistryError) as failure:
+        read_weights(folder)
+    message = str(failure.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A whole checkpoint of one file."""
+    return make_checkpoint(tmp_path / "model")
+
+
+@pytest.fixture
+def sharded(tmp_path: Path, checkpoint: Path) -> Path:
+    """The same in three shards."""
+    return split_checkpoint(checkpoint, tmp_path / "sharded", 3)
+
+
+def test_one_file(checkpoint: Path) -> None:
+    """Bytes are the tensors'; the file has its header besides."""
+    weights = read_weights(checkpoint)
+    assert weights.files == (checkpoint / "model.safetensors",)
+    assert weights.form == "safetensors"
+    assert weights.config == CONFIG
+    assert weights.bytes_by_dtype == {"BF16": 64, "F32": 16, "F8_E4M3": 5}
+    assert weights.bytes == TENSORS_BYTES
+    assert weights.files_bytes == (checkpoint / "model.safetensors").stat().st_size
+
+
+def test_shards_hold_the_same_tensors(checkpoint: Path, sharded: Path) -> None:
+    whole, parts = read_weights(checkpoint), read_weights(sharded)
+    assert [file.name for file in parts.files] == [
+        f"model-0000{k}-of-00003.safetensors" for k in (1, 2, 3)
+    ]
+    assert parts.bytes_by_dtype == whole.bytes_by_dtype
+
+
+def test_the_pocket() -> None:
+    """The model that comes with the project: vLLM's own count of its parameters is 4,066,048."""
+    assert read_weights(POCKET).bytes_by_dtype == {"BF16": 2 * 4_066_048}
+
+
+def break_link(folder: Path) -> None:
+    """As a cache whose blob was removed."""
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("../blobs/gone")
+
+
+def write(name: str, text: str) -> Callable[[Path], object]:
+    """Replace a file."""
+    return lambda folder: (folder / name).write_text(text)
+
+
+def remove(name: str) -> Callable[[Path], object]:
+    """Remove a file."""
+    return lambda folder: (folder / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (remove("model.safetensors"), "no weights there: neither model.safetensors"),
+        (break_link, "a link to ../blobs/gone, which is not there"),
+        (remove("config.json"), "no config.json; copy it"),
+        (write("config.json", "{"), "config.json: invalid JSON"),
+        (write("config.json", "[]"), "config.json: a JSON object is expected"),
+        (remove("tokenizer.json"), "no tokenizer (tokenizer.json, tokenizer.model or a vocab"),
+        (write("model.safetensors", "short"), "no safetensors file: it has only 5 bytes"),
+        (write("model.safetensors", "version https://git-lfs.g"), "run `git lfs pull`"),
+        (write("model.safetensors", "<html><body>404"), "no safetensors file: it says its head"),
+        (write("model.safetensors", "\2" + "\0" * 7 + "[]"), "its header is no JSON object"),
+        (write("model.safetensors", "\2" + "\0" * 7 + "{]"), "its header is no JSON"),
+        (write(INDEX, "{}"), "no weight_map"),
+        (write(INDEX, '{"weight_map": {"a": "../x"}}'), "weight_map names '../x', which is no"),
+        (write(INDEX, '{"weight_map": {"a": "b.safetensors"}}'), "both model.safetensors and"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_said(
+    checkpoint: Path, damage: Callable[[Path], object], said: str
+) -> None:
+    damage(checkpoint)
+    message = refusal(checkpoint)
+    assert said in message
+    assert message.startswith(str(checkpoint))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("adapter_model.safetensors", "a LoRA adapter's weights; name its base model's folder"),
+        ("pytorch_model.bin", "weights in pickles; convert them"),
+        ("consolidated.safetensors", "Mistral's own form"),
+        ("model-00001-of-00002.safetensors", "only model-00001-of-00002.safetensors; rename"),
+    ],
+)
+def test_weights_in_another_form_are_named(checkpoint: Path, name: str, said: str) -> None:
+    (checkpoint / "model.safetensors").rename(checkpoint / name)
+    assert said in refusal(checkpoint)
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "nowhere").endswith(
+        "nowhere: no such folder; name the folder of a checkpoint"
+    )
+
+
+def test_a_missing_shard_is_named(sharded: Path) -> None:
+    """Servers find it after the others were loaded."""
+    (sharded / "model-00002-of-00003.safetensors").unlink()
+    said = "model-00002-of-00003.safetensors missing, which model.safetensors.index.json names"
+    assert said in refusal(sharded)
+
+
+def test_a_tensor_in_no_shard_is_named(sharded: Path) -> None:
+    index = json.loads((sharded / INDEX).read_text())
+    index["weight_map"]["lm_head"] = "model-00001-of-00003.safetensors"
+    (sharded / INDEX).write_text(json.dumps(index))
+    assert "lm_head in none of the files (1 of 5 tensors)" in refusal(sharded)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"dtype": "BF16", "shape": [4], "data_offsets": [0, 6]}, "cannot lie at bytes 0 to 6"),
+        ({"dtype": "BF16", "shape": [3], "data_offsets": [6, 0]}, "cannot lie at bytes 6 to 0"),
+        ({"dtype": "BF16", "shape": [3], "data_offsets": [2, 8]}, "begins at byte 2, expected"),
+        ({"dtype": "BF16", "shape": [3]}, "has no dtype, shape and data_offsets"),
+        (7, "has no dtype, shape and data_offsets"),
+    ],
+)
+def test_a_header_that_contradicts_itself_is_none(checkpoint: Path, entry: Any, said: str) -> None:
+    text = json.dumps({"t": entry}).encode()
+    data = len(text).to_bytes(8, "little") + text + bytes(6)
+    (checkpoint / "model.safetensors").write_bytes(data)
+    assert said in refusal(checkpoint)
+
+
+@pytest.mark.parametrize("lost", range(1, 500, 7))
+def test_a_file_cut_anywhere_is_refused(checkpoint: Path, lost: int) -> None:
+    """Half downloaded: also within the header. The message has both sizes."""
+    file = checkpoint / "model.safetensors"
+    data = file.read_bytes()
+    kept = len(data) - lost % len(data)
+    file.write_bytes(data[: kept or 1])
+    message = refusal(checkpoint)
+    assert "bytes" in message and "fetch it again" in message
+    if kept > 8:
+        assert f"{kept:,} bytes, at least " in message
+
+
+def test_a_file_longer_than_its_header_says_is_refused(checkpoint: Path) -> None:
+    with (checkpoint / "model.safetensors").open("ab") as file:
+        file.write(b"\0")
+    assert "expected by its header: the file is damaged" in refusal(checkpoint)
+
+
+@st.composite
+def tensor_sets(draw: st.DrawFn) -> Tensors:
+    """Tensors of several dtypes and shapes."""
+    names = draw(st.lists(st.text("abc.", min_size=1), min_size=1, max_size=12, unique=True))
+    found = {}
+    for name in names:
+        dtype = draw(st.sampled_from(sorted(BITS)))
+        shape = draw(st.lists(st.integers(0, 4), max_size=3))
+        count = 1
+        for each in shape:
+            count *= each
+        found[name] = (
+            dtype,
+            shape,
+            draw(st.binary(min_size=0, max_size=0)) + bytes(count * BITS[dtype] // 8),
+        )
+    return found
+
+
+@given(tensors=tensor_sets(), shards=st.integers(1, 5), cut=st.floats(0, 1, exclude_max=True))
+def test_split_and_cut(
+    tmp_path_factory: pytest.TempPathFactory, tensors: Tensors, shards: int, cut: float
+) -> None:
+    """Shards have the whole's tensors, bytes and dtypes; a file cut at any byte is refused."""
+    base = tmp_path_factory.mktemp("split")
+    whole = make_checkpoint(base / "whole", tensors)
+    parts = read_weights(split_checkpoint(whole, base / "parts", shards))
+    assert parts.bytes_by_dtype == read_weights(whole).bytes_by_dtype
+    found = [read_tensors(file) for file in parts.files]
+    joined = {name: tensor for part in found for name, tensor in part.items()}
+    assert joined == dict(read_tensors(whole / "model.safetensors"))
+    file = whole / "model.safetensors"
+    file.write_bytes(file.read_bytes()[: int(cut * file.stat().st_size)])
+    with pytest.raises(RegistryError):
+        read_weights(whole)
+
+
+def test_split_copies_the_data(tmp_path: Path, checkpoint: Path) -> None:
+    """Byte for byte: what a server must answer equally from."""
+    split = read_weights(split_checkpoint(checkpoint, tmp_path / "three", 3))
+    data = b""
+    for file in split.files:
+        content = file.read_bytes()
+        data += content[8 + int.from_bytes(content[:8], "little") :]
+    assert data == b"".join(each for _, _, each in TENSORS.values())
+
+
+def test_numbers_of_unknown_width_are_taken_as_they_lie(checkpoint: Path) -> None:
+    """A new dtype must not stop a start."""
+    write_safetensors(checkpoint / "model.safetensors", {"t": ("F5_NEW", (3,), bytes(7))})
+    assert read_weights(checkpoint).bytes_by_dtype == {"F5_NEW": 7}

@@ -39,7 +39,7 @@ class Fixes:
 
 
 def installed_fixes(cuda: bool) -> Fixes:
-    """Those of an installed package, from its own pinned versions; for CUDA where it has a driver."""
+    """Those of an installed package, from its pinned versions; for CUDA where it has a driver."""
     reinstall = "reinstall tutti's wheel: pip install --force-reinstall tutti-….whl"
     python = f"{MODELS_ENVIRONMENT}/bin/python"
     pins = CUDA_PINS if cuda else CPU_PINS

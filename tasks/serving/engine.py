@@ -5,7 +5,6 @@ platform talks to it over HTTP only.
 """
 
 import asyncio
-import json
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from tutti.tasks.serving.engines import (
     command_of,
     launch_of,
     place,
+    refuse_what_does_not_fit,
     refuse_wrong_commands,
     used,
     warm_engines,
@@ -32,7 +32,8 @@ from tutti.tasks.serving.engines import (
 from tutti.tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
 from tutti.tasks.serving.prefix_cache import reset_prefix_cache
 from tutti.tasks.serving.process import Child, answers, claim_port
-from tutti.tasks.serving.registry import Model, checkpoint_id, require_weights
+from tutti.tasks.serving.registry import Model, checkpoint_id, weights_folder
+from tutti.tasks.serving.weights import read_weights
 
 WATCH_S = 0.5
 
@@ -54,13 +55,14 @@ def require_engines(models: Iterable[Model]) -> None:
 
     Raises RegistryError if weights are missing, ModelsEnvironmentMissing.
     """
-    for folder in filter(None, (model.checkpoint for model in models)):
-        require_weights(folder)
-        models_python()
+    for model in models:
+        if model.checkpoint is not None:
+            read_weights(weights_folder(model))
+            models_python()
 
 
 def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
-    """Check the commands of engines that tutti is to start, in one process for each server.
+    """Check engines that tutti is to start: whether they fit, and their commands.
 
     Returns what was looked at, with what this environment cannot judge. Raises RegistryError with
     every refusal, ModelsEnvironmentMissing, ServingError.
@@ -70,6 +72,7 @@ def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
         return []
     models_python()
     home = every[0].catalog.home
+    refuse_what_does_not_fit([engine.launch for engine in every], read_inventory(home))
     return refuse_wrong_commands([engine.launch for engine in every], every[0].build, home)
 
 
@@ -84,11 +87,10 @@ def place_engines(engines: Iterable["Engine"]) -> list[Place]:
 
 def source_of(model: Model) -> Source:
     """The weights of an entry as a server takes them. Raises RegistryError."""
-    folder = model.checkpoint
-    assert folder is not None, "an engine's entry has one"
-    config = folder / "config.json"
-    found = json.loads(config.read_text()) if config.is_file() else {}
-    return Source(folder, folder.name, found)
+    weights = read_weights(weights_folder(model))
+    name = model.hub_id.partition("@")[0] if model.hub_id else weights.folder.name
+    served = weights.files[0] if weights.form == "gguf" else weights.folder
+    return Source(served, name, weights.config, weights.bytes)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,14 @@ from pydantic import (
     model_validator,
 )
 
-from tutti.storage import content_hash
+from tutti.storage import content_hash, current_home
 from tutti.tasks.config import PASSWORD, read_document
 from tutti.tasks.serving.dialects import Dialect
 from tutti.tasks.serving.engines.settings import EngineSettings
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.serving.providers import NEWER, PROVIDERS
+from tutti.tasks.serving.weights import HashBook, HubId, read_weights, resolve_hub
+from tutti.tasks.serving.weights import weights_id as id_of_weights
 
 ADDRESS = re.compile(r"https?://[^/\s]+")
 RESERVED = frozenset(("model", "messages", "tools", "stream"))
@@ -74,7 +76,9 @@ class Model(_Strict):
         {}, description="sent with each request: Azure's api-version"
     )
     served_name: str | None = Field(None, description="the model's name at its endpoint")
-    checkpoint: Path | None = Field(None, description="weights that tutti serves")
+    checkpoint: Path | None = Field(
+        None, description="weights that tutti serves: a folder, or NAME@REVISION of the Hub"
+    )
     dialect: Dialect = Field("openai", description="how calls are written, if not parsed there")
     context_tokens: int = Field(ge=64, description="prompt and answer together")
     tools: bool = Field(True, description="whether requests may have `tools`; else told as text")
@@ -155,6 +159,13 @@ class Model(_Strict):
         return self
 
     @property
+    def hub_id(self) -> str | None:
+        """The weights' name and revision on the Hub, as ``Qwen/Qwen3-8B@main``; None: a folder."""
+        text = str(self.checkpoint)
+        is_path = self.checkpoint is None or self.checkpoint.is_absolute()
+        return None if is_path or "@" not in text else text
+
+    @property
     def _switch(self) -> Mapping[str, Any]:
         if self.thinking is None:
             return {}
@@ -213,7 +224,7 @@ def pick_model(path: Path, name: str) -> Model:
 def checkpoint_id(model: Model) -> str:
     """The content id of a served checkpoint: its weights, configuration and tokenizer.
 
-    Raises RegistryError if the folder or its weights are missing.
+    Raises WeightsError where the weights are missing or not whole.
     """
     folder = model.checkpoint
     if folder is None:
@@ -221,21 +232,25 @@ def checkpoint_id(model: Model) -> str:
         if model.query or model.api_path != "/v1":
             address += [model.api_path, model.query]
         return f"endpoint:{content_hash(address)}"
-    return weights_id(folder)
+    return weights_id(weights_folder(model))
 
 
 def weights_id(folder: Path) -> str:
-    """The content id of a checkpoint's folder. Raises RegistryError where it has no weights."""
-    require_weights(folder)
-    names = ("model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja")
-    files = [folder / name for name in names if (folder / name).is_file()]
-    return f"checkpoint:{content_hash([[f.name, content_hash(f.read_bytes())] for f in files])}"
+    """The content id of a checkpoint's folder; hashes of large files are kept in the store's home.
+
+    Raises WeightsError where the weights are missing or not whole.
+    """
+    return id_of_weights(read_weights(folder), HashBook(current_home().root))
 
 
-def require_weights(folder: Path) -> None:
-    """Raises RegistryError if a checkpoint has none."""
-    if not (folder / "model.safetensors").is_file():
-        raise RegistryError(f"{folder}: no model.safetensors there; `tutti train pocket` makes one")
+def weights_folder(model: Model) -> Path:
+    """The folder of an entry's weights, or its GGUF file; those of a hub id are fetched if they are
+    not in the cache, after their size was told on stderr.
+
+    Raises WeightsError with what to do.
+    """
+    assert model.checkpoint is not None, "an entry of weights has one"
+    return model.checkpoint if model.hub_id is None else resolve_hub(model.hub_id)
 
 
 def _resolved(name: str, model: Model, root: Path) -> Model:
@@ -243,4 +258,7 @@ def _resolved(name: str, model: Model, root: Path) -> Model:
     `root`."""
     if model.checkpoint is None:
         return model.model_copy(update={"served_name": model.served_name or name})
+    if model.hub_id is not None:
+        HubId.parse(model.hub_id)
+        return model
     return model.model_copy(update={"checkpoint": root / model.checkpoint})

@@ -100,7 +100,7 @@ async def test_unknown_models_and_missing_checkpoints_say_what_to_do(registry: R
     entry = {"provider": "vllm", "checkpoint": "gone", "context_tokens": 512}
     models = {"pocket": {**entry, "engine": {"kv_blocks": 8}}}
     registry.file.write_text(yaml.safe_dump({"models": models}))
-    with pytest.raises(RegistryError, match=r"no model\.safetensors there; `tutti train pocket`"):
+    with pytest.raises(RegistryError, match=r"gone: no such folder"):
         await serve_models.fn(registry.parameters(models=("pocket",)))
 
 

@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.serving.weights.checkpoints import make_checkpoint, write_safetensors
 from tutti.tasks.serving import Dialect
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.serving.providers import PROVIDERS
@@ -229,7 +230,7 @@ def test_an_unknown_model_lists_the_known(registry: Path) -> None:
 def test_a_checkpoint_without_weights_says_what_makes_them(tmp_path: Path) -> None:
     """The engine is not even started."""
     model = Model(**SERVED | {"checkpoint": tmp_path})
-    with pytest.raises(RegistryError, match=r"no model\.safetensors.*tutti train"):
+    with pytest.raises(RegistryError, match=r"no weights there.*tutti train"):
         checkpoint_id(model)
 
 
@@ -237,11 +238,9 @@ def test_a_checkpoint_id_is_its_content(tmp_path: Path) -> None:
     """Moved, it is the same; with other weights, another. A readme does not matter."""
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:
-        folder.mkdir()
-        (folder / "model.safetensors").write_bytes(b"weights")
-        (folder / "config.json").write_text("{}")
+        make_checkpoint(folder)
     (folders[1] / "README.md").write_text("read me")
-    (folders[2] / "model.safetensors").write_bytes(b"others")
+    write_safetensors(folders[2] / "model.safetensors", {"other": ("F32", (1,), b"data")})
     a, b, c = (checkpoint_id(Model(**SERVED | {"checkpoint": folder})) for folder in folders)
     assert a == b != c
     assert a.startswith("checkpoint:")
@@ -262,3 +261,26 @@ def test_a_cache_that_costs_less_never_makes_a_call_dearer(a: int, b: int, out: 
     prices = Prices(prompt=2.0, cached=0.5, completion=10.0)
     prompt, cached = max(a, b), min(a, b)
     assert 0 <= prices.cost_usd(prompt, cached, out) <= prices.cost_usd(prompt, 0, out)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "hub_id"),
+    [
+        ("Qwen/Qwen3-8B@main", "Qwen/Qwen3-8B@main"),
+        ("checkpoints/Qwen3-8B", None),
+        ("/weights/a@b/c", None),
+    ],
+)
+def test_a_checkpoint_with_a_revision_is_one_of_the_hub(
+    registry: Path, checkpoint: str, hub_id: str | None
+) -> None:
+    """A path without one belongs to the project."""
+    entry = pick_model(write(registry, m=SERVED | {"checkpoint": checkpoint}), "m")
+    assert entry.hub_id == hub_id
+
+
+def test_a_short_commit_is_refused_when_the_file_is_read(registry: Path) -> None:
+    """It would be another commit tomorrow, or none."""
+    short = write(registry, m=SERVED | {"checkpoint": "Qwen/Qwen3-8B@a1b2c3d"})
+    with pytest.raises(RegistryError, match="is no whole commit"):
+        read_registry(short)

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 
 from tests.conftest import NewCatalog
+from tests.serving.weights.checkpoints import make_checkpoint
 from tutti.storage import Catalog, Home, StoreBusy, held, query
 from tutti.storage.lineage_graph import walk
 from tutti.tasks.progress import StageLog
@@ -42,9 +43,7 @@ def run(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[Run]:
 
 @pytest.fixture()
 def base(tmp_path: Path) -> tuple[Path, str]:
-    folder = tmp_path / "base"
-    folder.mkdir()
-    (folder / "model.safetensors").write_bytes(b"base")
+    folder = make_checkpoint(tmp_path / "base")
     return base_of(str(folder), tmp_path / "models.yaml")
 
 
@@ -69,8 +68,7 @@ class Trainer:
         out.with_suffix(".best").mkdir(parents=True)
         for name in BESIDE[1:]:
             out.with_suffix(name).write_text("{}")
-        out.mkdir()
-        (out / "model.safetensors").write_bytes(b"trained")
+        make_checkpoint(out, {"trained": ("F32", (1,), b"done")})
         result = {"steps": 2, "tokens": 20, "train_s": 1.0, "parameters": 7, "best_held_out": None}
         (out / "training.json").write_text(json.dumps(result | {"log": STEPS}))
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engines.commands import Source as Source
     from tutti.tasks.serving.engines.commands import command_of as command_of
     from tutti.tasks.serving.engines.commands import launch_of as launch_of
+    from tutti.tasks.serving.engines.fitting import fit_of as fit_of
+    from tutti.tasks.serving.engines.fitting import (
+        refuse_what_does_not_fit as refuse_what_does_not_fit,
+    )
     from tutti.tasks.serving.engines.launch import Launch as Launch
     from tutti.tasks.serving.engines.launch import ServerCommand as ServerCommand
     from tutti.tasks.serving.engines.placement import Place as Place

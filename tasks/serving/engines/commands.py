@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.storage import Home
 from tutti.tasks.serving.engines.builds import Build, device_of
+from tutti.tasks.serving.engines.fitting import kv_bytes_of
 from tutti.tasks.serving.engines.launch import Launch, ServerCommand
 from tutti.tasks.serving.engines.llama_flags import llama_command, llama_server
 from tutti.tasks.serving.engines.parsers import Parsers, parsers_of
@@ -27,8 +28,8 @@ class Source:
     """What the family's parsers are chosen by: a hub id, or the folder's name."""
     config: Mapping[str, Any]
     """Its config.json."""
-    kv_bytes: int | None = None
-    """The asked KV cache's bytes on each GPU."""
+    weights_bytes: int = 0
+    """Of the tensors."""
 
 
 def launch_of(name: str, model: "Model", source: Source, build: Build, home: Home) -> Launch:
@@ -47,6 +48,7 @@ def launch_of(name: str, model: "Model", source: Source, build: Build, home: Hom
             f"models.{name}.engine.tool_parser: none is known for {source.name} ({parsers.why}); "
             "name one, or say how its calls are written by `dialect`, or set `tools: false`"
         )
+    on_gpu = device != "cpu" and settings.server == "vllm"
     return Launch(
         name,
         source.weights,
@@ -54,8 +56,9 @@ def launch_of(name: str, model: "Model", source: Source, build: Build, home: Hom
         settings,
         device,
         parsers,
-        source.kv_bytes,
-        source.config.get("max_position_embeddings"),
+        kv_bytes=kv_bytes_of(settings, source.config) if on_gpu else None,
+        weights_bytes=source.weights_bytes,
+        config=source.config,
     )
 
 

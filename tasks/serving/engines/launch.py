@@ -35,8 +35,17 @@ class Launch:
     parsers: Parsers
     kv_bytes: int | None = None
     """The KV cache's size on each GPU, where the entry gives it in tokens."""
-    max_context: int | None = None
-    """Tokens of context that the model was made for, where its config.json says."""
+    weights_bytes: int = 0
+    """Of the tensors."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The model's config.json."""
+
+    @property
+    def max_context(self) -> int | None:
+        """Tokens of context that the model was made for, where its config.json says."""
+        config = self.config.get("text_config", self.config)
+        limit = config.get("max_position_embeddings")
+        return limit if isinstance(limit, int) else None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tutti.tasks.serving.weights.reading import Weights
 MEMORY_SHARE = 0.92
 """vLLM 0.32's default of `gpu_memory_utilization`."""
 WORKING_BYTES = 5 << 29
-"""2.5 GiB: activations, CUDA graphs and libraries. vLLM 0.19 took 0.8 to 2.7 GiB for activations and
+"""2.5 GiB: activations, CUDA graphs, libraries. vLLM 0.19 took 0.8 to 2.7 GiB for activations and
 0.3 GiB for the rest on an H100, with models of 2B to 72B parameters (derived from the errors in
 llm-d's run matrix of 47 starts). Versions of 2025 took 2.1 to 7.4 GiB for activations
 (https://github.com/llm-d/llm-d-benchmark, config_explorer/empirical-vllm-memory-results.md)."""

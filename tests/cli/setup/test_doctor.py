@@ -114,7 +114,7 @@ def test_an_installed_package_names_its_own_pinned_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """There is no Makefile; the commands are printed below the table, not folded in it."""
-    monkeypatch.setattr(doctor, "FIXES", fixes.installed_fixes())
+    monkeypatch.setattr(doctor, "FIXES", fixes.installed_fixes(cuda=False))
     found = doctor.look_models(_place(tmp_path, tmp_path / "absent" / "python"))
     assert "make" not in found.fix and found.fix.count("\n") == 2
     *_, install = found.fix.splitlines()
@@ -123,6 +123,9 @@ def test_an_installed_package_names_its_own_pinned_versions(
     check = Check("models environment", "missing", found.found, found.fix, required=False)
     assert "the commands below" in _shown([check]) and install not in _shown([check])
     assert fixes.long_fixes([("models environment", found.fix), ("disk", "x")]).count(install) == 1
+
+
+CPU_BUILD = "vllm 0.32.0, torch 2.13.0, CUDA not available"
 
 
 def test_models_environment_that_does_not_import_vllm_says_why(tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def test_models_environment_that_works_shows_versions_and_cuda(
     python = _script(tmp_path / "python", f"echo 'a log line'; echo '{answer}'")
     monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi there
     found = doctor.look_models(_place(tmp_path, python))
-    assert found == Finding("ok", "vllm 0.32.0, torch 2.13.0, CUDA not available: no NVIDIA driver is here")
+    assert found == Finding("ok", f"{CPU_BUILD}: no NVIDIA driver is here")
     _script(tmp_path / "nvidia-smi", "exit 0")
     assert doctor.look_models(_place(tmp_path, python)).status == "warning"
 

@@ -1,6 +1,7 @@
 """Commands of the servers: each flag once, defaults by device, and refusals with the field."""
 
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,16 @@ from tutti.tasks.serving.engines.llama_flags import VARIABLE
 
 CPU = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "2.13.0+cpu", "cpu")
 CUDA = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "2.13.0+cu130", "cuda")
+CONFIG = {
+    "model_type": "qwen3",
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "hidden_size": 4096,
+    "torch_dtype": "bfloat16",
+}
+"""Of Qwen3-8B: on two of four GPUs 18 layers, with 4 of its 8 KV heads, in 8 bits."""
 BOTH = Build(Path("/env/bin/python"), {"vllm": "0.32.0", "sglang": "0.5.23"}, "2.13.0", "cuda")
 
 
@@ -29,9 +40,11 @@ def model(context: int = 8192, **engine: Any) -> Model:
     return Model.model_validate(entry | {"engine": engine})
 
 
-def words(given: Model, build: Build, home: Home, **source: Any) -> list[str]:
+def words(
+    given: Model, build: Build, home: Home, config: Mapping[str, Any] = {"model_type": "qwen3"}
+) -> list[str]:
     """The arguments that the entry is started with."""
-    found = Source(Path("/w/Qwen3-8B"), "Qwen3-8B", {"model_type": "qwen3"}, **source)
+    found = Source(Path("/w/Qwen3-8B"), "Qwen3-8B", config)
     return list(command_of(launch_of("big", given, found, build, home), build).arguments)
 
 
@@ -100,14 +113,14 @@ def test_each_setting_becomes_its_flag(home: Home) -> None:
         sleep=True,
         args={"seed": 7, "enable-prefix-caching": False, "allowed-origins": ["a", "b"]},
     )
-    arguments = words(given, CUDA, home, kv_bytes=123)
+    arguments = words(given, CUDA, home, config=CONFIG)
     wanted = {
         "--tensor-parallel-size": "2",
         "--pipeline-parallel-size": "2",
         "--dtype": "float16",
         "--quantization": "awq",
         "--kv-cache-dtype": "fp8",
-        "--kv-cache-memory-bytes": "123",
+        "--kv-cache-memory-bytes": str(65536 * 18 * 2 * 4 * 128),
         "--max-num-seqs": "64",
         "--max-num-batched-tokens": "4096",
         "--speculative-config": '{"method": "ngram", "num_speculative_tokens": 3}',

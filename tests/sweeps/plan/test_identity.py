@@ -60,6 +60,8 @@ CHANGES: dict[str, Any] = {
     "engines": 2,
     "order": "random",
     "interleave": True,
+    "restarts": 3,
+    "restart_pause_s": 9.0,
     "load": {"kind": "ramp", "over_s": 2.0},
     "repeats": 2,
     "a_a": True,

@@ -27,8 +27,8 @@ llm-d's run matrix of 47 starts). Versions of 2025 took 2.1 to 7.4 GiB for activ
 EXCHANGE_BYTES = 2 << 30
 """More of the rest where several GPUs exchange tensors: 2.1 GiB in that matrix."""
 BATCHED_TOKENS = ((160 << 30, 16384), (70 << 30, 8192), (0, 2048))
-"""vLLM 0.32's defaults of `max_num_batched_tokens` for a server, from so many bytes of memory on. It
-takes 2,048 on an A100 of 80 GB too, which is not known here."""
+"""vLLM 0.32's defaults of `max_num_batched_tokens` for a server, from so many bytes of memory on.
+That an A100 of 80 GB has 2,048 is not known here."""
 MOST_GPUS = 64
 """Larger parallelism is not proposed."""
 UNQUANTISED_BITS = 16.0

@@ -62,6 +62,15 @@ def read_weights(folder: Path) -> Weights:
 
     Raises WeightsError that names the file and what to do.
     """
+    try:
+        return _read(folder)
+    except OSError as error:
+        raise WeightsError(
+            f"{error.filename or folder}: cannot be read: {error.strerror}"
+        ) from None
+
+
+def _read(folder: Path) -> Weights:
     if folder.suffix == ".gguf" and not folder.is_dir():
         return _gguf(folder.parent, parts_of(folder))
     if not folder.is_dir():

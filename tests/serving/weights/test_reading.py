@@ -152,6 +152,13 @@ def test_no_folder(tmp_path: Path) -> None:
     )
 
 
+def test_what_the_system_refuses_is_said(tmp_path: Path) -> None:
+    """Permissions and the like; here a name that is too long, which newer versions of Python take
+    for one that is not there."""
+    said = refusal(tmp_path / ("x" * 300))
+    assert said.endswith(("cannot be read: File name too long", "name the folder of a checkpoint"))
+
+
 def test_a_missing_shard_is_named(sharded: Path) -> None:
     """Servers find it after the others were loaded."""
     (sharded / "model-00002-of-00003.safetensors").unlink()

@@ -235,7 +235,8 @@ class _Plan:
         holds = f"{weights} + {in_gb(kv_bytes)} of KV{each} = {_round(tokens):,} tokens"
         if programs < 1:
             return f"does not fit: {holds} ({share}), one program has {request.context_tokens:,}"
-        return f"{holds}, about {programs:,} programs of {request.context_tokens:,}"
+        noun = "program" if programs == 1 else "programs"
+        return f"{holds}, about {programs:,} {noun} of {request.context_tokens:,}"
 
 
 def _proposal(plan: _Plan) -> str:

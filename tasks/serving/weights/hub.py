@@ -41,8 +41,8 @@ def resolve_hub(
     `revision`: a commit of 40 hex digits, a branch or a tag (None: main). `home_cache`: where the
     cache is (None: as HF_HUB_CACHE or HF_HOME say). `offline`: ask nobody, as with
     HF_HUB_OFFLINE. `report` is told the commit of a branch, and the size and progress of a
-    download; None prints to stderr. Raises WeightsError with what to do, and ModelsEnvironmentMissing where
-    something is to be fetched and that environment has no such library.
+    download; None prints to stderr. Raises WeightsError with what to do, and
+    ModelsEnvironmentMissing where something is to be fetched and there is no such environment.
     """
     hub_id = HubId.parse(name if revision is None else f"{name}@{revision}")
     cache, tell = home_cache or cache_folder(), report or _print

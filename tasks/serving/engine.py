@@ -90,7 +90,7 @@ def source_of(model: Model) -> Source:
     weights = read_weights(weights_folder(model))
     name = model.hub_id.partition("@")[0] if model.hub_id else weights.folder.name
     served = weights.files[0] if weights.form == "gguf" else weights.folder
-    return Source(served, name, weights.config, weights.bytes)
+    return Source(served, name, weights.config, weights.loaded_bytes)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Source:
     config: Mapping[str, Any]
     """Its config.json."""
     weights_bytes: int = 0
-    """Of the tensors."""
+    """Of the tensors that are loaded."""
 
 
 def launch_of(name: str, model: "Model", source: Source, build: Build, home: Home) -> Launch:

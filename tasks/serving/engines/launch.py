@@ -36,7 +36,7 @@ class Launch:
     kv_bytes: int | None = None
     """The KV cache's size on each GPU, where the entry gives it in tokens."""
     weights_bytes: int = 0
-    """Of the tensors."""
+    """Of the tensors that are loaded."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The model's config.json."""
 

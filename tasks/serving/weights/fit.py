@@ -20,15 +20,15 @@ from tutti.tasks.serving.weights.reading import Weights
 MEMORY_SHARE = 0.92
 """vLLM 0.32's default of `gpu_memory_utilization`."""
 WORKING_BYTES = 5 << 29
-"""2.5 GiB: activations, CUDA graphs, libraries. vLLM 0.19 took 0.8 to 2.7 GiB for activations and
-0.3 GiB for the rest on an H100, with models of 2B to 72B parameters (derived from the errors in
+"""2.5 GiB: activations, CUDA graphs and libraries. vLLM 0.19 took 0.8 to 2.7 GiB for activations
+and 0.3 GiB for the rest on an H100, with models of 2B to 72B parameters (derived from the errors in
 llm-d's run matrix of 47 starts). Versions of 2025 took 2.1 to 7.4 GiB for activations
 (https://github.com/llm-d/llm-d-benchmark, config_explorer/empirical-vllm-memory-results.md)."""
 EXCHANGE_BYTES = 2 << 30
 """More of the rest where several GPUs exchange tensors: 2.1 GiB in that matrix."""
-BATCHED_TOKENS = 8192
-"""vLLM 0.32's default of `max_num_batched_tokens` for a server on GPUs of 70 GiB and more; 2,048 on
-smaller ones."""
+BATCHED_TOKENS = ((160 << 30, 16384), (70 << 30, 8192), (0, 2048))
+"""vLLM 0.32's defaults of `max_num_batched_tokens` for a server, from so many bytes of memory on.
+That an A100 of 80 GB has 2,048 is not known here."""
 MOST_GPUS = 64
 """Larger parallelism is not proposed."""
 UNQUANTISED_BITS = 16.0
@@ -78,9 +78,17 @@ class FitRequest:
     memory_share: float = MEMORY_SHARE
     kv_tokens: int | None = None
     """Tokens that the cache shall hold; None: what remains of the memory."""
-    batched_tokens: int = BATCHED_TOKENS
+    batched_tokens: int | None = None
+    """Most tokens in one step; None: vLLM's default for such GPUs."""
     working_bytes: int | None = None
     """For all but weights and cache, on each GPU; None: as measured elsewhere."""
+
+    @property
+    def step_tokens(self) -> int:
+        """Most tokens in one step."""
+        if self.batched_tokens is not None:
+            return self.batched_tokens
+        return next(most for least, most in BATCHED_TOKENS if self.gpu_memory_bytes >= least)
 
     @property
     def engine_bytes(self) -> int:
@@ -132,7 +140,7 @@ def estimate_fit(
     if isinstance(weights, DeclaredWeights):
         size = weights.bytes_in(config)
     else:
-        size = weights if isinstance(weights, int) else weights.bytes
+        size = weights if isinstance(weights, int) else weights.loaded_bytes
     plan = _Plan(size, config, read_layers(config), request)
     fit = plan.fit()
     notes = fit.why
@@ -157,7 +165,7 @@ class _Plan:
     def need(self) -> KvNeed:
         request = self.request
         across, dtype = request.parallelism, request.kv_cache_dtype
-        return kv_need(self.config, across, dtype, request.batched_tokens)
+        return kv_need(self.config, across, dtype, request.step_tokens)
 
     @property
     def weights_bytes(self) -> int:
@@ -227,7 +235,8 @@ class _Plan:
         holds = f"{weights} + {in_gb(kv_bytes)} of KV{each} = {_round(tokens):,} tokens"
         if programs < 1:
             return f"does not fit: {holds} ({share}), one program has {request.context_tokens:,}"
-        return f"{holds}, about {programs:,} programs of {request.context_tokens:,}"
+        noun = "program" if programs == 1 else "programs"
+        return f"{holds}, about {programs:,} {noun} of {request.context_tokens:,}"
 
 
 def _proposal(plan: _Plan) -> str:

@@ -33,16 +33,16 @@ def resolve_hub(
     name: str,
     revision: str | None = None,
     home_cache: Path | None = None,
-    offline: bool | None = None,
+    offline: bool = False,
     report: Report | None = None,
 ) -> Path:
     """The folder with the whole snapshot of a model; the folder's name is the commit.
 
     `revision`: a commit of 40 hex digits, a branch or a tag (None: main). `home_cache`: where the
-    cache is (None: as HF_HUB_CACHE or HF_HOME say). `offline`: ask nobody (None: as HF_HUB_OFFLINE
-    says). `report` is told the commit of a branch, and the size and progress of a download; None
-    prints to stderr. Raises WeightsError with what to do, and ModelsEnvironmentMissing where
-    something is to be fetched and that environment has no such library.
+    cache is (None: as HF_HUB_CACHE or HF_HOME say). `offline`: ask nobody, as with
+    HF_HUB_OFFLINE. `report` is told the commit of a branch, and the size and progress of a
+    download; None prints to stderr. Raises WeightsError with what to do, and
+    ModelsEnvironmentMissing where something is to be fetched and there is no such environment.
     """
     hub_id = HubId.parse(name if revision is None else f"{name}@{revision}")
     cache, tell = home_cache or cache_folder(), report or _print
@@ -77,13 +77,13 @@ def _usable(cache: Path, hub_id: HubId, commit: str | None) -> tuple[Path | None
     return folder, ""
 
 
-def _forbidden(offline: bool | None) -> str:
+def _forbidden(offline: bool) -> str:
     """Why nothing may be fetched; empty where it may."""
     if os.environ.get(FETCH, "").lower() == "never":
         return f"{FETCH}=never forbids to fetch it"
-    if offline or (offline is None and is_offline()):
-        return "it may not be fetched offline" if offline else "HF_HUB_OFFLINE forbids to fetch it"
-    return ""
+    if is_offline():
+        return "HF_HUB_OFFLINE forbids to fetch it"
+    return "it may not be fetched offline" if offline else ""
 
 
 def _by_hand(hub_id: HubId, cache: Path) -> str:

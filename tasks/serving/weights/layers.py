@@ -269,7 +269,9 @@ def _states(text: Config, count: int) -> tuple[tuple[StateLayers, ...], list[str
         return (), [f"{note}, which is not counted: its family's fields are not known here"]
     heads, width, groups, size, kernel = mamba
     conv = (heads * width + 2 * groups * size) * (kernel - 1)
-    bytes_ = 4 if text.get("mamba_ssm_cache_dtype") == "float32" else MODEL_BYTES
+    default = "float32" if text.get("model_type") == "nemotron_h" else "auto"
+    dtype = text.get("mamba_ssm_cache_dtype", default)
+    bytes_ = 4 if dtype == "float32" else MODEL_BYTES
     return (StateLayers(count, conv, heads * width * size, bytes_),), [note]
 
 

@@ -5,6 +5,7 @@ minutes: a missing shard, a link whose file is gone, a file that was not downloa
 configuration, no tokenizer.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ TOKENIZERS = (
     *("tiktoken.model", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model.v3"),
 )
 """One of these holds the vocabulary; families with their own code have `*.tiktoken`."""
+LAYER = re.compile(r"^model\.layers\.(\d+)\.")
 MAX_NAMED = 4
 """Files or tensors that a message names."""
 
@@ -40,11 +42,19 @@ class Weights:
     """The tensors' data, by the dtype they are stored in."""
     files_bytes: int
     """What the files take on disk, headers included."""
+    idle_bytes: int = 0
+    """Of tensors that a server does not load: a last layer beside embeddings that stand for it, and
+    layers that only speculation uses."""
 
     @property
     def bytes(self) -> int:
         """The tensors' data."""
         return sum(self.bytes_by_dtype.values())
+
+    @property
+    def loaded_bytes(self) -> int:
+        """What a server keeps of them."""
+        return self.bytes - self.idle_bytes
 
 
 def read_weights(folder: Path) -> Weights:
@@ -52,6 +62,15 @@ def read_weights(folder: Path) -> Weights:
 
     Raises WeightsError that names the file and what to do.
     """
+    try:
+        return _read(folder)
+    except OSError as error:
+        raise WeightsError(
+            f"{error.filename or folder}: cannot be read: {error.strerror}"
+        ) from None
+
+
+def _read(folder: Path) -> Weights:
     if folder.suffix == ".gguf" and not folder.is_dir():
         return _gguf(folder.parent, parts_of(folder))
     if not folder.is_dir():
@@ -151,7 +170,18 @@ def _weights(
     for tensor in tensors.values():
         sizes[tensor.dtype] += tensor.bytes
     on_disk = sum(each.stat().st_size for each in files)
-    return Weights(folder, files, form, config, dict(sorted(sizes.items())), on_disk)
+    idle = sum(each.bytes for name, each in tensors.items() if _is_idle(name, config))
+    return Weights(folder, files, form, config, dict(sorted(sizes.items())), on_disk, idle)
+
+
+def _is_idle(name: str, config: Mapping[str, Any]) -> bool:
+    """Whether a server leaves a tensor out, as vLLM 0.32 does without speculation."""
+    if name.startswith("lm_head."):
+        return config.get("tie_word_embeddings") is True
+    layers, layer = config.get("num_hidden_layers"), LAYER.match(name)
+    if layer is None or not isinstance(layers, int) or not config.get("num_nextn_predict_layers"):
+        return False
+    return int(layer[1]) >= layers
 
 
 def _required(folder: Path, name: str, fix: str) -> Path:

@@ -21,6 +21,9 @@ class Hub:
         self.name, self.files, self.gated = name, files, gated
         self.requests: list[str] = []
         self.url = ""
+        self.delay_s = 0.0
+        """Before each answer."""
+        self.closing = threading.Event()
 
     def listing(self) -> dict[str, Any]:
         """What `/api/models/…?blobs=true` answers."""
@@ -79,6 +82,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
             """Answer by the path."""
             path = unquote(self.path.partition("?")[0])
             hub.requests.append(f"{self.command} {path}")
+            hub.closing.wait(hub.delay_s)
             if hub.gated and self.headers.get("Authorization") != f"Bearer {TOKEN}":
                 said = {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted"}
                 self.send(403, b"{}", said, with_body)
@@ -126,5 +130,6 @@ def serving(hub: Hub) -> Iterator[Hub]:
         try:
             yield hub
         finally:
+            hub.closing.set()
             server.shutdown()
             thread.join()

@@ -154,6 +154,18 @@ def test_declared_weights_are_for_planning() -> None:
         DeclaredWeights(1e9, "int3").bytes_in(QWEN)
 
 
+@pytest.mark.parametrize(("memory", "tokens"), [(24, 2048), (80, 8192), (180, 16384)])
+def test_tokens_in_work_are_kept_by_layers_with_a_window(memory: int, tokens: int) -> None:
+    """By vLLM's defaults for such GPUs, twice: asynchronous scheduling has a second batch."""
+    request = FitRequest(memory * GIB, 100_000)
+    assert request.step_tokens == tokens
+    config = {**CONFIG, "sliding_window": 64}
+    fit = estimate_fit(10**9, config, request)
+    blocks = (64 - 1 + 2 * tokens + 15) // 16 + 1
+    assert fit.programs == fit.blocks // blocks
+    assert replace(request, batched_tokens=100).step_tokens == 100
+
+
 def test_an_encoder_keeps_nothing() -> None:
     """An embedding model that reads the whole text at once."""
     config = {**CONFIG, "architectures": ["XLMRobertaModel"], "num_key_value_heads": 4}

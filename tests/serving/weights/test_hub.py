@@ -145,7 +145,8 @@ def test_offline_without_the_model(cache: Path, monkeypatch: pytest.MonkeyPatch)
     assert f"commit {OTHER} is not in the cache {cache} (commits there: {COMMIT})" in message
     assert "it may not be fetched offline" in message and by_hand in message
     monkeypatch.setenv("HF_HUB_OFFLINE", "yes")
-    assert "HF_HUB_OFFLINE forbids to fetch it" in refusal(NAME, OTHER, cache)
+    for offline in (True, False):
+        assert "HF_HUB_OFFLINE forbids to fetch it" in refusal(NAME, OTHER, cache, offline)
     monkeypatch.setenv("TUTTI_FETCH", "never")
     assert "TUTTI_FETCH=never forbids to fetch it" in refusal(NAME, OTHER, cache, False)
     assert "not in the cache" in refusal("org/other", None, cache)

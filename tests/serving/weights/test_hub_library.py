@@ -1,6 +1,8 @@
 """The Hub's own library in the models environment, against the Hub's API on loopback."""
 
+import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from tests.serving.weights.hub_server import COMMIT, TOKEN, Hub, serving
 from tutti.tasks.project import models_python_path
 from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving.weights import read_weights, resolve_hub, weights_id
+from tutti.tasks.serving.weights.hub_fetch import CHILD
 
 NAME = "org/model"
 
@@ -96,3 +99,24 @@ def test_what_is_not_there_is_said(
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         with pytest.raises(WeightsError, match=said):
             resolve_hub(name, revision, report=lambda line: None)
+
+
+def test_a_download_ends_with_whoever_wants_it(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when that was killed, and could end nothing."""
+    order = {"do": "fetch", "name": NAME, "revision": COMMIT, "cache": str(tmp_path / "hub")}
+    with serving(hub_with(folder)) as hub:
+        hub.delay_s = 30.0
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        command = [str(models_python_path()), "-I", str(CHILD)]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+        assert child.stdin is not None
+        child.stdin.write(json.dumps({**order, "files": ["config.json"]}) + "\n")
+        child.stdin.flush()
+        deadline = time.monotonic() + 30
+        while not hub.requests and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert hub.requests and child.poll() is None
+        child.stdin.close()
+        assert child.wait(5) == 1

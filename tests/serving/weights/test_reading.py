@@ -67,6 +67,22 @@ def test_shards_hold_the_same_tensors(checkpoint: Path, sharded: Path) -> None:
     assert parts.bytes_by_dtype == whole.bytes_by_dtype
 
 
+def test_tensors_that_a_server_leaves_out(checkpoint: Path) -> None:
+    """Qwen3-1.7B has its embeddings twice, DeepSeek a layer for speculation; both are on disk."""
+    config = {**CONFIG, "tie_word_embeddings": True, "num_nextn_predict_layers": 1}
+    tensors: Tensors = {
+        "model.embed_tokens.weight": ("BF16", (4,), bytes(8)),
+        "model.layers.1.w": ("BF16", (1,), bytes(2)),
+        "model.layers.2.w": ("BF16", (10,), bytes(20)),
+        "lm_head.weight": ("BF16", (4,), bytes(8)),
+    }
+    write_safetensors(checkpoint / "model.safetensors", tensors)
+    assert read_weights(checkpoint).loaded_bytes == 38
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    weights = read_weights(checkpoint)
+    assert (weights.bytes, weights.idle_bytes, weights.loaded_bytes) == (38, 28, 10)
+
+
 def test_the_pocket() -> None:
     """The model that comes with the project: vLLM's own count of its parameters is 4,066,048."""
     assert read_weights(POCKET).bytes_by_dtype == {"BF16": 2 * 4_066_048}
@@ -134,6 +150,13 @@ def test_no_folder(tmp_path: Path) -> None:
     assert refusal(tmp_path / "nowhere").endswith(
         "nowhere: no such folder; name the folder of a checkpoint"
     )
+
+
+def test_what_the_system_refuses_is_said(tmp_path: Path) -> None:
+    """Permissions and the like; here a name that is too long, which newer versions of Python take
+    for one that is not there."""
+    said = refusal(tmp_path / ("x" * 300))
+    assert said.endswith(("cannot be read: File name too long", "name the folder of a checkpoint"))
 
 
 def test_a_missing_shard_is_named(sharded: Path) -> None:

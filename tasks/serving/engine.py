@@ -26,6 +26,7 @@ from tutti.tasks.serving.engines import (
     place,
     refuse_what_does_not_fit,
     refuse_wrong_commands,
+    require_device,
     used,
     warm_engines,
 )
@@ -176,6 +177,7 @@ class Engine:
         return False
 
     def _start(self) -> EngineAddress:
+        require_device(self.launch, self.build)
         command = command_of(self.launch, self.build)
         program = [str(models_python())] * command.by_python + list(command.program)
         argv = [*program, *command.arguments, "--port", str(self.port)]

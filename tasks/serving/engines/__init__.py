@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engines.commands import Source as Source
     from tutti.tasks.serving.engines.commands import command_of as command_of
     from tutti.tasks.serving.engines.commands import launch_of as launch_of
+    from tutti.tasks.serving.engines.commands import require_device as require_device
     from tutti.tasks.serving.engines.fitting import fit_of as fit_of
     from tutti.tasks.serving.engines.fitting import (
         refuse_what_does_not_fit as refuse_what_does_not_fit,

@@ -89,7 +89,7 @@ def _checked(
         {
             "name": each.name,
             "arguments": commands[each.name].arguments,
-            "dropped": REFUSED_BY_CPU_BUILD if build.device == "cpu" else (),
+            "dropped": REFUSED_BY_CPU_BUILD if _elsewhere(each, build) else (),
         }
         for each in launches
         if each.name not in known
@@ -102,7 +102,12 @@ def _checked(
 def _unchecked(launch: Launch, build: Build) -> tuple[str, ...]:
     if launch.settings.server == "sglang":
         return ("sizes that contradict each other", OF_OTHER_DEVICE)
-    return () if launch.device == build.device else (OF_OTHER_DEVICE,)
+    return (OF_OTHER_DEVICE,) if launch.device != build.device else ()
+
+
+def _elsewhere(launch: Launch, build: Build) -> bool:
+    """Whether a GPU's command is checked by a build for the CPU."""
+    return build.device == "cpu" and launch.device != "cpu"
 
 
 def _keep(passed: Sequence[str], home: Home) -> None:
@@ -146,8 +151,9 @@ def _ask(server: str, orders: list[dict[str, Any]], build: Build) -> Mapping[str
 
 
 def _short(error: str) -> str:
-    """A refusal without the prefix that pydantic puts before it."""
-    return error.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    """A refusal without the prefix that pydantic puts before it; some have nothing else."""
+    reason = error.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return reason.strip() or "refused without a reason (an assertion in the server's own code)"
 
 
 def _by_help(name: str, command: ServerCommand) -> Verdict:

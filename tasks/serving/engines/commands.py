@@ -77,10 +77,17 @@ def command_of(launch: Launch, build: Build) -> ServerCommand:
             f"models.{launch.name}.engine.server: the models environment at "
             f"{build.python.parent.parent} has {build.text}, not {server}"
         )
-    if build.device is not None and launch.device not in (build.device, "cpu"):
+    return vllm_command(launch) if server == "vllm" else sglang_command(launch)
+
+
+def require_device(launch: Launch, build: Build) -> None:
+    """Raises ModelsEnvironmentMissing where the environment is built for another device; its
+    commands can be checked there, and not started."""
+    if build.device is None or launch.settings.server == "llama.cpp":
+        return
+    if launch.device != build.device:
         raise ModelsEnvironmentMissing(
-            f"models.{launch.name}.engine.device: the models environment at "
+            f"models.{launch.name}.engine.device: {launch.device}, and the models environment at "
             f"{build.python.parent.parent} has {build.text}; `MODELS={launch.device} make setup` "
             "makes one for it"
         )
-    return vllm_command(launch) if server == "vllm" else sglang_command(launch)

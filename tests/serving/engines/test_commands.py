@@ -9,7 +9,14 @@ import pytest
 
 from tutti.storage import Home
 from tutti.tasks.serving import Model, ModelsEnvironmentMissing, RegistryError
-from tutti.tasks.serving.engines import Build, Source, build_of, command_of, launch_of
+from tutti.tasks.serving.engines import (
+    Build,
+    Source,
+    build_of,
+    command_of,
+    launch_of,
+    require_device,
+)
 from tutti.tasks.serving.engines.llama_flags import VARIABLE
 
 CPU = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "2.13.0+cpu", "cpu")
@@ -196,8 +203,11 @@ def test_a_server_that_the_environment_lacks_is_said_before_the_start(home: Home
     """So is a device that it is not built for."""
     with pytest.raises(ModelsEnvironmentMissing, match=r"has vllm 0.32.0 for cpu, not sglang"):
         words(model(server="sglang"), CPU, home)
+    source = Source(Path("/w/Qwen3-8B"), "Qwen3-8B", {})
+    launch = launch_of("big", model(device="cuda", gpus=1), source, CPU, home)
+    assert command_of(launch, CPU), "it can be checked there"
     with pytest.raises(ModelsEnvironmentMissing, match="MODELS=cuda make setup"):
-        words(model(device="cuda", gpus=1), CPU, home)
+        require_device(launch, CPU)
 
 
 def test_no_parser_for_a_model_with_tools_is_an_error_with_three_ways_out(home: Home) -> None:

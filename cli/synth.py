@@ -123,7 +123,7 @@ def _made(library: dict[str, Any], domain: dict[str, Any] | None, as_json: bool)
 
     request = None if domain is None else DomainRequest.model_validate(domain)
     asked = TaskRequest.model_validate(library)
-    return _shown(run_flow(synthesize_tasks, False, as_json, asked, request), as_json)
+    return shown(run_flow(synthesize_tasks, False, as_json, asked, request), as_json)
 
 
 def _by_teacher(asked: dict[str, Any], models: Path, plan: bool, as_json: bool) -> str:
@@ -141,10 +141,11 @@ def _by_teacher(asked: dict[str, Any], models: Path, plan: bool, as_json: bool) 
         return json.dumps(found.as_rows) if as_json else found.text
     typer.echo(found.text, err=True)
     made = run_flow(synthesize_tasks, False, as_json, TaskRequest(), None, request, models)
-    return _shown(made, as_json)
+    return shown(made, as_json)
 
 
-def _shown(made: dict[str, Any], as_json: bool) -> str:
+def shown(made: dict[str, Any], as_json: bool) -> str:
+    """What the flow made, for the terminal."""
     from tutti.tasks.synthesis import count_lines, gate_lines
 
     if as_json:
@@ -166,7 +167,7 @@ def _in_band(task_set: str, band: str, k: int, models: tuple[str, ...], as_json:
     with open_catalog() as catalog:
         made = keep_in_band(request, catalog)
         counts, gates = count_tasks(catalog.home, made), count_gates(catalog.home, made)
-    return _shown({"task_set_id": made, "counts": counts, "gates": gates}, as_json)
+    return shown({"task_set_id": made, "counts": counts, "gates": gates}, as_json)
 
 
 def _planned(asked: dict[str, Any], as_json: bool) -> str:

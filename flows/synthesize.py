@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect import flow
 
+from tutti.flows.derive import derive_set
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_task_set
@@ -28,6 +29,8 @@ from tutti.tasks.synthesis import (
     make_domain_set,
     make_teacher_set,
 )
+from tutti.tasks.synthesis.preferences import PreferenceRequest
+from tutti.tasks.synthesis.skills import LabelRequest
 from tutti.tasks.synthesis.teacher import TeacherEndpoint, TeacherPrices, prices_of
 
 DEFAULT_REQUEST = TaskRequest()
@@ -39,6 +42,8 @@ async def synthesize_tasks(
     domain: DomainRequest | None = None,
     teacher: TeacherSetRequest | None = None,
     models: Path = MODELS,
+    preferences: PreferenceRequest | None = None,
+    labels: LabelRequest | None = None,
 ) -> dict[str, Any]:
     """Make a task set: propose candidates and show each to gates, which drop it with a reason.
 
@@ -47,12 +52,16 @@ async def synthesize_tasks(
         domain: Tasks of a domain with a database and tools instead, by a program.
         teacher: Tasks of a domain instead, by a model of the registry.
         models: The model registry file, for the teacher.
+        preferences: Preferences, tools and prices for the tasks of a set instead.
+        labels: Skills and levels for the tasks of a set instead.
 
     Returns the task set's id, and its tasks counted by family, split and status.
     """
-    asked = teacher or domain or parameters
+    asked = preferences or labels or teacher or domain or parameters
     with open_run("synthesize-tasks", asked.model_dump(mode="json")) as run:
-        if teacher is not None:
+        if preferences is not None or labels is not None:
+            task_set = await derive_set(preferences, labels, models, run)
+        elif teacher is not None:
             task_set = await _by_teacher(teacher, models, run)
         elif domain is not None:
             task_set = await synthesize_domain(run.log, domain, run)

@@ -14,6 +14,7 @@ from tutti.errors import UsageError
 from tutti.tasks.reporting import html
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.page import write_page
+from tutti.tasks.reporting.task_sets.rates import pass_rates
 from tutti.tasks.reporting.text.numbers import count, share
 
 if TYPE_CHECKING:
@@ -59,6 +60,19 @@ from (
     where task_set_id = $id and status = 'accepted'
 )
 """
+SKILLS_SQL = """
+with labelled as (
+    select task_id, coalesce(slots ->> 'skill', template, family) as skill,
+        coalesce(slots ->> 'level', '') as level
+    from tasks where task_set_id = $id and status = 'accepted'
+), tried as (
+    select distinct t.slots ->> 'id' as task_id, a.attempt_id, a.correct
+    from attempts a join tasks t on t.task_id = a.task_id and t.template is null
+    where a.status in ('ok', 'limit', 'model_error')
+)
+select skill, level, task_id, list(cast(correct as int)) filter (correct is not null) as outcomes
+from labelled left join tried using (task_id) group by all order by skill, task_id
+"""
 GATES_NOTE = (
     "A task that a gate drops is not shown to the gates after it. `gate_verdicts` has a row for "
     "each; `measured` is the median of what a gate compared with its threshold."
@@ -92,6 +106,7 @@ def build_task_set_report(
         _gates(gates),
         html.section("What is asked", html.table(SPLITS, templates)),
         _difficulty(asked(KNOBS_SQL)),
+        *pass_rates(asked(SKILLS_SQL)),
         html.section("An example of each", *(_example(each) for each in asked(EXAMPLES_SQL))),
         _rejects(asked(REJECTS_SQL)),
     ]

@@ -76,7 +76,8 @@ def keep_in_band(request: BandRequest, catalog: Catalog) -> str:
         raise UsageError(f"no task set {request.task_set!r} of a domain; `tutti synth` makes one")
     folders = {folder: read_domain_folder(folder) for folder in domain_folders(known["path"])}
     every = {folder: list(tasks) for folder, (_, tasks) in folders.items()}
-    rates = _rates([t.task_id for tasks in every.values() for t in tasks], request, catalog)
+    ids = [task.task_id for tasks in every.values() for task in tasks]
+    rates = measured_rates(ids, request.models, catalog)
     verdicts = {
         task.task_id: judged(rates.get(task.task_id), request)
         for tasks in every.values()
@@ -106,8 +107,9 @@ def keep_in_band(request: BandRequest, catalog: Catalog) -> str:
     return made
 
 
-def _rates(ids: Sequence[str], request: BandRequest, catalog: Catalog) -> dict[str, Rate]:
-    given = {"ids": list(ids), "models": list(request.models) or None}
+def measured_rates(ids: Sequence[str], models: Sequence[str], catalog: Catalog) -> dict[str, Rate]:
+    """The attempts on record of tasks, by task id; of all models where none is named."""
+    given = {"ids": list(ids), "models": list(models) or None}
     rows = query(MEASURED_SQL, catalog.home, given)
     return {row["task_id"]: Rate(row["n"], row["solved"]) for row in rows}
 

@@ -19,9 +19,12 @@ def task_rows(judged: Sequence[Mapping[str, Any]], family: str) -> pa.Table:
     return to_arrow("tasks", [_task_row(row, family) for row in judged])
 
 
-def verdict_rows(judged: Sequence[Mapping[str, Any]]) -> pa.Table:
+def verdict_rows(
+    judged: Sequence[Mapping[str, Any]], positions: Mapping[str, int] = POSITIONS
+) -> pa.Table:
     """A row of `gate_verdicts` for each gate that a candidate was shown to."""
-    return to_arrow("gate_verdicts", [each for row in judged for each in _verdicts(row)])
+    rows = [each for row in judged for each in _verdicts(row, positions)]
+    return to_arrow("gate_verdicts", rows)
 
 
 def with_task_set(table: pa.Table, task_set_id: str) -> pa.Table:
@@ -37,9 +40,9 @@ def _task_row(row: Mapping[str, Any], family: str) -> dict[str, Any]:
         "family": family,
         "template": task.template,
         "split": task.split,
-        "question": task.scenario.text,
+        "question": task.question,
         "answer": "; ".join(task.communicate),
-        "slots": json.dumps(task.slots, sort_keys=True),
+        "slots": json.dumps(task.slots | task.found, sort_keys=True),
         "sources": list(task.entities),
         "difficulty": json.dumps(task.difficulty, sort_keys=True),
         "status": "accepted" if row["accepted"] else "rejected",
@@ -48,13 +51,13 @@ def _task_row(row: Mapping[str, Any], family: str) -> dict[str, Any]:
     }
 
 
-def _verdicts(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _verdicts(row: Mapping[str, Any], positions: Mapping[str, int]) -> list[dict[str, Any]]:
     at, last = now(), len(row["gates"]) - 1
     return [
         {
             "task_id": row["task_id"],
             "gate": gate,
-            "position": POSITIONS.get(gate, len(POSITIONS) + 1),
+            "position": positions.get(gate, len(positions) + 1),
             "passed": row["accepted"] or place < last,
             "reason": "" if row["accepted"] or place < last else row["reason"],
             "measured": row["measured"][place],

@@ -71,7 +71,7 @@ def read_profile(file: Path) -> Profile:
         return read_document(file, UsageError).check(Profile)
     except FileNotFoundError:
         raise UsageError(
-            f"{file}: no such file; `tutti synth --profile FOLDER` writes one"
+            f"{file}: no such file; `tutti derive --profile FOLDER` writes one"
         ) from None
 
 

@@ -26,7 +26,7 @@ class PreferenceRequest(BaseModel):
         "", description="an agent file whose experts are drawn too: a name, or a .yaml file"
     )
     measured: Path | None = Field(
-        None, description="a profile of `tutti synth --profile`: its texts go with the tools"
+        None, description="a profile of `tutti derive --profile`: its texts go with the tools"
     )
     teacher: str = Field("", description="a model that proposes pairs; default: by program")
     checker: str = Field("", description="a second model, which checks the teacher's pairs")

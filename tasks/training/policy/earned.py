@@ -151,7 +151,7 @@ def _weights(
     for task_id in task_ids:
         if not found.get(task_id):
             raise JobError(
-                f"reward.preference: task: {task_id} has no preference; `tutti synth "
+                f"reward.preference: task: {task_id} has no preference; `tutti derive "
                 "task_set:ID --preferences` makes a set whose tasks have one"
             )
     return {task_id: json.loads(found[task_id]) for task_id in task_ids}

@@ -104,6 +104,8 @@ def synth(
         elif from_index:
             _refuse(library, "questions about documents have no families; --size says how many")
             _refuse({k: v for k, v in given.items() if k != "size"}, OF_DOMAINS)
+            if domain != STDLIB:
+                raise UsageError(f"{domain}: --from makes no domain; leave it out")
             wanted: dict[str, Any] = {"index": from_index, "size": size, "seed": seed}
             wanted |= {"teacher": teacher, "topic": topic, "usd": usd, "calls": calls}
             typer.echo(about_documents(wanted, models, plan, as_json))

@@ -7,6 +7,7 @@ in this process.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import log
 from pathlib import Path
 from random import Random
@@ -39,12 +40,14 @@ class Corpus:
     _by_id: dict[str, Passage] = field(default_factory=dict)
     _holders: Counter[str] = field(default_factory=Counter)
     """How many passages have a word."""
+    _spread: Counter[str] = field(default_factory=Counter)
+    """How many documents have it."""
     _said: dict[str, list[SaidSentence]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._by_id = {each.id: each for each in self.passages}
 
-    @property
+    @cached_property
     def sources(self) -> int:
         """How many documents the passages are of."""
         return len({each.source or each.id for each in self.passages})
@@ -62,10 +65,23 @@ class Corpus:
 
     def weight(self, word: str) -> float:
         """How much a word tells: ``ln((1 + n) / (1 + df))`` over the passages, at least 0.01."""
-        if not self._holders:
-            for each in self.passages:
-                self._holders.update(set(words_of(each.text)))
+        self._count()
         return max(0.01, log((1 + len(self.passages)) / (1 + self._holders[word])))
+
+    def documents_with(self, word: str) -> int:
+        """How many documents have a word."""
+        self._count()
+        return self._spread[word]
+
+    def _count(self) -> None:
+        if self._holders:
+            return
+        words: dict[str, set[str]] = {}
+        for each in self.passages:
+            own = set(words_of(each.text))
+            self._holders.update(own)
+            words.setdefault(each.source or each.id, set()).update(own)
+        self._spread.update(word for own in words.values() for word in own)
 
     def search(self, queries: Sequence[str], hits: int) -> list[list[Passage]]:
         """The best hits of each query, best first. Raises EmbedderFailed."""
@@ -115,6 +131,8 @@ def open_corpus(named: str, catalog: Catalog, seed: int = 0) -> Corpus:
             f"index: {folder} has no stored passages ({Path(error.filename).name} is missing); "
             "build it again with `tutti index`"
         ) from None
+    except ValueError as error:  # of an embedder that only a program can give
+        raise UsageError(f"index: {error}") from None
     passages = _drawn(index, seed)
     if not any(each.text.strip() for each in passages):
         raise UsageError(f"index: {index.index_id} has no text in its {len(passages)} passages")

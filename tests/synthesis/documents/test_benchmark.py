@@ -27,6 +27,7 @@ from tutti.tasks.sandbox import NO_WALLS, NoSandbox
 from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.plan import library, library_of, read_set
+from tutti.tasks.sweeps.plan.roles import check_search
 from tutti.tasks.sweeps.spec import Suite, with_fields
 from tutti.tasks.synthesis import DocumentsRequest, document_benchmark
 from tutti.tasks.synthesis.documents.benchmark import read_questions
@@ -131,6 +132,9 @@ async def test_what_is_wrong_with_a_suite_of_a_set(
         read_set(with_fields(Suite(), {"benchmark": "task_set:0"}))
     with pytest.raises(BenchmarkError, match=r"data\.solo: task_set:"):
         read_set(with_fields(Suite(), {"benchmark": task_set, "solo": True}))
+    suite = with_fields(Suite(), {"benchmark": task_set, "mcp": "serve"})
+    with pytest.raises(SuiteError, match=r"harness\.mcp: the agent of task_set-.* has the tool"):
+        check_search(suite, read_set(suite).problems)
     other = index_of(write_files(tmp_path / "fewer", 11), catalog)
     two = [task_set, made(other, catalog, seed=1)[0]]
     suites = [with_fields(Suite(), {"benchmark": each}) for each in two]

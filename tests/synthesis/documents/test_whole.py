@@ -67,7 +67,7 @@ async def registry(folder: Path, reply: Models) -> AsyncIterator[Path]:
     double = EngineDouble()
     double.reply = reply
     async with TestServer(double.application()) as server:
-        entry = {"provider": "openai", "endpoint": str(server.make_url("/v1"))}
+        entry: dict[str, Any] = {"provider": "openai", "endpoint": str(server.make_url("/v1"))}
         entry |= {"context_tokens": 8192, "api_key_env": None}
         models = {name: entry | {"served_name": name} for name in ("solver", "mute")}
         file = folder / "models.yaml"

@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files, Item
-from tutti.tasks.synthesis.documents.gathering import QUESTIONS
-from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.synthesis.documents.question import QUESTIONS, SETTINGS, DocumentTask
 
 SPLITS = ("test", "validation", "train")
 
@@ -26,7 +25,7 @@ def has_questions(folder: Path) -> bool:
 
 def searched_index(folder: Path) -> str | None:
     """The id of the index that the questions of a set are about; None for another folder."""
-    file = folder / "set.json"
+    file = folder / SETTINGS
     if not has_questions(folder) or not file.is_file():
         return None
     index_id: str = json.loads(file.read_text())["index_id"]

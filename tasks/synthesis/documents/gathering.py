@@ -16,13 +16,12 @@ from tutti.storage import Catalog, artifact_id, commit, content_hash, now, query
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.duplicates import fingerprint
 from tutti.tasks.synthesis.documents.gates.gate import QuestionBench
-from tutti.tasks.synthesis.documents.question import FAMILY, DocumentTask
+from tutti.tasks.synthesis.documents.question import FAMILY, QUESTIONS, SETTINGS, DocumentTask
 from tutti.tasks.synthesis.gating.seen import hash64
 from tutti.tasks.synthesis.making.request import NothingMade
 from tutti.tasks.synthesis.making.rows import verdicts_of
 from tutti.tasks.synthesis.programs.program import split_of
 
-QUESTIONS = "questions.jsonl"
 SPLITS = ("test", "train", "validation")
 """By how much one needs them: where documents are few, the last goes without."""
 COUNT = "select count(*) as n from tasks where task_set_id = $id"
@@ -150,7 +149,7 @@ def _write(folder: Path, tasks: Sequence[DocumentTask], detail: Mapping[str, Any
     with (folder / QUESTIONS).open("w") as out:
         out.writelines(json.dumps(each.as_line, sort_keys=True) + "\n" for each in tasks)
     text = json.dumps(detail, indent=1, sort_keys=True) + "\n"
-    (folder / "set.json").write_text(text)
+    (folder / SETTINGS).write_text(text)
     return folder
 
 

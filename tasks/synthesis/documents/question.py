@@ -10,6 +10,8 @@ from tutti.tasks.synthesis.programs.program import split_of
 from tutti.tasks.synthesis.task import Task
 
 FAMILY, BY_TEACHER = "documents", "teacher"
+QUESTIONS, SETTINGS = "questions.jsonl", "set.json"
+"""The files of a set: its questions, and what it was made by."""
 MOST_ANSWER = 80
 """Characters: an answer that is compared must be short."""
 

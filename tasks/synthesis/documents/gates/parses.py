@@ -3,7 +3,8 @@
 Rejected is a question whose quotation is not in its passage or whose answer is not in it; one with
 debris of markup, or brackets and quotation marks without their partner; one whose sentence begins
 with a word for something said before (it, then …) or has one (these, above …), or that speaks of
-"the passage" in a teacher's words; and a number that the scorer reads otherwise.
+"the passage" in a teacher's words; an entry of a list or log; and a number that the scorer reads
+otherwise.
 """
 
 import re
@@ -34,6 +35,12 @@ VAGUE = re.compile(
     r"authors?|quotes?|quotations?)\b",
     re.I,
 )
+LABEL = re.compile(
+    r"(?:\S+ ){0,2}\S+: |\d{4}-\d\d-\d\d|.*\d{4}-\d\d-\d\d:|.*: [^:]*\d[^:]* [^:]*\d[^:]*$"
+)
+"""A label before a colon, the date of an entry, or figures after a colon: no sentence."""
+TWO = re.compile(r"(?<!e\.g)(?<!i\.e)(?<! etc)(?<! vs)(?<! cf)(?<! al)[.] [a-z]")
+"""The end of a sentence before a small letter."""
 LEAST_DEFINING = 7
 """Words of a description."""
 PAIRS = (("(", ")"), ("[", "]"), ("“", "”"))
@@ -63,6 +70,9 @@ class Parses:
                 question(question=f"{shown}The pump (runs for ____ minutes after each rinse."),
                 question(question=f"{shown}It runs for ____ minutes after each rinse."),
                 question(question=f"{shown}The pump runs for ____ minutes after these."),
+                question(question=f"{shown}2026-11-21, pump of ____ minutes after each rinse."),
+                question(question=f"{shown}The pump: it runs for ____ minutes."),
+                question(question=f"{shown}The pump runs. it runs for ____ minutes or so."),
                 question(question=f"{shown}the pump runs for ____ minutes after each rinse."),
                 maker(question="Which company made the valve in the passage?"),
                 maker(question="Name the company"),
@@ -94,6 +104,8 @@ def _of_program(task: DocumentTask, shown: str) -> Iterator[str]:
     first = BEGINS.match(sentence)
     if first is not None:
         yield f"question: its sentence begins with {first[0]!r}, which another explains"
+    if LABEL.match(sentence) or TWO.search(sentence):
+        yield "question: it is an entry of a list or a log, or more than one sentence"
     refers = REFERS.search(sentence)
     if refers is not None:
         yield f"question: its sentence says {refers[0]!r}, which another explains"

@@ -14,6 +14,7 @@ from tests.conftest import NewCatalog
 from tests.synthesis.documents.corpora import index_of, write_files
 from tutti import storage
 from tutti.errors import UsageError
+from tutti.tasks.agents.toolbox import RESULTS_PER_SEARCH
 from tutti.tasks.retrieval import MANIFEST, Passage, build_index
 from tutti.tasks.synthesis import DocumentsRequest, NothingMade, count_gates, plan_document_set
 from tutti.tasks.synthesis.documents import gathering, making
@@ -137,6 +138,11 @@ def test_too_few_questions_are_told_with_what_is_there(
     plan = plan_document_set(DocumentsRequest(index=index, size=500), catalog)
     assert plan.documents == 12 and plan.candidates == 36 and plan.possible < 500
     assert "fewer than the 500 asked for" in "\n".join(plan.lines)
+
+
+def test_the_source_is_found_where_the_agents_tool_shows_it() -> None:
+    """The default rank is the number of hits that a search of the tool shows."""
+    assert DocumentsRequest(index="index:1").rank == RESULTS_PER_SEARCH
 
 
 def test_documents_without_a_sentence_to_ask_about(catalog: storage.Catalog) -> None:

@@ -112,7 +112,7 @@ def _skills(skills: str, teacher: str) -> dict[str, Any]:
 
 
 def _derived(asked: dict[str, Any], kind: str, models: Path, as_json: bool) -> str:
-    from tutti.cli.synth import shown
+    from tutti.cli.synth_documents import shown_set
     from tutti.flows.synthesize import synthesize_tasks
     from tutti.tasks.synthesis import TaskRequest
     from tutti.tasks.synthesis.preferences import PreferenceRequest
@@ -122,8 +122,8 @@ def _derived(asked: dict[str, Any], kind: str, models: Path, as_json: bool) -> s
         raise UsageError("name the task set, as `tutti derive task_set:ID --preferences`")
     preferences = PreferenceRequest.model_validate(asked) if kind == "preferences" else None
     labels = LabelRequest.model_validate(asked) if kind == "labels" else None
-    requests = (TaskRequest(), None, None, models, preferences, labels)
-    return shown(run_flow(synthesize_tasks, False, as_json, *requests), as_json)
+    requests = (TaskRequest(), None, None, models, None, preferences, labels)
+    return shown_set(run_flow(synthesize_tasks, False, as_json, *requests), as_json)
 
 
 def _profiled(asked: dict[str, Any], models: Path, as_json: bool) -> str:

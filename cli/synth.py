@@ -14,6 +14,7 @@ import typer
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow
 from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.synth_documents import about_documents, shown_set
 from tutti.errors import UsageError
 
 STDLIB = "stdlib"
@@ -49,13 +50,17 @@ ModelFlag = Annotated[
     list[str] | None, typer.Option(help="whose attempts count, with --band (everybody's)")
 ]
 TeacherFlag = Annotated[
-    str, typer.Option(help="make a domain by this model of the registry; needs --topic")
+    str,
+    typer.Option(help="this model of the registry asks; needs --topic or --from"),
 ]
 TopicFlag = Annotated[str, typer.Option(help="what the teacher's domain is about")]
 UsdFlag = Annotated[
     float | None, typer.Option(help="most that this run of the teacher may cost, USD")
 ]
 CallsFlag = Annotated[int | None, typer.Option(help="most calls of this run of the teacher")]
+FromFlag = Annotated[
+    str, typer.Option("--from", help="ask about the documents of this index, by id or folder")
+]
 ListDomainsFlag = Annotated[bool, typer.Option("--list", help="list the domains and their knobs")]
 
 
@@ -81,6 +86,7 @@ def synth(
     topic: TopicFlag = "",
     usd: UsdFlag = None,
     calls: CallsFlag = None,
+    from_index: FromFlag = "",
     list_domains: ListDomainsFlag = False,
     *,
     models: ModelsFile,
@@ -95,6 +101,14 @@ def synth(
         library = {name: value for name, value in over.items() if value not in (None, ())}
         if list_domains:
             typer.echo(_listed(as_json))
+        elif from_index:
+            _refuse(library, "questions about documents have no families; --size says how many")
+            _refuse({k: v for k, v in given.items() if k != "size"}, OF_DOMAINS)
+            if domain != STDLIB:
+                raise UsageError(f"{domain}: --from makes no domain; leave it out")
+            wanted: dict[str, Any] = {"index": from_index, "size": size, "seed": seed}
+            wanted |= {"teacher": teacher, "topic": topic, "usd": usd, "calls": calls}
+            typer.echo(about_documents(wanted, models, plan, as_json))
         elif teacher or topic:
             _refuse(library, "a teacher's domain has no families; --size says how many wishes")
             budget = {"usd": usd, "calls": calls, "intents": size}
@@ -123,7 +137,7 @@ def _made(library: dict[str, Any], domain: dict[str, Any] | None, as_json: bool)
 
     request = None if domain is None else DomainRequest.model_validate(domain)
     asked = TaskRequest.model_validate(library)
-    return shown(run_flow(synthesize_tasks, False, as_json, asked, request), as_json)
+    return shown_set(run_flow(synthesize_tasks, False, as_json, asked, request), as_json)
 
 
 def _by_teacher(asked: dict[str, Any], models: Path, plan: bool, as_json: bool) -> str:
@@ -141,17 +155,7 @@ def _by_teacher(asked: dict[str, Any], models: Path, plan: bool, as_json: bool) 
         return json.dumps(found.as_rows) if as_json else found.text
     typer.echo(found.text, err=True)
     made = run_flow(synthesize_tasks, False, as_json, TaskRequest(), None, request, models)
-    return shown(made, as_json)
-
-
-def shown(made: dict[str, Any], as_json: bool) -> str:
-    """What the flow made, for the terminal."""
-    from tutti.tasks.synthesis import count_lines, gate_lines
-
-    if as_json:
-        return json.dumps(made)
-    lines = [made["task_set_id"], count_lines(made["counts"])]
-    return "\n".join([*lines, *([gate_lines(made["gates"])] if made["gates"] else [])])
+    return shown_set(made, as_json)
 
 
 def _in_band(task_set: str, band: str, k: int, models: tuple[str, ...], as_json: bool) -> str:
@@ -167,7 +171,7 @@ def _in_band(task_set: str, band: str, k: int, models: tuple[str, ...], as_json:
     with open_catalog() as catalog:
         made = keep_in_band(request, catalog)
         counts, gates = count_tasks(catalog.home, made), count_gates(catalog.home, made)
-    return shown({"task_set_id": made, "counts": counts, "gates": gates}, as_json)
+    return shown_set({"task_set_id": made, "counts": counts, "gates": gates}, as_json)
 
 
 def _planned(asked: dict[str, Any], as_json: bool) -> str:

@@ -10,18 +10,21 @@ from typing import Any
 from prefect import flow
 
 from tutti.flows.derive import derive_set
+from tutti.flows.teaching import serve_teacher
+from tutti.storage import content_hash
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_task_set
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.plan import make_tasks, open_library
-from tutti.tasks.sweeps.run import open_bench
 from tutti.tasks.synthesis import (
+    DocumentsRequest,
     DomainRequest,
     TaskRequest,
     TeacherSet,
     TeacherSetRequest,
+    ask_documents,
+    ask_teacher_about_documents,
     benchmark_questions,
     count_gates,
     count_reasons,
@@ -31,7 +34,7 @@ from tutti.tasks.synthesis import (
 )
 from tutti.tasks.synthesis.preferences import PreferenceRequest
 from tutti.tasks.synthesis.skills import LabelRequest
-from tutti.tasks.synthesis.teacher import TeacherEndpoint, TeacherPrices, prices_of
+from tutti.tasks.synthesis.teacher import TeacherEndpoint, TeacherPrices
 
 DEFAULT_REQUEST = TaskRequest()
 
@@ -42,6 +45,7 @@ async def synthesize_tasks(
     domain: DomainRequest | None = None,
     teacher: TeacherSetRequest | None = None,
     models: Path = MODELS,
+    documents: DocumentsRequest | None = None,
     preferences: PreferenceRequest | None = None,
     labels: LabelRequest | None = None,
 ) -> dict[str, Any]:
@@ -52,14 +56,17 @@ async def synthesize_tasks(
         domain: Tasks of a domain with a database and tools instead, by a program.
         teacher: Tasks of a domain instead, by a model of the registry.
         models: The model registry file, for the teacher.
+        documents: Questions about the documents of an index instead, by a program or a teacher.
         preferences: Preferences, tools and prices for the tasks of a set instead.
         labels: Skills and levels for the tasks of a set instead.
 
     Returns the task set's id, and its tasks counted by family, split and status.
     """
-    asked = preferences or labels or teacher or domain or parameters
+    asked = documents or preferences or labels or teacher or domain or parameters
     with open_run("synthesize-tasks", asked.model_dump(mode="json")) as run:
-        if preferences is not None or labels is not None:
+        if documents is not None:
+            task_set = await _about_documents(documents, models, run)
+        elif preferences is not None or labels is not None:
             task_set = await derive_set(preferences, labels, models, run)
         elif teacher is not None:
             task_set = await _by_teacher(teacher, models, run)
@@ -85,17 +92,20 @@ async def _over_library(parameters: TaskRequest, run: Run) -> str:
 
 
 async def _by_teacher(request: TeacherSetRequest, models: Path, run: Run) -> str:
-    """Serve the teacher behind a gateway, which records its calls, and ask it."""
-    entries = pick_models(models, [request.teacher])
-    async with open_bench(entries, None, run.catalog, run.log) as bench:
-        services = await bench.services()
-        endpoint = TeacherEndpoint(
-            base_url=f"{services.gateway.url}/v1",
-            model=services.engine.address.served_name,
-            program=f"teacher-{request.request_hash}",
-        )
-        prices = prices_of(entries[request.teacher])
-        made = await ask_teacher(run.log, request, endpoint, prices, run)
+    async with serve_teacher(request.teacher, request.request_hash, models, run) as served:
+        return _told(await ask_teacher(run.log, request, *served, run), run)
+
+
+async def _about_documents(request: DocumentsRequest, models: Path, run: Run) -> str:
+    if not request.teacher:
+        return await ask_documents(run.log, request, run.catalog)
+    program = content_hash(request.as_asked(request.index))
+    async with serve_teacher(request.teacher, program, models, run) as served:
+        made = await ask_teacher_about_documents(run.log, request, served, run.catalog)
+    return _told(made, run)
+
+
+def _told(made: TeacherSet, run: Run) -> str:
     run.log.console.print(f"teacher: {made.spent or 'nothing asked: the set was there'}")
     return made.task_set_id
 

@@ -1,7 +1,8 @@
 """Task synthesis: candidates are proposed, gates decide, every verdict is kept.
 
 `families` and `generate`: questions over the standard library. `domains`, `programs`, `gating`,
-`making`: whole domains with a database, tools and a policy.
+`making`: whole domains with a database, tools and a policy. `documents`: questions about a user's
+own documents.
 """
 
 from typing import TYPE_CHECKING
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.counts import count_reasons as count_reasons
     from tutti.tasks.synthesis.counts import count_tasks as count_tasks
     from tutti.tasks.synthesis.counts import gate_lines as gate_lines
+    from tutti.tasks.synthesis.documents.benchmark import document_benchmark as document_benchmark
+    from tutti.tasks.synthesis.documents.benchmark import has_questions as has_questions
+    from tutti.tasks.synthesis.documents.benchmark import searched_index as searched_index
+    from tutti.tasks.synthesis.documents.making import plan_document_set as plan_document_set
+    from tutti.tasks.synthesis.documents.request import DocumentsRequest as DocumentsRequest
+    from tutti.tasks.synthesis.documents.stages import ServedTeacher as ServedTeacher
+    from tutti.tasks.synthesis.documents.stages import ask_documents as ask_documents
+    from tutti.tasks.synthesis.documents.stages import (
+        ask_teacher_about_documents as ask_teacher_about_documents,
+    )
+    from tutti.tasks.synthesis.documents.teacher_set import plan_by_teacher as plan_by_teacher
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
     from tutti.tasks.synthesis.gating.contamination import (
         benchmark_questions as benchmark_questions,

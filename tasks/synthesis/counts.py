@@ -41,7 +41,7 @@ def count_reasons(home: Home, task_set_id: str) -> list[dict[str, Any]]:
 
 def count_gates(home: Home, task_set_id: str) -> list[dict[str, Any]]:
     """For each gate in its order: how many tasks it was shown, how many it dropped, and the reason
-    of one of them. Empty for a set over the standard library."""
+    of one of them. Empty for a set that was not synthesized, or before verdicts were kept."""
     return query(GATES_SQL, home, {"task_set": task_set_id})
 
 

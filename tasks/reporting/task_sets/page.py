@@ -39,7 +39,8 @@ select coalesce(template, family) as template,
 from tasks where task_set_id = $id and status = 'accepted' group by all order by template
 """
 EXAMPLES_SQL = """
-select coalesce(template, family) as template, question, answer, split from tasks
+select coalesce(template, family) as template, question, answer, split,
+    array_to_string(sources[1:3], ', ') as sources from tasks
 where task_set_id = $id and status = 'accepted'
 qualify row_number() over (partition by coalesce(template, family) order by task_id) = 1
 order by template
@@ -175,7 +176,8 @@ def _difficulty(knobs: Sequence[Mapping[str, Any]]) -> str:
 
 def _example(row: Mapping[str, Any]) -> str:
     answer = f"<p>Must be said: {escape(row['answer'])}</p>" if row["answer"] else ""
-    body = f"<pre>{escape(row['question'])}</pre>{answer}"
+    about = f"<p>About: {escape(row['sources'])}</p>" if row["sources"] else ""
+    body = f"<pre>{escape(row['question'])}</pre>{answer}{about}"
     return html.subsection(f"{row['template']} ({row['split']})", body)
 
 

@@ -233,7 +233,7 @@ class Attempts:
         if problem.searches:
             async with self._toolbox.of(attempt_id) as tools:
                 yield tools
-        elif self.plan.suite.harness.search_index is not None:
+        elif problem.searches_index or self.plan.suite.harness.search_index is not None:
             yield SearchTool(self._toolbox)
         else:
             yield DescribedTools(problem.offered) if self._mcp is None else self._mcp

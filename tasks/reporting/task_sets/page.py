@@ -67,7 +67,7 @@ with labelled as (
         coalesce(slots ->> 'level', '') as level
     from tasks where task_set_id = $id and status = 'accepted'
 ), tried as (
-    select distinct t.slots ->> 'id' as task_id, a.attempt_id, a.correct
+    select distinct coalesce(t.slots ->> 'id', t.task_id) as task_id, a.attempt_id, a.correct
     from attempts a join tasks t on t.task_id = a.task_id and t.template is null
     where a.status in ('ok', 'limit', 'model_error')
 )

@@ -55,13 +55,18 @@ def _words(text: str) -> re.Pattern[str]:
 
 AIM_WORDS = {
     COST: _Words(
-        _words(r"cheap\w*|inexpensive\w*|thrift\w*|frugal\w*|economical\w*|affordabl\w+"),
-        _words(r"expens\w+|spend\w*|dear(?:er|est)?|costly|money|bills?"),
-        _words(r"costs?|prices?|budget|fees?"),
+        _words(
+            r"cheap\w*|inexpensive\w*|thrift\w*|frugal\w*|economical\w*|affordabl\w+|shoestring"
+        ),
+        _words(r"expensive\w*|spend\w*|dear(?:er|est)?|costly|pricey|extravagan\w+|splash out"),
+        _words(r"costs?|prices?|budget|fees?|money|bills?|pay\w*|expenses?|cents?|wallet"),
     ),
     LATENCY: _Words(
-        _words(r"quick\w*|fast\w*|speed\w*|soon\w*|promptly|swift\w*|urgent\w*|short of time"),
-        _words(r"slow\w*|wait\w*|delay\w*|linger\w*"),
+        _words(
+            r"quick\w*|fast\w*|speed\w*|soon\w*|prompt(?:ly)?|swift\w*|urgent\w*|short of time"
+            r"|asap|snappy|at once|immediate\w*|rapid\w*|waiting for (?:it|this|the|an|my|your)"
+        ),
+        _words(r"slow\w*|wait\w*|delay\w*|linger\w*|dawdl\w+"),
         _words(r"latency|time|seconds?|minutes?|hurry|rush"),
     ),
     ACCURACY: _Words(
@@ -77,6 +82,7 @@ FREE = _words(
     r"do(?:es)?n't matter|do(?:es)? not matter|do(?:es)?n't care|do(?:es)? not care|no object"
     r"|no matter|never mind|regardless|irrelevant|not important|unimportant|no hurry|no rush"
     r"|(?:is|are) fine|freely|take your time|need not|even if|not (?:an issue|a concern)"
+    r"|no need to|don't mind|do not mind|as long as you need|all day|no deadline"
     r"|however long|whatever (?:it|that|this)|i can wait|happy to wait|without counting"
 )
 FIRST = _words(
@@ -85,13 +91,13 @@ FIRST = _words(
 )
 NOT = _words(r"not|never|no|don't|doesn't|without|avoid\w*|\w+n't")
 LITTLE = _words(
-    r"not|never|no|don't|without|avoid\w*|less|least|low(?:er|est)?|little|few\w*|minimi[sz]\w+"
+    r"not|never|no|cannot|\w+n't|without|avoid\w*|less|least|low(?:er|est)?|little|few\w*|minim\w+"
     r"|sav\w+|cut\w*|keep\w* down|small\w*|short\w*|mind|watch|limit\w*|tight|spare"
 )
 MUCH = _words(r"more|most|high\w*|large\w*|long\w*|generous\w*|plenty|lots?|as much as possible")
 AVOID = _words(
     r"not|never|avoid\w*|without|don't|do without|instead of|rather than|leave|skip"
-    r"|stay away|refrain|no|spare|away from|last resort"
+    r"|stay away|refrain|no|spare|away from|last resort|clear of|hands off|out of it|over|\w+n't"
 )
 USE = _words(
     r"us(?:e|es|ing)|prefer\w*|favou?r\w*|rely|relying|lean|reach|go through|like|turn to|choose"
@@ -99,7 +105,7 @@ USE = _words(
 )
 CLAUSES = re.compile(
     r"[.;:!?\n]+(?=\s|$)|,|\s-\s|\band\b|\bbut\b|\bthough\b|\byet\b|\bwhile\b|\bso\b"
-    r"|\b(?=even if\b|instead of\b|rather than\b)",
+    r"|\b(?=even if\b|instead of\b|rather than\b|as long as it\b|over\s+`)",
     re.IGNORECASE,
 )
 TOOL = re.compile(r"`([^`\n]*)`|(?<![\w`])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w`])")
@@ -122,8 +128,9 @@ def read_claims(instruction: str) -> list[Claim]:
 
 
 def _protected(instruction: str) -> str:
-    """Marks inside a tool's backticks do not end a clause."""
-    return re.sub(r"`[^`\n]*`", lambda tool: tool[0].replace(" ", "\x1f"), instruction)
+    """With plain apostrophes, and tools in backticks as one word, so that they end no clause."""
+    plain = instruction.replace("\u2019", "'")
+    return re.sub(r"`[^`\n]*`", lambda tool: tool[0].replace(" ", "\x1f"), plain)
 
 
 def _restored(clause: str) -> str:

@@ -58,7 +58,7 @@ def check_preference(domain: Domain, task: DomainTask) -> str:
     """Why the instruction and the weights of a task do not agree; empty if they do."""
     if task.offer is None:
         return "preference: the task has none"
-    offered = [each.name for each in domain.offered(task)]
+    offered = [*(each.name for each in domain.offered(task)), *task.offer.experts]
     return preference_reason(task.offer.preference, offered)
 
 

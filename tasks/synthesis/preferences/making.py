@@ -93,9 +93,10 @@ def _drawn_preference(
 ) -> Preference:
     """An instruction and weights of the task's split."""
     rng = Random(f"{stream}/preference")
-    preferred = preferable(domain, task, drawn.tools)
+    experts = weighable(list(drawn.experts))
+    preferred = [*preferable(domain, task, drawn.tools), *experts]
     golden = {each.name for each in task.actions}
-    avoidable = [name for name in weighable(drawn.tools) if name not in golden]
+    avoidable = [*(name for name in weighable(drawn.tools) if name not in golden), *experts]
     for _ in range(MOST_DRAWS):
         weights = draw_weights(rng, preferred, avoidable)
         if weights_split(weights) == task.split:

@@ -21,10 +21,18 @@ from tutti.tasks.training.rewards import (
 )
 
 COUNTED = "('ok', 'limit', 'model_error')"
-USES = (
-    "select attempt_id, name, count(*) as uses from tool_runs "
-    "where attempt_id in (select unnest($ids)) group by all"
+USES = """
+with runs as (
+    select attempt_id, name, status, try_cast(arguments as json) as given from tool_runs
+    where attempt_id in (select unnest($ids))
 )
+select attempt_id, name, count(*) as uses from runs group by all
+union all
+select attempt_id, coalesce(given ->> 'expert', given ->> 'model') as alias, count(*) from runs
+where status = 'ok' and alias is not null
+    and name in ('call_expert', 'search', 'enhance_reasoning', 'answer') group by all
+"""
+"""Of tools by name, and of an orchestrator's experts by alias."""
 WEIGHTS = (
     "select task_id, any_value(slots ->> 'preference') as weights from tasks "
     "where task_id in (select unnest($ids)) group by all"
@@ -123,17 +131,18 @@ def _preferred(
     """The preference of each attempt over those of its group, added to what it has."""
     used: dict[str, dict[str, int]] = {}
     for row in query(USES, home, {"ids": list(rows)}):
-        used.setdefault(row["attempt_id"], {})[row["name"]] = row["uses"]
+        own = used.setdefault(row["attempt_id"], {})
+        own[row["name"]] = own.get(row["name"], 0) + row["uses"]
     weights = _weights(list(groups), settings, home)
     made: Groups = {}
     for task_id, group in groups.items():
         rewarded = [each for each in group if each.reward is not None]
-        own = weights[task_id]
+        wanted = weights[task_id]
         features = [
-            _features(rows[each.attempt_id], used.get(each.attempt_id, {}), own)
+            _features(rows[each.attempt_id], used.get(each.attempt_id, {}), wanted)
             for each in rewarded
         ]
-        values = _rewards(task_id, features, own)
+        values = _rewards(task_id, features, wanted)
         made[task_id] = [
             replace(each, reward=value + (each.reward or 0.0))
             for each, value in zip(rewarded, values, strict=True)

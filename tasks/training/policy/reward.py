@@ -69,8 +69,9 @@ class RewardSettings(_Strict):
     preference: dict[str, float] | Literal["task"] = Field(
         {},
         description="in place of `sql`: weights, 0 to 1, of `accuracy`, `cost`, `latency` and of "
-        "tools by name (a tool's from -1: avoid it); each is min-max scaled over the group, and "
-        "the unsolved earn 0; `task`: each task's own, of a set made with --preferences",
+        "tools or experts by name (these from -1: avoid it); each is min-max scaled over the "
+        "group, and the unsolved earn 0; `task`: each task's own, of a set made with "
+        "`tutti derive --preferences`",
     )
     overlong: Overlong | None = Field(None, description="punish long answers")
     process: ProcessReward | None = Field(None, description="rewards of turns besides the outcome")

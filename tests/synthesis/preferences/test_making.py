@@ -170,7 +170,7 @@ async def test_a_run_offers_the_subset_at_its_prices(catalog: storage.Catalog) -
 async def test_experts_reach_the_run(catalog: storage.Catalog, tmp_path: Path) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text(json.dumps(AGENT))
-    made = await lending_set(catalog, domain="lending", size=6)
+    made = await lending_set(catalog, domain="lending", size=40)
     kept = await make_preference_set(PreferenceRequest(task_set=made, agent=str(file)), catalog)
     items = domain_benchmark("x", catalog.home.artifact_folder(kept), "train").load(
         Source(split="train")
@@ -178,6 +178,8 @@ async def test_experts_reach_the_run(catalog: storage.Catalog, tmp_path: Path) -
     for item in items:
         assert item.target[EXPERTS] and set(item.target[EXPERTS]) <= set(TWO_EXPERTS)
         assert all(set(each) == {"prompt", "completion"} for each in item.target[EXPERTS].values())
+    weighed = {n for t in tasks_of(catalog, kept) if t.offer for n in t.offer.preference.weights}
+    assert weighed & set(TWO_EXPERTS), "an instruction may name experts too"
 
 
 @pytest.mark.parametrize("name", OWN_GATES)

@@ -163,6 +163,21 @@ def test_each_task_has_its_own_preference(home: storage.Home) -> None:
     assert "any/0" not in values, "its attempts earn the same, so they teach nothing"
 
 
+def test_the_uses_of_experts_count_by_their_alias(home: storage.Home) -> None:
+    """Of two attempts that asked an expert, the one with the avoided alias earns less."""
+    enter(home, {"t": [("ok", 1.0), ("ok", 1.0)]})
+    runs = [
+        {"attempt_id": f"t/{n}", "cell_id": CELL, "name": "call_expert", "status": "ok",
+         "arguments": json.dumps({"expert": alias})}
+        for n, alias in enumerate(("expert-1", "expert-2"))
+    ]  # fmt: skip
+    broken = {"attempt_id": "t/0", "cell_id": CELL, "name": "call_expert", "status": "error"}
+    with storage.open_catalog(home) as catalog:
+        storage.commit(catalog, {"tool_runs": [*runs, broken | {"arguments": "{no"}]})
+    values = last_values(batch(home, preference={"accuracy": 0.5, "expert-1": -0.5}))
+    assert values["t/1"] > values["t/0"]
+
+
 def test_a_task_without_a_preference_is_said(home: storage.Home) -> None:
     enter(home, {"t": [("ok", 1.0), ("ok", 1.0)]})
     with pytest.raises(JobError, match="task: t has no preference; `tutti derive"):

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.counts import count_tasks as count_tasks
     from tutti.tasks.synthesis.counts import gate_lines as gate_lines
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
+    from tutti.tasks.synthesis.domains.domain import Domain as Domain
+    from tutti.tasks.synthesis.domains.domain import DomainTask as DomainTask
+    from tutti.tasks.synthesis.domains.folder import domain_folders as domain_folders
+    from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
+    from tutti.tasks.synthesis.domains.stored import StoredCall as StoredCall
+    from tutti.tasks.synthesis.domains.stored import end_state as end_state
+    from tutti.tasks.synthesis.domains.stored import stored_calls as stored_calls
     from tutti.tasks.synthesis.gating.contamination import (
         benchmark_questions as benchmark_questions,
     )

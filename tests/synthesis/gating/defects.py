@@ -79,7 +79,9 @@ def with_broken_tool(domain: Domain) -> Domain:
     spec = domain.tools[1].model_copy(
         update={"name": "get_fee", "about": "Look up a loan's fee.", "returns": ()}
     )
-    code = f'{domain.toolkit}\n\ndef get_fee(db, loan_id):\n    return db["loans"][loan_id]["fee"]\n'
+    code = (
+        f'{domain.toolkit}\n\ndef get_fee(db, loan_id):\n    return db["loans"][loan_id]["fee"]\n'
+    )
     return varied(domain, toolkit=code, tools=(*domain.tools, spec))
 
 
@@ -144,6 +146,9 @@ DEFECTS = {
         undone, "lasting", r"loans/L\d+ is in the end as it was before; call 5 undoes it"
     ),
     "arguments are padded with null keys": Defect(
-        padded, "parses", "call 1, find_member: it has no parameter", also=("executes", "suffices", "oracle")
+        padded,
+        "parses",
+        "call 1, find_member: it has no parameter",
+        also=("executes", "suffices", "oracle"),
     ),
 }

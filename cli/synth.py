@@ -13,6 +13,7 @@ import typer
 
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow
+from tutti.cli.keeping import Keeping
 from tutti.cli.options import AsJson, ModelsFile
 from tutti.errors import UsageError
 
@@ -44,18 +45,27 @@ PlanFlag = Annotated[
 BandFlag = Annotated[
     str, typer.Option(help="LOW:HIGH: of a measured set (task_set:ID), the tasks with this pass@k")
 ]
-KFlag = Annotated[int, typer.Option("--k", help="attempts of pass@k, with --band")]
+AgreementFlag = Annotated[
+    float | None,
+    typer.Option(help="of a measured set, the tasks with this share of equal, golden solutions"),
+]
+JudgeFlag = Annotated[
+    str, typer.Option(help="of a set (task_set:ID), the tasks that this model finds consistent")
+]
+KFlag = Annotated[
+    int | None, typer.Option("--k", help="attempts that --band (1) and --agreement (4) need")
+]
 ModelFlag = Annotated[
-    list[str] | None, typer.Option(help="whose attempts count, with --band (everybody's)")
+    list[str] | None, typer.Option(help="whose attempts count for them (everybody's)")
 ]
 TeacherFlag = Annotated[
     str, typer.Option(help="make a domain by this model of the registry; needs --topic")
 ]
 TopicFlag = Annotated[str, typer.Option(help="what the teacher's domain is about")]
 UsdFlag = Annotated[
-    float | None, typer.Option(help="most that this run of the teacher may cost, USD")
+    float | None, typer.Option(help="most that this run of teacher or judge may cost, USD")
 ]
-CallsFlag = Annotated[int | None, typer.Option(help="most calls of this run of the teacher")]
+CallsFlag = Annotated[int | None, typer.Option(help="most calls of this run of teacher or judge")]
 ListDomainsFlag = Annotated[bool, typer.Option("--list", help="list the domains and their knobs")]
 
 
@@ -75,7 +85,9 @@ def synth(
     test: TestFlag = None,
     plan: PlanFlag = False,
     band: BandFlag = "",
-    k: KFlag = 1,
+    agreement: AgreementFlag = None,
+    judge: JudgeFlag = "",
+    k: KFlag = None,
     model: ModelFlag = None,
     teacher: TeacherFlag = "",
     topic: TopicFlag = "",
@@ -101,9 +113,11 @@ def synth(
             asked = {"teacher": teacher, "topic": topic, "seed": seed}
             asked |= {name: value for name, value in budget.items() if value is not None}
             typer.echo(_by_teacher(asked, models, plan, as_json))
-        elif band or domain.startswith("task_set:"):
-            _refuse(given | library, "a measured set's tasks are kept by --band alone")
-            typer.echo(_in_band(domain, band, k, tuple(model or ()), as_json))
+        elif band or agreement is not None or judge or domain.startswith("task_set:"):
+            _refuse(given | library, "a stored set's tasks are kept, not made")
+            flags = {"k": k, "models": tuple(model or ()), "usd": usd, "calls": calls}
+            kept = Keeping(domain, band, agreement, judge, flags)
+            typer.echo(_shown(kept.made(models), as_json))
         elif domain == STDLIB:
             _refuse(given, "stdlib has no such flag; name a domain, as `tutti synth retail`")
             if plan:
@@ -151,22 +165,6 @@ def _shown(made: dict[str, Any], as_json: bool) -> str:
         return json.dumps(made)
     lines = [made["task_set_id"], count_lines(made["counts"])]
     return "\n".join([*lines, *([gate_lines(made["gates"])] if made["gates"] else [])])
-
-
-def _in_band(task_set: str, band: str, k: int, models: tuple[str, ...], as_json: bool) -> str:
-    from tutti.storage import open_catalog
-    from tutti.tasks.synthesis import BandRequest, count_gates, count_tasks, keep_in_band
-
-    low, _, high = band.partition(":")
-    try:
-        ends = {"low": float(low), "high": float(high)}
-    except ValueError:
-        raise UsageError(f"--band {band!r}: must be LOW:HIGH, as --band 0.1:0.9") from None
-    request = BandRequest.model_validate({"task_set": task_set, "k": k, "models": models} | ends)
-    with open_catalog() as catalog:
-        made = keep_in_band(request, catalog)
-        counts, gates = count_tasks(catalog.home, made), count_gates(catalog.home, made)
-    return _shown({"task_set_id": made, "counts": counts, "gates": gates}, as_json)
 
 
 def _planned(asked: dict[str, Any], as_json: bool) -> str:

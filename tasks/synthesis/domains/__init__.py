@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
     from tutti.tasks.synthesis.domains.folder import write_domain_folder as write_domain_folder
     from tutti.tasks.synthesis.domains.records import RecordChecks as RecordChecks
+    from tutti.tasks.synthesis.domains.records import TableChecks as TableChecks
     from tutti.tasks.synthesis.domains.records import is_of_kind as is_of_kind
     from tutti.tasks.synthesis.domains.records import record_model as record_model
     from tutti.tasks.synthesis.domains.stored import EndState as EndState

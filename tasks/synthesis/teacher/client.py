@@ -52,6 +52,8 @@ class TeacherEndpoint:
     """The model's name at the endpoint."""
     program: str = "teacher"
     """The gateway's program, which groups calls."""
+    role: str = ROLE
+    """Of its calls in the gateway's records."""
     api_key: str = field(default="none", repr=False)
     call_s: float = 300.0
     """Time limit of one call."""
@@ -91,7 +93,7 @@ class TeacherClient:
             raise UsageError(
                 "a teacher needs the package openai: pip install 'tutti[teacher]'"
             ) from None
-        headers = {"X-Tutti-Role": ROLE, "X-Program-Id": endpoint.program}
+        headers = {"X-Tutti-Role": endpoint.role, "X-Program-Id": endpoint.program}
         self.endpoint = endpoint
         self.openai: AsyncOpenAI = AsyncOpenAI(
             api_key=endpoint.api_key,

@@ -12,14 +12,23 @@ import pytest
 from tests.conftest import NewCatalog
 from tests.synthesis.domains.tau2_double import loaded
 from tests.synthesis.gating.defects import DEFECTS, MARK, Defect, DefectiveLending
+from tests.synthesis.lending import Lending
+from tests.synthesis.making.measured import Attempt, enter, lending_set, verdicts
+from tests.synthesis.teacher.conftest import NewTeacher, new_teacher
+from tests.synthesis.teacher.lending import BRANCH, SCRIPT, SIZES, TOOLS
+from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder, write_tau2_folder
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import PASSED, Examples, Gate, GateBench, Verdict
+from tutti.tasks.synthesis.making import band
+from tutti.tasks.synthesis.making.band import BandRequest, keep_in_band
 from tutti.tasks.synthesis.making.make import make_domain_set
 from tutti.tasks.synthesis.making.request import DomainRequest
 from tutti.tasks.synthesis.programs import PROGRAMS
+from tutti.tasks.synthesis.teacher import Chain, TeacherFailed, TeacherRequest, chain
 
+__all__ = ["new_teacher"]
 ROWS = "select task_id, status, reason, difficulty from tasks where task_set_id = $id"
 
 
@@ -113,3 +122,46 @@ def test_what_passed_converts_to_tau2_and_what_was_dropped_does_not(
     take_out(("records",), monkeypatch)
     with pytest.raises(ValueError, match="title"):
         converted(made(catalog, 21)[0], tmp_path / "kept")
+
+
+async def test_what_no_model_solves_in_eight_attempts(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PROGRAMS, "lending", Lending())
+    task_set, tasks = await lending_set(catalog, 4)
+    enter(
+        catalog,
+        [Attempt(t, "", correct=n == 7 and t is tasks[0]) for t in tasks for n in range(8)],
+    )
+    request = BandRequest(task_set=task_set, low=0.01, high=1.0, k=8)
+    found = verdicts(catalog, keep_in_band(request, catalog))
+    passed = [found[task.task_id]["passed"] for task in tasks]
+    assert passed == [True, False, False, False]
+    why = "pass@8 is 0.00 (0 of 8 attempts solved it), not 0.01 to 1"
+    assert {row["reason"] for row in found.values() if not row["passed"]} == {why}
+    monkeypatch.setattr(band, "judged", lambda rate, request: PASSED)
+    assert all(row["passed"] for row in verdicts(catalog, keep_in_band(request, catalog)).values())
+
+
+async def test_a_teachers_code_that_was_never_run(
+    new_teacher: NewTeacher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool whose code does not work; without the check the domain has it. What a check by a model
+    says, and that its "no" is read, is in `test_judging`."""
+    broken = {"code": BRANCH.replace('each["card"]', 'each["karte"]'), "tools": TOOLS}
+    script = {**SCRIPT, "toolkit": [broken]}
+    request = TeacherRequest(topic="the desk of a small library", **SIZES)
+    async with serving(ScriptedEndpoint(script)) as endpoint:
+        async with new_teacher(endpoint) as teacher:
+            with pytest.raises(TeacherFailed, match=r"toolkit: check: list_loans.*KeyError"):
+                await Chain(request, teacher).make_domain()
+
+    async def unread(*_: object) -> str:
+        return ""
+
+    monkeypatch.setattr(chain, "toolkit_reason", unread)
+    async with serving(ScriptedEndpoint(script)) as endpoint:
+        other = request.model_copy(update={"seed": 1})
+        async with new_teacher(endpoint) as teacher:
+            domain = await Chain(other, teacher).make_domain()
+    assert 'each["karte"]' in domain.toolkit

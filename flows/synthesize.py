@@ -28,7 +28,12 @@ from tutti.tasks.synthesis import (
     make_domain_set,
     make_teacher_set,
 )
-from tutti.tasks.synthesis.teacher import TeacherEndpoint, TeacherPrices, prices_of
+from tutti.tasks.synthesis.teacher import (
+    TeacherEndpoint,
+    TeacherPrices,
+    prices_of,
+    provider_address,
+)
 
 DEFAULT_REQUEST = TaskRequest()
 
@@ -84,6 +89,7 @@ async def _by_teacher(request: TeacherSetRequest, models: Path, run: Run) -> str
             base_url=f"{services.gateway.url}/v1",
             model=services.engine.address.served_name,
             program=f"teacher-{request.request_hash}",
+            batch=provider_address(entries[request.teacher]) if request.batch else None,
         )
         prices = prices_of(entries[request.teacher])
         made = await ask_teacher(run.log, request, endpoint, prices, run)

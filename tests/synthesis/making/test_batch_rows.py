@@ -1,5 +1,5 @@
-"""Calls in a provider's batch are on record as the gateway's are: role, tokens, cost, messages; once,
-however often the batch is read."""
+"""Calls in a provider's batch are on record as the gateway's are: role, tokens, cost, messages;
+and once, however often the batch is read."""
 
 import json
 from collections.abc import Iterator

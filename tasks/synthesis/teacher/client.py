@@ -59,7 +59,8 @@ def provider_address(model: Model) -> ProviderAddress:
         key = os.environ.get(model.api_key_env, "").strip()
         if not key:
             raise UsageError(f"batch: {model.api_key_env} is not set")
-    return ProviderAddress(f"{model.endpoint.rstrip('/')}{model.api_path}", key)
+    url = model.endpoint.rstrip("/").removesuffix(model.api_path)  # with or without it
+    return ProviderAddress(f"{url}{model.api_path}", key)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Calls in a provider's batch are on record as the gateway's are: role, tokens, cost, messages;
 and once, however often the batch is read."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import NewCatalog
 from tests.synthesis.teacher.conftest import QUICK
@@ -13,6 +13,7 @@ from tests.synthesis.teacher.lending import SCRIPT, SIZES
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.errors import UsageError
+from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.serving import Model
 from tutti.tasks.synthesis import TeacherSetRequest, make_teacher_set
 from tutti.tasks.synthesis.making.batch_rows import BatchRecorder
@@ -102,7 +103,27 @@ def test_where_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TEACHERS_KEY", "s3cret")
     found = provider_address(keyed)
     assert found == ProviderAddress("http://127.0.0.1:1/v1", "s3cret")
-    assert "s3cret" not in json.dumps(str(found))
+    assert "s3cret" not in str(found)
+    own = Model.model_validate({"provider": "openai", "context_tokens": 4096, "served_name": "g"})
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert provider_address(own).base_url == "https://api.openai.com/v1"
     other = Model.model_validate(known | {"key_header": "api-key"})
     with pytest.raises(UsageError, match="bearer"):
         provider_address(other)
+
+
+@pytest.mark.slow
+async def test_by_the_flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Single calls by the gateway and batches beside it are all on record, with one role."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    models = tmp_path / "models.yaml"
+    async with serving(ScriptedEndpoint(SCRIPT, polls_before_end=0)) as endpoint:
+        entry = {"provider": "openai", "endpoint": endpoint.url, "context_tokens": 32_768}
+        models.write_text(yaml.safe_dump({"models": {"big": entry | {"served_name": "m"}}}))
+        done = await synthesize_tasks.fn(teacher=REQUEST, models=models)
+        calls = [name.startswith("batch:") for name, _, _ in endpoint.asked]
+    assert any(row["status"] == "accepted" for row in done["counts"])
+    rows = storage.query("select role, model, endpoint = 'batch' as batch from calls")
+    assert {(row["role"], row["model"]) for row in rows} == {("teacher", "big")}
+    assert sorted(row["batch"] for row in rows) == sorted(calls) and any(calls)

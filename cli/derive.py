@@ -113,6 +113,7 @@ def _skills(skills: str, teacher: str) -> dict[str, Any]:
 
 def _derived(asked: dict[str, Any], kind: str, models: Path, as_json: bool) -> str:
     from tutti.cli.synth_documents import shown_set
+    from tutti.flows.derive import DeriveRequest
     from tutti.flows.synthesize import synthesize_tasks
     from tutti.tasks.synthesis import TaskRequest
     from tutti.tasks.synthesis.preferences import PreferenceRequest
@@ -120,9 +121,9 @@ def _derived(asked: dict[str, Any], kind: str, models: Path, as_json: bool) -> s
 
     if not asked.get("task_set"):
         raise UsageError("name the task set, as `tutti derive task_set:ID --preferences`")
-    preferences = PreferenceRequest.model_validate(asked) if kind == "preferences" else None
-    labels = LabelRequest.model_validate(asked) if kind == "labels" else None
-    requests = (TaskRequest(), None, None, models, None, preferences, labels)
+    of_kind = PreferenceRequest if kind == "preferences" else LabelRequest
+    request = DeriveRequest.model_validate({kind: of_kind.model_validate(asked)})
+    requests = (TaskRequest(), None, None, models, None, request)
     return shown_set(run_flow(synthesize_tasks, False, as_json, *requests), as_json)
 
 

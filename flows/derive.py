@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
 from tutti.storage import content_hash
 from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.runs import Run, open_run
@@ -29,14 +31,29 @@ from tutti.tasks.synthesis.teacher import TeacherBudget, TeacherEndpoint, prices
 Budgeted = PreferenceRequest | LabelRequest | ProfileRequest
 
 
-async def derive_set(
-    preferences: PreferenceRequest | None, labels: LabelRequest | None, models: Path, run: Run
-) -> str:
-    """Make the set that one of the requests asks for; returns its id."""
-    if preferences is not None:
-        return await derive_preferences(run.log, preferences, models, run)
-    assert labels is not None, "one of them is given"
-    return await derive_labels(run.log, labels, models, run)
+class DeriveRequest(BaseModel):
+    """What to make of a task set: one of both."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    preferences: PreferenceRequest | None = Field(
+        None, description="an instruction, weights, tools and prices for each task"
+    )
+    labels: LabelRequest | None = Field(None, description="skills and levels of the tasks")
+
+    @model_validator(mode="after")
+    def _one(self) -> "DeriveRequest":
+        if (self.preferences is None) == (self.labels is None):
+            raise ValueError("give either `preferences` or `labels`")
+        return self
+
+
+async def derive_set(request: DeriveRequest, models: Path, run: Run) -> str:
+    """Make the set that is asked for; returns its id."""
+    if request.preferences is not None:
+        return await derive_preferences(run.log, request.preferences, models, run)
+    assert request.labels is not None, "one of them is given"
+    return await derive_labels(run.log, request.labels, models, run)
 
 
 @stage(name="preferences")

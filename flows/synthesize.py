@@ -9,9 +9,8 @@ from typing import Any
 
 from prefect import flow
 
-from tutti.flows.derive import derive_set
-from tutti.flows.teaching import serve_teacher
-from tutti.storage import content_hash
+from tutti.flows.derive import DeriveRequest, derive_set
+from tutti.flows.teaching import teach_documents, teach_domain
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_task_set
@@ -21,20 +20,13 @@ from tutti.tasks.synthesis import (
     DocumentsRequest,
     DomainRequest,
     TaskRequest,
-    TeacherSet,
     TeacherSetRequest,
-    ask_documents,
-    ask_teacher_about_documents,
     benchmark_questions,
     count_gates,
     count_reasons,
     count_tasks,
     make_domain_set,
-    make_teacher_set,
 )
-from tutti.tasks.synthesis.preferences import PreferenceRequest
-from tutti.tasks.synthesis.skills import LabelRequest
-from tutti.tasks.synthesis.teacher import TeacherEndpoint, TeacherPrices
 
 DEFAULT_REQUEST = TaskRequest()
 
@@ -46,8 +38,7 @@ async def synthesize_tasks(
     teacher: TeacherSetRequest | None = None,
     models: Path = MODELS,
     documents: DocumentsRequest | None = None,
-    preferences: PreferenceRequest | None = None,
-    labels: LabelRequest | None = None,
+    derived: DeriveRequest | None = None,
 ) -> dict[str, Any]:
     """Make a task set: propose candidates and show each to gates, which drop it with a reason.
 
@@ -57,19 +48,18 @@ async def synthesize_tasks(
         teacher: Tasks of a domain instead, by a model of the registry.
         models: The model registry file, for the teacher.
         documents: Questions about the documents of an index instead, by a program or a teacher.
-        preferences: Preferences, tools and prices for the tasks of a set instead.
-        labels: Skills and levels for the tasks of a set instead.
+        derived: Preferences, or skills and levels, for the tasks of a set instead.
 
     Returns the task set's id, and its tasks counted by family, split and status.
     """
-    asked = documents or preferences or labels or teacher or domain or parameters
+    asked = documents or derived or teacher or domain or parameters
     with open_run("synthesize-tasks", asked.model_dump(mode="json")) as run:
         if documents is not None:
-            task_set = await _about_documents(documents, models, run)
-        elif preferences is not None or labels is not None:
-            task_set = await derive_set(preferences, labels, models, run)
+            task_set = await teach_documents(documents, models, run)
+        elif derived is not None:
+            task_set = await derive_set(derived, models, run)
         elif teacher is not None:
-            task_set = await _by_teacher(teacher, models, run)
+            task_set = await teach_domain(teacher, models, run)
         elif domain is not None:
             task_set = await synthesize_domain(run.log, domain, run)
         else:
@@ -89,38 +79,6 @@ async def synthesize_tasks(
 async def _over_library(parameters: TaskRequest, run: Run) -> str:
     async with open_library(run.catalog, run.log) as library:
         return await make_tasks(parameters, library, run.catalog, run.log)
-
-
-async def _by_teacher(request: TeacherSetRequest, models: Path, run: Run) -> str:
-    async with serve_teacher(request.teacher, request.request_hash, models, run) as served:
-        return _told(await ask_teacher(run.log, request, *served, run), run)
-
-
-async def _about_documents(request: DocumentsRequest, models: Path, run: Run) -> str:
-    if not request.teacher:
-        return await ask_documents(run.log, request, run.catalog)
-    program = content_hash(request.as_asked(request.index))
-    async with serve_teacher(request.teacher, program, models, run) as served:
-        made = await ask_teacher_about_documents(run.log, request, served, run.catalog)
-    return _told(made, run)
-
-
-def _told(made: TeacherSet, run: Run) -> str:
-    run.log.console.print(f"teacher: {made.spent or 'nothing asked: the set was there'}")
-    return made.task_set_id
-
-
-@stage(name="teacher")
-async def ask_teacher(
-    _: StageProgress,
-    request: TeacherSetRequest,
-    endpoint: TeacherEndpoint,
-    prices: TeacherPrices | None,
-    run: Run,
-) -> TeacherSet:
-    """Ask for the domain and its tasks, and show them to the gates."""
-    questions = await asyncio.to_thread(benchmark_questions, run.catalog.home)
-    return await make_teacher_set(request, endpoint, prices, run.catalog, questions)
 
 
 @stage(name="tasks")

@@ -54,6 +54,7 @@ PLANTERS = (
     Planter("wrong golden number", ("oracle", "suffices"), tools.wrong_number),
     Planter("wrong golden record", ("oracle", "suffices"), tools.wrong_record),
     Planter("nothing to do", ("no_op",), tools.nothing_to_do),
+    Planter("changed and changed back", ("lasting",), tools.changed_back),
     Planter("policy allows the forbidden", ("policy",), tools.allowed_is_forbidden),
     Planter("policy forbids the golden", ("policy", "executes"), tools.forbidden_is_golden),
 )

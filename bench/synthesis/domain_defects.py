@@ -6,11 +6,12 @@ from bench.synthesis.planting import (
     Planted,
     calls_of,
     fields_of,
+    varied,
     with_action,
     with_tool,
     wrapped,
 )
-from tutti.tasks.synthesis.domains import Domain, DomainTask, Parameter
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Parameter, ToolSpec
 
 
 def says_it_looks(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
@@ -151,3 +152,40 @@ def forbidden_is_golden(rng: Random, domain: Domain, task: DomainTask) -> Plante
         return None
     actions = (*task.actions, rng.choice(task.forbidden))
     return domain, task.model_copy(update={"actions": actions})
+
+
+SWITCH = '''
+
+def planted_switch(db, on):
+    """Raise a number, or lower it again."""
+    record = db[{table!r}][{key!r}]
+    record[{field!r}] += 1 if on else -1
+    return record[{field!r}]
+'''
+
+
+def changed_back(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """Two more golden calls, the second of which undoes what the first changed."""
+    places = [
+        (table.name, key, field.name)
+        for table, field in fields_of(domain)
+        if field.kind == "integer" and field.name != table.key
+        for key, record in domain.records[table.name].items()
+        if record[field.name] is not None
+    ]
+    if not places or not task.actions:
+        return None
+    table, key, field = rng.choice(places)
+    tool = ToolSpec(
+        name="planted_switch",
+        kind="WRITE",
+        about="Change a number.",
+        parameters=(Parameter(name="on", kind="boolean", about="whether it is raised"),),
+        changes=(f"{table}.{field}",),
+    )
+    code = domain.toolkit + SWITCH.format(table=table, key=key, field=field)
+    calls = [Action(name=tool.name, arguments={"on": on}) for on in (True, False)]
+    offered = (*task.tools, tool.name) if task.tools else ()
+    planted = {"actions": (*task.actions, *calls), "tools": offered}
+    made = varied(domain, toolkit=code, tools=(*domain.tools, tool))
+    return made, task.model_copy(update=planted)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.synthesis.counts import GATES_SQL as GATES_SQL
     from tutti.tasks.synthesis.counts import count_gates as count_gates
     from tutti.tasks.synthesis.counts import count_lines as count_lines
     from tutti.tasks.synthesis.counts import count_reasons as count_reasons
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     )
     from tutti.tasks.synthesis.documents.teacher_set import plan_by_teacher as plan_by_teacher
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
+    from tutti.tasks.synthesis.domains.domain import Domain as Domain
+    from tutti.tasks.synthesis.domains.domain import DomainTask as DomainTask
+    from tutti.tasks.synthesis.domains.folder import domain_folders as domain_folders
+    from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
+    from tutti.tasks.synthesis.domains.stored import StoredCall as StoredCall
+    from tutti.tasks.synthesis.domains.stored import end_state as end_state
+    from tutti.tasks.synthesis.domains.stored import stored_calls as stored_calls
     from tutti.tasks.synthesis.gating.contamination import (
         benchmark_questions as benchmark_questions,
     )
@@ -36,11 +44,15 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.generate import read_conversations as read_conversations
     from tutti.tasks.synthesis.generate import read_tasks as read_tasks
     from tutti.tasks.synthesis.generate import synthesize as synthesize
+    from tutti.tasks.synthesis.making.agreement import AgreementRequest as AgreementRequest
+    from tutti.tasks.synthesis.making.agreement import keep_agreed as keep_agreed
     from tutti.tasks.synthesis.making.band import BandRequest as BandRequest
     from tutti.tasks.synthesis.making.band import keep_in_band as keep_in_band
     from tutti.tasks.synthesis.making.by_teacher import TeacherSet as TeacherSet
     from tutti.tasks.synthesis.making.by_teacher import TeacherSetRequest as TeacherSetRequest
     from tutti.tasks.synthesis.making.by_teacher import make_teacher_set as make_teacher_set
+    from tutti.tasks.synthesis.making.judging import JudgeRequest as JudgeRequest
+    from tutti.tasks.synthesis.making.judging import keep_judged as keep_judged
     from tutti.tasks.synthesis.making.make import make_domain_set as make_domain_set
     from tutti.tasks.synthesis.making.plan import plan_domain_set as plan_domain_set
     from tutti.tasks.synthesis.making.request import DomainRequest as DomainRequest

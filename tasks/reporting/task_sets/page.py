@@ -16,16 +16,12 @@ from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.page import write_page
 from tutti.tasks.reporting.task_sets.rates import pass_rates
 from tutti.tasks.reporting.text.numbers import count, share
+from tutti.tasks.synthesis import GATES_SQL
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SET_SQL = "select detail, created_at, path from artifacts where artifact_id = $id"
-GATES_SQL = """
-select gate, count(*) as shown, count(*) filter (not passed) as dropped,
-    median(measured) as measured
-from gate_verdicts where task_set_id = $id group by gate, position order by position
-"""
 REJECTS_SQL = """
 select gate, v.reason, question, answer from gate_verdicts v join tasks using (task_set_id, task_id)
 where task_set_id = $id and not passed

@@ -228,6 +228,14 @@ class Host:
         """Forget a program's database."""
         self.states.pop(program, None)
 
+    def copy(self, program: str, other: str) -> None:
+        """Give another program the database that a program has now."""
+        self.states[other] = self.states[program]
+
+    def differing(self, program: str, other: str) -> list[str]:
+        """The records that two programs' databases do not have alike, as ``table/key``."""
+        return differing_records(self.states[program], self.states[other])
+
     def hash(self, program: str) -> str:
         """`state_hash` of a program's database; the text of a record that is the domain's own is
         made once."""
@@ -276,11 +284,25 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return sorted(found)
 
 
+def differing_records(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The records in which two databases differ, as ``table/key``."""
+    found = []
+    for table in sorted(before.keys() | after.keys()):
+        old, new = before.get(table, {}), after.get(table, {})
+        if old is not new:
+            keys = sorted(old.keys() | new.keys())
+            pairs = ((key, old.get(key), new.get(key)) for key in keys)
+            found += [f"{table}/{key}" for key, a, b in pairs if a is not b and not same(a, b)]
+    return found
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "begin": Host.begin,
     "call": Host.call,
     "ask": Host.ask,
     "signature": Host.signature,
+    "copy": Host.copy,
+    "differing": Host.differing,
     "hash": Host.hash,
     "state": Host.state,
     "end": Host.end,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.synthesis.teacher.asking import BatchCall as BatchCall
     from tutti.tasks.synthesis.teacher.asking import Question as Question
     from tutti.tasks.synthesis.teacher.asking import Teacher as Teacher
     from tutti.tasks.synthesis.teacher.asking import TeacherSampling as TeacherSampling
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.teacher.chain import Chain as Chain
     from tutti.tasks.synthesis.teacher.client import TeacherClient as TeacherClient
     from tutti.tasks.synthesis.teacher.client import TeacherEndpoint as TeacherEndpoint
+    from tutti.tasks.synthesis.teacher.client import provider_address as provider_address
     from tutti.tasks.synthesis.teacher.faults import BudgetSpent as BudgetSpent
     from tutti.tasks.synthesis.teacher.faults import FaultKind as FaultKind
     from tutti.tasks.synthesis.teacher.faults import TeacherFailed as TeacherFailed

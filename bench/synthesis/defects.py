@@ -160,9 +160,8 @@ async def _first_rejection(
 ) -> tuple[str, str] | None:
     """The gate that rejects a defect, and why."""
     same = defect.domain is bench.domain
-    own = replace(
-        bench, domain=defect.domain, seen=Seen(), replays={}, facts=bench.facts if same else {}
-    )
+    facts = bench.facts if same else {}
+    own = replace(bench, domain=defect.domain, seen=Seen(), replays={}, ruled={}, facts=facts)
     changed = defect.domain.toolkit != bench.domain.toolkit
     if changed or defect.domain.records != bench.domain.records:
         async with Toolkit(defect.domain) as toolkit:

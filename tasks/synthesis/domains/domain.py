@@ -5,7 +5,8 @@ In: what a generator proposes. Out: values that can be checked, hashed and writt
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -153,12 +154,18 @@ class DomainTask(_Frozen):
     """What the program that made it solves it from; its solver never sees the golden calls."""
     evolved_from: str = ""
 
-    @property
+    @cached_property
     def task_id(self) -> str:
-        """Content hash: what is asked and what must come of it."""
+        """Content hash: what is asked and what must come of it. Made once; every gate needs it."""
         asked = [self.scenario.model_dump(), self.changed, list(self.tools)]
         wanted = [[each.model_dump() for each in self.actions], list(self.communicate)]
         return artifact_id("task", [self.template, asked, wanted])
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As of every model; the copy's id is its own."""
+        made = super().model_copy(update=update, deep=deep)
+        made.__dict__.pop("task_id", None)
+        return made
 
 
 class Domain(_Frozen):

@@ -48,9 +48,17 @@ class GateBench:
     """Texts of questions that a task must not repeat."""
     replays: dict[str, Replay] = field(default_factory=dict)
     """By task, filled by the gate `executes` for those after it."""
+    ruled: dict[str, tuple[DomainTask, Replay]] = field(default_factory=dict)
+    """By task, with what the rules said; filled by the gate `replay` for `policy`. With the task
+    itself: its forbidden calls are not part of its id."""
     seen: Seen = field(default_factory=Seen)
     """The tasks that passed the gate `duplicates`; give several benches one to compare across."""
     facts: dict[Callable[..., Any], Any] = field(default_factory=dict)
+
+    def forget(self, task: DomainTask) -> Replay | None:
+        """Drop what was kept of a task; returns its replay, if there is one."""
+        self.ruled.pop(task.task_id, None)
+        return self.replays.pop(task.task_id, None)
 
     def fact(self, find: Callable[[Domain], Fact]) -> Fact:
         """What `find` says of the domain; it is asked once."""

@@ -115,7 +115,7 @@ async def judge(tasks: Sequence[DomainTask], bench: GateBench) -> list[Judged]:
             if not verdict.passed:
                 each.reason = verdict.reason
     for each in judged:
-        replay = bench.replays.pop(each.task.task_id, None)
+        replay = bench.forget(each.task)
         if each.reason is None and replay is not None:
             each.task = each.task.model_copy(update={"expected": replay.after})
     return judged

@@ -204,3 +204,39 @@ async def test_a_null_stands_for_an_optional_argument_only() -> None:
         action = Action(name="get_loan", arguments=given)
         task = LOOKED_UP.model_copy(update={"actions": (LOOKED_UP.actions[0], action)})
         assert (await reason("parses", task, domain) == "") == fine
+
+
+async def test_the_policy_gate_takes_what_the_replay_gate_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A task with other forbidden calls has the same id and is asked about anew."""
+    allowed = Action(name="extend_loan", arguments={"loan_id": "L1", "days": 3})
+    other = EXTENDED.model_copy(update={"forbidden": (allowed,)})
+    sent: list[int] = []
+    async with bench_of(EXAMPLE) as bench:
+        await replayed(bench, [EXTENDED])
+        assert all(each.passed for each in await GATES["replay"].judge([EXTENDED], bench))
+        request = bench.toolkit.request
+
+        async def counted(operations: Sequence[Sequence[Any]]) -> list[Any]:
+            sent.append(len(operations))
+            return await request(operations)
+
+        monkeypatch.setattr(bench.toolkit, "request", counted)
+        (found,) = await GATES["policy"].judge([EXTENDED], bench)
+        assert found.passed and sum(sent) == 0
+        assert other.task_id == EXTENDED.task_id
+        first, second = await GATES["policy"].judge([EXTENDED, other], bench)
+        assert first.passed and second.reason.startswith("no rule forbids extend_loan(")
+        assert sum(sent) > 0
+        bench.forget(EXTENDED)
+        assert not bench.ruled and not bench.replays
+
+
+def test_a_copy_of_a_task_has_an_id_of_its_own() -> None:
+    """The id is made once a task, and is not copied with the rest."""
+    first = EXTENDED.task_id
+    assert EXTENDED.model_copy().task_id == first
+    assert EXTENDED.model_copy(update={"communicate": ("22",)}).task_id != first
+    assert EXTENDED.model_copy(update={"expected": "x"}) != EXTENDED
+    assert DomainTask.model_validate_json(EXTENDED.model_dump_json()) == EXTENDED

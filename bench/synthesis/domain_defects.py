@@ -6,6 +6,7 @@ from bench.synthesis.planting import (
     Planted,
     calls_of,
     fields_of,
+    told,
     with_action,
     with_tool,
     wrapped,
@@ -138,16 +139,22 @@ def nothing_to_do(rng: Random, domain: Domain, task: DomainTask) -> Planted | No
 
 
 def allowed_is_forbidden(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
-    """A golden call among those that the policy is said to forbid."""
+    """The first golden call that writes, among those that the policy is said to forbid. A later
+    one may be forbidden in truth as long as the first is not made, as in a workflow."""
     calls = calls_of(domain, task, "WRITE")
     if not calls:
         return None
-    return domain, task.model_copy(update={"forbidden": (rng.choice(calls)[1],)})
+    return domain, task.model_copy(update={"forbidden": (calls[0][1],)})
 
 
 def forbidden_is_golden(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
-    """A golden call that the policy forbids."""
-    if not task.forbidden:
+    """A golden call that the policy forbids, and that the user asks for: nothing else is wrong."""
+    said = [fact.lower() for fact in task.communicate]
+    calls = [a for a in task.forbidden if not any(f in str(a.arguments).lower() for f in said)]
+    if not calls:
         return None
-    actions = (*task.actions, rng.choice(task.forbidden))
-    return domain, task.model_copy(update={"actions": actions})
+    action = rng.choice(calls)
+    given = ", ".join(f"{name} {value}" for name, value in action.arguments.items())
+    asked = f"{task.scenario.instructions} You also ask for: {action.name}, {given}.".strip()
+    actions = (*task.actions, action)
+    return domain, told(task.model_copy(update={"actions": actions}), instructions=asked)

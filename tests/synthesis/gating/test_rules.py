@@ -8,7 +8,7 @@ import pytest
 from bench.synthesis.task_defects import BENCHMARK_TEXTS
 from tests.synthesis.gating.lending import bench_of, replayed
 from tutti import storage
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Parameter
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.contamination import BenchmarkIndex, benchmark_questions
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
@@ -111,6 +111,29 @@ async def test_numbers_are_given_by_value(reason_told: str, given: bool) -> None
 async def test_a_name_may_be_put_together() -> None:
     named = told(EXTENDED, known="Your first name is Ada, your last name is Long.")
     assert await reason("suffices", named) == ""
+
+
+@pytest.mark.parametrize(
+    ("title", "given"),
+    [
+        ("Ada Long has the book for 7 more days", True),
+        ("Ada Long has the book for 3 more days", True),  # up to twenty a writer may count
+        ("Ada Long has the book for 73.25 more days", False),
+        ("sum(7, 812, 7, 7, 7, 7)", False),
+    ],
+)
+async def test_an_agents_own_text_holds_no_number_that_nobody_gave(title: str, given: bool) -> None:
+    """Half of its words are enough, not half of its numbers: they are what is calculated with."""
+    find, look, extend = EXAMPLE.tools
+    note = Parameter(name="note", kind="text", about="what for", optional=True)
+    tool = extend.model_copy(update={"parameters": (*extend.parameters, note)})
+    code = EXAMPLE.toolkit.replace("loan_id, days):", "loan_id, days, note=None):")
+    call = EXTENDED.actions[1].model_copy(
+        update={"arguments": {**EXTENDED.actions[1].arguments, "note": title}}
+    )
+    task = EXTENDED.model_copy(update={"actions": (EXTENDED.actions[0], call)})
+    domain = varied(EXAMPLE, tools=(find, look, tool), toolkit=code)
+    assert (await reason("suffices", task, domain) == "") == given
 
 
 async def test_gates_that_read_replays_say_when_there_is_none() -> None:

@@ -19,7 +19,7 @@ class KnowledgeGraph:
     its question names; those on the way belong to every split."""
 
     name = "knowledge_graph"
-    version = "1"
+    version = "2"
     about = "multi-hop questions over a generated graph with invented names"
     knobs: Mapping[str, Knob] = {
         "hops": Knob(3, 1, 5, "the most relations and facts from what is named to the answer"),

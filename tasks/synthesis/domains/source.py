@@ -91,6 +91,12 @@ class Host:
         self.states[program] = made
         return {"status": "ok", "value": value, "changes": changes}
 
+    def ask_all(
+        self, program: str, functions: list[str], name: str, arguments: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """What each of some rules says of a call."""
+        return [self.ask(program, function, name, arguments) for function in functions]
+
     def ask(
         self, program: str, function: str, name: str, arguments: dict[str, Any]
     ) -> dict[str, Any]:
@@ -220,6 +226,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "begin": Host.begin,
     "call": Host.call,
     "ask": Host.ask,
+    "ask_all": Host.ask_all,
     "signature": Host.signature,
     "hash": Host.hash,
     "state": Host.state,
@@ -230,8 +237,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 def written(reply: Any) -> str:
     """The JSON of a reply."""
     if isinstance(reply, dict) and isinstance(reply.get("value"), Written):
-        rest = json.dumps({name: each for name, each in reply.items() if name != "value"})
-        return f'{{"value": {reply["value"].text}, {rest[1:]}'
+        changes = json.dumps(reply["changes"]) if reply["changes"] else "[]"
+        value = reply["value"].text
+        return f'{{"status": "{reply["status"]}", "value": {value}, "changes": {changes}}}'
     return json.dumps(reply)
 
 

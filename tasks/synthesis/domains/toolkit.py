@@ -177,15 +177,16 @@ def _operations(task: DomainTask, rules: Rules | None) -> Iterator[list[Any]]:
 
 
 def _asks(action: Action, rules: Rules) -> Iterator[list[Any]]:
-    for function in rules.get(action.name, ()):
-        yield ["ask", REPLAY, function, action.name, action.arguments]
+    if functions := rules.get(action.name):
+        yield ["ask_all", REPLAY, functions, action.name, action.arguments]
 
 
 def _replay(task: DomainTask, rules: Rules | None, replies: Iterator[Any]) -> Replay:
     """A task's replies, in the order of its operations."""
 
     def said_of(action: Action) -> tuple[Result, ...]:
-        return tuple(_result(next(replies)) for _ in (rules or {}).get(action.name, ()))
+        asked = rules is not None and rules.get(action.name)
+        return tuple(_result(reply) for reply in next(replies)) if asked else ()
 
     _, before = next(replies), next(replies)
     of_forbidden = tuple(map(said_of, task.forbidden)) if rules is not None else ()

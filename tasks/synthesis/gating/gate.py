@@ -4,7 +4,8 @@ A gate is one file in this folder and one line in `GATES`. Its examples belong t
 every gate on its good and bad ones.
 """
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -54,6 +55,8 @@ class GateBench:
     seen: Seen = field(default_factory=Seen)
     """The tasks that passed the gate `duplicates`; give several benches one to compare across."""
     facts: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    """For names that are needed once."""
 
     def forget(self, task: DomainTask) -> Replay | None:
         """Drop what was kept of a task; returns its replay, if there is one."""

@@ -142,12 +142,14 @@ async def _show(judged: Sequence[Judged], gates: Sequence[str], bench: GateBench
                 each.reason = verdict.reason
 
 
-def read_judged(folder: Path, last: str | None) -> Iterator[dict[str, Any]]:
-    """The rows of an instance by the columns of `ROW`, with `task` as a dictionary; those after
-    the task `last` are not in the set."""
+def read_judged(folder: Path, accepted: int) -> Iterator[dict[str, Any]]:
+    """The rows of an instance by the columns of `ROW`, with `task` as a dictionary, to the last of
+    so many accepted tasks; all if there are none."""
+    left = accepted
     for row in pq.read_table(folder / JUDGED).to_pylist():
         yield row | {"task": json.loads(row["task"])}
-        if row["task_id"] == last:
+        left -= row["accepted"]
+        if left == 0 and accepted:
             return
 
 

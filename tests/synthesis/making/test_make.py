@@ -121,6 +121,30 @@ def test_a_run_that_was_killed_takes_the_instances_that_are_done(
     assert storage.query(GROUPS, catalog.home, {"id": made}) == [{"status": "accepted", "n": 30}]
 
 
+def test_rows_are_committed_some_at_once_and_once_only(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between two commits, and after the last one."""
+    monkeypatch.setattr(collected, "ROWS_AT_ONCE", 20)
+    commit, done = storage.commit_tables, []
+
+    def committed(*arguments: object) -> None:
+        commit(*arguments)  # type: ignore[arg-type]
+        done.append(arguments)
+        if len(done) in (1, 3):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(collected, "commit_tables", committed)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            make_domain_set(asked(size=50), catalog)
+    made = make_domain_set(asked(size=50), catalog)
+    assert len(done) == 3, "20, 20 and 10 tasks"
+    assert storage.query(GROUPS, catalog.home, {"id": made}) == [{"status": "accepted", "n": 50}]
+    said = storage.query("select gate, count(*) as n from gate_verdicts group by all", catalog.home)
+    assert {row["gate"]: row["n"] for row in said} == dict.fromkeys(GATES, 50)
+
+
 @pytest.mark.parametrize(
     ("size", "each", "wanted"),
     [

@@ -95,15 +95,25 @@ def refused_call(rng: Random, domain: Domain, task: DomainTask) -> Planted | Non
 
 
 def unsteady(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
-    """A tool whose effect is drawn by chance."""
+    """A tool whose effect is drawn by chance: a text that neither the tool itself writes over nor
+    other code needs to find its way by."""
     calls = calls_of(domain, task, "WRITE")
-    texts = [(t, f) for t, f in fields_of(domain) if f.kind == "text" and f.name != t.key]
-    if not calls or not texts:
+    if not calls:
+        return None
+    tool = rng.choice(calls)[2]
+    texts = [
+        (table, field)
+        for table, field in fields_of(domain)
+        if field.kind == "text" and field.name != table.key
+        if not field.refers_to and not field.one_of
+        if f"{table.name}.{field.name}" not in tool.changes
+    ]
+    if not texts:
         return None
     table, field = rng.choice(texts)
     key = rng.choice(sorted(domain.records[table.name]))
     drawn = f"db[{table.name!r}][{key!r}][{field.name!r}] = str(random.random())"
-    return wrapped(domain, rng.choice(calls)[2], ["import random", drawn]), task
+    return wrapped(domain, tool, ["import random", drawn]), task
 
 
 def wrong_number(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:

@@ -19,6 +19,7 @@ from tutti.cli.synth_documents import about_documents, shown_set
 from tutti.errors import UsageError
 
 STDLIB = "stdlib"
+NOT_OF_STDLIB = "stdlib has no such flag; name a domain, as `tutti synth retail`"
 OF_STDLIB = "stdlib only"
 OF_DOMAINS = "a domain's only"
 
@@ -130,10 +131,7 @@ def synth(
             made = Keeping(domain, band, agreement, judge, flags).made(models)
             typer.echo(shown_set(made, as_json))
         elif domain == STDLIB:
-            planned = {"plan": True} if plan else {}
-            _refuse(
-                given | planned, "stdlib has no such flag; name a domain, as `tutti synth retail`"
-            )
+            _refuse(given | ({"plan": True} if plan else {}), NOT_OF_STDLIB)
             typer.echo(_made(library | {"seed": seed}, None, as_json))
         else:
             _refuse(library, f"{domain} has no families; --size says how many tasks")

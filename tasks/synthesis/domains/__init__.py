@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.domain import Scenario as Scenario
     from tutti.tasks.synthesis.domains.domain import TableSpec as TableSpec
     from tutti.tasks.synthesis.domains.domain import ToolSpec as ToolSpec
+    from tutti.tasks.synthesis.domains.folder import copy_domain_folder as copy_domain_folder
     from tutti.tasks.synthesis.domains.folder import domain_folders as domain_folders
     from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
     from tutti.tasks.synthesis.domains.folder import write_domain_folder as write_domain_folder

@@ -6,7 +6,8 @@ In: what a generator proposes. Out: values that can be checked, hashed and writt
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -189,14 +190,20 @@ class DomainTask(_Frozen):
         weights = json.dumps(preference.weights, sort_keys=True)
         return self.labels | {"wording": preference.wording, PREFERENCE: weights}
 
-    @property
+    @cached_property
     def task_id(self) -> str:
-        """Content hash: what is asked and what must come of it."""
+        """Content hash: what is asked and what must come of it. Made once; every gate needs it."""
         asked = [self.scenario.model_dump(), self.changed, list(self.tools)]
         if self.offer is not None:
             asked.append(self.offer.model_dump())
         wanted = [[each.model_dump() for each in self.actions], list(self.communicate)]
         return artifact_id("task", [self.template, asked, wanted])
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As of every model; the copy's id is its own."""
+        made = super().model_copy(update=update, deep=deep)
+        made.__dict__.pop("task_id", None)
+        return made
 
 
 class Domain(_Frozen):

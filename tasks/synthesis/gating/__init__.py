@@ -36,3 +36,5 @@ GATES: dict[str, Gate] = {
     )
 }
 """In the order in which they are asked. A task that one rejects is not shown to those after it."""
+TOGETHER = ("blind", "duplicates")
+"""Gates whose verdict on a task depends on the others that they are shown, and on their order."""

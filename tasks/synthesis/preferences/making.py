@@ -217,8 +217,7 @@ def _add_rejects(rejects: Sequence[Reject], collected: Collected) -> None:
         collected.candidates += 1
         collected.dropped[gate] += 1
     if tasks:
-        collected.tasks.append(to_arrow("tasks", tasks))
-        collected.verdicts.append(to_arrow("gate_verdicts", verdicts))
+        collected.keep_rows(to_arrow("tasks", tasks), to_arrow("gate_verdicts", verdicts))
 
 
 def _split_of(shown: str) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tutti.cli import synth
+from tutti.cli import derive, synth
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
 from tutti.cli.judge import compare, gate, score
@@ -27,7 +27,8 @@ from tutti.tasks.project import PROJECT, models_python_path
 
 ORDER = (
     *("init", "doctor", "models", "gpus", "run", "demo", "sweep", "report", "sql", "compare"),
-    *("score", "gate", "view", "synth", "index", "serve", "gateway", "simulate", "train", "ui"),
+    *("score", "gate", "view", "synth", "derive", "index", "serve", "gateway", "simulate"),
+    *("train", "ui"),
     *("import", "export", "lineage", "compact", "verify", "expire"),
 )
 """The verbs in the order of work."""
@@ -63,6 +64,7 @@ lineage.register(app)
 gateway.register(app)
 simulate.register(app)
 synth.register(app)
+derive.register(app)
 score.register(app)
 report.register(app)
 compare.register(app)

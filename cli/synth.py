@@ -13,10 +13,13 @@ import typer
 
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow
+from tutti.cli.keeping import Keeping
 from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.synth_documents import about_documents, shown_set
 from tutti.errors import UsageError
 
 STDLIB = "stdlib"
+NOT_OF_STDLIB = "stdlib has no such flag; name a domain, as `tutti synth retail`"
 OF_STDLIB = "stdlib only"
 OF_DOMAINS = "a domain's only"
 
@@ -44,18 +47,31 @@ PlanFlag = Annotated[
 BandFlag = Annotated[
     str, typer.Option(help="LOW:HIGH: of a measured set (task_set:ID), the tasks with this pass@k")
 ]
-KFlag = Annotated[int, typer.Option("--k", help="attempts of pass@k, with --band")]
+AgreementFlag = Annotated[
+    float | None,
+    typer.Option(help="of a measured set, the tasks with this share of equal, golden solutions"),
+]
+JudgeFlag = Annotated[
+    str, typer.Option(help="of a set (task_set:ID), the tasks that this model finds consistent")
+]
+KFlag = Annotated[
+    int | None, typer.Option("--k", help="attempts that --band (1) and --agreement (4) need")
+]
 ModelFlag = Annotated[
-    list[str] | None, typer.Option(help="whose attempts count, with --band (everybody's)")
+    list[str] | None, typer.Option(help="whose attempts count for them (everybody's)")
 ]
 TeacherFlag = Annotated[
-    str, typer.Option(help="make a domain by this model of the registry; needs --topic")
+    str,
+    typer.Option(help="this model of the registry asks; needs --topic or --from"),
 ]
 TopicFlag = Annotated[str, typer.Option(help="what the teacher's domain is about")]
 UsdFlag = Annotated[
-    float | None, typer.Option(help="most that this run of the teacher may cost, USD")
+    float | None, typer.Option(help="most that this run of teacher or judge may cost, USD")
 ]
-CallsFlag = Annotated[int | None, typer.Option(help="most calls of this run of the teacher")]
+CallsFlag = Annotated[int | None, typer.Option(help="most calls of this run of teacher or judge")]
+FromFlag = Annotated[
+    str, typer.Option("--from", help="ask about the documents of this index, by id or folder")
+]
 ListDomainsFlag = Annotated[bool, typer.Option("--list", help="list the domains and their knobs")]
 
 
@@ -75,12 +91,15 @@ def synth(
     test: TestFlag = None,
     plan: PlanFlag = False,
     band: BandFlag = "",
-    k: KFlag = 1,
+    agreement: AgreementFlag = None,
+    judge: JudgeFlag = "",
+    k: KFlag = None,
     model: ModelFlag = None,
     teacher: TeacherFlag = "",
     topic: TopicFlag = "",
     usd: UsdFlag = None,
     calls: CallsFlag = None,
+    from_index: FromFlag = "",
     list_domains: ListDomainsFlag = False,
     *,
     models: ModelsFile,
@@ -95,19 +114,24 @@ def synth(
         library = {name: value for name, value in over.items() if value not in (None, ())}
         if list_domains:
             typer.echo(_listed(as_json))
+        elif from_index:
+            _refuse_beside_documents(domain, library, given)
+            wanted: dict[str, Any] = {"index": from_index, "size": size, "seed": seed}
+            wanted |= {"teacher": teacher, "topic": topic, "usd": usd, "calls": calls}
+            typer.echo(about_documents(wanted, models, plan, as_json))
         elif teacher or topic:
             _refuse(library, "a teacher's domain has no families; --size says how many wishes")
-            budget = {"usd": usd, "calls": calls, "intents": size}
-            asked = {"teacher": teacher, "topic": topic, "seed": seed}
-            asked |= {name: value for name, value in budget.items() if value is not None}
+            limits = {"usd": usd, "calls": calls, "intents": size}.items()
+            spent = {name: value for name, value in limits if value is not None}
+            asked = {"teacher": teacher, "topic": topic, "seed": seed} | spent
             typer.echo(_by_teacher(asked, models, plan, as_json))
-        elif band or domain.startswith("task_set:"):
-            _refuse(given | library, "a measured set's tasks are kept by --band alone")
-            typer.echo(_in_band(domain, band, k, tuple(model or ()), as_json))
+        elif band or agreement is not None or judge or domain.startswith("task_set:"):
+            _refuse(given | library, "a stored set's tasks are kept, not made")
+            flags = {"k": k, "models": tuple(model or ()), "usd": usd, "calls": calls}
+            made = Keeping(domain, band, agreement, judge, flags).made(models)
+            typer.echo(shown_set(made, as_json))
         elif domain == STDLIB:
-            _refuse(given, "stdlib has no such flag; name a domain, as `tutti synth retail`")
-            if plan:
-                raise UsageError("--plan: is a domain's; name one, as `tutti synth retail --plan`")
+            _refuse(given | ({"plan": True} if plan else {}), NOT_OF_STDLIB)
             typer.echo(_made(library | {"seed": seed}, None, as_json))
         else:
             _refuse(library, f"{domain} has no families; --size says how many tasks")
@@ -117,13 +141,21 @@ def synth(
     guarded(work)
 
 
+def _refuse_beside_documents(domain: str, library: dict[str, Any], given: dict[str, Any]) -> None:
+    """Raises UsageError for what --from has no use for."""
+    _refuse(library, "questions about documents have no families; --size says how many")
+    _refuse({name: value for name, value in given.items() if name != "size"}, OF_DOMAINS)
+    if domain != STDLIB:
+        raise UsageError(f"{domain}: --from makes no domain; leave it out")
+
+
 def _made(library: dict[str, Any], domain: dict[str, Any] | None, as_json: bool) -> str:
     from tutti.flows.synthesize import synthesize_tasks
     from tutti.tasks.synthesis import DomainRequest, TaskRequest
 
     request = None if domain is None else DomainRequest.model_validate(domain)
     asked = TaskRequest.model_validate(library)
-    return _shown(run_flow(synthesize_tasks, False, as_json, asked, request), as_json)
+    return shown_set(run_flow(synthesize_tasks, False, as_json, asked, request), as_json)
 
 
 def _by_teacher(asked: dict[str, Any], models: Path, plan: bool, as_json: bool) -> str:
@@ -141,32 +173,7 @@ def _by_teacher(asked: dict[str, Any], models: Path, plan: bool, as_json: bool) 
         return json.dumps(found.as_rows) if as_json else found.text
     typer.echo(found.text, err=True)
     made = run_flow(synthesize_tasks, False, as_json, TaskRequest(), None, request, models)
-    return _shown(made, as_json)
-
-
-def _shown(made: dict[str, Any], as_json: bool) -> str:
-    from tutti.tasks.synthesis import count_lines, gate_lines
-
-    if as_json:
-        return json.dumps(made)
-    lines = [made["task_set_id"], count_lines(made["counts"])]
-    return "\n".join([*lines, *([gate_lines(made["gates"])] if made["gates"] else [])])
-
-
-def _in_band(task_set: str, band: str, k: int, models: tuple[str, ...], as_json: bool) -> str:
-    from tutti.storage import open_catalog
-    from tutti.tasks.synthesis import BandRequest, count_gates, count_tasks, keep_in_band
-
-    low, _, high = band.partition(":")
-    try:
-        ends = {"low": float(low), "high": float(high)}
-    except ValueError:
-        raise UsageError(f"--band {band!r}: must be LOW:HIGH, as --band 0.1:0.9") from None
-    request = BandRequest.model_validate({"task_set": task_set, "k": k, "models": models} | ends)
-    with open_catalog() as catalog:
-        made = keep_in_band(request, catalog)
-        counts, gates = count_tasks(catalog.home, made), count_gates(catalog.home, made)
-    return _shown({"task_set_id": made, "counts": counts, "gates": gates}, as_json)
+    return shown_set(made, as_json)
 
 
 def _planned(asked: dict[str, Any], as_json: bool) -> str:

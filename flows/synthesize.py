@@ -9,26 +9,24 @@ from typing import Any
 
 from prefect import flow
 
+from tutti.flows.derive import DeriveRequest, derive_set
+from tutti.flows.teaching import teach_documents, teach_domain
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_task_set
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.plan import make_tasks, open_library
-from tutti.tasks.sweeps.run import open_bench
 from tutti.tasks.synthesis import (
+    DocumentsRequest,
     DomainRequest,
     TaskRequest,
-    TeacherSet,
     TeacherSetRequest,
     benchmark_questions,
     count_gates,
     count_reasons,
     count_tasks,
     make_domain_set,
-    make_teacher_set,
 )
-from tutti.tasks.synthesis.teacher import TeacherEndpoint, TeacherPrices, prices_of
 
 DEFAULT_REQUEST = TaskRequest()
 
@@ -39,6 +37,8 @@ async def synthesize_tasks(
     domain: DomainRequest | None = None,
     teacher: TeacherSetRequest | None = None,
     models: Path = MODELS,
+    documents: DocumentsRequest | None = None,
+    derived: DeriveRequest | None = None,
 ) -> dict[str, Any]:
     """Make a task set: propose candidates and show each to gates, which drop it with a reason.
 
@@ -47,13 +47,19 @@ async def synthesize_tasks(
         domain: Tasks of a domain with a database and tools instead, by a program.
         teacher: Tasks of a domain instead, by a model of the registry.
         models: The model registry file, for the teacher.
+        documents: Questions about the documents of an index instead, by a program or a teacher.
+        derived: Preferences, or skills and levels, for the tasks of a set instead.
 
     Returns the task set's id, and its tasks counted by family, split and status.
     """
-    asked = teacher or domain or parameters
+    asked = documents or derived or teacher or domain or parameters
     with open_run("synthesize-tasks", asked.model_dump(mode="json")) as run:
-        if teacher is not None:
-            task_set = await _by_teacher(teacher, models, run)
+        if documents is not None:
+            task_set = await teach_documents(documents, models, run)
+        elif derived is not None:
+            task_set = await derive_set(derived, models, run)
+        elif teacher is not None:
+            task_set = await teach_domain(teacher, models, run)
         elif domain is not None:
             task_set = await synthesize_domain(run.log, domain, run)
         else:
@@ -73,35 +79,6 @@ async def synthesize_tasks(
 async def _over_library(parameters: TaskRequest, run: Run) -> str:
     async with open_library(run.catalog, run.log) as library:
         return await make_tasks(parameters, library, run.catalog, run.log)
-
-
-async def _by_teacher(request: TeacherSetRequest, models: Path, run: Run) -> str:
-    """Serve the teacher behind a gateway, which records its calls, and ask it."""
-    entries = pick_models(models, [request.teacher])
-    async with open_bench(entries, None, run.catalog, run.log) as bench:
-        services = await bench.services()
-        endpoint = TeacherEndpoint(
-            base_url=f"{services.gateway.url}/v1",
-            model=services.engine.address.served_name,
-            program=f"teacher-{request.request_hash}",
-        )
-        prices = prices_of(entries[request.teacher])
-        made = await ask_teacher(run.log, request, endpoint, prices, run)
-    run.log.console.print(f"teacher: {made.spent or 'nothing asked: the set was there'}")
-    return made.task_set_id
-
-
-@stage(name="teacher")
-async def ask_teacher(
-    _: StageProgress,
-    request: TeacherSetRequest,
-    endpoint: TeacherEndpoint,
-    prices: TeacherPrices | None,
-    run: Run,
-) -> TeacherSet:
-    """Ask for the domain and its tasks, and show them to the gates."""
-    questions = await asyncio.to_thread(benchmark_questions, run.catalog.home)
-    return await make_teacher_set(request, endpoint, prices, run.catalog, questions)
 
 
 @stage(name="tasks")

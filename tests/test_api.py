@@ -72,6 +72,15 @@ def test_a_judge_named_as_the_measured_model_stays_itself(tmp_path: Path) -> Non
     assert entries["qwen3-8b-measured"]["endpoint"] == url
 
 
+def test_a_domain_without_a_user_is_kept_so(tmp_path: Path) -> None:
+    """`--solo` is `data.solo`, and for a domain only."""
+    with endpoint({"id": "m", "max_model_len": 1000}) as url:
+        kept = asyncio.run(keep_sweep("task_set:0123456789abcdef", url, {"solo": True}))
+        assert read_suite(kept.path).data.solo is True
+        with pytest.raises(ValueError, match=r"data\.solo: for a synthesized domain"):
+            asyncio.run(keep_sweep("gsm8k", url, {"solo": True}))
+
+
 def test_a_file_of_ones_own_is_kept_with_its_folder(tmp_path: Path) -> None:
     """The kept suite is run from any folder."""
     with endpoint({"id": "m", "max_model_len": 1000}) as url:

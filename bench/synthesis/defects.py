@@ -40,7 +40,7 @@ PLANTERS = (
     Planter("same words, another answer", ("duplicates", "oracle"), tasks_.contradicting),
     Planter("task reworded, a call made twice", ("duplicates",), tasks_.looked_twice),
     Planter("scenario without the number", ("suffices",), tasks_.untold),
-    Planter("id that no call shows", ("suffices",), tasks_.unseen),
+    Planter("id that no call shows", ("suffices", "executes"), tasks_.unseen),
     Planter("WRITE that says it looks", ("described",), tools.says_it_looks),
     Planter("READ that says it changes", ("described",), tools.says_it_changes),
     Planter("description names a stray field", ("described",), tools.names_a_stray_field),
@@ -52,10 +52,15 @@ PLANTERS = (
     Planter("golden call is refused", ("executes",), tools.refused_call),
     Planter("effect drawn by chance", ("replay", "described"), tools.unsteady),
     Planter("wrong golden number", ("oracle", "suffices"), tools.wrong_number),
-    Planter("wrong golden record", ("oracle", "suffices"), tools.wrong_record),
+    Planter(
+        "wrong golden record", ("oracle", "suffices", "executes", "policy"), tools.wrong_record
+    ),
     Planter("nothing to do", ("no_op",), tools.nothing_to_do),
+    Planter("changed and changed back", ("lasting",), tools.changed_back),
     Planter("policy allows the forbidden", ("policy",), tools.allowed_is_forbidden),
-    Planter("policy forbids the golden", ("policy", "executes"), tools.forbidden_is_golden),
+    Planter(
+        "policy forbids the golden", ("policy", "executes", "described"), tools.forbidden_is_golden
+    ),
 )
 TRIES = 40
 """A planter may find no place in a task: so many are tried for each defect."""
@@ -160,9 +165,8 @@ async def _first_rejection(
 ) -> tuple[str, str] | None:
     """The gate that rejects a defect, and why."""
     same = defect.domain is bench.domain
-    own = replace(
-        bench, domain=defect.domain, seen=Seen(), replays={}, facts=bench.facts if same else {}
-    )
+    facts = bench.facts if same else {}
+    own = replace(bench, domain=defect.domain, seen=Seen(), replays={}, ruled={}, facts=facts)
     changed = defect.domain.toolkit != bench.domain.toolkit
     if changed or defect.domain.records != bench.domain.records:
         async with Toolkit(defect.domain) as toolkit:

@@ -6,11 +6,13 @@ from bench.synthesis.planting import (
     Planted,
     calls_of,
     fields_of,
+    told,
+    varied,
     with_action,
     with_tool,
     wrapped,
 )
-from tutti.tasks.synthesis.domains import Domain, DomainTask, Parameter
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Parameter, ToolSpec
 
 
 def says_it_looks(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
@@ -94,15 +96,25 @@ def refused_call(rng: Random, domain: Domain, task: DomainTask) -> Planted | Non
 
 
 def unsteady(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
-    """A tool whose effect is drawn by chance."""
+    """A tool whose effect is drawn by chance: a text that neither the tool itself writes over nor
+    other code needs to find its way by."""
     calls = calls_of(domain, task, "WRITE")
-    texts = [(t, f) for t, f in fields_of(domain) if f.kind == "text" and f.name != t.key]
-    if not calls or not texts:
+    if not calls:
+        return None
+    tool = rng.choice(calls)[2]
+    texts = [
+        (table, field)
+        for table, field in fields_of(domain)
+        if field.kind == "text" and field.name != table.key
+        if not field.refers_to and not field.one_of
+        if f"{table.name}.{field.name}" not in tool.changes
+    ]
+    if not texts:
         return None
     table, field = rng.choice(texts)
     key = rng.choice(sorted(domain.records[table.name]))
     drawn = f"db[{table.name!r}][{key!r}][{field.name!r}] = str(random.random())"
-    return wrapped(domain, rng.choice(calls)[2], ["import random", drawn]), task
+    return wrapped(domain, tool, ["import random", drawn]), task
 
 
 def wrong_number(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
@@ -138,16 +150,59 @@ def nothing_to_do(rng: Random, domain: Domain, task: DomainTask) -> Planted | No
 
 
 def allowed_is_forbidden(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
-    """A golden call among those that the policy is said to forbid."""
+    """The first golden call that writes, among those that the policy is said to forbid. A later
+    one may be forbidden in truth as long as the first is not made, as in a workflow."""
     calls = calls_of(domain, task, "WRITE")
     if not calls:
         return None
-    return domain, task.model_copy(update={"forbidden": (rng.choice(calls)[1],)})
+    return domain, task.model_copy(update={"forbidden": (calls[0][1],)})
 
 
 def forbidden_is_golden(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
-    """A golden call that the policy forbids."""
-    if not task.forbidden:
+    """A golden call that the policy forbids, and that the user asks for: nothing else is wrong."""
+    said = [fact.lower() for fact in task.communicate]
+    calls = [a for a in task.forbidden if not any(f in str(a.arguments).lower() for f in said)]
+    if not calls:
         return None
-    actions = (*task.actions, rng.choice(task.forbidden))
-    return domain, task.model_copy(update={"actions": actions})
+    action = rng.choice(calls)
+    given = ", ".join(f"{name} {value}" for name, value in action.arguments.items())
+    asked = f"{task.scenario.instructions} You also ask for: {action.name}, {given}.".strip()
+    actions = (*task.actions, action)
+    return domain, told(task.model_copy(update={"actions": actions}), instructions=asked)
+
+
+SWITCH = '''
+
+def planted_switch(db, on):
+    """Raise a number, or lower it again."""
+    record = db[{table!r}][{key!r}]
+    record[{field!r}] += 1 if on else -1
+    return record[{field!r}]
+'''
+
+
+def changed_back(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
+    """Two more golden calls, the second of which undoes what the first changed."""
+    places = [
+        (table.name, key, field.name)
+        for table, field in fields_of(domain)
+        if field.kind == "integer" and field.name != table.key
+        for key, record in domain.records[table.name].items()
+        if record[field.name] is not None
+    ]
+    if not places or not task.actions:
+        return None
+    table, key, field = rng.choice(places)
+    tool = ToolSpec(
+        name="planted_switch",
+        kind="WRITE",
+        about="Change a number.",
+        parameters=(Parameter(name="on", kind="boolean", about="whether it is raised"),),
+        changes=(f"{table}.{field}",),
+    )
+    code = domain.toolkit + SWITCH.format(table=table, key=key, field=field)
+    calls = [Action(name=tool.name, arguments={"on": on}) for on in (True, False)]
+    offered = (*task.tools, tool.name) if task.tools else ()
+    planted = {"actions": (*task.actions, *calls), "tools": offered}
+    made = varied(domain, toolkit=code, tools=(*domain.tools, tool))
+    return made, task.model_copy(update=planted)

@@ -2,7 +2,8 @@
 
 import asyncio
 import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
 from bench.synthesis.defects import DefectReport, count_caught, seed_defects
@@ -11,7 +12,8 @@ from tutti.tasks.synthesis import DomainRequest
 from tutti.tasks.synthesis.domains import Toolkit
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import GateBench
-from tutti.tasks.synthesis.making.instance import judge, proposed
+from tutti.tasks.synthesis.gating.seen import Seen
+from tutti.tasks.synthesis.making.instance import Judged, judge, proposed
 
 PER_GATE = 20
 
@@ -21,8 +23,10 @@ class PlantedResult:
     """Of one domain."""
 
     report: DefectReport
-    good_dropped: int
-    """Of `report.good` good tasks, those that a gate dropped beside the defects."""
+    good: int
+    """Tasks without a defect that the gates were shown."""
+    false_drops: list[str]
+    """``gate: reason`` of those of them that were dropped."""
 
     @property
     def planted(self) -> int:
@@ -46,21 +50,31 @@ class PlantedResult:
 
 
 def plant(domain: str, good: int, seed: int = 0) -> PlantedResult:
-    """`good` tasks of a domain that every gate passed, and `PER_GATE` defects in them a gate."""
+    """`good` tasks of a domain through the gates, and `PER_GATE` defects for each gate in those of
+    its first database that passed."""
     return asyncio.run(_plant(DomainRequest(domain=domain, size=good), seed))
 
 
 async def _plant(request: DomainRequest, seed: int) -> PlantedResult:
-    domain, candidates = proposed(request, 0)
-    drawn = list(itertools.islice(candidates, request.size))
-    async with Toolkit(domain) as toolkit:
-        solver = request.program.solve
-        judged = await judge(drawn, GateBench(domain, toolkit, solver, BENCHMARK_TEXTS))
-        # What they lead to is not stated, as with candidates: the gates have only themselves.
-        passed = [each.task for each in judged if each.reason is None]
-        tasks = [task.model_copy(update={"expected": ""}) for task in passed]
-        dropped = len(judged) - len(tasks)
-        defects = seed_defects(Random(seed), domain, tasks, PER_GATE)
-        bench = GateBench(domain, toolkit, solver, BENCHMARK_TEXTS)
-        report = await count_caught(defects, tasks, bench, GATES)
-    return PlantedResult(report, dropped)
+    reports: list[DefectReport] = []
+    shown, drops = 0, []
+    for number in range(request.databases):
+        domain, candidates = proposed(request, number)
+        drawn = list(itertools.islice(candidates, request.wanted(number)))
+        async with Toolkit(domain) as toolkit:
+            bench = GateBench(domain, toolkit, request.program.solve, BENCHMARK_TEXTS)
+            judged = await judge(drawn, bench)
+            shown += len(judged)
+            drops += [f"{each.gates[-1]}: {each.reason}" for each in judged if each.reason]
+            if not reports:
+                bench = replace(bench, seen=Seen(), facts={})
+                reports.append(await _with_defects(bench, judged, seed))
+    return PlantedResult(reports[0], shown, drops + reports[0].false_drops)
+
+
+async def _with_defects(bench: GateBench, judged: Sequence[Judged], seed: int) -> DefectReport:
+    # What they lead to is not stated, as with candidates: the gates have only themselves.
+    passed = [each.task for each in judged if each.reason is None]
+    tasks = [task.model_copy(update={"expected": ""}) for task in passed]
+    defects = seed_defects(Random(seed), bench.domain, tasks, PER_GATE)
+    return await count_caught(defects, tasks, bench, GATES)

@@ -43,6 +43,9 @@ MaxTokens = Annotated[
 MaxTurns = Annotated[int | None, typer.Option(min=1, help="most calls of one attempt (8)")]
 Repeats = Annotated[int | None, typer.Option(min=1, help="runs of each cell (1)")]
 Trials = Annotated[int | None, typer.Option(min=1, help="samples of each task (1)")]
+Solo = Annotated[
+    bool, typer.Option("--solo", help="of task_set:ID: no user is simulated; it is told at once")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -71,6 +74,7 @@ def run(
     trials: Trials = None,
     judge: suites.Judge = None,
     user: suites.User = None,
+    solo: Solo = False,
     agent: suites.Agent = None,
     unsafe_sandbox: suites.UnsafeSandbox = None,
     budget_minutes: suites.BudgetMinutes = None,
@@ -89,7 +93,7 @@ def run(
     settings |= {"max_tokens": max_tokens, "max_turns": max_turns, "repeats": repeats}
     settings |= {"trials": trials, "judge": judge, "user": user, "agent": agent}
     settings |= {"unsafe_sandbox": unsafe_sandbox, "budget_usd": budget_usd}
-    settings |= {"budget_minutes": budget_minutes}
+    settings |= {"budget_minutes": budget_minutes, "solo": solo or None}
 
     def work() -> bool:
         from tutti.tasks.sweeps.from_flags import keep_sweep

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.score import Score as Score
     from tutti.tasks.agents.toolbox import SearchTool as SearchTool
     from tutti.tasks.agents.toolbox import Toolbox as Toolbox
+    from tutti.tasks.agents.tools import MALFORMED as MALFORMED
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
     from tutti.tasks.agents.tools import DescribedTools as DescribedTools
     from tutti.tasks.agents.tools import ToolResult as ToolResult

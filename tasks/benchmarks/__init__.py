@@ -20,7 +20,7 @@ from tutti.tasks.benchmarks.games.sotopia import SOTOPIA
 from tutti.tasks.benchmarks.games.text_games import TEXT_GAMES
 from tutti.tasks.benchmarks.games.webshop import WEBSHOP
 from tutti.tasks.benchmarks.harness import HARNESS
-from tutti.tasks.benchmarks.item import ExcludedRow, Item
+from tutti.tasks.benchmarks.item import EXPERTS, ExcludedRow, Item
 from tutti.tasks.benchmarks.negotiation.benchmark import NEGOTIATION
 from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, jsonl_benchmark
 from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
@@ -108,6 +108,7 @@ def open_benchmark(choice: BenchmarkChoice, reading: OwnReading | None = None) -
 __all__ = [
     "BENCHMARKS",
     "CUSTOMER",
+    "EXPERTS",
     "SCORER_WORDS",
     "BadBenchmarkFile",
     "BadPrompt",

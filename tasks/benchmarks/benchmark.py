@@ -70,6 +70,8 @@ class Benchmark:
     gold: Gold = answer_of
     """The answer that must score 1.0; None if the benchmark has none."""
 
+    search_index: str | None = None
+    """The id of the index that its agent searches, if its questions are about one."""
     own_scorer: Scorer | None = None
     """The scorer, if it is not one of tutti's."""
     file: Path | None = None

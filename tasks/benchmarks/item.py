@@ -9,6 +9,10 @@ from tutti.storage import artifact_id
 IMAGE = "image"
 """The field with an image's URL (``data:`` or ``https:``), which prompts pass as an image part."""
 
+EXPERTS = "experts"
+"""The key of a target with the experts that the item offers: by alias their ``prompt`` and
+``completion`` prices, USD per million tokens."""
+
 PLACES = frozenset({"database", "game"})
 """Keys of a target that hold a local path, which is not part of the task's identity."""
 

@@ -24,6 +24,7 @@ from tutti.tasks.scoring.score import (
     ScoringResources,
     Submission,
 )
+from tutti.tasks.scoring.short_answer import ShortAnswer
 from tutti.tasks.scoring.sql import Sql
 from tutti.tasks.scoring.state import State
 from tutti.tasks.scoring.tool_calls import ToolCalls
@@ -31,6 +32,7 @@ from tutti.tasks.scoring.tool_calls import ToolCalls
 SCORERS: dict[str, Scorer] = {
     EXACT: Exact(),
     "numeric": Numeric(),
+    "short_answer": ShortAnswer(),
     "choice": Choice(),
     "math": Math(),
     "ifeval": IFEval(),

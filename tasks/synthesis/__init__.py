@@ -1,7 +1,8 @@
 """Task synthesis: candidates are proposed, gates decide, every verdict is kept.
 
 `families` and `generate`: questions over the standard library. `domains`, `programs`, `gating`,
-`making`: whole domains with a database, tools and a policy.
+`making`: whole domains with a database, tools and a policy. `documents`: questions about a user's
+own documents.
 """
 
 from typing import TYPE_CHECKING
@@ -9,12 +10,31 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.synthesis.counts import GATES_SQL as GATES_SQL
     from tutti.tasks.synthesis.counts import count_gates as count_gates
     from tutti.tasks.synthesis.counts import count_lines as count_lines
     from tutti.tasks.synthesis.counts import count_reasons as count_reasons
     from tutti.tasks.synthesis.counts import count_tasks as count_tasks
     from tutti.tasks.synthesis.counts import gate_lines as gate_lines
+    from tutti.tasks.synthesis.documents.benchmark import document_benchmark as document_benchmark
+    from tutti.tasks.synthesis.documents.benchmark import has_questions as has_questions
+    from tutti.tasks.synthesis.documents.benchmark import searched_index as searched_index
+    from tutti.tasks.synthesis.documents.making import plan_document_set as plan_document_set
+    from tutti.tasks.synthesis.documents.request import DocumentsRequest as DocumentsRequest
+    from tutti.tasks.synthesis.documents.stages import ServedTeacher as ServedTeacher
+    from tutti.tasks.synthesis.documents.stages import ask_documents as ask_documents
+    from tutti.tasks.synthesis.documents.stages import (
+        ask_teacher_about_documents as ask_teacher_about_documents,
+    )
+    from tutti.tasks.synthesis.documents.teacher_set import plan_by_teacher as plan_by_teacher
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
+    from tutti.tasks.synthesis.domains.domain import Domain as Domain
+    from tutti.tasks.synthesis.domains.domain import DomainTask as DomainTask
+    from tutti.tasks.synthesis.domains.folder import domain_folders as domain_folders
+    from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
+    from tutti.tasks.synthesis.domains.stored import StoredCall as StoredCall
+    from tutti.tasks.synthesis.domains.stored import end_state as end_state
+    from tutti.tasks.synthesis.domains.stored import stored_calls as stored_calls
     from tutti.tasks.synthesis.gating.contamination import (
         benchmark_questions as benchmark_questions,
     )
@@ -24,15 +44,21 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.generate import read_conversations as read_conversations
     from tutti.tasks.synthesis.generate import read_tasks as read_tasks
     from tutti.tasks.synthesis.generate import synthesize as synthesize
+    from tutti.tasks.synthesis.making.agreement import AgreementRequest as AgreementRequest
+    from tutti.tasks.synthesis.making.agreement import keep_agreed as keep_agreed
     from tutti.tasks.synthesis.making.band import BandRequest as BandRequest
     from tutti.tasks.synthesis.making.band import keep_in_band as keep_in_band
     from tutti.tasks.synthesis.making.by_teacher import TeacherSet as TeacherSet
     from tutti.tasks.synthesis.making.by_teacher import TeacherSetRequest as TeacherSetRequest
     from tutti.tasks.synthesis.making.by_teacher import make_teacher_set as make_teacher_set
+    from tutti.tasks.synthesis.making.judging import JudgeRequest as JudgeRequest
+    from tutti.tasks.synthesis.making.judging import keep_judged as keep_judged
     from tutti.tasks.synthesis.making.make import make_domain_set as make_domain_set
     from tutti.tasks.synthesis.making.plan import plan_domain_set as plan_domain_set
     from tutti.tasks.synthesis.making.request import DomainRequest as DomainRequest
     from tutti.tasks.synthesis.making.request import NothingMade as NothingMade
+    from tutti.tasks.synthesis.making.teachers import TeacherDesk as TeacherDesk
+    from tutti.tasks.synthesis.making.teachers import open_teachers as open_teachers
     from tutti.tasks.synthesis.programs import PROGRAMS as PROGRAMS
     from tutti.tasks.synthesis.task import Task as Task
 

@@ -10,9 +10,11 @@ from tutti.storage import Home, query
 
 GATES_SQL = """
 select gate, count(*) as shown, count(*) filter (not passed) as dropped,
-    left(min(reason) filter (not passed), 60) as example
-from gate_verdicts where task_set_id = $task_set group by gate, position order by position
+    median(measured) as measured, left(min(reason) filter (not passed), 60) as example
+from gate_verdicts where task_set_id = $id group by gate, position order by position
 """
+"""For each gate in its order, of the set $id: how many tasks it was shown, how many it dropped, the
+median of what it measured, and the reason of one drop."""
 REASONS_SHOWN = 50
 """Rows of an artifact: the oracle's error texts can differ from task to task."""
 
@@ -41,8 +43,8 @@ def count_reasons(home: Home, task_set_id: str) -> list[dict[str, Any]]:
 
 def count_gates(home: Home, task_set_id: str) -> list[dict[str, Any]]:
     """For each gate in its order: how many tasks it was shown, how many it dropped, and the reason
-    of one of them. Empty for a set over the standard library."""
-    return query(GATES_SQL, home, {"task_set": task_set_id})
+    of one of them. Empty for a set that was not synthesized, or before verdicts were kept."""
+    return query(GATES_SQL, home, {"id": task_set_id})
 
 
 def gate_lines(gates: Sequence[dict[str, Any]]) -> str:

@@ -24,6 +24,9 @@ from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.task import Task
 
 CONCURRENCY = 8
+DUPLICATES, ORACLE, NO_OP = "duplicates", "oracle", "no_op"
+LIBRARY_GATES = {name: place for place, name in enumerate((DUPLICATES, ORACLE, NO_OP), 1)}
+"""The gates of a set over the standard library, each with its place. The first is in `dedup`."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,15 @@ class GateResult:
     """The gates' decision on a candidate."""
 
     task: Task
-    accepted: bool
+    rejected_by: str
+    """A gate's name; empty if none rejected it."""
     reason: str
     oracle: Trajectory
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it becomes a task."""
+        return not self.rejected_by
 
 
 async def gate(
@@ -62,11 +71,11 @@ async def _judge(task: Task, toolbox: Toolbox) -> GateResult:
     if solved.status == "infra_error":
         raise ToolUnavailable(solved.error_message or "a tool failed")
     if not score_exact(solved.answer, task.answer).correct:
-        reason = f"oracle answered {solved.answer!r}"
+        reason = f"answered {solved.answer!r}"
         if solved.answer is None:
-            reason = f"oracle: {solved.messages[-1]['content'] or solved.stop_reason}"
-        return GateResult(task, False, reason[:200], solved)
+            reason = str(solved.messages[-1]["content"] or solved.stop_reason)
+        return GateResult(task, ORACLE, reason[:200], solved)
     idle = await run_attempt(opening(task.question), NoOpModel(), environment, limits)
     if score_exact(idle.answer, task.answer).correct:
-        return GateResult(task, False, "solved without tools", solved)
-    return GateResult(task, True, "", solved)
+        return GateResult(task, NO_OP, "solved without tools", solved)
+    return GateResult(task, "", "", solved)

@@ -1,7 +1,7 @@
 """Makes a task set: propose, sample, remove duplicates, gate, and store every verdict.
 
 In: a corpus, an index over it, a request. Out: an artifact ``task_set:...`` whose accepted and
-rejected tasks are rows of the table `tasks`.
+rejected tasks are rows of the table `tasks`, with what each gate said of them in `gate_verdicts`.
 """
 
 import json
@@ -20,7 +20,8 @@ from tutti.tasks.retrieval import Document, corpus_id
 from tutti.tasks.sandbox import Sandbox, strongest_level
 from tutti.tasks.synthesis.dedup import duplicate_reasons
 from tutti.tasks.synthesis.families import FAMILIES
-from tutti.tasks.synthesis.gates import GateResult, gate
+from tutti.tasks.synthesis.gates import DUPLICATES, LIBRARY_GATES, GateResult, gate
+from tutti.tasks.synthesis.making.rows import verdicts_of
 from tutti.tasks.synthesis.task import Task
 
 GENERATOR_VERSION = "2"
@@ -88,16 +89,18 @@ async def synthesize(
     if not accepted:
         raise ValueError("no candidate passed the gates; the table `tasks` has the reasons")
     task_set_id = artifact_id("task_set", sorted(t.task_id for t in accepted), [index_id])
+    repeated = [each for each in zip(candidates, reasons, strict=True) if each[1]]
     rows = [
-        _row(task_set_id, task, "duplicate", reason)
-        for task, reason in zip(candidates, reasons, strict=True)
-        if reason
+        _row(task_set_id, task, "duplicate", f"{DUPLICATES}: {reason}") for task, reason in repeated
     ]
     rows += [_gated_row(task_set_id, verdict) for verdict in gated]
     detail = {"request": request_hash, "asked": request.model_dump(), "accepted": len(accepted)}
     detail |= {"candidates": len(candidates), "corpus_id": corpus_id(documents)}
     if catalog.artifact(task_set_id) is None:  # another request may have produced the same tasks
-        commit(catalog, {"tasks": rows})
+        judged = [(task.task_id, DUPLICATES, reason) for task, reason in repeated]
+        judged += [(each.task.task_id, each.rejected_by, each.reason) for each in gated]
+        verdicts = _verdicts(task_set_id, judged)
+        commit(catalog, {"tasks": rows, "gate_verdicts": verdicts})
     catalog.enter_artifact(task_set_id, detail, [index_id])
     return task_set_id
 
@@ -175,7 +178,20 @@ def read_conversations(catalog: Catalog, task_set_id: str, split: str) -> list[d
 def _gated_row(task_set_id: str, verdict: GateResult) -> dict[str, Any]:
     status = "accepted" if verdict.accepted else "rejected"
     messages = json.dumps(verdict.oracle.messages, ensure_ascii=False)
-    return _row(task_set_id, verdict.task, status, verdict.reason) | {"oracle_messages": messages}
+    reason = "" if verdict.accepted else f"{verdict.rejected_by}: {verdict.reason}"
+    return _row(task_set_id, verdict.task, status, reason) | {"oracle_messages": messages}
+
+
+def _verdicts(task_set_id: str, judged: Sequence[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """What each gate said of candidates: (task id, the gate that rejected it or none, reason).
+    The gates before that one passed it."""
+    names, found = list(LIBRARY_GATES), []
+    for task_id, rejected_by, reason in judged:
+        shown = names[: LIBRARY_GATES.get(rejected_by, len(names))]
+        row = {"task_id": task_id, "accepted": not rejected_by, "reason": reason}
+        row |= {"gates": shown, "measured": [None] * len(shown)}
+        found += [each | {"task_set_id": task_set_id} for each in verdicts_of(row, LIBRARY_GATES)]
+    return found
 
 
 def _row(task_set_id: str, task: Task, status: str, reason: str) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def _unpriced(
 ) -> Iterator[MissingThing]:
     """Models without a price, where the preference weighs cost: a reward would end with an
     error."""
-    if not job.reward.preference.get("cost"):
+    if not job.reward.weighs_cost:
         return
     process = job.reward.process
     aside = {job.suite.roles.judge, job.suite.roles.user, process.judge if process else None}

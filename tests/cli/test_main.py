@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from tutti.cli.main import app
 
 VERBS = [
-    *(["doctor"], ["demo"], ["synth"], ["index"], ["serve"], ["report"], ["sql"]),
+    *(["doctor"], ["demo"], ["synth"], ["derive"], ["index"], ["serve"], ["report"], ["sql"]),
     *(["sweep", "run"], ["sweep", "status"], ["train", "pocket"]),
 ]
 BAD_MODELS = "models: {pocket: {provider: vlm, checkpoint: x, context_tokens: 12}}"

@@ -51,6 +51,7 @@ TARGETS: dict[str, dict[str, Any]] = {
     "numeric": {"answer": "7"},
     "choice": {"answer": "C", "choices": ["x", "y", "z"]},
     "math": {"answer": "7"},
+    "short_answer": {"answer": "7"},
 }
 
 

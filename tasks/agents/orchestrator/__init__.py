@@ -26,6 +26,7 @@ from tutti.tasks.agents.orchestrator.strategist import (
     StrategistTurns,
     StrategyWorld,
 )
+from tutti.tasks.agents.orchestrator.task_experts import at_task_prices, offered_by_task
 from tutti.tasks.agents.orchestrator.turns import ExpertTurns
 
 __all__ = [
@@ -40,7 +41,9 @@ __all__ = [
     "Orchestrator",
     "StrategistTurns",
     "StrategyWorld",
+    "at_task_prices",
     "drawn",
     "known_agents",
+    "offered_by_task",
     "read_agent",
 ]

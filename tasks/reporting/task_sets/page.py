@@ -14,17 +14,14 @@ from tutti.errors import UsageError
 from tutti.tasks.reporting import html
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.page import write_page
+from tutti.tasks.reporting.task_sets.rates import pass_rates
 from tutti.tasks.reporting.text.numbers import count, share
+from tutti.tasks.synthesis import GATES_SQL
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SET_SQL = "select detail, created_at, path from artifacts where artifact_id = $id"
-GATES_SQL = """
-select gate, count(*) as shown, count(*) filter (not passed) as dropped,
-    median(measured) as measured
-from gate_verdicts where task_set_id = $id group by gate, position order by position
-"""
 REJECTS_SQL = """
 select gate, v.reason, question, answer from gate_verdicts v join tasks using (task_set_id, task_id)
 where task_set_id = $id and not passed
@@ -38,7 +35,8 @@ select coalesce(template, family) as template,
 from tasks where task_set_id = $id and status = 'accepted' group by all order by template
 """
 EXAMPLES_SQL = """
-select coalesce(template, family) as template, question, answer, split from tasks
+select coalesce(template, family) as template, question, answer, split,
+    array_to_string(sources[1:3], ', ') as sources from tasks
 where task_set_id = $id and status = 'accepted'
 qualify row_number() over (partition by coalesce(template, family) order by task_id) = 1
 order by template
@@ -58,6 +56,19 @@ from (
     select task_id, question, answer, unnest(sources) as source from tasks
     where task_set_id = $id and status = 'accepted'
 )
+"""
+SKILLS_SQL = """
+with labelled as (
+    select task_id, coalesce(slots ->> 'skill', template, family) as skill,
+        coalesce(slots ->> 'level', '') as level
+    from tasks where task_set_id = $id and status = 'accepted'
+), tried as (
+    select distinct coalesce(t.slots ->> 'id', t.task_id) as task_id, a.attempt_id, a.correct
+    from attempts a join tasks t on t.task_id = a.task_id and t.template is null
+    where a.status in ('ok', 'limit', 'model_error')
+)
+select skill, level, task_id, list(cast(correct as int)) filter (correct is not null) as outcomes
+from labelled left join tried using (task_id) group by all order by skill, task_id
 """
 GATES_NOTE = (
     "A task that a gate drops is not shown to the gates after it. `gate_verdicts` has a row for "
@@ -92,6 +103,7 @@ def build_task_set_report(
         _gates(gates),
         html.section("What is asked", html.table(SPLITS, templates)),
         _difficulty(asked(KNOBS_SQL)),
+        *pass_rates(asked(SKILLS_SQL)),
         html.section("An example of each", *(_example(each) for each in asked(EXAMPLES_SQL))),
         _rejects(asked(REJECTS_SQL)),
     ]
@@ -160,7 +172,8 @@ def _difficulty(knobs: Sequence[Mapping[str, Any]]) -> str:
 
 def _example(row: Mapping[str, Any]) -> str:
     answer = f"<p>Must be said: {escape(row['answer'])}</p>" if row["answer"] else ""
-    body = f"<pre>{escape(row['question'])}</pre>{answer}"
+    about = f"<p>About: {escape(row['sources'])}</p>" if row["sources"] else ""
+    body = f"<pre>{escape(row['question'])}</pre>{answer}{about}"
     return html.subsection(f"{row['template']} ({row['split']})", body)
 
 

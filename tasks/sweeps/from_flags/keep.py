@@ -33,7 +33,7 @@ MAX_TOKENS = 1024
 """The longest reply by default: long enough for a reasoned answer, which suites' 96 are not."""
 FIELDS = (
     *("limit", "ids", "where", "judge", "user", "agent", "temperature", "max_turns"),
-    *("repeats", "trials", "unsafe_sandbox"),
+    *("repeats", "trials", "solo", "unsafe_sandbox"),
 )
 """Settings that are fields of a suite by the same name."""
 ALWAYS_WRITTEN = ("name", "benchmark", "model", "concurrency", "policies")

@@ -35,6 +35,8 @@ class RunSettings(TypedDict, total=False):
     """The registry's model that judges answers."""
     user: str | None
     """The registry's model that simulates the user."""
+    solo: bool | None
+    """Of a synthesized domain: no user is simulated; the scenario is the first message."""
     agent: str | None
     """An orchestrator agent: its name or file."""
     temperature: float | None

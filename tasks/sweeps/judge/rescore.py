@@ -1,14 +1,15 @@
 """Score a stored sweep again, without asking the model: new rows of `scores`, and what flipped.
 
 What an attempt said is in the store; so is what its task's scorer wants to know, but for a judge,
-which may be asked. The old rows stay, and so does what `attempts` says: a score belongs to the
-version of the scorer that gave it, and to its judge.
+which may be asked. A final state comes from the stored calls, carried out once more. The old rows
+stay, and so does what `attempts` says: a score belongs to the version of the scorer that gave it,
+and to its judge.
 """
 
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile, groupby
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from tutti.tasks.scoring import (
     ScoringResources,
     Submission,
 )
+from tutti.tasks.sweeps.judge.end_states import COMPARE_STATES, EndStates
 from tutti.tasks.sweeps.run import score_columns
 from tutti.tasks.sweeps.spec import SuiteError
 
@@ -88,6 +90,9 @@ async def rescore(
     chosen = {task_set: _scorer_of(found, scorer, judged) for task_set, found in details.items()}
     sandbox = _sandbox(chosen.values())
     messages = dict(_conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
+    stated = any(each.name in COMPARE_STATES for each in chosen.values())
+    ids = [row["attempt_id"] for row in attempts] if stated else []
+    states = EndStates(sweep_id, ids, catalog)
     done, slots = RescoreResult(), asyncio.Semaphore(AT_ONCE)
     rows: list[dict[str, Any]] = []
 
@@ -96,8 +101,10 @@ async def rescore(
             target = _target(row, "benchmark" in details[row["task_set_id"]])
             means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
             said = _attempted(row, messages.get(row["attempt_id"], []))
+            by = chosen[row["task_set_id"]]
             try:
-                score = await chosen[row["task_set_id"]].score(target, said, means)
+                said = replace(said, state=await states.of(row["attempt_id"], target, by))
+                score = await by.score(target, said, means)
             except ScorerFailed as error:
                 done.failed[row["attempt_id"]] = str(error)
             else:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.library import Library as Library
     from tutti.tasks.sweeps.plan.library import library_of as library_of
     from tutti.tasks.sweeps.plan.library import make_tasks as make_tasks
+    from tutti.tasks.sweeps.plan.library import named_index as named_index
     from tutti.tasks.sweeps.plan.library import open_library as open_library
     from tutti.tasks.sweeps.plan.library import task_set_of as task_set_of
     from tutti.tasks.sweeps.plan.missing import finished_counts as finished_counts

@@ -19,7 +19,7 @@ from tutti.tasks.retrieval import (
 )
 from tutti.tasks.serving import reap_stale, retrieval_service
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_items, made_tasks
-from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError
+from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, index_of
 from tutti.tasks.synthesis import TaskRequest, synthesize
 
 
@@ -86,17 +86,26 @@ def find_index(named: str, catalog: Catalog) -> Path:
     )
 
 
+def named_index(suite: Suite) -> str | None:
+    """The index that a suite names for its agent, or else that its set of questions is about."""
+    return suite.harness.search_index or index_of(suite.benchmark)
+
+
 @contextlib.asynccontextmanager
 async def library_of(
     suites: Sequence[Suite], catalog: Catalog, log: StageLog
 ) -> AsyncIterator[Library | None]:
     """What the tasks of one of the suites search; None where all search nothing.
 
-    Parts of one suite share `harness.search_index`. Raises SuiteError where there is no such index.
+    Raises SuiteError where there is no such index, or suites search different ones.
     """
-    named = next(filter(None, (suite.harness.search_index for suite in suites)), None)
-    if named is not None:
-        folder = find_index(named, catalog)
+    indexes = {named_index(suite): suite.benchmark for suite in suites}
+    found = {named: benchmark for named, benchmark in indexes.items() if named is not None}
+    if len(found) > 1 or (found and any(suite.benchmark == STDLIB for suite in suites)):
+        names = ", ".join(suite.benchmark for suite in suites)
+        raise SuiteError(f"benchmarks: {names} search different indexes; give each a suite")
+    if found:
+        folder = find_index(next(iter(found)), catalog)
         _reap(catalog, log)
         async with _serve(folder, catalog) as library:
             yield library

@@ -6,7 +6,7 @@ from tutti.storage import Catalog, open_catalog
 from tutti.tasks.retrieval import read_manifest
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.plan.estimate import PlanEstimate, outlook_of
-from tutti.tasks.sweeps.plan.library import find_index
+from tutti.tasks.sweeps.plan.library import find_index, named_index
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.roles import other_models
 from tutti.tasks.sweeps.plan.set_up import check_models, serving_of
@@ -37,7 +37,7 @@ def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) 
 def _tasks(suite: Suite, catalog: Catalog) -> tuple[TaskSet, str | None]:
     """What the suite measures, and the index that it searches."""
     if suite.benchmark != STDLIB:
-        named = suite.harness.search_index
+        named = named_index(suite)
         index_id = named and read_manifest(find_index(named, catalog))["index_id"]
         return read_set(suite), index_id
     found = find_made(catalog, suite.tasks)

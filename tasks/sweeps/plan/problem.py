@@ -28,6 +28,8 @@ class Problem:
     agent: Agent = field(default_factory=Agent)
     searches: bool = False
     """It has tutti's own tools, search and python."""
+    searches_index: bool = False
+    """It has the tool search alone, over the index that it is about."""
     offered: tuple[Mapping[str, Any], ...] = ()
     """Tools that are described to the model; to call them is its answer."""
     item_id: str = ""
@@ -62,6 +64,7 @@ def problem_of_item(benchmark: Benchmark, prompt: Prompt, item: Item) -> Problem
         benchmark.scorer,
         item.target,
         agent,
+        searches_index=benchmark.search_index is not None,
         offered=tuple(item.tools),
         item_id=item.id,
         world=world,

@@ -122,7 +122,13 @@ def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searche
 
 
 def check_search(suite: Suite, problems: Sequence[Problem]) -> None:
-    """See that `harness.search_index` is given for questions without tools. Raises SuiteError."""
+    """See that `harness.search_index` is given for questions without tools, and no MCP server where
+    questions bring the tool search. Raises SuiteError."""
+    if suite.harness.mcp is not None and any(problem.searches_index for problem in problems):
+        raise SuiteError(
+            f"harness.mcp: the agent of {suite.benchmark_name} has the tool search over the index "
+            "that its questions are about; leave it out"
+        )
     if suite.harness.search_index is None:
         return
     if any(problem.offered or problem.world is not None for problem in problems):

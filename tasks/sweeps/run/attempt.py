@@ -43,8 +43,11 @@ from tutti.tasks.agents.orchestrator import (
     Orchestrator,
     StrategistTurns,
     StrategyWorld,
+    at_task_prices,
     drawn,
+    offered_by_task,
 )
+from tutti.tasks.benchmarks import EXPERTS
 from tutti.tasks.sandbox import NO_WALLS, CodeRunner, NoSandbox, Sandbox, SandboxSessions
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import (
@@ -197,8 +200,10 @@ class Attempts:
         tools: Tools = world
         partner: Partner = world
         if self.plan.set_up.roles.agent is not None:
+            offer = problem.target.get(EXPERTS, {})
             file = drawn(self.plan.set_up.roles.agent, seed, problem.task_id)
-            experts = others.experts(seed)
+            file = offered_by_task(file, offer)
+            experts = at_task_prices(others.experts(seed), offer)
             if file.tools.act is not None:
                 directed = cast(StrategyWorld, world)  # `check_agent` saw that it has strategies
                 asked = tools = partner = StrategistTurns(
@@ -228,7 +233,7 @@ class Attempts:
         if problem.searches:
             async with self._toolbox.of(attempt_id) as tools:
                 yield tools
-        elif self.plan.suite.harness.search_index is not None:
+        elif problem.searches_index or self.plan.suite.harness.search_index is not None:
             yield SearchTool(self._toolbox)
         else:
             yield DescribedTools(problem.offered) if self._mcp is None else self._mcp

@@ -27,6 +27,7 @@ from tutti.tasks.sweeps.plan import (
     Serving,
     SetUp,
     TaskSet,
+    named_index,
     serving_of,
 )
 from tutti.tasks.sweeps.run.first_call import call_endpoints
@@ -82,7 +83,7 @@ class Bench:
 
     def set_up(self, suite: Suite, task_set: TaskSet, adapter: Adapter | None = None) -> SetUp:
         """What the cells of `suite` are measured with here."""
-        searches = suite.benchmark == STDLIB or suite.harness.search_index is not None
+        searches = suite.benchmark == STDLIB or named_index(suite) is not None
         searched = self.library if searches else None
         index_id = None if searched is None else searched.index_id
         return self.serving.set_up(suite, task_set, index_id, adapter)

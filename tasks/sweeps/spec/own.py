@@ -1,5 +1,5 @@
-"""A suite's benchmark as a file of one's own, or as a synthesized domain: where it is, and what
-the suite says of it.
+"""A suite's benchmark as a file of one's own, or as a synthesized set: where it is, and what the
+suite says of it.
 
 In: `benchmark` and `data` of a suite. Out: the opened benchmark. Checking a suite opens no file.
 """
@@ -12,6 +12,7 @@ from tutti.tasks.benchmarks import (
     SCORER_WORDS,
     Benchmark,
     BenchmarkChoice,
+    BenchmarkError,
     OwnReading,
     SourceMissing,
     benchmark_named,
@@ -19,7 +20,12 @@ from tutti.tasks.benchmarks import (
     parse_benchmark,
 )
 from tutti.tasks.sweeps.spec.groups import DataSelection
-from tutti.tasks.synthesis import domain_benchmark
+from tutti.tasks.synthesis import (
+    document_benchmark,
+    domain_benchmark,
+    has_questions,
+    searched_index,
+)
 
 JSONL_FIELDS = ("scorer", "question_field", "answer_field")
 """Fields of `data` that only a JSONL file of the user's own has a use for."""
@@ -31,15 +37,26 @@ def open_named(benchmark: str, data: DataSelection) -> Benchmark:
     """The benchmark that a suite names. Raises BenchmarkError."""
     choice = parse_benchmark(benchmark)
     if is_domain(benchmark):
-        return domain_benchmark(choice.name, _folder_of(choice), data.split, bool(data.solo))
+        folder = _folder_of(choice)
+        if not has_questions(folder):
+            return domain_benchmark(choice.name, folder, data.split, bool(data.solo))
+        if data.solo is not None:
+            raise BenchmarkError(f"data.solo: {benchmark} has questions and no simulated user")
+        return document_benchmark(choice.name, folder, data.split)
     reading = OwnReading(
         data.scorer, data.question_field, data.answer_field, data.prompt, data.source
     )
     return open_benchmark(choice, reading)
 
 
+def index_of(benchmark: str) -> str | None:
+    """The id of the index that a set of questions about documents is of; None for any other
+    benchmark. Raises BenchmarkError where there is no such set."""
+    return searched_index(_folder_of(parse_benchmark(benchmark))) if is_domain(benchmark) else None
+
+
 def _folder_of(choice: BenchmarkChoice) -> Path:
-    """The folder of a synthesized domain. Raises SourceMissing where no task set has that id."""
+    """The folder of a synthesized set. Raises SourceMissing where no task set has that id."""
     if choice.path is not None:
         return choice.path
     assert choice.task_set is not None, f"{choice.name} is no domain"

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.domain import Scenario as Scenario
     from tutti.tasks.synthesis.domains.domain import TableSpec as TableSpec
     from tutti.tasks.synthesis.domains.domain import ToolSpec as ToolSpec
+    from tutti.tasks.synthesis.domains.folder import copy_domain_folder as copy_domain_folder
     from tutti.tasks.synthesis.domains.folder import domain_folders as domain_folders
     from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
     from tutti.tasks.synthesis.domains.folder import write_domain_folder as write_domain_folder
     from tutti.tasks.synthesis.domains.records import RecordChecks as RecordChecks
+    from tutti.tasks.synthesis.domains.records import TableChecks as TableChecks
     from tutti.tasks.synthesis.domains.records import is_of_kind as is_of_kind
     from tutti.tasks.synthesis.domains.records import record_model as record_model
+    from tutti.tasks.synthesis.domains.stored import EndState as EndState
+    from tutti.tasks.synthesis.domains.stored import StoredCall as StoredCall
+    from tutti.tasks.synthesis.domains.stored import end_state as end_state
+    from tutti.tasks.synthesis.domains.stored import stored_calls as stored_calls
     from tutti.tasks.synthesis.domains.tau2_folder import tau2_task as tau2_task
     from tutti.tasks.synthesis.domains.tau2_folder import write_tau2_folder as write_tau2_folder
     from tutti.tasks.synthesis.domains.toolkit import Act as Act

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tutti.errors import UsageError
-from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files, Item, World
+from tutti.tasks.benchmarks import EXPERTS, Benchmark, BenchmarkError, Files, Item, World
 from tutti.tasks.synthesis.domains.domain import Domain, DomainTask
 from tutti.tasks.synthesis.domains.folder import TASKS, domain_folders, read_domain_folder
 from tutti.tasks.synthesis.domains.world import DomainWorld
@@ -78,25 +78,36 @@ class _Reader:
                 f"{folder / TASKS}: {task.task_id}: expected: is empty, so nothing says what "
                 "is right; `tutti synth` fills it"
             )
+        target: dict[str, Any] = {
+            "state": {"db": task.expected},
+            "communicate": list(task.communicate),
+            "task": task.model_dump(mode="json"),
+            "domain": domain.domain_id,
+        }
+        if task.offer is not None and task.offer.experts:
+            target[EXPERTS] = {a: e.model_dump() for a, e in task.offer.experts.items()}
+        asked = {"role": "user", "content": task.question}
         return Item(
             id=task.task_id,
-            fields={"policy": domain.policy, "scenario": task.scenario.text},
-            target={
-                "state": {"db": task.expected},
-                "communicate": list(task.communicate),
-                "task": task.model_dump(mode="json"),
-                "domain": domain.domain_id,
-            },
+            fields={"policy": _policy(domain, task, self.solo), "scenario": task.scenario.text},
+            target=target,
             attributes=_attributes(task),
-            messages=({"role": "user", "content": task.scenario.text},) if self.solo else (),
-            tools=[each.schema_of for each in domain.offered(task)],
+            messages=(asked,) if self.solo else (),
+            tools=domain.schemas(task),
         )
+
+
+def _policy(domain: Domain, task: DomainTask, solo: bool) -> str:
+    """The policy. In a dialogue the user may forget the instruction, so the agent is given it."""
+    if task.offer is None or solo:
+        return domain.policy
+    return f"{domain.policy}\nThe user's preference: {task.offer.preference.instruction}\n"
 
 
 def _attributes(task: DomainTask) -> dict[str, str]:
     knobs = {f"difficulty_{name}": str(value) for name, value in task.difficulty.items()}
     plain = {"template": task.template, "split": task.split, "actions": str(len(task.actions))}
-    return plain | knobs
+    return plain | knobs | task.found
 
 
 def _facts(item: Item) -> str:

@@ -4,13 +4,25 @@ In: what a generator proposes. Out: values that can be checked, hashed and writt
 `Domain.toolkit` is code; nothing but the sandbox runs it (`Toolkit`).
 """
 
+import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+)
 
 from tutti.storage import artifact_id, content_hash
+from tutti.tasks.synthesis.domains.offer import TaskOffer
 
+PREFERENCE = "preference"
+"""The attribute with the weights of a task's preference, JSON. The training's reward reads it."""
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 """As Python names a variable: tables, fields, tools, rules."""
 Kind = Literal["text", "integer", "number", "boolean", "date", "texts"]
@@ -152,13 +164,46 @@ class DomainTask(_Frozen):
     slots: dict[str, str] = Field(default_factory=dict)
     """What the program that made it solves it from; its solver never sees the golden calls."""
     evolved_from: str = ""
+    offer: TaskOffer | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    """What was found out about it: ``skill``, ``level``. No part of its id."""
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Tasks without an offer or labels keep the bytes and ids that they had before there were
+        any."""
+        found: dict[str, Any] = handler(self)
+        return {n: v for n, v in found.items() if v or n not in ("offer", "labels")}
 
     @property
+    def question(self) -> str:
+        """What is asked, with the instruction of its offer at its end."""
+        instruction = "" if self.offer is None else self.offer.preference.instruction
+        return "\n\n".join(filter(None, (self.scenario.text, instruction)))
+
+    @property
+    def found(self) -> dict[str, str]:
+        """Its labels, and of its offer the wording and the weights, JSON."""
+        if self.offer is None:
+            return self.labels
+        preference = self.offer.preference
+        weights = json.dumps(preference.weights, sort_keys=True)
+        return self.labels | {"wording": preference.wording, PREFERENCE: weights}
+
+    @cached_property
     def task_id(self) -> str:
-        """Content hash: what is asked and what must come of it."""
+        """Content hash: what is asked and what must come of it. Made once; every gate needs it."""
         asked = [self.scenario.model_dump(), self.changed, list(self.tools)]
+        if self.offer is not None:
+            asked.append(self.offer.model_dump())
         wanted = [[each.model_dump() for each in self.actions], list(self.communicate)]
         return artifact_id("task", [self.template, asked, wanted])
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As of every model; the copy's id is its own."""
+        made = super().model_copy(update=update, deep=deep)
+        made.__dict__.pop("task_id", None)
+        return made
 
 
 class Domain(_Frozen):
@@ -191,6 +236,16 @@ class Domain(_Frozen):
     def domain_id(self) -> str:
         """Content hash of all but the lineage."""
         return content_hash(self.model_dump(mode="json", exclude={"lineage"}))
+
+    def schemas(self, task: DomainTask) -> list[dict[str, Any]]:
+        """The tools that an agent has in a task, in OpenAI's format, with the task's own prices."""
+        specs, offer = self.offered(task), task.offer
+        if offer is not None:
+            specs = tuple(
+                each.model_copy(update={"about": offer.about(each.name, each.about)})
+                for each in specs
+            )
+        return [each.schema_of for each in specs]
 
     def offered(self, task: DomainTask) -> tuple[ToolSpec, ...]:
         """The tools that an agent has in a task."""

@@ -4,7 +4,9 @@ In: a folder. Out: the domain and its tasks, checked. ``domain.json`` (tables, t
 lineage), ``db.json``, ``toolkit.py``, ``policy.md`` (written for readers) and ``tasks.jsonl``.
 """
 
+import itertools
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,19 @@ def write_domain_folder(folder: Path, domain: Domain, tasks: Iterable[DomainTask
     with (folder / TASKS).open("w") as out:
         for task in tasks:
             out.write(_json(task.model_dump(mode="json")) + "\n")
+
+
+def copy_domain_folder(folder: Path, out: Path, most: int) -> int:
+    """Copy a domain's files with its first tasks, at most so many; returns how many."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in (SPEC, DATABASE, TOOLKIT, POLICY):
+        shutil.copyfile(folder / name, out / name)
+    count = 0
+    with (folder / TASKS).open("rb") as lines, (out / TASKS).open("wb") as kept:
+        for line in itertools.islice(lines, most):
+            kept.write(line)
+            count += 1
+    return count
 
 
 def read_domain_folder(folder: Path) -> tuple[Domain, Iterator[DomainTask]]:

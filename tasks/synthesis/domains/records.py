@@ -4,7 +4,7 @@ In: a domain. Out: the first fault of its records, or of those that a task chang
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
@@ -24,6 +24,8 @@ from pydantic import (
 from tutti.tasks.synthesis.domains.domain import Domain, FieldSpec, Kind, TableSpec
 
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
+Keys = Mapping[str, Collection[str]]
+"""By table, the keys that its records have."""
 Changed = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
@@ -76,6 +78,46 @@ def _type(field: FieldSpec) -> Any:
     return kind | None if field.optional else kind
 
 
+class TableChecks:
+    """The checks of one table's records, for the gates and for what a teacher gives."""
+
+    def __init__(self, table: TableSpec) -> None:
+        self.table = table
+        self.model = record_model(table)
+        self._adapter = TypeAdapter(self.model)
+
+    def faults(
+        self, record: Mapping[str, Any], keys: Keys, key: str | None = None
+    ) -> Iterator[str]:
+        """What is wrong with a record, as ``field: what``; `keys` are those of every table's
+        records, `key` what it lies under, if that is known. Where its fields are wrong its
+        references are not looked at."""
+        try:
+            self._adapter.validate_python(record)
+        except ValidationError as error:
+            yield from map(_words, error.errors(include_url=False))
+            return
+        own = record[self.table.key]
+        if key is not None and str(own) != key:
+            yield f"{self.table.key}: {own!r} is not its key"
+        for field in self.table.fields:
+            for stray in _strays(field, record[field.name], keys):
+                yield f"{field.name}: {stray!r} is no key of {field.refers_to}"
+
+
+def _words(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    given = "" if error["type"] == "missing" else f", given {str(error['input'])[:60]!r}"
+    return f"{where}: {error['msg']}{given}"
+
+
+def _strays(field: FieldSpec, value: Any, keys: Keys) -> Iterator[str]:
+    """The keys in a field that no record of its table has."""
+    if field.refers_to and value is not None:
+        held = value if isinstance(value, list) else [value]
+        yield from (str(each) for each in held if str(each) not in keys[field.refers_to])
+
+
 class RecordChecks:
     """The checks of one domain's records; they hold the models, and the verdict on all records."""
 
@@ -86,7 +128,7 @@ class RecordChecks:
         """The first fault of the domain's own records; empty if there is none."""
         if self.fault:
             return
-        self._models = {each.name: TypeAdapter(record_model(each)) for each in domain.tables}
+        self._checks = {each.name: TableChecks(each) for each in domain.tables}
         faults = (
             fault
             for table, records in domain.records.items()
@@ -110,25 +152,8 @@ class RecordChecks:
 
     def _record_fault(self, table: str, key: str, record: Mapping[str, Any]) -> str:
         """What is wrong with one record, as ``table/key.field: what``; else empty."""
-        try:
-            self._models[table].validate_python(record)
-        except ValidationError as error:
-            one = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in one["loc"])
-            given = "" if one["type"] == "missing" else f", given {str(one['input'])[:60]!r}"
-            return f"{table}/{key}.{where}: {one['msg']}{given}"
-        spec = self._tables[table]
-        if str(record[spec.key]) != key:
-            return f"{table}/{key}.{spec.key}: {record[spec.key]!r} is not its key"
-        for field in spec.fields:
-            if field.refers_to and (stray := self._stray(field, record[field.name])):
-                return f"{table}/{key}.{field.name}: {stray!r} is no key of {field.refers_to}"
-        return ""
-
-    def _stray(self, field: FieldSpec, value: Any) -> str:
-        keys = self.domain.records[field.refers_to]
-        held = value if isinstance(value, list) else [] if value is None else [value]
-        return next((str(each) for each in held if str(each) not in keys), "")
+        fault = next(self._checks[table].faults(record, self.domain.records, key), "")
+        return f"{table}/{key}.{fault}" if fault else ""
 
 
 def _table_faults(domain: Domain) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What runs in the sandbox: loads a domain's toolkit, keeps a database a program, calls tools.
 
-The text of this file is sent to the sandbox, so it imports only the standard library. A request is
-a list of operations, the reply one line of JSON after `MARK`.
+The texts of this file and of `shared` are sent to the sandbox, so they import only the standard
+library and each other. A request is a list of operations, the reply one line of JSON after `MARK`.
 """
 
 import contextlib
@@ -9,12 +9,24 @@ import hashlib
 import inspect
 import io
 import json
-import marshal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from tutti.tasks.synthesis.domains.shared import (
+    Lazy,
+    Originals,
+    canonical,
+    copied,
+    joined,
+    piece,
+    same,
+    strict_json,
+)
+
 MARK = "\x1etutti:"
+MOST_HASHES = 20_000
+"""States whose hash is kept: some hundred bytes each. 500 tasks have about as many states."""
 
 
 class ToolError(Exception):
@@ -26,135 +38,11 @@ def state_hash(state: Any) -> str:
     return hashlib.sha256(canonical(state).encode()).hexdigest()
 
 
-def canonical(value: Any) -> str:
-    """JSON with sorted keys."""
-    return json.dumps(value, sort_keys=True, default=str)
+class Written:
+    """A value in a reply that is JSON already: it is not written twice."""
 
-
-def joined(texts: Iterable[tuple[str, str]]) -> str:
-    """The canonical JSON of an object from that of its values, in the order of its keys."""
-    return "{" + ", ".join(f"{json.dumps(key)}: {text}" for key, text in texts) + "}"
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON can hold it. Raises TypeError, ValueError."""
-    return json.loads(json.dumps(value, allow_nan=False))
-
-
-def copied(value: Any) -> Any:
-    """A deep copy of plain data; ten times as fast as `copy.deepcopy`."""
-    return marshal.loads(marshal.dumps(value))
-
-
-class Closed:
-    """Stands in a `Lazy` for what nobody has looked at. It is no JSON, so that where one gets
-    through, the call fails instead of going wrong."""
-
-
-CLOSED = Closed()
-
-
-class Lazy(dict[str, Any]):
-    """A dictionary whose values are copied from another when they are first looked at.
-
-    A tool looks at a few records of some hundred: copying all would take most of a replay's time.
-    """
-
-    def __init__(self, source: dict[str, Any], deep: bool) -> None:
-        """`deep`: the values are tables, whose records are opened one by one."""
-        super().__init__(dict.fromkeys(source, CLOSED))
-        self.source, self.deep = source, deep
-
-    def _opened(self, value: Any) -> Any:
-        return Lazy(value, False) if self.deep and type(value) is dict else copied(value)
-
-    def __getitem__(self, key: str) -> Any:
-        value = super().__getitem__(key)
-        if value is CLOSED:
-            value = self._opened(self.source[key])
-            self[key] = value
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        # Without it `dict(lazy)` and `{**lazy}` would read the values as they lie.
-        return iter(list(super().keys()))
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """As of a dictionary."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
-    def items(self) -> Any:
-        """As of a dictionary; all are opened."""
-        self.open_all()
-        return super().items()
-
-    def values(self) -> Any:
-        """As of a dictionary; all are opened."""
-        self.open_all()
-        return super().values()
-
-    def pop(self, key: str, *default: Any) -> Any:
-        """As of a dictionary."""
-        found = self.get(key)
-        taken = super().pop(key, *default)
-        return found if taken is CLOSED else taken
-
-    def popitem(self) -> Any:
-        """As of a dictionary."""
-        self.open_all()
-        return super().popitem()
-
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        """As of a dictionary."""
-        return self[key] if key in self else super().setdefault(key, default)
-
-    def copy(self) -> dict[str, Any]:
-        """As of a dictionary."""
-        return dict(self.items())
-
-    def __eq__(self, other: object) -> bool:
-        self.open_all()
-        return super().__eq__(other)
-
-    __hash__ = None
-
-    def open_all(self) -> None:
-        """Copy what is closed, all at once."""
-        closed = [key for key, value in super().items() if value is CLOSED]
-        if self.deep:
-            self.update({key: self._opened(self.source[key]) for key in closed})
-        else:
-            self.update(copied({key: self.source[key] for key in closed}))
-
-    def result(self) -> dict[str, Any]:
-        """What it holds now: of a value that is closed or as it was, the source's own."""
-        made: dict[str, Any] = {}
-        for key, value in super().items():
-            kept = self.source.get(key, CLOSED)
-            if isinstance(value, Lazy):
-                value = value.result()
-                made[key] = kept if unchanged(value, kept) else value
-            else:
-                made[key] = kept if value is CLOSED or same(value, kept) else plain(value)
-        return made
-
-
-def unchanged(table: dict[str, Any], kept: Any) -> bool:
-    """Whether a table has the records of another, the same objects."""
-    if not isinstance(kept, dict) or table.keys() != kept.keys():
-        return False
-    return all(record is kept[key] for key, record in table.items())
-
-
-def same(value: Any, kept: Any) -> bool:
-    """Whether two values are one, or equal with the types of all in them: to Python 10 == 10.0, in
-    JSON and in a hash they differ."""
-    if value is kept:
-        return True
-    return bool(value == kept) and marshal.dumps(value, 0) == marshal.dumps(kept, 0)
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 class Host:
@@ -167,10 +55,12 @@ class Host:
         self.names: dict[str, Any] = {"__name__": "toolkit", "ToolError": ToolError}
         exec(compile(toolkit, "toolkit.py", "exec"), self.names)
         self.records = records
+        self.originals = Originals(records)
         self.states: dict[str, dict[str, Any]] = {}
-        every = [record for keyed in records.values() for record in keyed.values()]
-        self.texts = {id(record): (record, canonical(record)) for record in every}
+        self.hashes: dict[str, str] = {}
+        """Of states, by what differs in them from the domain's own records."""
         self.signatures: dict[str, inspect.Signature] = {}
+        self.taken: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     def begin(self, program: str, changed: dict[str, Any]) -> None:
         """A new database for a program: the domain's records with some fields changed."""
@@ -187,20 +77,25 @@ class Host:
         function = self.names.get(name)
         if not callable(function):
             return missing(name)
+        if wrong := self._wrong_arguments(name, arguments):
+            return {"status": "refused", "value": f"{name}: {wrong}"}
+        tried = Lazy(state, self.originals, deep=True)
         try:
-            self._signature(name).bind(None, **arguments)
-        except TypeError as error:
-            return {"status": "refused", "value": f"{name}: {error}"}
-        tried = Lazy(state, True)
-        try:
-            value = plain(function(tried, **copied(arguments)))
+            value = Written(strict_json(function(tried, **copied(arguments))))
             made = tried.result()
+            changes = differences(state, made, tried)
         except ToolError as error:
             return {"status": "refused", "value": str(error)}
         except Exception as error:
             return failed(error)
         self.states[program] = made
-        return {"status": "ok", "value": value, "changes": differences(state, made)}
+        return {"status": "ok", "value": value, "changes": changes}
+
+    def ask_all(
+        self, program: str, functions: list[str], name: str, arguments: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """What each of some rules says of a call."""
+        return [self.ask(program, function, name, arguments) for function in functions]
 
     def ask(
         self, program: str, function: str, name: str, arguments: dict[str, Any]
@@ -210,7 +105,8 @@ class Host:
         if not callable(asked):
             return missing(function)
         try:
-            why = asked(Lazy(self.states[program], True), name, copied(arguments))
+            tried = Lazy(self.states[program], self.originals, deep=True)
+            why = asked(tried, name, copied(arguments))
         except Exception as error:
             return failed(error)
         return {"status": "ok", "value": str(why or "")}
@@ -228,25 +124,78 @@ class Host:
         """Forget a program's database."""
         self.states.pop(program, None)
 
+    def copy(self, program: str, other: str) -> None:
+        """Give another program the database that a program has now."""
+        self.states[other] = self.states[program]
+
+    def differing(self, program: str, other: str) -> list[str]:
+        """The records that two programs' databases do not have alike, as ``table/key``."""
+        return differing_records(self.states[program], self.states[other])
+
     def hash(self, program: str) -> str:
-        """`state_hash` of a program's database; the text of a record that is the domain's own is
-        made once."""
-        tables = sorted(self.states[program].items())
-        text = joined((table, self._text_of(keyed)) for table, keyed in tables)
-        return hashlib.sha256(text.encode()).hexdigest()
+        """`state_hash` of a program's database. Only what differs from the domain's own records is
+        turned into text, and a state that was hashed before is not hashed again."""
+        state = self.states[program]
+        pieces = {table: self._pieces(table, keyed) for table, keyed in state.items()}
+        differing = canonical([sorted(state), {t: p for t, p in pieces.items() if p}])
+        if differing not in self.hashes:
+            if len(self.hashes) >= MOST_HASHES:
+                self.hashes.clear()
+            tables = sorted((table, self._text(table, p)) for table, p in pieces.items())
+            text = joined({table: piece(table, text) for table, text in tables})
+            self.hashes[differing] = hashlib.sha256(text.encode()).hexdigest()
+        return self.hashes[differing]
 
     def state(self, program: str) -> dict[str, Any]:
         """A program's database."""
         return self.states[program]
 
-    def _text_of(self, keyed: dict[str, Any]) -> str:
-        found = ((key, self.texts.get(id(record))) for key, record in sorted(keyed.items()))
-        return joined((key, own[1] if own else canonical(keyed[key])) for key, own in found)
+    def _pieces(self, table: str, keyed: dict[str, Any]) -> dict[str, str | None]:
+        """The pieces of a table's text that differ from those of the domain's own; None for a
+        record that is gone."""
+        own = self.records.get(table, {})
+        if keyed is own:
+            return {}
+        known = self.originals.pieces(table)
+        stray = ((key, value) for key, value in keyed.items() if value is not own.get(key))
+        made = {key: piece(key, canonical(value)) for key, value in stray}
+        gone = dict.fromkeys(own.keys() - keyed.keys())
+        return {key: text for key, text in made.items() if text != known.get(key)} | gone
+
+    def _text(self, table: str, differing: dict[str, str | None]) -> str:
+        if not differing:
+            return self.originals.text(table)
+        pieces = self.originals.pieces(table) | differing
+        return joined({key: text for key, text in sorted(pieces.items()) if text is not None})
+
+    def _wrong_arguments(self, name: str, arguments: dict[str, Any]) -> str:
+        """Why a function does not take the arguments; empty if it does."""
+        if name not in self.taken:
+            self.taken[name] = taken_by(self._signature(name))
+        known, needed = self.taken[name]
+        if known >= arguments.keys() >= needed:
+            return ""
+        try:
+            self._signature(name).bind(None, **arguments)
+        except TypeError as error:
+            return str(error)
+        return ""
 
     def _signature(self, name: str) -> inspect.Signature:
         if name not in self.signatures:
             self.signatures[name] = inspect.signature(self.names[name])
         return self.signatures[name]
+
+
+def taken_by(signature: inspect.Signature) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of the arguments after the database that a function surely takes, and of those that
+    it needs; of one that is called in another way, none and one that cannot be given."""
+    given = list(signature.parameters.values())[1:]
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if not signature.parameters or any(each.kind not in by_name for each in given):
+        return frozenset(), frozenset({""})
+    needed = (each.name for each in given if each.default is inspect.Parameter.empty)
+    return frozenset(each.name for each in given), frozenset(needed)
 
 
 def missing(name: str) -> dict[str, Any]:
@@ -259,8 +208,11 @@ def failed(error: Exception) -> dict[str, Any]:
     return {"status": "failed", "value": f"{type(error).__name__}: {error}"}
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Where two databases differ: ``table.field``, or ``table`` for records that came or went."""
+def differences(
+    before: dict[str, Any], after: dict[str, Any], tried: Lazy | None = None
+) -> list[str]:
+    """Where two databases differ: ``table.field``, or ``table`` for records that came or went.
+    `tried`: what `after` is the result of."""
     found = set()
     for table in before.keys() | after.keys():
         old, new = before.get(table, {}), after.get(table, {})
@@ -268,7 +220,9 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
             continue
         if old.keys() != new.keys():
             found.add(table)
-        for key in old.keys() & new.keys():
+        opened = None if tried is None else tried.opened_in(table, old)
+        both = old.keys() & (new.keys() if opened is None else new.keys() & opened)
+        for key in both:
             if old[key] is not new[key]:
                 fields = old[key].keys() | new[key].keys()
                 changed = {f for f in fields if not same(old[key].get(f), new[key].get(f))}
@@ -276,20 +230,44 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return sorted(found)
 
 
+def differing_records(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The records in which two databases differ, as ``table/key``."""
+    found = []
+    for table in sorted(before.keys() | after.keys()):
+        old, new = before.get(table, {}), after.get(table, {})
+        if old is not new:
+            keys = sorted(old.keys() | new.keys())
+            pairs = ((key, old.get(key), new.get(key)) for key in keys)
+            found += [f"{table}/{key}" for key, a, b in pairs if a is not b and not same(a, b)]
+    return found
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "begin": Host.begin,
     "call": Host.call,
     "ask": Host.ask,
+    "ask_all": Host.ask_all,
     "signature": Host.signature,
+    "copy": Host.copy,
+    "differing": Host.differing,
     "hash": Host.hash,
     "state": Host.state,
     "end": Host.end,
 }
 
 
+def written(reply: Any) -> str:
+    """The JSON of a reply."""
+    if isinstance(reply, dict) and isinstance(reply.get("value"), Written):
+        changes = json.dumps(reply["changes"]) if reply["changes"] else "[]"
+        value = reply["value"].text
+        return f'{{"status": "{reply["status"]}", "value": {value}, "changes": {changes}}}'
+    return json.dumps(reply)
+
+
 def serve(host: Host, request: str) -> None:
     """Answer a request; what the toolkit prints itself is lost."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        replies = [OPERATIONS[kind](host, *rest) for kind, *rest in json.loads(request)]
-    sys.stdout.write(MARK + json.dumps(replies) + "\n")
+        replies = [written(OPERATIONS[kind](host, *rest)) for kind, *rest in json.loads(request)]
+    sys.stdout.write(f"{MARK}[{', '.join(replies)}]\n")

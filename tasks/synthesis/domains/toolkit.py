@@ -5,23 +5,36 @@ serves all programs of a `Toolkit`, a request for many of them at once; nothing 
 runs elsewhere.
 """
 
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
 from tutti.errors import TuttiError
 from tutti.tasks.sandbox import SandboxLimits, SandboxSession, strongest_level
-from tutti.tasks.synthesis.domains import source
+from tutti.tasks.synthesis.domains import shared, source
 from tutti.tasks.synthesis.domains.domain import Action, Domain, DomainTask
 
 LIMITS = SandboxLimits(
     seconds=60.0, memory_mb=1024, total_mb=1536, output_chars=64_000_000, file_mb=8
 )
 """Of one request. A toolkit that never ends is killed by them."""
-SOURCE = Path(source.__file__)
+SENT = {each.__name__: inspect.getsource(each) for each in (shared, source)}
+LOAD = """
+import json, sys, types
+for name, text in json.loads({sent!r}).items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+serve, host = module.serve, module.Host({toolkit!r}, json.loads({records!r}))
+"""
+
+
+Rules = Mapping[str, Sequence[str]]
+"""Of a tool, the functions of the rules that its calls are asked about."""
+REPLAY = "replay"
+"""The program that replays; it ends with each task."""
 
 
 class ToolkitFailed(TuttiError, RuntimeError):
@@ -63,6 +76,10 @@ class Replay:
     before: str
     """`state_hash` of the database when the task begins."""
     after: str
+    of_forbidden: tuple[tuple[Result, ...], ...] = ()
+    """What the rules said of each forbidden call when the task began, where they were asked."""
+    of_golden: tuple[tuple[Result, ...], ...] = ()
+    """What the rules said of each golden call before it was made, where they were asked."""
 
     @property
     def failure(self) -> str:
@@ -121,21 +138,19 @@ class Toolkit:
         """Forget the databases of programs."""
         await self.request([["end", name] for name in programs])
 
-    async def replay(self, tasks: Sequence[DomainTask]) -> list[Replay]:
-        """Carry out each task's golden calls in a new database of its own."""
-        operations: list[list[Any]] = []
-        for task in tasks:
-            operations += [["begin", "replay", task.changed], ["hash", "replay"]]
-            operations += [["call", "replay", a.name, a.arguments] for a in task.actions]
-            operations += [["hash", "replay"], ["end", "replay"]]
+    async def replay(self, tasks: Sequence[DomainTask], ask_rules: bool = False) -> list[Replay]:
+        """Carry out each task's golden calls in a new database of its own. With `ask_rules`, every
+        rule that is a function is asked about each call that may write."""
+        rules = _rules(self.domain) if ask_rules else None
+        if not tasks:
+            return []
+        operations = [each for task in tasks for each in _operations(task, rules)]
         replies = iter(await self.request(operations))
-        return [_replay(task, replies) for task in tasks]
+        return [_replay(task, rules, replies) for task in tasks]
 
     async def _load(self) -> None:
-        records = json.dumps(self.domain.records)
-        code = (
-            f"{SOURCE.read_text()}\nhost = Host({self.domain.toolkit!r}, json.loads({records!r}))"
-        )
+        records, sent = json.dumps(self.domain.records), json.dumps(SENT)
+        code = LOAD.format(sent=sent, toolkit=self.domain.toolkit, records=records)
         result = await self._session.run(code)
         if result.status != "ok":
             await self._session.close()
@@ -143,11 +158,42 @@ class Toolkit:
             raise ToolkitFailed(f"{self.domain.name}: toolkit: {why}")
 
 
-def _replay(task: DomainTask, replies: Any) -> Replay:
+def _rules(domain: Domain) -> Rules:
+    """Of each tool, the functions of the rules that its calls are asked about."""
+    functions = [rule.function for rule in domain.rules if rule.function is not None]
+    return {tool.name: functions for tool in domain.tools if tool.kind == "WRITE"}
+
+
+def _operations(task: DomainTask, rules: Rules | None) -> Iterator[list[Any]]:
+    yield ["begin", REPLAY, task.changed]
+    yield ["hash", REPLAY]
+    for action in task.forbidden if rules is not None else ():
+        yield from _asks(action, rules or {})
+    for action in task.actions:
+        yield from _asks(action, rules or {})
+        yield ["call", REPLAY, action.name, action.arguments]
+    yield ["hash", REPLAY]
+    yield ["end", REPLAY]
+
+
+def _asks(action: Action, rules: Rules) -> Iterator[list[Any]]:
+    if functions := rules.get(action.name):
+        yield ["ask_all", REPLAY, functions, action.name, action.arguments]
+
+
+def _replay(task: DomainTask, rules: Rules | None, replies: Iterator[Any]) -> Replay:
+    """A task's replies, in the order of its operations."""
+
+    def said_of(action: Action) -> tuple[Result, ...]:
+        asked = rules is not None and rules.get(action.name)
+        return tuple(_result(reply) for reply in next(replies)) if asked else ()
+
     _, before = next(replies), next(replies)
-    results = tuple(_result(next(replies)) for _ in task.actions)
+    of_forbidden = tuple(map(said_of, task.forbidden)) if rules is not None else ()
+    made = [(said_of(action), _result(next(replies))) for action in task.actions]
     after, _ = next(replies), next(replies)
-    return Replay(results, before, after)
+    of_golden, results = tuple(each for each, _ in made), tuple(each for _, each in made)
+    return Replay(results, before, after, of_forbidden, of_golden)
 
 
 def _result(reply: Mapping[str, Any]) -> Result:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.agents import ToolResult, ToolUnavailable
+from tutti.tasks.agents import MALFORMED, ToolResult, ToolUnavailable
 from tutti.tasks.benchmarks import CUSTOMER, CallRefused, SimulatedUser, carry_out
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.synthesis.domains import source
@@ -33,15 +33,21 @@ class DomainWorld:
         self, domain: Domain, task: DomainTask, user: "ChatModel | None", solo: bool = False
     ) -> None:
         """Raises BenchmarkError without a model for the user, unless `solo`."""
-        self.schemas: Sequence[Mapping[str, Any]] = [t.schema_of for t in domain.offered(task)]
+        self.schemas: Sequence[Mapping[str, Any]] = domain.schemas(task)
+        self._call_usd = {} if task.offer is None else task.offer.call_usd
         self._domain, self._task = domain, task
         told = CUSTOMER + "\n".join(filter(None, (task.scenario.persona, task.scenario.text)))
         self._customer = None if solo else SimulatedUser(user, told)
         self._database = _Database(domain, task)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """One call of the agent on this attempt's database."""
-        return await carry_out(self._database.call, self.schemas, name, arguments)
+        """One call of the agent on this attempt's database, at the task's price; one that is
+        malformed reaches no tool and costs nothing."""
+        result = await carry_out(self._database.call, self.schemas, name, arguments)
+        price = self._call_usd.get(name)
+        if price is None or result.error_type == MALFORMED:
+            return result
+        return replace(result, cost_usd=price)
 
     async def begin(self) -> str | None:
         """The customer's first message; None where the prompt has the scenario."""

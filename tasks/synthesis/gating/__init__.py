@@ -6,6 +6,7 @@ from tutti.tasks.synthesis.gating.described import Described
 from tutti.tasks.synthesis.gating.duplicates import Duplicates
 from tutti.tasks.synthesis.gating.executes import Executes
 from tutti.tasks.synthesis.gating.gate import Gate
+from tutti.tasks.synthesis.gating.lasting import Lasting
 from tutti.tasks.synthesis.gating.leak import Leak
 from tutti.tasks.synthesis.gating.no_op import NoOp
 from tutti.tasks.synthesis.gating.oracle import OracleGate
@@ -25,6 +26,7 @@ GATES: dict[str, Gate] = {
         Executes(),
         ReplayGate(),
         NoOp(),
+        Lasting(),
         Suffices(),
         Described(),
         PolicyGate(),
@@ -34,3 +36,5 @@ GATES: dict[str, Gate] = {
     )
 }
 """In the order in which they are asked. A task that one rejects is not shown to those after it."""
+TOGETHER = ("blind", "duplicates")
+"""Gates whose verdict on a task depends on the others that they are shown, and on their order."""

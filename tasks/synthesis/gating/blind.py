@@ -35,6 +35,8 @@ class Blind:
         replay = bench.replays[task.task_id]
         if replay.before != replay.after:
             return PASSED
+        if not task.communicate:  # `no_op` says so first
+            return Verdict(False, "nothing must be done and nothing be said")
         if not communicates(_shown(task, bench), task.communicate):
             return Verdict(False, f"{task.communicate[0]!r} is said in what the agent is shown")
         answers = usual[task.template]

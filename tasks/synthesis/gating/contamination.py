@@ -58,7 +58,7 @@ class Contamination:
         """`measured` is the cosine, or 1 where words repeat."""
         if not bench.benchmarks:
             return [PASSED] * len(tasks)
-        index = _index(tuple(bench.benchmarks))
+        index = benchmark_index(tuple(bench.benchmarks))
         return [index.judge(task.scenario.text) for task in tasks]
 
     def examples(self) -> Examples:
@@ -145,7 +145,8 @@ class BenchmarkIndex:
 
 
 @lru_cache(maxsize=2)
-def _index(texts: tuple[str, ...]) -> BenchmarkIndex:
+def benchmark_index(texts: tuple[str, ...]) -> BenchmarkIndex:
+    """The index of benchmarks' texts; that of the latest two lists is kept."""
     return BenchmarkIndex(texts)
 
 

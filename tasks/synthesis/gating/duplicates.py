@@ -2,7 +2,8 @@
 
 Near duplicates have the same outcome (changing calls, facts to say, slots, entities) and a MinHash
 similarity of at least `THRESHOLD`; see `seen`. The same template about another customer has another
-outcome. Two tasks that tell the user the very same are duplicates whatever they want: one of them
+outcome, and a task that names another choice of a field ("pending" for "delivered") asks something
+else. Two tasks that tell the user the very same are duplicates whatever they want: one of them
 would be wrong.
 """
 
@@ -81,10 +82,12 @@ class Context:
         self.domain = domain
         self.place = _json([domain.name, domain.lineage])
         self.changing = frozenset(tool.name for tool in domain.tools if tool.kind == "WRITE")
-        fields = (field for table in domain.tables for field in table.fields)
-        self.choices = frozenset(
-            word for field in fields for choice in field.one_of for word in words_of(choice)
-        )
+        self.choices = [
+            (f"{table.name}.{field.name}", spaced(choice))
+            for table in domain.tables
+            for field in table.fields
+            for choice in field.one_of
+        ]
         """"pending" or "delivered": who asks about another of them asks something else."""
 
     def fingerprint(self, task: DomainTask) -> Fingerprint:
@@ -98,16 +101,17 @@ class Context:
         # What a task without changing calls looks at last is what it is about.
         wanted = [c for c, a in zip(calls, task.actions, strict=True) if a.name in self.changing]
         wanted = sorted(wanted) or calls[-1:]
-        chosen = sorted({word for word in words if word in self.choices})
-        outcome = [begins, *sorted(task.entities)]
-        outcome += [*wanted, *said, *slots, *chosen]
+        text = f" {' '.join(words)} "
+        chosen = [(field, choice) for field, choice in self.choices if choice in text]
+        outcome = [begins, *sorted(task.entities), *wanted, *said, *slots]
         told = [self.place, begins, task.scenario.persona, *sorted(task.tools), *words]
-        facts = min_hash({*calls, *said, *slots, *chosen}, WORDS, FACTS)
+        facts = {*calls, *said, *slots, *(choice for _, choice in chosen)}
         return Fingerprint(
             task.task_id,
             hash64("\n".join(told)),
             hash64("\n".join(outcome)),
-            np.concatenate([min_hash({*words, *pairs}, 0, WORDS), facts]),
+            np.concatenate([min_hash({*words, *pairs}, 0, WORDS), min_hash(facts, WORDS, FACTS)]),
+            frozenset(chosen),
         )
 
 

@@ -4,7 +4,8 @@ A gate is one file in this folder and one line in `GATES`. Its examples belong t
 every gate on its good and bad ones.
 """
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -48,9 +49,19 @@ class GateBench:
     """Texts of questions that a task must not repeat."""
     replays: dict[str, Replay] = field(default_factory=dict)
     """By task, filled by the gate `executes` for those after it."""
+    ruled: dict[str, tuple[DomainTask, Replay]] = field(default_factory=dict)
+    """By task, with what the rules said; filled by the gate `replay` for `policy`. With the task
+    itself: its forbidden calls are not part of its id."""
     seen: Seen = field(default_factory=Seen)
     """The tasks that passed the gate `duplicates`; give several benches one to compare across."""
     facts: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    """For names that are needed once."""
+
+    def forget(self, task: DomainTask) -> Replay | None:
+        """Drop what was kept of a task; returns its replay, if there is one."""
+        self.ruled.pop(task.task_id, None)
+        return self.replays.pop(task.task_id, None)
 
     def fact(self, find: Callable[[Domain], Fact]) -> Fact:
         """What `find` says of the domain; it is asked once."""

@@ -41,12 +41,16 @@ class _Seen:
     """What agents see in a domain before they act, and what its answers are measured by."""
 
     domain: Domain
+    policy: str
+    """`spaced`."""
     names: str
     """Names of tables and fields, `spaced`."""
     vocabulary: frozenset[str]
     keys: frozenset[str]
     texts: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
     """By the tools offered: where, and the text, `spaced`."""
+    described: dict[str, str] = field(default_factory=dict)
+    """What is read of each tool, `spaced`; tasks are offered the same ones in other choices."""
 
     def shown(self, task: DomainTask) -> dict[str, str]:
         """Where the agent reads what in a task."""
@@ -55,12 +59,14 @@ class _Seen:
         return self.texts[task.tools]
 
     def _shown(self, task: DomainTask) -> Iterator[tuple[str, str]]:
-        yield "the policy", spaced(self.domain.policy)
+        yield "the policy", self.policy
         yield "the names of tables and fields", self.names
         for tool in self.domain.offered(task):
-            lines = [tool.name, tool.name.replace("_", " "), tool.about]
-            lines += [f"{p.name} : {p.about}" for p in tool.parameters]
-            yield f"the description of {tool.name}", spaced(" ; ".join(lines))
+            if tool.name not in self.described:
+                lines = [tool.name, tool.name.replace("_", " "), tool.about]
+                lines += [f"{p.name} : {p.about}" for p in tool.parameters]
+                self.described[tool.name] = spaced(" ; ".join(lines))
+            yield f"the description of {tool.name}", self.described[tool.name]
 
 
 def _seen(domain: Domain) -> _Seen:
@@ -69,7 +75,7 @@ def _seen(domain: Domain) -> _Seen:
     both = [form for name in names for form in (name, name.replace("_", " "))]
     words = frozenset(word for table in domain.tables for word in _vocabulary(domain, table))
     keys = frozenset(key for keyed in domain.records.values() for key in keyed)
-    return _Seen(domain, spaced(" ; ".join(both)), words, keys)
+    return _Seen(domain, spaced(domain.policy), spaced(" ; ".join(both)), words, keys)
 
 
 def _vocabulary(domain: Domain, table: TableSpec) -> Iterator[str]:

@@ -57,7 +57,10 @@ class OracleGate:
         """Solve each task, and compare state and facts."""
         if bench.solver is None:
             return [_told(task, bench) for task in tasks]
-        running = {str(n): _Solving(task, bench.solver(task)) for n, task in enumerate(tasks)}
+        # Other tasks may be solved on this bench meanwhile: no two programs have one name.
+        running = {
+            f"solver {next(bench.numbers)}": _Solving(task, bench.solver(task)) for task in tasks
+        }
         await bench.toolkit.begin({name: each.task for name, each in running.items()})
         for each in running.values():
             each.go_on(None)

@@ -1,13 +1,10 @@
 """Policy: the rules allow the golden calls and forbid the forbidden ones."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.domains import Action, DomainTask, Replay
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.gating.gate import PASSED, Examples, GateBench, Verdict
-
-PROGRAM = "policy"
 
 
 class PolicyGate:
@@ -18,13 +15,13 @@ class PolicyGate:
 
     async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
         """The golden calls in the states that lead to each, the forbidden ones in the first."""
-        operations: list[list[Any]] = []
-        for task in tasks:
-            operations += [["begin", PROGRAM, task.changed]]
-            operations += [*_asked(task.forbidden, bench.domain, act=False)]
-            operations += [*_asked(task.actions, bench.domain, act=True), ["end", PROGRAM]]
-        replies = iter(await bench.toolkit.request(operations))
-        return [_verdict(task, bench.domain, replies) for task in tasks]
+        kept = [bench.ruled.get(task.task_id, (None, None)) for task in tasks]
+        left = [task for task, pair in zip(tasks, kept, strict=True) if pair[0] is not task]
+        made = iter(await bench.toolkit.replay(left, ask_rules=True))
+        return [
+            _verdict(task, replay if replay is not None and of is task else next(made))
+            for task, (of, replay) in zip(tasks, kept, strict=True)
+        ]
 
     def examples(self) -> Examples:
         """A golden call that makes a loan too long, and a forbidden one that is not."""
@@ -40,33 +37,14 @@ class PolicyGate:
         )
 
 
-def _asked(actions: Sequence[Action], domain: Domain, act: bool) -> Iterator[list[Any]]:
-    for action in actions:
-        for rule in _rules(domain, action):
-            yield ["ask", PROGRAM, rule, action.name, action.arguments]
-        if act:
-            yield ["call", PROGRAM, action.name, action.arguments]
-
-
-def _rules(domain: Domain, action: Action) -> list[str]:
-    tool = domain.tool_named.get(action.name)
-    asks = tool is not None and tool.kind == "WRITE"
-    return [rule.function for rule in domain.rules if asks and rule.function is not None]
-
-
-def _verdict(task: DomainTask, domain: Domain, replies: Iterator[Any]) -> Verdict:
-    next(replies)
+def _verdict(task: DomainTask, ruled: Replay) -> Verdict:
     wrong: list[str] = []
-    for action in task.forbidden:
-        said = [next(replies) for _ in _rules(domain, action)]
-        wrong += [each["value"] for each in said if each["status"] != "ok"]
-        if not any(each["value"] for each in said):
+    for action, said in zip(task.forbidden, ruled.of_forbidden, strict=True):
+        wrong += [str(each.value) for each in said if each.status != "ok"]
+        if not any(each.value for each in said):
             wrong.append(f"no rule forbids {_words(action)}")
-    for action in task.actions:
-        said = [next(replies) for _ in _rules(domain, action)]
-        wrong += [f"{_words(action)}: {each['value']}" for each in said if each["value"]]
-        next(replies)
-    next(replies)
+    for action, said in zip(task.actions, ruled.of_golden, strict=True):
+        wrong += [f"{_words(action)}: {each.value}" for each in said if each.value]
     return Verdict(False, wrong[0]) if wrong else PASSED
 
 

@@ -14,8 +14,10 @@ class ReplayGate:
     about = "Two replays of the golden calls give the state that the task states."
 
     async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
-        """Replay once more. A task that states no state is only compared with itself."""
-        again = await bench.toolkit.replay(tasks)
+        """Replay once more, and keep what the rules say of it for the gate `policy`. A task that
+        states no state is only compared with itself."""
+        again = await bench.toolkit.replay(tasks, ask_rules=True)
+        bench.ruled |= {pair[0].task_id: pair for pair in zip(tasks, again, strict=True)}
         verdicts = []
         for task, second in zip(tasks, again, strict=True):
             first = bench.replays[task.task_id]

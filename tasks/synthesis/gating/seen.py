@@ -58,6 +58,15 @@ class Fingerprint:
     outcome: int
     """Of what must come of it: changing calls, facts said, slots, entities."""
     signature: Signature
+    chosen: frozenset[tuple[str, str]] = frozenset()
+    """The choices of fields that the user names, as (field, choice)."""
+
+
+def contrast(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
+    """Whether each names a choice of some field that the other does not. That only one names a
+    choice says nothing: in other words it may be missing ("open", "ask")."""
+    mine, theirs = one - other, other - one
+    return bool({field for field, _ in mine} & {field for field, _ in theirs})
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,9 @@ class Seen:
     def __init__(self) -> None:
         self._ids: list[str] = []
         self._signatures = np.zeros((64, PERMUTATIONS), dtype=np.uint16)
+        self._chosen: list[frozenset[tuple[str, str]]] = []
+        self._sets: dict[frozenset[tuple[str, str]], frozenset[tuple[str, str]]] = {}
+        """Each of the sets in `_chosen` once: there are few."""
         self._told: dict[int, int] = {}
         self._outcomes: dict[int, int | list[int]] = {}
 
@@ -88,12 +100,12 @@ class Seen:
         place = self._told.get(task.told)
         if place is not None:
             return Repeated(self._ids[place], self._similarity(task, [place])[1], True)
-        places = self._outcomes.get(task.outcome)
-        if places is None:
+        places = self._outcomes.get(task.outcome, [])
+        places = [places] if isinstance(places, int) else places
+        places = [each for each in places if not contrast(self._chosen[each], task.chosen)]
+        if not places:
             return None
-        nearest, similarity = self._similarity(
-            task, [places] if isinstance(places, int) else places
-        )
+        nearest, similarity = self._similarity(task, places)
         return Repeated(self._ids[nearest], similarity, False) if similarity >= THRESHOLD else None
 
     def add(self, task: Fingerprint) -> None:
@@ -103,6 +115,7 @@ class Seen:
             self._signatures = np.concatenate([self._signatures, np.zeros_like(self._signatures)])
         self._signatures[place] = task.signature
         self._ids.append(task.task_id)
+        self._chosen.append(self._sets.setdefault(task.chosen, task.chosen))
         self._told.setdefault(task.told, place)
         others = self._outcomes.setdefault(task.outcome, place)
         if isinstance(others, list):

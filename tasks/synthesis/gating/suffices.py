@@ -4,7 +4,8 @@ Each value within each argument must be given before its call: in what the user 
 result of an earlier golden call, in the policy or in an offered tool's description. Numbers count
 by value (7 = seven, 0.05 = 5%), dates in any of the forms of `wording`, texts as whole words in any
 case. A text of several words may be put together from several places; of one that the agent writes
-itself (six words or more) half of the words must be given. True, false and null need no source.
+itself (six words or more) half of the words must be given, and every number that is not a whole one
+up to twenty: an expression is calculated from what is known. True, false and null need no source.
 """
 
 import re
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Replay
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.gating.gate import Examples, GateBench, Verdict, verdict
-from tutti.tasks.synthesis.gating.wording import leaves, spaced, words_of
+from tutti.tasks.synthesis.gating.wording import NUMBER, leaves, spaced, words_of
 
 NUMERALS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
@@ -99,10 +100,10 @@ class _Sources:
         words = words_of(text)
         if not words or self._phrase(f" {' '.join(words)} "):
             return True
-        known = sum(self._have_word(word) for word in words)
+        lacking = [word for word in words if not self._have_word(word)]
         if len(words) >= OWN_WORDS:
-            return 2 * known >= len(words)
-        return len(words) > 1 and known == len(words)
+            return 2 * len(lacking) <= len(words) and not any(map(_is_fact, lacking))
+        return len(words) > 1 and not lacking
 
     def _have_word(self, word: str) -> bool:
         return self._phrase(f" {word} ") or (
@@ -137,6 +138,11 @@ def _unfounded(task: DomainTask, bench: GateBench, static: _Static) -> Iterator[
                 call = f"call {number}, {action.name}"
                 yield f"{name} {value!r} of {call}, is nowhere: neither user nor results give it"
         sources.add(result.text)
+
+
+def _is_fact(word: str) -> bool:
+    """Whether a word is a number that nobody comes upon without having been told."""
+    return NUMBER.fullmatch(word) is not None and float(word) not in range(len(NUMERALS))
 
 
 def _values(action: Action) -> Iterator[tuple[str, str | float]]:

@@ -19,6 +19,7 @@ from tutti.tasks.synthesis.domains import Toolkit
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import GateBench
 from tutti.tasks.synthesis.generate import find_task_set
+from tutti.tasks.synthesis.making.batch_rows import BatchRecorder
 from tutti.tasks.synthesis.making.collected import Collected
 from tutti.tasks.synthesis.making.instance import judge, write_instance
 from tutti.tasks.synthesis.making.make import work_folder
@@ -94,7 +95,9 @@ async def make_teacher_set(
         return TeacherSet(known, "", {})
     work = work_folder(catalog, request.request_hash)
     with held(catalog, f"synthesizing {request.request_hash}"):
-        made, spent = await _asked(request, endpoint, prices, work)
+        program = f"{endpoint.program}-batch"
+        recorder = BatchRecorder(catalog, request.teacher, program, prices)
+        made, spent = await _asked(request, endpoint, recorder, work)
         collected = await _gated(made, work, benchmarks)
         if not collected.accepted:
             why = f"of {collected.candidates} tasks none passed the gates: {collected.drops()}"
@@ -116,13 +119,14 @@ async def make_teacher_set(
 async def _asked(
     request: TeacherSetRequest,
     endpoint: TeacherEndpoint,
-    prices: TeacherPrices | None,
+    recorder: BatchRecorder,
     work: Path,
 ) -> tuple[TeacherTasks, str]:
-    meter = Meter(TeacherBudget(request.usd, request.calls), prices)
+    meter = Meter(TeacherBudget(request.usd, request.calls), recorder.prices)
     with open_store(work / "teacher") as store:
         async with TeacherClient(endpoint, store) as client:
             teacher = Teacher(client, endpoint, store, meter, concurrency=request.concurrency)
+            teacher.on_batch = recorder.record
             return await make_tasks(Chain(request.chain, teacher)), meter.text
 
 

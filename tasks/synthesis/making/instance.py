@@ -5,6 +5,7 @@ row a verdict. An instance depends on nothing but these, so that several process
 one.
 """
 
+import asyncio
 import itertools
 import json
 import shutil
@@ -23,12 +24,15 @@ from tutti.tasks.synthesis.domains import (
     Toolkit,
     write_domain_folder,
 )
-from tutti.tasks.synthesis.gating import GATES
+from tutti.tasks.synthesis.gating import GATES, TOGETHER
 from tutti.tasks.synthesis.gating.gate import GateBench
 from tutti.tasks.synthesis.making.request import DomainRequest
 
-BATCH = 250
-"""Candidates shown to a gate at once."""
+BATCH = 260
+"""Candidates shown to a gate at once: an instance's 250 tasks, and some to be dropped."""
+PART = 65
+"""Candidates that go from gate to gate beside other parts: enough that a request to the sandbox is
+worth its way, and few enough that there are several."""
 MOST_CANDIDATES = 6
 """Candidates a wanted task, before an instance is given up as exhausted."""
 JUDGED = "judged.parquet"
@@ -81,7 +85,7 @@ async def make_instance(
     judged: list[Judged] = []
     async with Toolkit(domain) as toolkit:
         bench = GateBench(domain, toolkit, request.program.solve, benchmarks)
-        wanted = min(request.instance_tasks, request.size)
+        wanted = request.wanted(number)
         for batch in _batches(itertools.islice(candidates, MOST_CANDIDATES * wanted)):
             judged += await judge(batch, bench)
             if sum(each.reason is None for each in judged) >= wanted:
@@ -102,31 +106,50 @@ def proposed(request: DomainRequest, number: int) -> tuple[Domain, Iterator[Doma
 
 
 async def judge(tasks: Sequence[DomainTask], bench: GateBench) -> list[Judged]:
-    """Show candidates to every gate in order; one that rejects a task is its last."""
+    """Show candidates to every gate in order; one that rejects a task is its last. Raises
+    ToolkitFailed.
+
+    Gates that look at tasks one by one are shown parts of them, and while the sandbox works on one
+    part, this process works on another. The verdicts are the same.
+    """
     judged = [Judged(task) for task in tasks]
-    for name, gate in GATES.items():
-        shown = [each for each in judged if each.reason is None]
-        if not shown:
-            break
-        verdicts = await gate.judge([each.task for each in shown], bench)
-        for each, verdict in zip(shown, verdicts, strict=True):
-            each.gates.append(name)
-            each.measured.append(verdict.measured)
-            if not verdict.passed:
-                each.reason = verdict.reason
+    names = list(GATES)
+    alone = min(names.index(name) for name in TOGETHER)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for first in range(0, len(judged), PART):
+                group.create_task(_show(judged[first : first + PART], names[:alone], bench))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    await _show(judged, names[alone:], bench)
     for each in judged:
-        replay = bench.replays.pop(each.task.task_id, None)
+        replay = bench.forget(each.task)
         if each.reason is None and replay is not None:
             each.task = each.task.model_copy(update={"expected": replay.after})
     return judged
 
 
-def read_judged(folder: Path, last: str | None) -> Iterator[dict[str, Any]]:
-    """The rows of an instance by the columns of `ROW`, with `task` as a dictionary; those after
-    the task `last` are not in the set."""
+async def _show(judged: Sequence[Judged], gates: Sequence[str], bench: GateBench) -> None:
+    for name in gates:
+        shown = [each for each in judged if each.reason is None]
+        if not shown:
+            break
+        verdicts = await GATES[name].judge([each.task for each in shown], bench)
+        for each, verdict in zip(shown, verdicts, strict=True):
+            each.gates.append(name)
+            each.measured.append(verdict.measured)
+            if not verdict.passed:
+                each.reason = verdict.reason
+
+
+def read_judged(folder: Path, accepted: int) -> Iterator[dict[str, Any]]:
+    """The rows of an instance by the columns of `ROW`, with `task` as a dictionary, to the last of
+    so many accepted tasks; all if there are none."""
+    left = accepted
     for row in pq.read_table(folder / JUDGED).to_pylist():
         yield row | {"task": json.loads(row["task"])}
-        if row["task_id"] == last:
+        left -= row["accepted"]
+        if left == 0 and accepted:
             return
 
 

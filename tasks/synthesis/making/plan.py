@@ -62,6 +62,6 @@ async def plan_domain_set(request: DomainRequest, benchmarks: Sequence[str] = ()
         passed=passed,
         dropped=Counter(one.gates[-1] for one in judged if one.reason is not None),
         candidates=wanted,
-        databases=-(-request.size // request.instance_tasks),
+        databases=request.databases,
         seconds=wanted * each_s,
     )

@@ -10,7 +10,7 @@ from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.programs.program import Program
 
-PIPELINE_VERSION = "1"
+PIPELINE_VERSION = "2"
 MACHINE_FIELDS = frozenset({"workers"})
 """Fields that do not change what is made."""
 
@@ -35,7 +35,7 @@ class DomainRequest(BaseModel):
         default_factory=dict, description="difficulty and sizes of the domain, by name"
     )
     instance_tasks: int = Field(
-        500, ge=1, le=5_000, description="most tasks over one database; more tasks, more databases"
+        250, ge=1, le=5_000, description="most tasks over one database; more tasks, more databases"
     )
     contamination: bool = Field(
         True, description="compare with the questions of every task set and benchmark in the store"
@@ -63,6 +63,17 @@ class DomainRequest(BaseModel):
     def every_knob(self) -> dict[str, int]:
         """The knobs with their defaults."""
         return {name: each.value for name, each in self.program.knobs.items()} | self.knobs
+
+    @property
+    def databases(self) -> int:
+        """How many instances there are, if each gives as many tasks as are wanted of it."""
+        return -(-self.size // self.instance_tasks)
+
+    def wanted(self, number: int) -> int:
+        """How many tasks an instance gives at most. It depends on nothing but the request, so that
+        instances can be made at once; one beyond `databases` makes up for what others lacked."""
+        left = self.size - number * self.instance_tasks
+        return min(self.instance_tasks, left if left > 0 else self.size)
 
     @property
     def as_asked(self) -> dict[str, Any]:

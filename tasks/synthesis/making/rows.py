@@ -1,7 +1,7 @@
 """The rows of `tasks` and `gate_verdicts` of an instance's candidates."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +19,12 @@ def task_rows(judged: Sequence[Mapping[str, Any]], family: str) -> pa.Table:
     return to_arrow("tasks", [_task_row(row, family) for row in judged])
 
 
-def verdict_rows(judged: Sequence[Mapping[str, Any]]) -> pa.Table:
+def verdict_rows(
+    judged: Sequence[Mapping[str, Any]], positions: Mapping[str, int] = POSITIONS
+) -> pa.Table:
     """A row of `gate_verdicts` for each gate that a candidate was shown to."""
-    return to_arrow("gate_verdicts", [each for row in judged for each in _verdicts(row)])
+    found = [each for row in judged for each in verdicts_of(row, positions)]
+    return to_arrow("gate_verdicts", found)
 
 
 def with_task_set(table: pa.Table, task_set_id: str) -> pa.Table:
@@ -37,9 +40,9 @@ def _task_row(row: Mapping[str, Any], family: str) -> dict[str, Any]:
         "family": family,
         "template": task.template,
         "split": task.split,
-        "question": task.scenario.text,
+        "question": task.question,
         "answer": "; ".join(task.communicate),
-        "slots": json.dumps(task.slots, sort_keys=True),
+        "slots": json.dumps(task.slots | task.found, sort_keys=True),
         "sources": list(task.entities),
         "difficulty": json.dumps(task.difficulty, sort_keys=True),
         "status": "accepted" if row["accepted"] else "rejected",
@@ -48,17 +51,23 @@ def _task_row(row: Mapping[str, Any], family: str) -> dict[str, Any]:
     }
 
 
-def _verdicts(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def verdicts_of(
+    row: Mapping[str, Any], positions: Mapping[str, int] = POSITIONS
+) -> Iterator[dict[str, Any]]:
+    """The rows of `gate_verdicts` of a candidate, without their task set.
+
+    `row`: task_id, accepted, the gates that it was shown to, what each measured, and the reason of
+    the last one where it was rejected. `positions`: the gates' places, from 1.
+    """
     at, last = now(), len(row["gates"]) - 1
-    return [
-        {
+    for place, gate in enumerate(row["gates"]):
+        passed = row["accepted"] or place < last
+        yield {
             "task_id": row["task_id"],
             "gate": gate,
-            "position": POSITIONS.get(gate, len(POSITIONS) + 1),
-            "passed": row["accepted"] or place < last,
-            "reason": "" if row["accepted"] or place < last else row["reason"],
+            "position": positions.get(gate, len(positions) + 1),
+            "passed": passed,
+            "reason": "" if passed else row["reason"],
             "measured": row["measured"][place],
             "gated_at": at,
         }
-        for place, gate in enumerate(row["gates"])
-    ]

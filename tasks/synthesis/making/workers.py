@@ -40,14 +40,17 @@ def instances(
             folder = instance_folder(work, number)
             asyncio.run(make_instance(request, number, folder, benchmarks))
             yield number
-    with _pool(request.workers, benchmarks) as pool:
-        waiting: deque[tuple[int, Future[None]]] = deque()
-        for number in itertools.count():
-            waiting.append((number, pool.submit(_make, request, number, work)))
-            if len(waiting) > request.workers:
-                made, ending = waiting.popleft()
-                ending.result()
-                yield made
+    with _pool(min(request.workers, request.databases), benchmarks) as pool:
+        waiting: deque[Future[None]] = deque()
+        for made in itertools.count():
+            # One that nobody takes would have to be waited for: beyond those that surely are
+            # needed, one by one, and more the more databases gave too few.
+            needed = request.databases - made
+            needed = needed if needed > 0 else 1 - needed
+            for number in range(made + len(waiting), made + min(needed, request.workers + 1)):
+                waiting.append(pool.submit(_make, request, number, work))
+            waiting.popleft().result()
+            yield made
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What programs share when they draw candidates: turns of templates, splits, answers that leak."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tutti.tasks.synthesis.domains import Domain, DomainTask
@@ -11,30 +12,43 @@ PATIENCE = 400
 MOST_PER_TEMPLATE = 500
 """Keeps an instance's templates in balance where one of them could give millions."""
 
+APART = 3
+"""Tasks of a template between two with the same answer, so that guessing it is no method."""
+NONE_ALIKE: Mapping[str, str] = {}
+
 Draw = Callable[[], DomainTask | None]
 """A candidate drawn at random, or None where the draw came to nothing."""
 
 
 def take_turns(
-    draws: Mapping[str, Draw], told: str, aside: Sequence[str] = ()
+    draws: Mapping[str, Draw],
+    told: str,
+    aside: Sequence[str] = (),
+    alike: Mapping[str, str] = NONE_ALIKE,
 ) -> Iterator[DomainTask]:
-    """Candidates of the templates by turns until all are used up; no two have the same slots, those
-    in `aside` not counted.
+    """Candidates of the templates by turns until all are used up; no two of a template have the
+    same slots, those in `aside` not counted. `alike`: a template whose tasks come to the same as
+    another's with the same slots, and that other.
 
-    Left out is a candidate that says in its scenario, or in `told`, what must be communicated.
+    Left out is a candidate that says in its scenario, or in `told`, what must be communicated, and
+    one with the answer of one of the `APART` before it of its template.
     """
     barren = dict.fromkeys(draws, 0)
     given = dict.fromkeys(draws, 0)
     seen: set[tuple[str, ...]] = set()
+    answers = {template: deque[tuple[str, ...]](maxlen=APART) for template in draws}
     while barren:
         for template in list(barren):
             task = draws[template]()
             slots = {} if task is None else task.slots
-            key = (template, *(f"{k}={v}" for k, v in slots.items() if k not in aside))
-            if task is None or key in seen or leaks(task, told):
+            told_apart = (f"{name}={value}" for name, value in slots.items() if name not in aside)
+            key = (alike.get(template, template), *told_apart)
+            stale = task is None or key in seen or task.communicate in answers[template]
+            if task is None or stale or leaks(task, told):
                 barren[template] += 1
             else:
                 seen.add(key)
+                answers[template].extend(filter(None, [task.communicate]))
                 barren[template] = 0
                 given[template] += 1
                 yield task

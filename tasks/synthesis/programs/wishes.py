@@ -6,13 +6,14 @@ several that touch no common record, so that any order of them ends in the same 
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
 from typing import Any
 
 from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario
+from tutti.tasks.synthesis.programs.evolving import KNOB
 from tutti.tasks.synthesis.programs.program import Knobs, split_of
 
 PERSONAS = (
@@ -64,6 +65,15 @@ class Wish:
     instructions: str = ""
 
 
+@dataclass(frozen=True)
+class _Made:
+    """What a task was made of."""
+
+    key: str
+    caller: Caller
+    group: Sequence[Wish]
+
+
 @dataclass
 class Composer:
     """Makes the tasks of an instance out of wishes."""
@@ -74,23 +84,46 @@ class Composer:
     held_out: frozenset[str]
     caller: Callable[[str, Random], Caller]
     """Of a customer's key; drawn anew for each task."""
+    _made: dict[str, "_Made"] = field(default_factory=dict)
+    """How each task was made, by its id: what `harder` begins with."""
+    _wishes: dict[str, list[Wish]] = field(default_factory=dict)
+    """By customer."""
 
     def tasks(self, wishes: Mapping[str, Sequence[Wish]]) -> Iterator[DomainTask]:
         """All tasks of the customers' wishes, mixed; no two ask for the same."""
-        drawn = [
-            (key, group)
-            for key, theirs in wishes.items()
-            for group in self._groups(self._distinct(theirs))
-        ]
+        self._wishes = {key: self._distinct(theirs) for key, theirs in wishes.items()}
+        drawn = [(key, group) for key in wishes for group in self._groups(self._wishes[key])]
         self.rng.shuffle(drawn)
-        described = [(t.about, *(p.about for p in t.parameters)) for t in self.domain.tools]
-        public = "\n".join([self.domain.policy, *chain(*described)]).lower()
+        public = self._public()
         for key, group in drawn:
-            task = self._task(self.caller(key, self.rng), group)
-            told = f"{public}\n{task.scenario.text.lower()}"
-            misplaced = task.split != "test" and self._is_held_out(group)
-            if not misplaced and not any(fact.lower() in told for fact in task.communicate):
+            task = self._made_of(_Made(key, self.caller(key, self.rng), group), public)
+            if task is not None:
                 yield task
+
+    def harder(self, parent: DomainTask) -> DomainTask | None:
+        """The same caller with the same wishes and one more, in one conversation."""
+        made = self._made[parent.task_id]
+        theirs = self._wishes[made.key]
+        steps = len(made.group) + 1
+        group = _apart([*made.group, *self.rng.sample(theirs, len(theirs))], steps)
+        if len(group) < steps or steps > len(ORDINALS):
+            return None
+        return self._made_of(_Made(made.key, made.caller, group), self._public())
+
+    def _made_of(self, made: "_Made", public: str) -> DomainTask | None:
+        """The task of a caller's wishes; None for one that is held out of its split, or told."""
+        task = self._task(made.caller, made.group)
+        told = f"{public}\n{task.scenario.text.lower()}"
+        misplaced = task.split != "test" and self._is_held_out(made.group)
+        if misplaced or any(fact.lower() in told for fact in task.communicate):
+            return None
+        if self.knobs.get(KNOB):  # many tasks: kept only where they are needed
+            self._made[task.task_id] = made
+        return task
+
+    def _public(self) -> str:
+        described = [(t.about, *(p.about for p in t.parameters)) for t in self.domain.tools]
+        return "\n".join([self.domain.policy, *chain(*described)]).lower()
 
     def _is_held_out(self, group: Sequence[Wish]) -> bool:
         return any(wish.name in self.held_out for wish in group)

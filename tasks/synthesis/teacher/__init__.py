@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.synthesis.teacher.asking import BatchCall as BatchCall
     from tutti.tasks.synthesis.teacher.asking import Question as Question
     from tutti.tasks.synthesis.teacher.asking import Teacher as Teacher
     from tutti.tasks.synthesis.teacher.asking import TeacherSampling as TeacherSampling
@@ -15,20 +16,17 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.teacher.chain import Chain as Chain
     from tutti.tasks.synthesis.teacher.client import TeacherClient as TeacherClient
     from tutti.tasks.synthesis.teacher.client import TeacherEndpoint as TeacherEndpoint
-    from tutti.tasks.synthesis.teacher.documents import DocumentQuestion as DocumentQuestion
-    from tutti.tasks.synthesis.teacher.documents import DocumentQuestions as DocumentQuestions
-    from tutti.tasks.synthesis.teacher.documents import ask_about_documents as ask_about_documents
-    from tutti.tasks.synthesis.teacher.documents import question_reason as question_reason
-    from tutti.tasks.synthesis.teacher.documents import task_of as task_of
+    from tutti.tasks.synthesis.teacher.client import provider_address as provider_address
     from tutti.tasks.synthesis.teacher.faults import BudgetSpent as BudgetSpent
     from tutti.tasks.synthesis.teacher.faults import FaultKind as FaultKind
     from tutti.tasks.synthesis.teacher.faults import TeacherFailed as TeacherFailed
-    from tutti.tasks.synthesis.teacher.from_passages import (
-        questions_from_passages as questions_from_passages,
-    )
+    from tutti.tasks.synthesis.teacher.items import ItemsQuestion as ItemsQuestion
+    from tutti.tasks.synthesis.teacher.items import ask_items as ask_items
+    from tutti.tasks.synthesis.teacher.plan import StepPlan as StepPlan
     from tutti.tasks.synthesis.teacher.plan import TeacherPlan as TeacherPlan
     from tutti.tasks.synthesis.teacher.plan import TeacherRequest as TeacherRequest
     from tutti.tasks.synthesis.teacher.plan import plan_teacher as plan_teacher
+    from tutti.tasks.synthesis.teacher.prompts import Prompt as Prompt
     from tutti.tasks.synthesis.teacher.prompts import read_prompts as read_prompts
     from tutti.tasks.synthesis.teacher.store import TeacherStore as TeacherStore
     from tutti.tasks.synthesis.teacher.store import open_store as open_store

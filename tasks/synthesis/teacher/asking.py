@@ -103,6 +103,19 @@ class Conversation:
         return replace(self, messages=(*self.messages, *said, {"role": "user", "content": told}))
 
 
+@dataclass(frozen=True)
+class BatchCall:
+    """A row of a batch that was answered: what the gateway records of other calls."""
+
+    call_id: str
+    """The same whenever the batch is read."""
+    body: Mapping[str, Any]
+    answer: TeacherAnswer
+    times: tuple[float | None, float | None]
+    """When its batch began and ended, in seconds of the Unix epoch; None: the provider does not
+    say."""
+
+
 @dataclass
 class Teacher:
     """Asks one model; calls of the same content are made once."""
@@ -113,6 +126,8 @@ class Teacher:
     meter: Meter
     sampling: TeacherSampling = TeacherSampling()
     concurrency: int = 8
+    on_batch: Callable[[Sequence[BatchCall]], None] | None = None
+    """Told of a batch's calls before their answers are used; it may be told of one again."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -2,8 +2,9 @@
 
 In: questions, an endpoint that has ``/v1/files`` and ``/v1/batches``. Out: answers in the store,
 where `Teacher.ask` finds them; rows that failed or expired are not there, so they go on as single
-calls. The gateway forwards neither path, as files belong to the provider's account: give the
-client the provider's own address, and know that such calls are not recorded by the gateway.
+calls. The gateway forwards neither path, as files belong to the provider's account: the client
+has the provider's own address for them, and `Teacher.on_batch` is told what the gateway would have
+recorded.
 
 A batch's id is stored as soon as it is known. A process that was killed while it submitted finds
 its batch by the key in the batch's metadata.
@@ -17,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.tasks.synthesis.teacher.asking import Question, Teacher
+from tutti.tasks.synthesis.teacher.asking import BatchCall, Question, Teacher
 from tutti.tasks.synthesis.teacher.client import TeacherClient
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
-from tutti.tasks.synthesis.teacher.reading import answer_of
+from tutti.tasks.synthesis.teacher.reading import TeacherAnswer, answer_of
 
 KEY = "tutti_batch"
 ENDED = frozenset(("completed", "failed", "expired", "cancelled"))
@@ -92,6 +93,7 @@ class _Batch:
             self._note(self._key[:16], FaultKind.BATCH_UNAVAILABLE, detail)
             return
         state = batch.status if batch.status in ENDED else LATE
+        self._record(lines, batch)
         self._take(lines, held, state)
         self._teacher.store.keep_batch(self._key, batch_id, state)
 
@@ -113,7 +115,7 @@ class _Batch:
             return ""
         if known[0]:
             return known[0]
-        listed = await self._client.openai.batches.list(limit=LISTED)
+        listed = await self._client.batches.batches.list(limit=LISTED)
         found = [each.id for each in listed.data if (each.metadata or {}).get(KEY) == self._key]
         return found[0] if found else ""
 
@@ -125,7 +127,7 @@ class _Batch:
             for key, body in self._rows.items()
         ]
         self._teacher.store.keep_batch(self._key, "", "submitting")
-        api = self._client.openai
+        api = self._client.batches
         content = ("\n".join(lines) + "\n").encode()
         file = await api.files.create(file=("teacher.jsonl", content), purpose="batch")
         batch = await api.batches.create(
@@ -140,18 +142,30 @@ class _Batch:
     async def _wait(self, batch_id: str) -> Any:
         until = time.monotonic() + self._polling.most_s
         while True:
-            batch = await self._client.openai.batches.retrieve(batch_id)
+            batch = await self._client.batches.batches.retrieve(batch_id)
             if batch.status in ENDED:
                 return batch
             if time.monotonic() >= until:  # cancelled, as its rows are now asked one by one
-                return await self._client.openai.batches.cancel(batch_id)
+                return await self._client.batches.batches.cancel(batch_id)
             await asyncio.sleep(self._polling.every_s)
 
     async def _lines(self, file_id: str | None) -> list[dict[str, Any]]:
         if not file_id:
             return []
-        content = await self._client.openai.files.content(file_id)
+        content = await self._client.batches.files.content(file_id)
         return [json.loads(line) for line in content.text.splitlines() if line.strip()]
+
+    def _record(self, lines: Sequence[Any], batch: Any) -> None:
+        """Tell of the answered rows, before their answers are used."""
+        answers = {line.get("custom_id"): _answer(line) for line in lines}
+        times = batch.created_at or None, batch.completed_at or batch.expired_at or None
+        calls = [
+            BatchCall(f"{batch.id}-{key[:16]}", self._rows[key], answer, times)
+            for key, answer in answers.items()
+            if answer is not None and key in self._rows
+        ]
+        if self._teacher.on_batch is not None and calls:
+            self._teacher.on_batch(calls)
 
     def _take(self, lines: Sequence[Any], held: dict[str, float], state: str) -> None:
         """Store the answers, in whatever order they come; note the rows without one."""
@@ -167,12 +181,8 @@ class _Batch:
                 self._note(self._names[key], FaultKind.BATCH_ROW_FAILED, "no answer to this row")
 
     def _answered(self, key: str, line: Mapping[str, Any], worst: float) -> bool:
-        response = line.get("response") or {}
-        if response.get("status_code") != 200:
-            return False
-        try:
-            answer = answer_of(response["body"], None)
-        except (LookupError, TypeError, AttributeError):
+        answer = _answer(line)
+        if answer is None:
             return False
         name, body = self._names[key], dict(self._rows[key])
         self._teacher.store.keep_answer(key, name, body, answer.as_row())
@@ -183,3 +193,14 @@ class _Batch:
     def _note(self, question: str, kind: FaultKind, detail: str) -> None:
         fault = Fault(kind, detail)
         self._teacher.store.note_fault(question, fault, "goes on as single calls")
+
+
+def _answer(line: Mapping[str, Any]) -> TeacherAnswer | None:
+    """The answer in a line of a batch's output; None for a row that failed."""
+    response = line.get("response") or {}
+    if response.get("status_code") != 200:
+        return None
+    try:
+        return answer_of(response["body"], None)
+    except (LookupError, TypeError, AttributeError):
+        return None

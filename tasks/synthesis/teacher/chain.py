@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from tutti.storage import content_hash
-from tutti.tasks.synthesis.domains import Action, Domain, TableSpec
+from tutti.tasks.synthesis.domains import Action, Domain, TableChecks, TableSpec
 from tutti.tasks.synthesis.teacher.asking import Question, Teacher
 from tutti.tasks.synthesis.teacher.batch import prefetch
 from tutti.tasks.synthesis.teacher.checks import Ids, given_ids, record_reason, tables_reason
@@ -26,7 +26,6 @@ from tutti.tasks.synthesis.teacher.products import (
     PolicyAnswer,
     TablesAnswer,
     ToolkitAnswer,
-    record_model,
 )
 from tutti.tasks.synthesis.teacher.prompts import Prompt, read_prompts
 from tutti.tasks.synthesis.teacher.running import policy_reason, toolkit_reason
@@ -137,10 +136,11 @@ class Chain:
     def _chunk(
         self, row: str, table: TableSpec, keys: Sequence[str], tables: Sequence[TableSpec], ids: Ids
     ) -> ItemsQuestion[BaseModel]:
+        checks = TableChecks(table)
         referred = {each.refers_to for each in table.fields if each.refers_to}
 
         def prompt(existing: Sequence[BaseModel], missing: int) -> str:
-            made = [each.model_dump() for each in existing]
+            made = [each.model_dump(by_alias=True) for each in existing]
             free = [key for key in keys if key not in {each[table.key] for each in made}]
             return self.prompts["records"].render(
                 topic=self.request.topic, tables=as_json(tables), count=str(missing),
@@ -150,14 +150,15 @@ class Chain:
             )  # fmt: skip
 
         def check(item: BaseModel, existing: Sequence[BaseModel]) -> str:
-            record = item.model_dump()
-            if any(getattr(each, table.key) == record[table.key] for each in existing):
+            record = item.model_dump(by_alias=True)
+            made = (each.model_dump(by_alias=True) for each in existing)
+            if any(each[table.key] == record[table.key] for each in made):
                 return f"{table.key}: {record[table.key]!r} exists already"
             if record[table.key] not in keys:
                 return f"{table.key}: {record[table.key]!r} is not one of the given ids"
-            return record_reason(table, record, ids)
+            return record_reason(checks, record, ids)
 
-        return ItemsQuestion(f"records-{row}", prompt, record_model(table), len(keys), check)
+        return ItemsQuestion(f"records-{row}", prompt, checks.model, len(keys), check)
 
     async def _kept_chunk(self, row: str, question: ItemsQuestion[BaseModel]) -> list[Record]:
         known = self.teacher.store.product(self.run, "records", row)
@@ -169,7 +170,7 @@ class Chain:
             store.keep_product(
                 self.run, "record", f"{row}-{number}", Product("rejected", value, why)
             )
-        kept = [each.model_dump(mode="json") for each in found.kept]
+        kept = [each.model_dump(mode="json", by_alias=True) for each in found.kept]
         store.keep_product(self.run, "records", row, Product("kept", kept, ""))
         return kept
 

@@ -1,15 +1,13 @@
 """Checks of the teacher's tables and records, which need no code to run.
 
 Each returns every reason at once, with table, field and value, so that the teacher can correct all
-of them in one answer. Records are checked only for what the next step needs; the gates check them
-again.
+of them in one answer.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Any
 
-from tutti.tasks.synthesis.domains import FieldSpec, TableSpec
+from tutti.tasks.synthesis.domains import TableChecks, TableSpec
 from tutti.tasks.synthesis.teacher.products import TablesAnswer
 
 Ids = Mapping[str, Sequence[str]]
@@ -66,37 +64,9 @@ def given_ids(tables: Sequence[TableSpec], count: int) -> dict[str, list[str]]:
     return ids
 
 
-def record_reason(table: TableSpec, record: Mapping[str, Any], ids: Ids) -> str:
-    """Why a record of the right types is still wrong; empty if it is right."""
-    key = record[table.key]
-    reasons = (
-        [] if key in ids[table.name] else [f"{table.key}: {key!r} is not one of the given ids"]
-    )
-    for each in table.fields:
-        reasons += [f"{each.name}: {why}" for why in _value_reasons(each, record[each.name], ids)]
-    return "; ".join(reasons)
-
-
-def _value_reasons(field: FieldSpec, value: Any, ids: Ids) -> list[str]:
-    if value is None:
-        return []
-    reasons = []
-    if field.least is not None and isinstance(value, int | float) and value < field.least:
-        reasons.append(f"{value} is less than {field.least:g}")
-    if field.most is not None and isinstance(value, int | float) and value > field.most:
-        reasons.append(f"{value} is more than {field.most:g}")
-    if field.kind == "date" and not is_date(value):
-        reasons.append(f"{value!r} is no ISO 8601 date")
-    if field.refers_to:
-        wanted = value if isinstance(value, list) else [value]
-        lost = [each for each in wanted if each not in ids[field.refers_to]]
-        reasons += [f"{each!r} is not a record of {field.refers_to}" for each in lost]
-    return reasons
-
-
-def is_date(value: Any) -> bool:
-    """Whether it is a calendar date as ISO 8601 writes it."""
-    try:
-        return isinstance(value, str) and bool(date.fromisoformat(value[:10]))
-    except ValueError:
-        return False
+def record_reason(checks: TableChecks, record: Mapping[str, Any], ids: Ids) -> str:
+    """Why a record is wrong, by the checks that the gates make, too; empty if it is right."""
+    table = checks.table
+    key = record.get(table.key)
+    own = [] if key in ids[table.name] else [f"{table.key}: {key!r} is not one of the given ids"]
+    return "; ".join([*own, *checks.faults(record, ids)])

@@ -8,6 +8,7 @@ one. The package's own retries are off: they leave no record. Needs the package 
 """
 
 import asyncio
+import os
 import time
 import uuid
 from collections import Counter
@@ -16,16 +17,14 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from tutti.errors import UsageError
 from tutti.tasks.agents import Retry
+from tutti.tasks.serving import Model
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
 from tutti.tasks.synthesis.teacher.reading import TeacherAnswer, answer_of
 from tutti.tasks.synthesis.teacher.store import TeacherStore
-
-if TYPE_CHECKING:
-    pass
 
 ROLE = "teacher"
 TIMEOUT, CONNECTION = 408, 0
@@ -43,6 +42,28 @@ SHOWN = 300
 
 
 @dataclass(frozen=True)
+class ProviderAddress:
+    """Where a provider has its batches; the gateway does not forward them."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+
+
+def provider_address(model: Model) -> ProviderAddress:
+    """Of a model of the registry. Raises UsageError for one without an address of its own or with a
+    key that is no bearer token, and where the key's variable is not set."""
+    if model.endpoint is None or model.key_header.lower() not in ("", "authorization"):
+        raise UsageError("batch: only for a model of a provider with OpenAI's API and bearer keys")
+    key = "none"
+    if model.api_key_env is not None:
+        key = os.environ.get(model.api_key_env, "").strip()
+        if not key:
+            raise UsageError(f"batch: {model.api_key_env} is not set")
+    url = model.endpoint.rstrip("/").removesuffix(model.api_path)  # with or without it
+    return ProviderAddress(f"{url}{model.api_path}", key)
+
+
+@dataclass(frozen=True)
 class TeacherEndpoint:
     """Where a teacher answers."""
 
@@ -52,6 +73,8 @@ class TeacherEndpoint:
     """The model's name at the endpoint."""
     program: str = "teacher"
     """The gateway's program, which groups calls."""
+    role: str = ROLE
+    """Of its calls in the gateway's records."""
     api_key: str = field(default="none", repr=False)
     call_s: float = 300.0
     """Time limit of one call."""
@@ -59,6 +82,8 @@ class TeacherEndpoint:
     request: Mapping[str, Any] = field(default_factory=dict)
     """More fields of each request: a model's `fields` in the registry. None removes a field."""
     retry: Retry = RETRY
+    batch: ProviderAddress | None = None
+    """Where its batches are; None: at `base_url`."""
 
 
 class CallFailed(Exception):
@@ -91,7 +116,7 @@ class TeacherClient:
             raise UsageError(
                 "a teacher needs the package openai: pip install 'tutti[teacher]'"
             ) from None
-        headers = {"X-Tutti-Role": ROLE, "X-Program-Id": endpoint.program}
+        headers = {"X-Tutti-Role": endpoint.role, "X-Program-Id": endpoint.program}
         self.endpoint = endpoint
         self.openai: AsyncOpenAI = AsyncOpenAI(
             api_key=endpoint.api_key,
@@ -100,6 +125,14 @@ class TeacherClient:
             max_retries=0,
             default_headers=headers,
         )
+        self.batches = self.openai
+        if endpoint.batch is not None:
+            self.batches = AsyncOpenAI(
+                api_key=endpoint.batch.api_key,
+                base_url=endpoint.batch.base_url,
+                timeout=endpoint.call_s,
+                max_retries=0,
+            )
         self._store = store
         self._not_before = 0.0
 
@@ -113,6 +146,7 @@ class TeacherClient:
         at: TracebackType | None,
     ) -> None:
         await self.openai.close()
+        await self.batches.close()
 
     async def send(self, body: Mapping[str, Any], question: str) -> TeacherAnswer:
         """The answer to a chat completion request, retried if useful. Raises CallFailed."""

@@ -1,14 +1,13 @@
 """What the teacher is asked for, as pydantic models: the parts of a domain and of its tasks.
 
 Calls have their arguments as a list of name and value, because structured outputs have no free-form
-objects; a table's records have a model of their own, made from its fields.
+objects; the model of a table's records is the
+domain's own (`record_model`).
 """
 
-from typing import Any, Literal
+from pydantic import BaseModel, ConfigDict, Field
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
-
-from tutti.tasks.synthesis.domains import Action, FieldSpec, Rule, Scenario, TableSpec, ToolSpec
+from tutti.tasks.synthesis.domains import Action, Rule, Scenario, TableSpec, ToolSpec
 from tutti.tasks.synthesis.domains.domain import Name
 
 Value = str | int | float | bool | list[str] | None
@@ -94,30 +93,3 @@ class TaskAnswer(_Answer):
     communicate: tuple[str, ...] = Field(description="facts that the agent must say")
     rules: tuple[Name, ...] = Field(description="ids of the rules that decide it")
     forbidden: tuple[CallAnswer, ...] = Field(description="calls that the policy forbids at first")
-
-
-TYPES: dict[str, Any] = {
-    "text": str,
-    "integer": int,
-    "number": float,
-    "boolean": bool,
-    "date": str,
-    "texts": list[str],
-}
-
-
-def record_model(table: TableSpec) -> type[BaseModel]:
-    """The model of a record of `table`."""
-    fields: dict[str, Any] = {each.name: (_type(each), ...) for each in table.fields}
-    made: type[BaseModel] = create_model(
-        f"Record_{table.name}", __config__=ConfigDict(extra="forbid", strict=True), **fields
-    )
-    return made
-
-
-def _type(field: FieldSpec) -> Any:
-    kind = TYPES[field.kind]
-    if field.one_of:
-        one: Any = Literal[field.one_of]
-        kind = list[one] if field.kind == "texts" else one
-    return kind | None if field.optional else kind

@@ -4,6 +4,7 @@ In: the step's cells and a job's reward. Out: groups of attempts with their rewa
 failed for infrastructure reasons, or came too late, has no reward; it is never scored 0.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -12,13 +13,31 @@ from typing import Any
 from tutti.storage import Home, query
 from tutti.tasks.training.job import JobError
 from tutti.tasks.training.policy.reward import RewardSettings
-from tutti.tasks.training.rewards import AttemptFeatures, overlong, preference_rewards
+from tutti.tasks.training.rewards import (
+    AttemptFeatures,
+    RewardError,
+    overlong,
+    preference_rewards,
+)
 
 COUNTED = "('ok', 'limit', 'model_error')"
-USES = (
-    "select attempt_id, name, count(*) as uses from tool_runs "
-    "where attempt_id in (select unnest($ids)) group by all"
+USES = """
+with runs as (
+    select attempt_id, name, status, try_cast(arguments as json) as given from tool_runs
+    where attempt_id in (select unnest($ids))
 )
+select attempt_id, name, count(*) as uses from runs group by all
+union all
+select attempt_id, coalesce(given ->> 'expert', given ->> 'model') as alias, count(*) from runs
+where status = 'ok' and alias is not null
+    and name in ('call_expert', 'search', 'enhance_reasoning', 'answer') group by all
+"""
+"""Of tools by name, and of an orchestrator's experts by alias."""
+WEIGHTS = (
+    "select task_id, any_value(slots ->> 'preference') as weights from tasks "
+    "where task_id in (select unnest($ids)) group by all"
+)
+"""The attribute `preference` of a synthesized domain's items, JSON."""
 
 
 @dataclass(frozen=True)
@@ -112,15 +131,18 @@ def _preferred(
     """The preference of each attempt over those of its group, added to what it has."""
     used: dict[str, dict[str, int]] = {}
     for row in query(USES, home, {"ids": list(rows)}):
-        used.setdefault(row["attempt_id"], {})[row["name"]] = row["uses"]
+        own = used.setdefault(row["attempt_id"], {})
+        own[row["name"]] = own.get(row["name"], 0) + row["uses"]
+    weights = _weights(list(groups), settings, home)
     made: Groups = {}
     for task_id, group in groups.items():
         rewarded = [each for each in group if each.reward is not None]
+        wanted = weights[task_id]
         features = [
-            _features(rows[each.attempt_id], used.get(each.attempt_id, {}), settings)
+            _features(rows[each.attempt_id], used.get(each.attempt_id, {}), wanted)
             for each in rewarded
         ]
-        values = preference_rewards(features, settings.preference)
+        values = _rewards(task_id, features, wanted)
         made[task_id] = [
             replace(each, reward=value + (each.reward or 0.0))
             for each, value in zip(rewarded, values, strict=True)
@@ -128,11 +150,36 @@ def _preferred(
     return made
 
 
+def _weights(
+    task_ids: Sequence[str], settings: RewardSettings, home: Home
+) -> Mapping[str, Mapping[str, float]]:
+    """The weights of each task: the job's, or its own. Raises JobError for a task without any."""
+    if settings.preference != "task":
+        return dict.fromkeys(task_ids, settings.preference)
+    found = {row["task_id"]: row["weights"] for row in query(WEIGHTS, home, {"ids": task_ids})}
+    for task_id in task_ids:
+        if not found.get(task_id):
+            raise JobError(
+                f"reward.preference: task: {task_id} has no preference; `tutti derive "
+                "task_set:ID --preferences` makes a set whose tasks have one"
+            )
+    return {task_id: json.loads(found[task_id]) for task_id in task_ids}
+
+
+def _rewards(
+    task_id: str, features: Sequence[AttemptFeatures], weights: Mapping[str, float]
+) -> list[float]:
+    try:
+        return preference_rewards(features, weights)
+    except RewardError as error:
+        raise JobError(f"reward.preference of {task_id}: {error}") from error
+
+
 def _features(
-    row: Mapping[str, Any], uses: Mapping[str, int], settings: RewardSettings
+    row: Mapping[str, Any], uses: Mapping[str, int], weights: Mapping[str, float]
 ) -> AttemptFeatures:
     cost = row["cost_usd"]
-    if cost is None and settings.preference.get("cost"):
+    if cost is None and weights.get("cost"):
         raise JobError(
             f"reward.preference.cost: the cost of {row['attempt_id']} is unknown; give the prices "
             "of its models in models.yaml, or no weight for cost"

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tutti.tasks.training.rewards.preference import weight_reason
 from tutti.tasks.training.rewards.turns import GAMMA, PROCESS
 
 
@@ -65,10 +66,12 @@ class RewardSettings(_Strict):
     parts: dict[str, RewardPart] = Field(
         {}, description="in place of `sql`: named parts, whose weighted sum is the reward"
     )
-    preference: dict[str, float] = Field(
+    preference: dict[str, float] | Literal["task"] = Field(
         {},
         description="in place of `sql`: weights, 0 to 1, of `accuracy`, `cost`, `latency` and of "
-        "tools by name; each is min-max scaled over the group, and the unsolved earn 0",
+        "tools or experts by name (these from -1: avoid it); each is min-max scaled over the "
+        "group, and the unsolved earn 0; `task`: each task's own, of a set made with "
+        "`tutti derive --preferences`",
     )
     overlong: Overlong | None = Field(None, description="punish long answers")
     process: ProcessReward | None = Field(None, description="rewards of turns besides the outcome")
@@ -95,12 +98,19 @@ class RewardSettings(_Strict):
         """What a picked turn earns; 0 where none is picked."""
         return 0.0 if self.process is None else self.process.weight
 
+    @property
+    def weighs_cost(self) -> bool:
+        """Whether a preference for lower cost is, or may be, part of it."""
+        return self.preference == "task" or bool(self.preference.get("cost"))
+
     @field_validator("preference")
     @classmethod
-    def _are_shares(cls, weights: dict[str, float]) -> dict[str, float]:
-        for name, weight in weights.items():
-            if not 0 <= weight <= 1:
-                raise ValueError(f"{name}: {weight!r} is not from 0 to 1")
+    def _are_shares(
+        cls, weights: dict[str, float] | Literal["task"]
+    ) -> dict[str, float] | Literal["task"]:
+        for name, weight in ({} if weights == "task" else weights).items():
+            if why := weight_reason(name, weight):
+                raise ValueError(f"{name}: {why}")
         return weights
 
     @model_validator(mode="after")

@@ -2,10 +2,12 @@
 
 In: the features of the attempts of one group (one task). Out: a reward for each, 0 if unsolved.
 M = [uses of each tool, outcome, -cost, -latency], each feature min-max normalised over the group (0
-where it is constant), R = M . P with weights P in [0, 1]. Source: ToolOrchestra, arXiv 2511.21689,
-section 3.2. In its released code cost and latency have the sign reversed and accuracy, cost and
-latency are added twice, so the dearer attempt earns more; the minimum of a tool's uses leaves out
-the attempts that did not use it. Here each feature counts once, and attempts without a use count 0.
+where it is constant), R = M . P with weights P in [0, 1]. A tool may also weigh from -1 to 0: it is
+to be avoided, and fewer uses earn more. Source: ToolOrchestra, arXiv 2511.21689, section 3.2, which
+has no negative weights. In its released code cost and latency have the sign reversed and accuracy,
+cost and latency are added twice, so the dearer attempt earns more; the minimum of a tool's uses
+leaves out the attempts that did not use it. Here each feature counts once, and attempts without a
+use count 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,23 +32,31 @@ class AttemptFeatures:
 def preference_rewards(
     group: Sequence[AttemptFeatures], weights: Mapping[str, float]
 ) -> list[float]:
-    """The reward of each attempt of a group, 0 to the sum of the weights; 0 for the unsolved.
+    """The reward of each attempt of a group, 0 to the sum of the weights' sizes; 0 for the
+    unsolved.
 
     `weights` are by tool, and by `accuracy`, `cost` and `latency`; what is not named weighs 0.
-    Raises RewardError for a weight outside [0, 1], or negative cost, latency or use.
+    Raises RewardError for a weight out of bounds, or negative cost, latency or use.
     """
     for name, weight in weights.items():
-        if not 0.0 <= weight <= 1.0:
-            raise RewardError(f"weights.{name}: {weight!r} is not from 0 to 1")
-    scaled = {name: _scaled(name, group) for name in weights}
+        if why := weight_reason(name, weight):
+            raise RewardError(f"weights.{name}: {why}")
+    scaled = {name: _scaled(name, group, weight < 0) for name, weight in weights.items()}
     return [
-        sum(weights[name] * scaled[name][nth] for name in weights) if each.solved else 0.0
+        sum(abs(weights[name]) * scaled[name][nth] for name in weights) if each.solved else 0.0
         for nth, each in enumerate(group)
     ]
 
 
-def _scaled(name: str, group: Sequence[AttemptFeatures]) -> list[float]:
-    values = [_feature(name, each) for each in group]
+def weight_reason(name: str, weight: float) -> str:
+    """Why a weight is out of bounds; empty if it is not."""
+    least = 0.0 if name in (ACCURACY, COST, LATENCY) else -1.0
+    return "" if least <= weight <= 1.0 else f"{weight!r} is not from {least:.0f} to 1"
+
+
+def _scaled(name: str, group: Sequence[AttemptFeatures], is_avoided: bool) -> list[float]:
+    sign = -1.0 if is_avoided else 1.0
+    values = [sign * _feature(name, each) for each in group]
     low, high = min(values, default=0.0), max(values, default=0.0)
     if high <= low:
         return [0.0] * len(values)

@@ -52,17 +52,10 @@ class MicroBatch:
         return replace(self, places=places, **moved)
 
 
-def micro_batches(
-    rows: Sequence[Row], most_tokens: int, packed: bool, unit: int = 1
-) -> Iterator[MicroBatch]:
-    """All rows, at most `most_tokens` ids a micro-batch (one unit may have more)."""
-    return (collate(each, packed) for each in row_groups(rows, most_tokens, packed, unit))
-
-
 def row_groups(
     rows: Sequence[Row], most_tokens: int, packed: bool, unit: int
 ) -> Iterator[list[Row]]:
-    """The rows of each micro-batch."""
+    """The rows of each micro-batch: at most `most_tokens` ids (one unit may have more)."""
     units = [rows[first : first + unit] for first in range(0, len(rows), unit)]
     units.sort(key=lambda each: max(len(row.ids) for row in each))
     batch: list[Row] = []

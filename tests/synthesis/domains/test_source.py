@@ -1,6 +1,8 @@
 """A toolkit's database in the sandbox: what no call looks at is shared, and nothing shows it."""
 
+import contextlib
 import copy
+import io
 import json
 from typing import Any
 
@@ -8,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.synthesis.domains.source import CLOSED, Host, Lazy, differences, state_hash
+from tutti.tasks.synthesis.domains.shared import CLOSED, Lazy, Originals
+from tutti.tasks.synthesis.domains.source import MARK, Host, differences, serve, state_hash
 
 KEYS = st.sampled_from("abc")
 VALUES = st.one_of(st.integers(0, 2), st.floats(0, 2, width=16), st.booleans(), st.text("xy"))
@@ -57,7 +60,7 @@ def step(db: dict[str, Any], table: str, key: str, kind: int, field: str, value:
 def test_a_lazy_database_is_as_a_copy(tables: dict[str, Any], steps: list[Any]) -> None:
     """Every tool sees what it would see in a copy, the result is the copy's, the source is kept."""
     source, mine = copy.deepcopy(tables), copy.deepcopy(tables)
-    lazy = Lazy(source, True)
+    lazy = Lazy(source, Originals(source), deep=True)
     for each in steps:
         seen, found = step(mine, *each), step(lazy, *each)
         assert seen == found and CLOSED not in (found, seen)
@@ -108,3 +111,75 @@ def test_a_call_that_does_not_succeed_changes_nothing(body: str, status: str) ->
     before = host.hash("p")
     assert host.call("p", "act", {})["status"] == status
     assert host.hash("p") == before
+
+
+def test_a_state_that_two_programs_come_to_is_hashed_once() -> None:
+    """By whatever road, and with another order of keys; what was undone is the first state."""
+    text = 'def put(db, key, v):\n    db["t"].pop(key, None)\n    db["t"][key] = {"v": v}\n'
+    host = Host(text, {"t": {"a": {"v": 1}, "b": {"v": 2}}, "u": {}})
+    for program, calls in {"p": ("a", "b"), "q": ("b", "a")}.items():
+        host.begin(program, {})
+        for key in calls:
+            host.call(program, "put", {"key": key, "v": 7})
+    both = {"t": {"a": {"v": 7}, "b": {"v": 7}}, "u": {}}
+    assert host.hash("p") == host.hash("q") == state_hash(both)
+    assert len(host.hashes) == 1
+    host.begin("r", {"t": {"a": {"v": 3}}})
+    host.call("r", "put", {"key": "a", "v": 1})
+    assert host.hash("r") == state_hash(host.records) and len(host.hashes) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ({"a": 1}, ""),
+        ({"a": 1, "b": 2}, ""),
+        ({}, "missing a required argument: 'a'"),
+        ({"a": 1, "c": 2}, "got an unexpected keyword argument 'c'"),
+        ({"a": 1, "db": 2}, "multiple values for argument 'db'"),
+    ],
+)
+def test_arguments_that_a_tool_does_not_take_are_refused(
+    arguments: dict[str, Any], wrong: str
+) -> None:
+    host = Host("def act(db, a, b=0):\n    return [a, b]\n", {})
+    host.begin("p", {})
+    done = host.call("p", "act", arguments)
+    assert done["status"] == ("refused" if wrong else "ok")
+    assert wrong in str(done["value"])
+
+
+def test_a_tool_that_takes_any_arguments_is_given_them() -> None:
+    host = Host("def act(db, *rest, **more):\n    return more\n", {})
+    host.begin("p", {})
+    assert host.call("p", "act", {"x": 1})["value"].text == '{"x": 1}'
+    assert host.call("p", "act", {})["value"].text == "{}"
+
+
+def test_a_result_is_as_it_was_when_the_call_ended() -> None:
+    """A toolkit that keeps what it returned and changes it in a later call changes no reply."""
+    text = "KEPT = []\ndef act(db):\n    KEPT.append(len(KEPT))\n    return KEPT\n"
+    host, printed = Host(text, {}), io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        serve(host, '[["begin", "p", {}], ["call", "p", "act", {}], ["call", "p", "act", {}]]')
+    replies = json.loads(printed.getvalue().removeprefix(MARK))
+    assert [reply["value"] for reply in replies[1:]] == [[0], [0, 1]]
+
+
+NESTED = st.dictionaries(KEYS, st.one_of(VALUES, st.none(), st.lists(VALUES, max_size=2)))
+
+
+@given(st.dictionaries(KEYS, NESTED, min_size=1), st.sampled_from("abc"), VALUES)
+def test_a_copy_is_kept_until_something_in_it_is_replaced(
+    table: dict[str, Any], field: str, value: Any
+) -> None:
+    """Records with lists in them and without; equal values of another type are others."""
+    originals = Originals({"t": table})
+    made = originals.copy_of(table)
+    assert originals.is_kept(made, table) and made is not table
+    for key, record in made.items():
+        before = json.dumps(table[key], sort_keys=True)
+        record[field] = value
+        same = json.dumps(record, sort_keys=True) == before
+        assert originals.is_kept(record, table[key]) == same
+        assert json.dumps(table[key], sort_keys=True) == before, "the original is untouched"

@@ -8,7 +8,7 @@ import pytest
 from bench.synthesis.task_defects import BENCHMARK_TEXTS
 from tests.synthesis.gating.lending import bench_of, replayed
 from tutti import storage
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Parameter
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.contamination import BenchmarkIndex, benchmark_questions
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
@@ -113,6 +113,29 @@ async def test_a_name_may_be_put_together() -> None:
     assert await reason("suffices", named) == ""
 
 
+@pytest.mark.parametrize(
+    ("title", "given"),
+    [
+        ("Ada Long has the book for 7 more days", True),
+        ("Ada Long has the book for 3 more days", True),  # up to twenty a writer may count
+        ("Ada Long has the book for 73.25 more days", False),
+        ("sum(7, 812, 7, 7, 7, 7)", False),
+    ],
+)
+async def test_an_agents_own_text_holds_no_number_that_nobody_gave(title: str, given: bool) -> None:
+    """Half of its words are enough, not half of its numbers: they are what is calculated with."""
+    find, look, extend = EXAMPLE.tools
+    note = Parameter(name="note", kind="text", about="what for", optional=True)
+    tool = extend.model_copy(update={"parameters": (*extend.parameters, note)})
+    code = EXAMPLE.toolkit.replace("loan_id, days):", "loan_id, days, note=None):")
+    call = EXTENDED.actions[1].model_copy(
+        update={"arguments": {**EXTENDED.actions[1].arguments, "note": title}}
+    )
+    task = EXTENDED.model_copy(update={"actions": (EXTENDED.actions[0], call)})
+    domain = varied(EXAMPLE, tools=(find, look, tool), toolkit=code)
+    assert (await reason("suffices", task, domain) == "") == given
+
+
 async def test_gates_that_read_replays_say_when_there_is_none() -> None:
     async with bench_of(EXAMPLE) as bench:
         for name in ("suffices", "described"):
@@ -204,3 +227,39 @@ async def test_a_null_stands_for_an_optional_argument_only() -> None:
         action = Action(name="get_loan", arguments=given)
         task = LOOKED_UP.model_copy(update={"actions": (LOOKED_UP.actions[0], action)})
         assert (await reason("parses", task, domain) == "") == fine
+
+
+async def test_the_policy_gate_takes_what_the_replay_gate_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A task with other forbidden calls has the same id and is asked about anew."""
+    allowed = Action(name="extend_loan", arguments={"loan_id": "L1", "days": 3})
+    other = EXTENDED.model_copy(update={"forbidden": (allowed,)})
+    sent: list[int] = []
+    async with bench_of(EXAMPLE) as bench:
+        await replayed(bench, [EXTENDED])
+        assert all(each.passed for each in await GATES["replay"].judge([EXTENDED], bench))
+        request = bench.toolkit.request
+
+        async def counted(operations: Sequence[Sequence[Any]]) -> list[Any]:
+            sent.append(len(operations))
+            return await request(operations)
+
+        monkeypatch.setattr(bench.toolkit, "request", counted)
+        (found,) = await GATES["policy"].judge([EXTENDED], bench)
+        assert found.passed and sum(sent) == 0
+        assert other.task_id == EXTENDED.task_id
+        first, second = await GATES["policy"].judge([EXTENDED, other], bench)
+        assert first.passed and second.reason.startswith("no rule forbids extend_loan(")
+        assert sum(sent) > 0
+        bench.forget(EXTENDED)
+        assert not bench.ruled and not bench.replays
+
+
+def test_a_copy_of_a_task_has_an_id_of_its_own() -> None:
+    """The id is made once a task, and is not copied with the rest."""
+    first = EXTENDED.task_id
+    assert EXTENDED.model_copy().task_id == first
+    assert EXTENDED.model_copy(update={"communicate": ("22",)}).task_id != first
+    assert EXTENDED.model_copy(update={"expected": "x"}) != EXTENDED
+    assert DomainTask.model_validate_json(EXTENDED.model_dump_json()) == EXTENDED

@@ -86,7 +86,7 @@ def test_an_empty_band_and_an_unknown_set_are_said(
     measured: tuple[storage.Catalog, str, list[str]],
 ) -> None:
     catalog, made, _ = measured
-    with pytest.raises(UsageError, match=r"no task is in the band; .* pass@9 needs 9"):
+    with pytest.raises(UsageError, match=r"no task passes pass_at_k; .* pass@9 needs 9"):
         keep_in_band(BandRequest(task_set=made, k=9), catalog)
     with pytest.raises(UsageError, match="no task set 'task_set:9' of a domain"):
         keep_in_band(BandRequest(task_set="task_set:9"), catalog)

@@ -1,6 +1,8 @@
 """A set is made of instances: gated, stored with every verdict, the same for the same request."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tutti.tasks.benchmarks import Source
 from tutti.tasks.synthesis.domains import domain_benchmark, read_domain_folder
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.making import collected, instance
+from tutti.tasks.synthesis.making import workers as workers_
 from tutti.tasks.synthesis.making.make import make_domain_set
 from tutti.tasks.synthesis.making.request import DomainRequest, NothingMade
 from tutti.tasks.synthesis.programs import PROGRAMS
@@ -116,6 +119,68 @@ def test_a_run_that_was_killed_takes_the_instances_that_are_done(
     monkeypatch.setitem(PROGRAMS, "lending", Lending())
     made = make_domain_set(asked(), catalog)
     assert storage.query(GROUPS, catalog.home, {"id": made}) == [{"status": "accepted", "n": 30}]
+
+
+def test_rows_are_committed_some_at_once_and_once_only(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between two commits, and after the last one."""
+    monkeypatch.setattr(collected, "ROWS_AT_ONCE", 20)
+    commit, done = storage.commit_tables, []
+
+    def committed(*arguments: object) -> None:
+        commit(*arguments)  # type: ignore[arg-type]
+        done.append(arguments)
+        if len(done) in (1, 3):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(collected, "commit_tables", committed)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            make_domain_set(asked(size=50), catalog)
+    made = make_domain_set(asked(size=50), catalog)
+    assert len(done) == 3, "20, 20 and 10 tasks"
+    assert storage.query(GROUPS, catalog.home, {"id": made}) == [{"status": "accepted", "n": 50}]
+    said = storage.query("select gate, count(*) as n from gate_verdicts group by all", catalog.home)
+    assert {row["gate"]: row["n"] for row in said} == dict.fromkeys(GATES, 50)
+
+
+@pytest.mark.parametrize(
+    ("size", "each", "wanted"),
+    [
+        (500, 250, [250, 250, 250]),
+        (510, 250, [250, 250, 10]),
+        (30, 20, [20, 10, 20]),
+        (5, 250, [5, 5]),
+    ],
+)
+def test_an_instance_gives_what_is_still_wanted(size: int, each: int, wanted: list[int]) -> None:
+    """Those past the last make up for others, with as many as an instance has."""
+    request = asked(size=size, instance_tasks=each)
+    assert [request.wanted(number) for number in range(len(wanted))] == wanted
+    assert request.databases == -(-size // each)
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+def test_processes_begin_no_database_that_is_not_needed(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """70 tasks of 20 are four databases; a fifth is begun only when they gave too few."""
+    begun: list[int] = []
+
+    class Pool:
+        def submit(self, make: object, request: object, number: int, work: object) -> Future[None]:
+            begun.append(number)
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
+
+    monkeypatch.setattr(workers_, "_pool", lambda *_: nullcontext(Pool()))
+    coming = workers_.instances(asked(size=70, workers=workers), tmp_path, ())
+    assert [next(coming) for _ in range(4)] == [0, 1, 2, 3] and begun == [0, 1, 2, 3]
+    assert next(coming) == 4 and begun == [0, 1, 2, 3, 4]
+    assert next(coming) == 5 and begun == [0, 1, 2, 3, 4, 5, 6], "several, if many gave too few"
+    coming.close()
 
 
 def test_a_set_over_two_databases_is_one_benchmark(catalog: storage.Catalog) -> None:

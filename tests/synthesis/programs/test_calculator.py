@@ -81,3 +81,9 @@ async def test_conversions_are_exact_and_kept_within_a_quantity() -> None:
     values = [each.value["value"] for each in results[:4]]
     assert values == ["1.36077711", "0.198446661875", "2.25", "4.02336"]
     assert [each.status for each in results[4:]] == ["refused"] * 3
+
+
+async def test_readings_of_nobody_are_refused() -> None:
+    """An empty list would look like a customer without readings."""
+    (found,) = await called([Action(name="readings_of", arguments={"customer_id": "nobody"})])
+    assert found.status == "refused" and "nobody" in found.value

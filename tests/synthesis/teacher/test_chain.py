@@ -62,7 +62,7 @@ async def test_what_is_sent_back_has_the_exact_error(new_teacher: NewTeacher) ->
         async with new_teacher(endpoint) as teacher:
             await made(teacher)
         sent = {name: body["messages"][-1]["content"] for name, body, _ in endpoint.asked}
-    assert "card: 'CA0009' is not a record of cards" in sent["records-loans-0-0"]
+    assert "card: 'CA0009' is no key of cards" in sent["records-loans-0-0"]
     told = "renew_loan: its code takes (days, loan_id), its spec says (loan_id, days=…)"
     assert told in sent["toolkit"]
     assert "at_most_28: its function does not forbid renew_loan" in sent["policy"]

@@ -1,5 +1,6 @@
 """A step's batch from the store: groups, rewards and advantages of the attempts of one cell."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,43 @@ def test_a_preference_for_cost_needs_prices(home: storage.Home) -> None:
         storage.commit(catalog, {"attempts": rows})
     with pytest.raises(JobError, match=r"preference.cost: the cost of u/0 is unknown"):
         batch(home, preference={"accuracy": 1.0, "cost": 0.5})
+
+
+def test_each_task_has_its_own_preference(home: storage.Home) -> None:
+    """Of two tasks with equal attempts, one wants them cheap, the other does not care."""
+    enter(home, {name: [("ok", 1.0), ("ok", 1.0)] for name in ("cheap", "any")})
+    weights = {"cheap": {"accuracy": 0.5, "cost": 0.5}, "any": {"accuracy": 1.0}}
+    slots = {name: {"preference": json.dumps(each)} for name, each in weights.items()}
+    items = [
+        {"task_set_id": "s", "task_id": name, "slots": json.dumps(each)}
+        for name, each in slots.items()
+    ]
+    with storage.open_catalog(home) as catalog:
+        storage.commit(catalog, {"tasks": items})
+    values = last_values(batch(home, preference="task"))
+    assert values["cheap/0"] > values["cheap/1"]
+    assert "any/0" not in values, "its attempts earn the same, so they teach nothing"
+
+
+def test_the_uses_of_experts_count_by_their_alias(home: storage.Home) -> None:
+    """Of two attempts that asked an expert, the one with the avoided alias earns less."""
+    enter(home, {"t": [("ok", 1.0), ("ok", 1.0)]})
+    runs = [
+        {"attempt_id": f"t/{n}", "cell_id": CELL, "name": "call_expert", "status": "ok",
+         "arguments": json.dumps({"expert": alias})}
+        for n, alias in enumerate(("expert-1", "expert-2"))
+    ]  # fmt: skip
+    broken = {"attempt_id": "t/0", "cell_id": CELL, "name": "call_expert", "status": "error"}
+    with storage.open_catalog(home) as catalog:
+        storage.commit(catalog, {"tool_runs": [*runs, broken | {"arguments": "{no"}]})
+    values = last_values(batch(home, preference={"accuracy": 0.5, "expert-1": -0.5}))
+    assert values["t/1"] > values["t/0"]
+
+
+def test_a_task_without_a_preference_is_said(home: storage.Home) -> None:
+    enter(home, {"t": [("ok", 1.0), ("ok", 1.0)]})
+    with pytest.raises(JobError, match="task: t has no preference; `tutti derive"):
+        batch(home, preference="task")
 
 
 def test_a_picked_turn_is_worth_more_and_failures_are_pushed_down(home: storage.Home) -> None:

@@ -37,6 +37,18 @@ def test_a_tool_that_nobody_prefers_is_no_error() -> None:
     assert preference_rewards([attempt(web=1), attempt()], {"accuracy": 1.0}) == [0.0, 0.0]
 
 
+def test_a_tool_to_be_avoided_earns_by_staying_away() -> None:
+    """A negative weight: no use earns its whole size, most uses none of it."""
+    group = [attempt(web=0), attempt(web=1), attempt(web=4), attempt(solved=False)]
+    assert preference_rewards(group, {"web": -0.5}) == pytest.approx([0.5, 0.375, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("aim", ["accuracy", "cost", "latency"])
+def test_only_a_tool_may_weigh_less_than_nothing(aim: str) -> None:
+    with pytest.raises(RewardError, match=f"weights.{aim}: -0.5 is not from 0 to 1"):
+        preference_rewards([attempt()], {aim: -0.5})
+
+
 features = st.builds(
     AttemptFeatures,
     solved=st.booleans(),
@@ -46,7 +58,7 @@ features = st.builds(
 )
 weights = st.dictionaries(
     st.sampled_from(["a", "b", "accuracy", "cost", "latency"]), st.floats(0, 1)
-)
+) | st.dictionaries(st.sampled_from(["a", "b"]), st.floats(-1, 1))
 
 
 @given(st.lists(features, min_size=1, max_size=8), weights)
@@ -54,7 +66,7 @@ def test_the_unsolved_earn_nothing_and_nobody_more_than_the_weights(
     group: list[AttemptFeatures], weights: dict[str, float]
 ) -> None:
     for each, reward in zip(group, preference_rewards(group, weights), strict=True):
-        assert 0.0 <= reward <= sum(weights.values()) + 1e-9
+        assert 0.0 <= reward <= sum(map(abs, weights.values())) + 1e-9
         assert each.solved or reward == 0.0
 
 

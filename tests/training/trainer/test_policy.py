@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is in the models environment: make test-models")
 
 from tests.training.trainer.pocket import random_rows, settings  # noqa: E402
-from tutti.tasks.training.trainer.batching import collate, micro_batches  # noqa: E402
+from tutti.tasks.training.trainer.batching import collate, row_groups  # noqa: E402
 from tutti.tasks.training.trainer.flops import size_of, step_flops  # noqa: E402
 from tutti.tasks.training.trainer.model import Policy  # noqa: E402
 from tutti.tasks.training.trainer.step import Stepper, mismatched  # noqa: E402
@@ -159,7 +159,7 @@ def test_an_adapters_reference_is_its_base(tmp_path: Path) -> None:
 def test_pairs_stay_together_and_no_micro_batch_is_too_large() -> None:
     rows = random_rows(20, seed=3)
     for packed in (True, False):
-        made = list(micro_batches(rows, 150, packed, unit=2))
+        made = [collate(each, packed) for each in row_groups(rows, 150, packed, unit=2)]
         names = [[row.name for row in batch.rows] for batch in made]
         for each in names:
             assert all(int(b) == int(a) + 1 for a, b in zip(each[::2], each[1::2], strict=True))

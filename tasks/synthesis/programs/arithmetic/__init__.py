@@ -18,7 +18,7 @@ class Arithmetic:
     that it names; a recipe's products belong to every split."""
 
     name = "arithmetic"
-    version = "1"
+    version = "2"
     about = "arithmetic with tools over price lists, recipes, meter readings and timetables"
     knobs: Mapping[str, Knob] = {
         "operands": Knob(4, 2, 8, "the most products in an order, and those in a recipe"),

@@ -179,6 +179,7 @@ def recipe_of(db: Database, name: str) -> dict[str, Any]:
 
 def readings_of(db: Database, customer_id: str) -> dict[str, Any]:
     """The readings of a customer's meter."""
+    found_by(db, "customers", "customer_id", customer_id)
     found = [
         {"date": each["date"], "kwh": each["kwh"]}
         for each in db["readings"].values()

@@ -12,6 +12,7 @@ from tutti.tasks.synthesis.programs.bank.solvers import SOLVERS, identify
 from tutti.tasks.synthesis.programs.bank.spec import TABLES, TOOLS, rules
 from tutti.tasks.synthesis.programs.bank.templates import CHANGES
 from tutti.tasks.synthesis.programs.bank.templates import Bank as Instance
+from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB, with_harder
 from tutti.tasks.synthesis.programs.program import Knob, Knobs
 from tutti.tasks.synthesis.programs.wishes import Caller, Composer, solve_wishes
 
@@ -22,13 +23,14 @@ class Bank:
     """A bank for private clients."""
 
     name = "bank"
-    version = "1"
+    version = "2"
     about = "clients, accounts, cards, transactions, loans and beneficiaries of a bank"
     knobs: Mapping[str, Knob] = {
         "steps": Knob(1, 1, 3, "wishes of a task"),
         "distractors": Knob(1, 0, 5, "further card payments a client, namesakes in ten clients"),
         "tools": Knob(10, 4, len(TOOLS), "tools offered, where the task needs no more"),
         "customers": Knob(60, 20, 400, "clients of an instance"),
+        KNOB: EVOLVED,
     }
     held_out = frozenset({"freeze_all", "spending"})
 
@@ -59,7 +61,8 @@ class Bank:
         def caller(key: str, rng: Random) -> Caller:
             return _caller(clients[key], rng)
 
-        yield from Composer(domain, rng, knobs, self.held_out, caller).tasks(wishes)
+        composer = Composer(domain, rng, knobs, self.held_out, caller)
+        yield from with_harder(composer.tasks(wishes), composer.harder, knobs[KNOB], "steps")
 
     def solve(self, task: DomainTask) -> Oracle:
         """Find the client, then solve wish after wish. Raises LookupError."""

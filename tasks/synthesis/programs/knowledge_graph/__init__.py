@@ -6,7 +6,8 @@ from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask
-from tutti.tasks.synthesis.programs.drawing import take_turns, told_by
+from tutti.tasks.synthesis.programs.drawing import leaks, take_turns, told_by
+from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB, with_harder
 from tutti.tasks.synthesis.programs.knowledge_graph.graph import Graph
 from tutti.tasks.synthesis.programs.knowledge_graph.solving import solve_question
 from tutti.tasks.synthesis.programs.knowledge_graph.templates import HELD_OUT, TEMPLATES, Asker
@@ -19,12 +20,13 @@ class KnowledgeGraph:
     its question names; those on the way belong to every split."""
 
     name = "knowledge_graph"
-    version = "1"
+    version = "2"
     about = "multi-hop questions over a generated graph with invented names"
     knobs: Mapping[str, Knob] = {
         "hops": Knob(3, 1, 5, "the most relations and facts from what is named to the answer"),
         "distractors": Knob(2, 0, 6, "parallel relations, and triples of pairs sharing a name"),
         "tools": Knob(2, 0, 4, "tools offered beside those that a task needs"),
+        KNOB: EVOLVED,
     }
     held_out = HELD_OUT
 
@@ -37,7 +39,13 @@ class KnowledgeGraph:
         """Questions of all templates by turns."""
         asker = Asker(Graph(domain), rng, knobs)
         draws = {template: partial(asker.draw, template) for template in TEMPLATES}
-        return take_turns(draws, told_by(domain))
+        told = told_by(domain)
+
+        def harder(parent: DomainTask) -> DomainTask | None:
+            found = asker.harder(parent)
+            return None if found is None or leaks(found, told) else found
+
+        return with_harder(take_turns(draws, told), harder, knobs[KNOB], "hops")
 
     def solve(self, task: DomainTask) -> Oracle:
         """Follow the path of the slots by the tools."""

@@ -4,12 +4,13 @@ Every answer is unique in the graph, and is a name or number that the question d
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tutti.tasks.synthesis.domains import Action, DomainTask, Scenario
 from tutti.tasks.synthesis.programs.drawing import offered_tools, shared_split
 from tutti.tasks.synthesis.programs.knowledge_graph.graph import (
+    BY_NAME,
     Graph,
     Place,
     facts_call,
@@ -21,6 +22,8 @@ from tutti.tasks.synthesis.programs.program import Knobs
 HELD_OUT = frozenset({"superlative"})
 LEAST_COUNT = 10
 """A smaller count would be guessed too often."""
+TRIES = 20
+"""Draws of a harder variant."""
 MOST_MEMBERS = 8
 """Of a set whose members are compared one by one."""
 OPENINGS = (
@@ -51,6 +54,8 @@ class Asker:
     graph: Graph
     rng: Random
     knobs: Knobs
+    parent: DomainTask | None = None
+    """A question that the next ones are harder variants of."""
 
     def draw(self, template: str) -> DomainTask | None:
         """A candidate of a template."""
@@ -83,14 +88,34 @@ class Asker:
             slots=question.slots,
         )
 
+    def harder(self, parent: DomainTask) -> DomainTask | None:
+        """A question of the same template about the same start, one hop further on the same path;
+        None where none is found."""
+        asker = replace(self, parent=parent)
+        drawn = (asker.draw(parent.template) for _ in range(TRIES))
+        hops = parent.difficulty["hops"]
+        return next((each for each in drawn if each and each.difficulty["hops"] > hops), None)
+
+    def walk(self, hops: int) -> Place | None:
+        """A random walk; of a parent its own, and one hop more."""
+        if self.parent is None:
+            return self.graph.walk(self.rng, hops)
+        place = self.graph.place(*self.parent.entities[0].split("/"))
+        for name in filter(None, self.parent.slots["path"].split(">")):
+            place = self.graph.step(place, BY_NAME[name])
+        place = self.graph.step(place, self.rng.choice(self.graph.forward[place.kind]))
+        return place if len(set(place.seen)) == len(place.seen) else None
+
     def hops(self, least: int = 1) -> int:
         """How many hops the next question has."""
+        if self.parent is not None:
+            return self.parent.difficulty["hops"] + 1
         return self.rng.randint(least, max(least, self.knobs["hops"]))
 
 
 def _chain(asker: Asker) -> Question | None:
     hops = asker.hops()
-    place = asker.graph.walk(asker.rng, hops)
+    place = asker.walk(hops)
     if place is None:
         return None
     answer = asker.graph.name_of(place.kind, place.entity_id)
@@ -101,7 +126,7 @@ def _chain(asker: Asker) -> Question | None:
 
 def _number(asker: Asker) -> Question | None:
     hops = asker.hops()
-    place = asker.graph.walk(asker.rng, hops - 1)
+    place = asker.walk(hops - 1)
     if place is None:
         return None
     fact = asker.rng.choice(KINDS[place.kind].facts)
@@ -114,7 +139,7 @@ def _number(asker: Asker) -> Question | None:
 def _comparison(asker: Asker) -> Question | None:
     graph, rng = asker.graph, asker.rng
     hops = asker.hops(least=2)
-    first = graph.walk(rng, hops - 1)
+    first = asker.walk(hops - 1)
     if first is None:
         return None
     kind = first.start.split("/")[0]
@@ -143,7 +168,7 @@ def _comparison(asker: Asker) -> Question | None:
 def _intersection(asker: Asker) -> Question | None:
     graph, rng = asker.graph, asker.rng
     hops = asker.hops()
-    first = graph.walk(rng, max(0, hops - 2))
+    first = asker.walk(max(0, hops - 2))
     if first is None or not graph.inverses(first.kind):
         return None
     one = rng.choice(graph.inverses(first.kind))
@@ -169,7 +194,7 @@ def _intersection(asker: Asker) -> Question | None:
 def _counting(asker: Asker) -> Question | None:
     graph, rng = asker.graph, asker.rng
     hops = asker.hops()
-    place = graph.walk(rng, max(0, hops - 2))
+    place = asker.walk(max(0, hops - 2))
     if place is None or not graph.inverses(place.kind):
         return None
     one = rng.choice(graph.inverses(place.kind))
@@ -196,7 +221,7 @@ def _counting(asker: Asker) -> Question | None:
 def _superlative(asker: Asker) -> Question | None:
     graph, rng = asker.graph, asker.rng
     hops = asker.hops()
-    place = graph.walk(rng, max(0, hops - 2))
+    place = asker.walk(max(0, hops - 2))
     if place is None or not graph.inverses(place.kind):
         return None
     one = rng.choice(graph.inverses(place.kind))

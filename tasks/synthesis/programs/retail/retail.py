@@ -6,6 +6,7 @@ from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB, with_harder
 from tutti.tasks.synthesis.programs.program import Knob, Knobs
 from tutti.tasks.synthesis.programs.retail.questions import QUESTIONS
 from tutti.tasks.synthesis.programs.retail.records import ShopMaker
@@ -21,13 +22,14 @@ class Retail:
     """A shop for the home."""
 
     name = "retail"
-    version = "1"
+    version = "2"
     about = "customers, products with variants, orders, payments and refunds of a shop"
     knobs: Mapping[str, Knob] = {
         "steps": Knob(1, 1, 3, "wishes of a task"),
         "distractors": Knob(1, 0, 5, "cancelled orders a customer, namesakes in ten customers"),
         "tools": Knob(9, 4, len(TOOLS), "tools offered, where the task needs no more"),
         "customers": Knob(80, 20, 400, "customers of an instance"),
+        KNOB: EVOLVED,
     }
     held_out = frozenset({"move", "wrong_refund"})
 
@@ -58,7 +60,8 @@ class Retail:
         def caller(key: str, rng: Random) -> Caller:
             return _caller(customers[key], rng)
 
-        yield from Composer(domain, rng, knobs, self.held_out, caller).tasks(wishes)
+        composer = Composer(domain, rng, knobs, self.held_out, caller)
+        yield from with_harder(composer.tasks(wishes), composer.harder, knobs[KNOB], "steps")
 
     def solve(self, task: DomainTask) -> Oracle:
         """Find the customer, then solve wish after wish. Raises LookupError."""

@@ -22,7 +22,7 @@ class Workflow:
     is brought further by checks too, they are WRITE tools: each is entered in the case's log."""
 
     name = "workflow"
-    version = "1"
+    version = "2"
     about = "desks that work by a workflow graph, after the idea of FlowBench"
     knobs: Mapping[str, Knob] = {
         "depth": Knob(4, 1, 5, "decisions on the longest path"),
@@ -33,7 +33,7 @@ class Workflow:
     held_out = HELD_OUT
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
-        """A desk with a workflow of its own and 100 cases."""
+        """A desk with a workflow of its own and its cases."""
         theme = rng.choice(THEMES)
         flow = Drawer(rng, theme, knobs["branches"]).draw(knobs["depth"])
         lineage = {"program": self.name, "version": self.version, "knobs": dict(knobs)}
@@ -43,7 +43,8 @@ class Workflow:
         """Users of all templates by turns."""
         visitor = Visitor(domain, flow_of(domain), rng, knobs)
         draws = {template: partial(visitor.draw, template) for template in TEMPLATES}
-        return take_turns(draws, told_by(domain))
+        # Who insists on another end is given the same as who does not.
+        return take_turns(draws, told_by(domain), alike={"insist": "resolve"})
 
     def solve(self, task: DomainTask) -> Oracle:
         """Follow the workflow as the policy shows it: its text is read back and walked through."""

@@ -12,8 +12,9 @@ from tutti.tasks.synthesis.programs.workflow.forms import FORMS, render
 from tutti.tasks.synthesis.programs.workflow.themes import THEMES, Check, Theme
 
 TOOLKIT = Path(__file__).with_name("toolkit.py")
-CASES = 100
-"""With three answers or more to the first question these give 500 tasks."""
+CASES, MORE_CASES, FEW_QUESTIONS = 100, 160, 2
+"""Of a workflow that asks little, more cases: a case has a task for each way to answer, and these
+give 500 tasks whatever is drawn."""
 CLOSED_EVERY = 12
 Tables = dict[str, dict[str, dict[str, Any]]]
 
@@ -27,7 +28,9 @@ def build_desk(rng: Random, theme: Theme, flow: Flow, form: int, lineage: dict[s
     """An instance as a domain; `form` is the place in `FORMS` of the policy's form."""
     records: Tables = {"steps": _steps(flow), "edges": _edges(flow), "cases": {}}
     made = NameMaker(rng)
-    stamps = rng.sample(range(10_000, 100_000), CASES)
+    questions = sum(step.kind == "ask" for step in flow.steps)
+    cases = CASES if questions > FEW_QUESTIONS else MORE_CASES
+    stamps = rng.sample(range(10_000, 100_000), cases)
     for number, stamp in enumerate(stamps):
         closed = number % CLOSED_EVERY == 0
         key = f"C{1001 + 7 * number}"

@@ -82,7 +82,7 @@ def not_carried_of(problems: Sequence[Problem], where: str) -> Iterator[str]:
 def _reason(problem: Problem) -> str | None:
     if problem.world is not None:
         return "act in a world, which tutti runs"
-    if problem.searches or problem.offered:
+    if problem.searches or problem.searches_index or problem.offered:
         return "have tools, which tutti runs"
     if problem.own_scorer is not None:
         return "have a scorer of their own"

@@ -1,25 +1,18 @@
-"""Questions about own documents: their quotation is in the passage and their answer in it, whoever
-made them."""
+"""Questions about own documents by a teacher: what its source does not say is sent back once, and
+then rejected with the reason."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.synthesis.teacher.conftest import NewTeacher
+from tests.synthesis.teacher.conftest import NewTeacher, new_teacher
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti.tasks.retrieval import Passage
+from tutti.tasks.synthesis.documents.by_teacher import ask_about_documents, question_reason
+from tutti.tasks.synthesis.documents.question import DocumentQuestion, DocumentTask
 from tutti.tasks.synthesis.teacher import read_prompts
-from tutti.tasks.synthesis.teacher.documents import (
-    DocumentQuestion,
-    ask_about_documents,
-    question_reason,
-    task_of,
-)
-from tutti.tasks.synthesis.teacher.from_passages import questions_from_passages
 
+__all__ = ["new_teacher"]
 PUMP = Passage(
     "pump.md#0",
     "The feed pump is a device that lifts brine into the upper tank. It runs for 35 minutes after "
@@ -48,7 +41,7 @@ RIGHT = {
 )
 def test_what_its_source_does_not_say_is_refused(change: dict[str, str], why: str) -> None:
     question = DocumentQuestion(**(RIGHT | change))
-    found = question_reason(question, {PUMP.id: PUMP})
+    found = question_reason(question, {PUMP.id: PUMP}.get(question.document))
     assert why in found and bool(found) == bool(why)
 
 
@@ -67,41 +60,5 @@ async def test_a_teachers_false_quotations_are_sent_back_and_then_rejected(
     assert [why for _, why in found.rejects] == [
         "quote: 'It runs for 45 minutes' is not in pump.md#0, word for word"
     ]
-    task = task_of(found.questions[0], PUMP, "documents")
+    task = DocumentTask.of(found.questions[0], PUMP, "teacher").task
     assert (task.sources, task.answer) == (("pump.md#0",), "35 minutes")
-
-
-def test_a_program_makes_each_kind() -> None:
-    found = [(kind, q.answer, q.question) for kind, q in questions_from_passages([PUMP, VALVE])]
-    assert found == [
-        (
-            "definition",
-            "feed pump",
-            "What do the documents call this: a device that lifts brine into the upper tank.",
-        ),
-        (
-            "number",
-            "35",
-            "Which number belongs in the gap? "
-            "It runs for ____ minutes after each rinse of the tank.",
-        ),
-        (
-            "cloze",
-            "Ada Long",
-            "Which name belongs in the gap? The spare key is kept by ____ in the lower office.",
-        ),
-    ]
-
-
-def test_a_question_with_two_answers_is_not_asked() -> None:
-    other = Passage("b", PUMP.text.replace("35", "40"))
-    kinds = Counter(kind for kind, _ in questions_from_passages([PUMP, other]))
-    assert not kinds
-
-
-@given(st.lists(st.text(alphabet="aB .1,\n-", max_size=120), max_size=4))
-def test_every_question_of_a_program_is_answered_by_its_source(texts: list[str]) -> None:
-    passages = {str(n): Passage(str(n), text) for n, text in enumerate(texts)}
-    found = [each for _, each in questions_from_passages(passages.values())]
-    assert not any(question_reason(each, passages) for each in found)
-    assert len({each.question for each in found}) == len(found)

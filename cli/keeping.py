@@ -1,0 +1,91 @@
+"""``tutti synth task_set:ID``: a further gate over a stored set, one a command.
+
+In: the verb's flags. Out: the new set's id and what the gate dropped. The set that one gate made is
+what the next one is given.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tutti.errors import UsageError
+
+if TYPE_CHECKING:
+    from tutti.storage import Catalog
+
+OF_MEASURED, OF_JUDGED = ("k", "models"), ("usd", "calls")
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What was asked of a stored set."""
+
+    task_set: str
+    band: str
+    agreement: float | None
+    judge: str
+    flags: Mapping[str, Any]
+    """--k, --model, --usd and --calls, as far as they were given."""
+
+    def made(self, models: Path) -> dict[str, Any]:
+        """Make the set; its id, counts and gates. Raises UsageError and what the gate raises."""
+        from tutti.storage import open_catalog
+        from tutti.tasks.synthesis import count_gates, count_tasks
+
+        asked = [bool(self.band), self.agreement is not None, bool(self.judge)]
+        if sum(asked) != 1:
+            raise UsageError(
+                f"{self.task_set}: give one of --band, --agreement and --judge; the set that one "
+                "makes is what the next is given"
+            )
+        unused = OF_MEASURED if self.judge else OF_JUDGED
+        given = {name: value for name, value in self.flags.items() if value not in (None, ())}
+        if odd := [name for name in unused if name in given]:
+            whose = "--band and --agreement" if self.judge else "--judge"
+            raise UsageError(f"{', '.join(odd)}: of {whose} only")
+        with open_catalog() as catalog:
+            made = self._kept(catalog, {"task_set": self.task_set} | given, models)
+            counts, gates = count_tasks(catalog.home, made), count_gates(catalog.home, made)
+        return {"task_set_id": made, "counts": counts, "gates": gates}
+
+    def _kept(self, catalog: "Catalog", given: Mapping[str, Any], models: Path) -> str:
+        from tutti.tasks.synthesis import AgreementRequest, BandRequest, keep_agreed, keep_in_band
+
+        if self.judge:
+            return asyncio.run(self._judged(catalog, given, models))
+        if self.agreement is not None:
+            agreement = AgreementRequest.model_validate({**given, "least": self.agreement})
+            return asyncio.run(keep_agreed(agreement, catalog))
+        low, _, high = self.band.partition(":")
+        try:
+            ends = {"low": float(low), "high": float(high)}
+        except ValueError:
+            raise UsageError(f"--band {self.band!r}: must be LOW:HIGH, as --band 0.1:0.9") from None
+        return keep_in_band(BandRequest.model_validate({**given, **ends}), catalog)
+
+    async def _judged(self, catalog: "Catalog", given: Mapping[str, Any], models: Path) -> str:
+        """Serve the judge behind a gateway, which records its calls, and ask it."""
+        import typer
+
+        from tutti.tasks.progress import StageLog
+        from tutti.tasks.serving import pick_models
+        from tutti.tasks.sweeps.run import open_bench
+        from tutti.tasks.synthesis import JudgeRequest, keep_judged
+        from tutti.tasks.synthesis.teacher import TeacherEndpoint, prices_of
+
+        request = JudgeRequest.model_validate({**given, "judge": self.judge})
+        entries = pick_models(models, [self.judge])
+        async with open_bench(entries, None, catalog, StageLog()) as bench:
+            services = await bench.services()
+            endpoint = TeacherEndpoint(
+                base_url=f"{services.gateway.url}/v1",
+                model=services.engine.address.served_name,
+                program=f"judge-{request.request_hash}",
+                role="judge",
+            )
+            prices = prices_of(entries[self.judge])
+            made, spent = await keep_judged(request, endpoint, prices, catalog)
+        typer.echo(f"judge: {spent}", err=True)
+        return made

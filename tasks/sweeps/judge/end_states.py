@@ -1,0 +1,92 @@
+"""The final states of a sweep's stored attempts, where a scorer compares states.
+
+A state itself is not stored. Of a synthesized domain it comes from carrying out the attempt's
+stored calls once more; of other worlds nothing on record says it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tutti.errors import UsageError
+from tutti.storage import Catalog
+from tutti.storage import catalog as cat
+from tutti.tasks.benchmarks import parse_benchmark
+from tutti.tasks.scoring import Scorer, ScorerFailed
+from tutti.tasks.sweeps.spec import is_domain
+from tutti.tasks.synthesis import (
+    Domain,
+    DomainTask,
+    StoredCall,
+    domain_folders,
+    end_state,
+    read_domain_folder,
+    stored_calls,
+)
+
+COMPARE_STATES = frozenset({"dialogue", "state"})
+"""Scorers that cannot score without one."""
+
+
+class EndStates:
+    """Those of one sweep's attempts."""
+
+    def __init__(self, sweep_id: str, attempts: Sequence[str], catalog: Catalog) -> None:
+        self._domains = _domains(sweep_id, catalog)
+        self._calls: Mapping[str, Sequence[StoredCall] | None] = (
+            stored_calls(attempts, catalog.home) if attempts else {}
+        )
+
+    async def of(
+        self, attempt_id: str, target: Mapping[str, Any], scorer: Scorer
+    ) -> Mapping[str, Any] | None:
+        """The state that an attempt left; None for a scorer that compares none. Raises ScorerFailed
+        with what is missing."""
+        if scorer.name not in COMPARE_STATES:
+            return None
+        if "domain" not in target:
+            raise ScorerFailed(
+                f"{scorer.name}: an attempt's final state is not stored, and this benchmark's "
+                "world cannot be brought to it again; run the sweep anew"
+            )
+        domain = self._domains.get(target["domain"])
+        if domain is None:
+            raise ScorerFailed(
+                f"{scorer.name}: the domain {target['domain']}, which the attempt was about, is "
+                "no longer in the folder or task set that was measured; put it back"
+            )
+        task = DomainTask.model_validate(target["task"])
+        found = await end_state(domain, task, self._calls[attempt_id])
+        if found.fault:
+            raise ScorerFailed(f"{scorer.name}: its final state is not known: {found.fault}")
+        return {"db": found.db}
+
+
+def _domains(sweep_id: str, catalog: Catalog) -> dict[str, Domain]:
+    """By id, the domains that a sweep measured, as far as they are there."""
+    folders = (folder for name in _benchmarks(sweep_id, catalog) for folder in _of(name, catalog))
+    found = [read_domain_folder(folder)[0] for folder in folders]
+    return {domain.domain_id: domain for domain in found}
+
+
+def _benchmarks(sweep_id: str, catalog: Catalog) -> list[str]:
+    sweeps = cat.sweeps
+    (row,) = catalog.rows(sa.select(sweeps.c.spec).where(sweeps.c.sweep_id == sweep_id))
+    spec = json.loads(row["spec"] or "{}")
+    names = spec.get("benchmarks") or [spec.get("benchmark")]
+    return [name for name in names if name is not None and is_domain(name)]
+
+
+def _of(benchmark: str, catalog: Catalog) -> list[Path]:
+    choice = parse_benchmark(benchmark)
+    folder = choice.path
+    if choice.task_set is not None:
+        entry = catalog.artifact(choice.task_set)
+        folder = None if entry is None else entry["path"]
+    try:
+        return [] if folder is None else domain_folders(Path(folder))
+    except UsageError:
+        return []  # `EndStates.of` says so where one of them is needed

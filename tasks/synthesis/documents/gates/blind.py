@@ -1,0 +1,72 @@
+"""Gate: who sees the question and searches nothing fails.
+
+Three blind solvers. One says what is the answer most often in questions of the same kind. One
+fills a gap with what usually stands between its neighbouring words in the documents. One knows the
+field, and so the words that a fifth of the documents have ("HTML"). That no model knows the answer
+from its training is not shown by any of them.
+"""
+
+from collections.abc import Sequence
+
+from tutti.tasks.retrieval import Passage
+from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
+from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
+from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.synthesis.gating.gate import Verdict
+from tutti.tasks.synthesis.gating.wording import NUMBER, spaced, words_of
+
+MOST_GUESSED = 0.1
+"""Largest share of a kind's candidates with one answer."""
+EVERYDAY, LEAST_DOCUMENTS = 0.2, 3
+"""Share and number of documents with a word that anybody in the field would guess."""
+LEAST_REPEATED = 3
+"""Candidates with one answer, before their share says something."""
+
+
+class Blind:
+    """The blind solvers."""
+
+    name = "blind"
+    about = "Neither the usual answer, the gap's usual word nor an everyday word solves it."
+
+    def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+        """`measured` is the share of the most frequent guess."""
+        return [_judged(each, bench) for each in tasks]
+
+    def examples(self) -> QuestionExamples:
+        """A gap that the same words surround elsewhere, an answer that every question has, and one
+        that three of four documents have."""
+        again = "The pump runs for 35 minutes on Monday. After 9 the pump runs for 35 minutes. "
+        other = Passage("old.md#0", again * 2, "Old notes", "old.md")
+        same = [
+            maker(question=f"Which company made valve {n}?", answer="Holm", document=str(n))
+            for n in range(LEAST_REPEATED)
+        ]
+        return QuestionExamples(
+            (*PASSAGES, other), good=(who(), maker()), bad=(question(), who(answer="tank"), *same)
+        )
+
+
+def _judged(task: DocumentTask, bench: QuestionBench) -> Verdict:
+    answers, own = bench.answers[task.kind], spaced(task.answer)
+    share = answers[own] / answers.total()
+    if answers[own] >= LEAST_REPEATED and share > MOST_GUESSED:
+        what = f"{share:.0%} of the {task.kind} questions have the answer {task.answer!r}"
+        return Verdict(False, what, share)
+    word, usual = bench.neighbours.guess(task)
+    if [word] == words_of(task.answer):
+        what = f"{task.answer!r} usually stands between these words ({usual:.0%})"
+        return Verdict(False, what, usual)
+    everyday = _everyday(task, bench)
+    if everyday >= EVERYDAY:
+        return Verdict(False, f"{everyday:.0%} of the documents have {task.answer!r}", everyday)
+    return Verdict(True, measured=max(share, usual, everyday))
+
+
+def _everyday(task: DocumentTask, bench: QuestionBench) -> float:
+    """The share of documents with an answer of one word; 0 for numbers, and for few documents."""
+    own = words_of(task.answer)
+    found = (
+        bench.corpus.documents_with(own[0]) if len(own) == 1 and not NUMBER.fullmatch(own[0]) else 0
+    )
+    return found / bench.corpus.sources if found >= LEAST_DOCUMENTS else 0.0

@@ -1,0 +1,71 @@
+"""A small corpus and questions about it, for the gates' examples."""
+
+from typing import Any
+
+from tutti.tasks.retrieval import Passage
+from tutti.tasks.synthesis.documents.question import DocumentTask
+
+PUMP = Passage(
+    "pump.md#0",
+    "The feed pump is a device that lifts brine into the upper tank of the plant. The pump runs "
+    "for 35 minutes after each\nrinse of the tank. The spare key of the pump house is kept by Ada "
+    "Long in the lower office.",
+    "The pump",
+    "pump.md",
+)
+VALVE = Passage(
+    "valve.md#0",
+    "Open the brine valve by 2 turns and wait until the gauge is still. The valve of the upper "
+    "tank was made by Norden in a small works.",
+    "The valve",
+    "valve.md",
+)
+LAMP = Passage(
+    "lamp.md#0",
+    "A lamp shows that the tank is full. The lamps are tested on every Monday before the rinse "
+    "begins, as `lamp_test` says.",
+    "Lamps",
+    "lamp.md",
+)
+PASSAGES = (PUMP, VALVE, LAMP)
+RUNS = "The pump runs for 35 minutes after each\nrinse of the tank."
+KEY = "The spare key of the pump house is kept by Ada Long in the lower office."
+MADE = "The valve of the upper tank was made by Norden in a small works."
+
+
+def question(**changes: Any) -> DocumentTask:
+    """The question of how long the pump runs, with changes."""
+    shown = "The pump runs for ____ minutes after each rinse of the tank."
+    given = {
+        "kind": "number",
+        "question": f'Which number belongs in the gap in "The pump"? {shown}',
+        "answer": "35",
+        "document": PUMP.id,
+        "source": PUMP.source,
+        "title": PUMP.title,
+        "quote": RUNS,
+        "split": "test",
+    }
+    return DocumentTask(**(given | changes))
+
+
+def who(**changes: Any) -> DocumentTask:
+    """The question of who keeps the key, with changes."""
+    shown = "The spare key of the pump house is kept by ____ in the lower office."
+    asked = f'Which name belongs in the gap in "The pump"? {shown}'
+    given = {"kind": "name", "question": asked, "answer": "Ada Long", "quote": KEY}
+    return question(**(given | changes))
+
+
+def maker(**changes: Any) -> DocumentTask:
+    """The question of who made the valve, as a teacher asks it, with changes."""
+    given = {
+        "kind": "teacher",
+        "question": "Which company made the valve of the upper tank?",
+        "answer": "Norden",
+        "document": VALVE.id,
+        "source": VALVE.source,
+        "title": VALVE.title,
+        "quote": MADE,
+    }
+    return question(**(given | changes))

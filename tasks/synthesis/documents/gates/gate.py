@@ -1,0 +1,82 @@
+"""What a gate of questions about documents is: it judges a batch of them, and says why.
+
+A gate is one file in this folder and one line in `DOCUMENT_GATES`. Its examples belong to it: the
+tests run every gate on its good and bad ones.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tutti.tasks.retrieval import Passage
+from tutti.tasks.synthesis.documents.corpus import Corpus
+from tutti.tasks.synthesis.documents.gates.neighbours import Neighbours
+from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.synthesis.gating.gate import Verdict
+from tutti.tasks.synthesis.gating.seen import Seen
+from tutti.tasks.synthesis.gating.wording import spaced
+
+SEARCHED = 10
+"""Hits of a search for a question that gates look at."""
+
+
+@dataclass
+class QuestionBench:
+    """What gates may use. One serves a set from first candidate to last."""
+
+    corpus: Corpus
+    rank: int = 2
+    """The source must be among so many hits of a search for the question."""
+    benchmarks: Sequence[str] = ()
+    """Texts of questions that a task must not repeat."""
+    answers: dict[str, Counter[str]] = field(default_factory=dict)
+    """Of each kind, how often candidates have which answer; `note` fills it."""
+    seen: Seen = field(default_factory=Seen)
+    neighbours: Neighbours = field(default_factory=Neighbours)
+    _hits: dict[str, list[Passage]] = field(default_factory=dict)
+
+    def note(self, candidates: Sequence[DocumentTask]) -> None:
+        """Count candidates' answers, and what stands in the documents between the words around
+        their gaps, before the first of them is judged."""
+        for each in candidates:
+            self.answers.setdefault(each.kind, Counter())[spaced(each.answer)] += 1
+        self.neighbours.read(candidates, self.corpus.passages)
+
+    def search(self, tasks: Sequence[DocumentTask]) -> list[list[Passage]]:
+        """For each question what the agent's search for its very words finds, best first."""
+        missing = [each for each in tasks if each.task_id not in self._hits]
+        found = self.corpus.search([each.question for each in missing], SEARCHED)
+        self._hits |= {each.task_id: hits for each, hits in zip(missing, found, strict=True)}
+        return [self._hits[each.task_id] for each in tasks]
+
+    def forget(self) -> None:
+        """Drop the hits of a batch that is judged."""
+        self._hits.clear()
+
+
+class QuestionGate(Protocol):
+    """One gate."""
+
+    name: str
+    about: str
+    """What it asks, as one sentence for the report."""
+
+    def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+        """A verdict on each question, in order. Raises EmbedderFailed where the search fails."""
+        ...
+
+    def examples(self) -> "QuestionExamples":
+        """Questions that it must pass and reject."""
+        ...
+
+
+@dataclass(frozen=True)
+class QuestionExamples:
+    """A gate's own cases, over passages of their own; show it the good ones first."""
+
+    passages: Sequence[Passage]
+    good: Sequence[DocumentTask]
+    bad: Sequence[DocumentTask]
+    benchmarks: Sequence[str] = ()
+    """What their bench's `benchmarks` must be."""

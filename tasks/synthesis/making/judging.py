@@ -1,0 +1,170 @@
+"""The gate judged: of a stored set, the tasks that a second model finds natural and consistent.
+
+In: a task set and a model that answers. Out: a new task set, as `keep_passed` makes it. The verdict
+is read from a structured answer: "no" drops the task with the model's reason. An answer without a
+verdict is sent back once and then drops the task as an error: it never passes. What was paid for is
+kept until the set is made, so that a run that was killed, or whose budget is spent, asks only for
+what is missing.
+"""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tutti.storage import Catalog, content_hash, held
+from tutti.tasks.synthesis.domains import Domain, DomainTask, Replay, Toolkit
+from tutti.tasks.synthesis.gating.gate import Verdict
+from tutti.tasks.synthesis.generate import find_task_set
+from tutti.tasks.synthesis.making.kept import StoredSet, keep_passed, read_stored_set
+from tutti.tasks.synthesis.making.make import work_folder
+from tutti.tasks.synthesis.teacher import (
+    Meter,
+    Question,
+    Teacher,
+    TeacherBudget,
+    TeacherClient,
+    TeacherEndpoint,
+    TeacherFailed,
+    TeacherPrices,
+    TeacherSampling,
+    open_store,
+    read_prompts,
+)
+
+GATE = "judged"
+PROMPT = "judge"
+TEMPERATURE = 0.0
+"""A verdict is wanted, not variety."""
+
+
+class JudgeRequest(BaseModel):
+    """Which set is judged, by whom, and what that may cost."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    task_set: str = Field(description="the set, by its id")
+    judge: str = Field(description="a model of the registry")
+    usd: float | None = Field(None, gt=0, description="most that one run may cost, USD")
+    calls: int | None = Field(None, ge=1, description="most calls of one run")
+    concurrency: int = Field(8, ge=1, le=256, description="calls at once")
+
+    @property
+    def request_hash(self) -> str:
+        """Of what decides the verdicts."""
+        return content_hash([GATE, self.task_set, self.judge, read_prompts()[PROMPT].hash])
+
+
+class JudgeAnswer(BaseModel):
+    """A verdict on a task."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    is_natural: bool
+    is_consistent: bool
+    reason: str
+
+    @property
+    def verdict(self) -> Verdict:
+        """Both must be true."""
+        wrong = [] if self.is_natural else ["not natural"]
+        wrong += [] if self.is_consistent else ["not consistent"]
+        return Verdict(not wrong, f"{' and '.join(wrong)}: {self.reason}" if wrong else "")
+
+
+async def keep_judged(
+    request: JudgeRequest,
+    endpoint: TeacherEndpoint,
+    prices: TeacherPrices | None,
+    catalog: Catalog,
+) -> tuple[str, str]:
+    """Make the set of the tasks that the judge passes, or find it; returns its id and what was
+    spent.
+
+    Raises TeacherFailed where the endpoint fails or no task got a verdict, BudgetSpent (what was
+    paid for is kept), UsageError, StoreError, ToolkitFailed.
+    """
+    known = find_task_set(catalog, request.request_hash)
+    if known is not None:
+        return known, "nothing: the set was there"
+    stored = read_stored_set(request.task_set, catalog)
+    work = work_folder(catalog, request.request_hash)
+    meter = Meter(TeacherBudget(request.usd, request.calls), prices)
+    with held(catalog, f"judging {request.request_hash}"):
+        questions = await _questions(stored)
+        with open_store(work / "teacher") as store:
+            async with TeacherClient(endpoint, store) as client:
+                sampling = TeacherSampling(TEMPERATURE)
+                judge = Teacher(client, endpoint, store, meter, sampling, request.concurrency)
+                verdicts = await _verdicts(judge, questions)
+        asked = {"judge": request.judge, "prompt": read_prompts()[PROMPT].lineage}
+        asked |= {"task_set": request.task_set, "model": endpoint.model}
+        asked |= {"request": request.request_hash}
+        made = await asyncio.to_thread(keep_passed, stored, GATE, verdicts, asked, catalog)
+        shutil.rmtree(work)
+    return made, meter.text
+
+
+async def _verdicts(
+    judge: Teacher, questions: Mapping[str, Question[JudgeAnswer]]
+) -> dict[str, Verdict]:
+    found: dict[str, Verdict] = {}
+    failed: list[TeacherFailed] = []
+    outcomes = await judge.ask_all(list(questions.values()))
+    for task_id, outcome in zip(questions, outcomes, strict=True):
+        if outcome.stopped is not None:
+            raise outcome.stopped
+        if outcome.value is not None:
+            found[task_id] = outcome.value.verdict
+            continue
+        assert outcome.failed is not None, f"{task_id} has no outcome"
+        if not outcome.failed.is_final:
+            raise outcome.failed
+        failed.append(outcome.failed)
+        found[task_id] = Verdict(False, f"error: no verdict: {outcome.failed}")
+    if failed and len(failed) == len(found):
+        raise failed[0]
+    return found
+
+
+async def _questions(stored: StoredSet) -> dict[str, Question[JudgeAnswer]]:
+    """A question a task, by its id."""
+    found = {}
+    for domain, tasks in stored.folders.values():
+        async with Toolkit(domain) as toolkit:
+            replays = await toolkit.replay(tasks)
+        for task, replay in zip(tasks, replays, strict=True):
+            text = read_prompts()[PROMPT].render(**_shown(domain, task, replay))
+            name = f"judge-{task.task_id.rpartition(':')[2]}"
+            found[task.task_id] = Question(name, text, JudgeAnswer)
+    return found
+
+
+def _shown(domain: Domain, task: DomainTask, replay: Replay) -> dict[str, str]:
+    calls = [
+        f"{action.name}({json.dumps(action.arguments)}) -> {result.text}"
+        for action, result in zip(task.actions, replay.results, strict=True)
+    ]
+    tools = [each.model_dump_json() for each in domain.offered(task)]
+    return {
+        "policy": domain.policy,
+        "tools": "\n".join(tools),
+        "records": json.dumps(_records(domain, task.entities, task), ensure_ascii=False),
+        "scenario": task.scenario.text,
+        "calls": "\n".join(calls) or "none",
+        "communicate": "; ".join(task.communicate) or "none",
+    }
+
+
+def _records(domain: Domain, entities: Sequence[str], task: DomainTask) -> dict[str, Any]:
+    """The task's records as it begins with them."""
+    found: dict[str, Any] = {}
+    for entity in entities:
+        table, _, key = entity.partition("/")
+        record = domain.records.get(table, {}).get(key)
+        if record is not None:
+            found[entity] = {**record, **task.changed.get(table, {}).get(key, {})}
+    return found

@@ -1,0 +1,61 @@
+"""Several teachers for one job: one store of answers, one budget.
+
+In: where each model answers, what it all may cost, a work folder. Out: teachers that share a meter
+and a store, so that a run that was killed pays for nothing twice.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutti.tasks.synthesis.teacher import (
+    Meter,
+    Teacher,
+    TeacherBudget,
+    TeacherClient,
+    TeacherEndpoint,
+    TeacherPrices,
+    TeacherSampling,
+    open_store,
+)
+
+NO_LIMIT = TeacherBudget()
+
+
+@dataclass(frozen=True)
+class TeacherDesk:
+    """The models of a job, and what it may spend."""
+
+    endpoints: Sequence[TeacherEndpoint]
+    prices: Sequence[TeacherPrices | None]
+    """Of each model."""
+    budget: TeacherBudget = NO_LIMIT
+    concurrency: int = 8
+    seed: int = 0
+
+    @property
+    def dearest(self) -> TeacherPrices | None:
+        """The prices that a budget reserves by: the higher ones, so that it is never exceeded. None
+        where one is unknown."""
+        known = [each for each in self.prices if each is not None]
+        if not known or len(known) < len(self.prices):
+            return None
+        prompt = max(each.prompt for each in known)
+        return TeacherPrices(prompt, max(each.completion for each in known))
+
+
+@contextlib.asynccontextmanager
+async def open_teachers(
+    desk: TeacherDesk, work: Path
+) -> AsyncIterator[tuple[Sequence[Teacher], Meter]]:
+    """The teachers, in the order of their endpoints, and their meter. Raises UsageError."""
+    meter = Meter(desk.budget, desk.dearest)
+    async with contextlib.AsyncExitStack() as stack:
+        store = stack.enter_context(open_store(work))
+        teachers = []
+        for endpoint in desk.endpoints:
+            client = await stack.enter_async_context(TeacherClient(endpoint, store))
+            sampling = TeacherSampling(seed=desk.seed)
+            teachers.append(Teacher(client, endpoint, store, meter, sampling, desk.concurrency))
+        yield teachers, meter

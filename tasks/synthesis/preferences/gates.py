@@ -1,0 +1,123 @@
+"""The gates that a task with an offer passes: two of its own, then two of every domain task's.
+
+`offer`: the tools and prices fit the task. `preference`: instruction and weights say the same.
+`executes` and `oracle`: it is still solved with the tools that are left.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.domains.offer import AIMS, Preference, TaskOffer
+from tutti.tasks.synthesis.gating import GATES
+from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
+from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench, Verdict, verdict
+from tutti.tasks.synthesis.preferences.checker import preference_reason
+from tutti.tasks.synthesis.preferences.offering import needed_tools
+
+
+def offer_reason(domain: Domain, task: DomainTask) -> str:
+    """Why tools, prices or weights do not fit the task; empty if they do."""
+    if task.offer is None:
+        return "offer: there is none: no pair of the task's split fits its golden calls"
+    offered = {each.name for each in domain.offered(task)}
+    missing = sorted(needed_tools(task) - offered)
+    if missing:
+        return f"tools: {missing[0]} is not offered, and the golden or forbidden calls use it"
+    prices = task.offer.call_usd
+    if offered != prices.keys():
+        odd = sorted(offered ^ prices.keys())[0]
+        return f"call_usd: {odd} is {'priced and not offered' if odd in prices else 'not priced'}"
+    free = next((name for name, usd in prices.items() if not usd > 0), None)
+    if free is not None:
+        return f"call_usd.{free}: {prices[free]!r} is not above 0"
+    return fit_reason(domain, task, task.offer.preference)
+
+
+def fit_reason(domain: Domain, task: DomainTask, preference: Preference) -> str:
+    """Why following a preference would spoil the task; empty if it would not."""
+    golden = {each.name for each in task.actions}
+    for name, weight in preference.weights.items():
+        if weight < 0 and name in golden:
+            return f"weights.{name}: is to be avoided, and the golden calls use it"
+        if weight > 0 and name in _writers(domain) - golden:
+            return f"weights.{name}: is preferred, changes records, and no golden call uses it"
+    return ""
+
+
+def _writers(domain: Domain) -> frozenset[str]:
+    return frozenset(each.name for each in domain.tools if each.kind == "WRITE")
+
+
+def preferable(domain: Domain, task: DomainTask, offered: Sequence[str]) -> list[str]:
+    """Of the tools that are offered, those whose use would not spoil the task."""
+    golden = {each.name for each in task.actions}
+    return [name for name in weighable(offered) if name in golden or name not in _writers(domain)]
+
+
+def check_preference(domain: Domain, task: DomainTask) -> str:
+    """Why the instruction and the weights of a task do not agree; empty if they do."""
+    if task.offer is None:
+        return "preference: the task has none"
+    offered = [*(each.name for each in domain.offered(task)), *task.offer.experts]
+    return preference_reason(task.offer.preference, offered)
+
+
+class _RuleGate:
+    """A rule that looks at a task alone."""
+
+    def __init__(
+        self,
+        name: str,
+        about: str,
+        reason: Callable[[Domain, DomainTask], str],
+        bad: Sequence[Mapping[str, object]],
+    ) -> None:
+        self.name, self.about, self._reason, self._bad = name, about, reason, bad
+
+    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+        """A verdict on each task, in order."""
+        return [verdict(self._reason(bench.domain, task)) for task in tasks]
+
+    def examples(self) -> Examples:
+        """A task with an offer that is right, and with ones that are wrong."""
+        bad = [(EXAMPLE, _example(**each)) for each in self._bad]
+        return Examples(good=[(EXAMPLE, _example())], bad=bad)
+
+
+def _example(**changed: object) -> DomainTask:
+    tools = [each.name for each in EXAMPLE.tools]
+    preference = {"instruction": "Be quick.", "weights": {"accuracy": 0.5, "latency": 0.5}}
+    offer = {"preference": preference, "call_usd": dict.fromkeys(tools, 0.001)} | changed
+    return EXTENDED.model_copy(update={"offer": TaskOffer.model_validate(offer), "tools": ()})
+
+
+GOLDEN = EXTENDED.actions[0].name
+HALF = {"accuracy": 0.5}
+OWN_GATES: dict[str, Gate] = {
+    "offer": _RuleGate(
+        "offer",
+        "The golden calls' tools are offered at a price, and the preference does not spoil them.",
+        offer_reason,
+        [
+            {"call_usd": {}},
+            {"call_usd": {each.name: 0.0 for each in EXAMPLE.tools}},
+            {"preference": {"instruction": f"Avoid `{GOLDEN}`.", "weights": HALF | {GOLDEN: -0.5}}},
+        ],
+    ),
+    "preference": _RuleGate(
+        "preference",
+        "The instruction says what the weights say, and names only tools that are offered.",
+        check_preference,
+        [
+            {"preference": {"instruction": "Be quick.", "weights": HALF | {"cost": 0.5}}},
+            {"preference": {"instruction": "Use `x_ray`.", "weights": {"accuracy": 1.0}}},
+            {"preference": {"instruction": "Be cheap.", "weights": HALF | {"cost": -0.5}}},
+        ],
+    ),
+}
+PREFERENCE_GATES: dict[str, Gate] = OWN_GATES | {n: GATES[n] for n in ("executes", "oracle")}
+
+
+def weighable(names: Sequence[str]) -> list[str]:
+    """The tools that a vector may name: not one that is called as an aim."""
+    return [name for name in names if name not in AIMS]

@@ -1,0 +1,139 @@
+"""Preferences by a teacher: one model proposes pairs, a second one checks each.
+
+In: a domain's tools, two teachers. Out: the pairs that pass the rule and the second model, and the
+others with the gate and the reason. The rule is asked first: it is free, and what it refuses is
+sent back once with the reason.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from tutti.storage import content_hash
+from tutti.tasks.synthesis.domains import Domain
+from tutti.tasks.synthesis.domains.offer import Preference
+from tutti.tasks.synthesis.preferences.checker import preference_reason
+from tutti.tasks.synthesis.preferences.gates import weighable
+from tutti.tasks.synthesis.teacher import Question, Teacher, read_prompts
+from tutti.tasks.synthesis.teacher.items import ItemsQuestion, ask_items
+
+PROMPTS = Path(__file__).with_name("prompts")
+RULE, SECOND_MODEL = "preference", "second_model"
+"""The gates that a pair is shown to."""
+BY_TEACHER = "teacher"
+Reject = tuple[str, str, str]
+"""(gate, what was proposed, reason)"""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Weight(_Strict):
+    """A weight of a vector."""
+
+    name: str
+    weight: float
+
+
+class Pair(_Strict):
+    """An instruction and its weights, as a teacher gives them."""
+
+    instruction: str
+    weights: tuple[Weight, ...]
+
+    @property
+    def preference(self) -> Preference:
+        """As a task has it."""
+        weights = {each.name: each.weight for each in self.weights if each.weight}
+        return Preference(instruction=self.instruction, weights=weights, wording=BY_TEACHER)
+
+
+class Agreement(_Strict):
+    """What the second model says."""
+
+    agrees: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class ProposedPreferences:
+    """What came of asking."""
+
+    kept: Sequence[Preference]
+    rejects: Sequence[Reject]
+
+
+def pair_reason(pair: Pair, existing: Sequence[Pair], offered: Sequence[str]) -> str:
+    """Why a proposed pair is wrong by rule; empty if it is right."""
+    names = [each.name for each in pair.weights]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return f"weights.{twice}: is given twice"
+    if any(each.instruction == pair.instruction for each in existing):
+        return "instruction: it exists already"
+    return preference_reason(pair.preference, offered)
+
+
+async def ask_preferences(
+    proposer: Teacher, checker: Teacher, domain: Domain, count: int
+) -> ProposedPreferences:
+    """So many pairs, or fewer where the teacher has no more. Raises TeacherFailed, BudgetSpent."""
+    prompts = read_prompts(PROMPTS)
+    offered = weighable([each.name for each in domain.tools])
+    tools = "\n".join(f"- `{each.name}`: {each.about}" for each in domain.tools)
+
+    def render(existing: Sequence[Pair], missing: int) -> str:
+        known = "\n".join(each.instruction for each in existing) or "none"
+        return prompts["propose"].render(tools=tools, count=str(missing), existing=known)
+
+    def check(pair: Pair, existing: Sequence[Pair]) -> str:
+        return pair_reason(pair, existing, offered)
+
+    found = await ask_items(proposer, ItemsQuestion("preferences", render, Pair, count, check))
+    rejects = [(RULE, _shown(raw), why) for raw, why in found.rejects]
+    kept, refused = await _second(checker, [each.preference for each in found.kept])
+    return ProposedPreferences(kept, [*rejects, *refused])
+
+
+async def _second(
+    checker: Teacher, proposed: Sequence[Preference]
+) -> tuple[list[Preference], list[Reject]]:
+    """What the second model agrees with, and what it does not. Raises TeacherFailed, BudgetSpent
+    where a question came to nothing: a pair that nobody checked is not kept."""
+    prompt = read_prompts(PROMPTS)["check"]
+    questions = [
+        Question(
+            f"agreement-{content_hash(each.model_dump())[:12]}",
+            prompt.render(
+                instruction=each.instruction, weights=json.dumps(each.weights, sort_keys=True)
+            ),
+            Agreement,
+            max_tokens=512,
+        )
+        for each in proposed
+    ]
+    kept: list[Preference] = []
+    refused: list[Reject] = []
+    outcomes = await checker.ask_all(questions)
+    for each, outcome in zip(proposed, outcomes, strict=True):
+        if outcome.value is None:
+            raise outcome.failed or outcome.stopped or AssertionError("an outcome has one of them")
+        if outcome.value.agrees:
+            kept.append(each)
+        else:
+            refused.append((SECOND_MODEL, _shown(each.model_dump()), outcome.value.reason))
+    return kept, refused
+
+
+def prompt_lineage() -> list[dict[str, str]]:
+    """Name, version and hash of the prompts."""
+    return [each.lineage for each in read_prompts(PROMPTS).values()]
+
+
+def _shown(raw: Any) -> str:
+    return raw if isinstance(raw, str) else json.dumps(raw, sort_keys=True)

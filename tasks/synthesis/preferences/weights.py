@@ -1,0 +1,73 @@
+"""Weights of a preference: their bounds, how they are drawn, and to which split they belong.
+
+A weight is a multiple of 1/20, and their sizes sum to 1, so that rewards of different vectors
+compare. Accuracy, cost and latency weigh 0 or more: in the reward cost and latency count less the
+higher they are, and a negative weight would reward the more expensive attempt. A tool's weight is
+negative where it is to be avoided.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from random import Random
+
+from tutti.tasks.synthesis.domains.offer import ACCURACY, AIMS, COST, LATENCY
+from tutti.tasks.synthesis.programs.program import split_of
+
+UNITS = 20
+LEAST_UNITS = 2
+"""Of a weight that is not 0: less than a tenth changes no reward that one could notice."""
+STRONG = 0.2
+"""From this size on, an instruction must name what is weighed; accuracy goes without saying."""
+TOLERANCE = 1e-6
+MOST_TOOLS = 2
+"""Tools weighed in one vector: an instruction about more of them reads as a list."""
+
+
+def weights_reason(weights: Mapping[str, float], offered: Collection[str]) -> str:
+    """Why weights are wrong where these tools are offered; empty if they are right."""
+    for name, weight in weights.items():
+        if name not in AIMS and name not in offered:
+            return f"weights.{name}: no such tool is offered; there are {', '.join(offered)}"
+        if not math.isfinite(weight) or abs(weight) > 1:
+            return f"weights.{name}: {weight!r} is not from -1 to 1"
+        if name in AIMS and weight < 0:
+            why = "cost and latency count less the higher they are; " * (name != ACCURACY)
+            return f"weights.{name}: {weight!r} is negative; {why}it must be 0 or more"
+    if weights.get(ACCURACY, 0.0) <= 0:
+        return "weights.accuracy: must be above 0, or a right answer is worth nothing of its own"
+    total = sum(abs(weight) for weight in weights.values())
+    if abs(total - 1) > TOLERANCE:
+        return f"weights: their sizes sum to {total:.3f}, not to 1"
+    return ""
+
+
+def draw_weights(
+    rng: Random, preferred: Sequence[str], avoidable: Sequence[str]
+) -> dict[str, float]:
+    """Weights that `weights_reason` accepts: tools of `preferred` weigh more than 0, of `avoidable`
+    less; both may have the same tool."""
+    signs = {ACCURACY: 1}
+    signs |= {aim: 1 for aim in (COST, LATENCY) if rng.random() < 0.7}
+    for _ in range(rng.randint(0, MOST_TOOLS)):
+        sign, tools = rng.choice([(1, preferred), (-1, avoidable)])
+        left = [tool for tool in tools if tool not in signs]
+        if left:
+            signs[rng.choice(left)] = sign
+    units = dict.fromkeys(signs, LEAST_UNITS)
+    names = list(signs)
+    for _ in range(UNITS - LEAST_UNITS * len(names)):
+        units[rng.choice(names)] += 1
+    return {name: signs[name] * units[name] / UNITS for name in names}
+
+
+def weights_split(weights: Mapping[str, float]) -> str:
+    """The split of a vector, by its values: those of tools without their names, so that the same
+    preference over other tools is in the same split."""
+    return split_of(f"weights {shape_of(weights)}")
+
+
+def shape_of(weights: Mapping[str, float]) -> str:
+    """A vector without the names of tools: two of one shape are the same preference."""
+    aims = [f"{weights.get(aim, 0.0):.3f}" for aim in AIMS]
+    tools = sorted(f"{w:.3f}" for name, w in weights.items() if name not in AIMS and w)
+    return " ".join([*aims, "tools", *tools])

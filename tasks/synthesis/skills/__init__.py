@@ -1,0 +1,13 @@
+"""Skills and levels of tasks: found by attributes or a teacher, and from measured pass rates."""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.synthesis.skills.levels import level_of as level_of
+    from tutti.tasks.synthesis.skills.making import make_labelled_set as make_labelled_set
+    from tutti.tasks.synthesis.skills.request import LabelRequest as LabelRequest
+
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
+    __getattr__ = lazy(__name__, __file__)

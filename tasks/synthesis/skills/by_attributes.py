@@ -1,0 +1,59 @@
+"""Skills from attributes that tasks have: label, merge, assign.
+
+In: tasks, names of attributes. Out: a skill for each task. A label is the attributes' values;
+labels that too few tasks have become one skill, `other`: a pass rate of three tasks says nothing.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tutti.errors import UsageError
+from tutti.tasks.synthesis.domains import DomainTask
+from tutti.tasks.synthesis.skills.found import OTHER, FoundSkills
+
+PLAIN = ("template", "domain", "split", "rules", "actions", "wording")
+KNOB = "difficulty"
+"""All knobs; ``difficulty.hops``: one of them."""
+
+
+def skills_by_attributes(
+    tasks: Sequence[tuple[str, DomainTask]], names: Sequence[str], least_tasks: int
+) -> FoundSkills:
+    """A skill for each task; `tasks` are given with their domain's name. Raises UsageError for an
+    attribute that no task has."""
+    labels = {task.task_id: _label(domain, task, names) for domain, task in tasks}
+    counts = Counter(labels.values())
+    merged = {label: label if n >= least_tasks else OTHER for label, n in counts.items()}
+    return FoundSkills({task_id: merged[label] for task_id, label in labels.items()}, merged)
+
+
+def check_attributes(tasks: Sequence[tuple[str, DomainTask]], names: Sequence[str]) -> None:
+    """Raises UsageError for an attribute that no task has, with those that there are."""
+    knobs = sorted({knob for _, task in tasks for knob in task.difficulty})
+    known = [*PLAIN, KNOB, *(f"{KNOB}.{knob}" for knob in knobs)]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--skills {name}: no such attribute; there are {', '.join(known)}")
+
+
+def _label(domain: str, task: DomainTask, names: Sequence[str]) -> str:
+    values = {name: _value(domain, task, name) for name in names}
+    if len(values) == 1:
+        return next(iter(values.values())) or "none"
+    return ", ".join(f"{name}={value or 'none'}" for name, value in values.items())
+
+
+def _value(domain: str, task: DomainTask, name: str) -> str:
+    plain = {
+        "template": task.template,
+        "domain": domain,
+        "split": task.split,
+        "rules": "+".join(sorted(task.rules)),
+        "actions": str(len(task.actions)),
+        "wording": task.found.get("wording", ""),
+        KNOB: " ".join(f"{knob}={value}" for knob, value in sorted(task.difficulty.items())),
+    }
+    if name in plain:
+        return plain[name]
+    value = task.difficulty.get(name.partition(".")[2])
+    return "" if value is None else f"{name.partition('.')[2]} {value}"

@@ -1,0 +1,150 @@
+"""A set of questions as a benchmark: who searches its index and reads scores 1, who does not 0."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.conftest import NewCatalog
+from tests.synthesis.documents.corpora import index_of, write_files
+from tests.synthesis.documents.searching import searching
+from tutti import storage
+from tutti.tasks.agents import (
+    AttemptLimits,
+    ChatModel,
+    Environment,
+    NoOpModel,
+    OracleModel,
+    SearchTool,
+    Toolbox,
+    run_attempt,
+)
+from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Item, Source, load_prompt
+from tutti.tasks.progress import StageLog
+from tutti.tasks.sandbox import NO_WALLS, NoSandbox
+from tutti.tasks.scoring import ScoringResources, Submission
+from tutti.tasks.sweeps import SuiteError
+from tutti.tasks.sweeps.plan import library, library_of, read_set
+from tutti.tasks.sweeps.plan.roles import check_search
+from tutti.tasks.sweeps.spec import Suite, with_fields
+from tutti.tasks.synthesis import DocumentsRequest, document_benchmark
+from tutti.tasks.synthesis.documents.benchmark import read_questions
+from tutti.tasks.synthesis.documents.from_passages import solve
+from tutti.tasks.synthesis.documents.making import make_document_set
+
+
+@pytest.fixture
+def catalog(
+    tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[storage.Catalog]:
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+    with new_catalog(storage.Home(tmp_path / "store")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def index(tmp_path: Path, catalog: storage.Catalog) -> Path:
+    return index_of(write_files(tmp_path / "files"), catalog)
+
+
+def made(index: Path, catalog: storage.Catalog, **more: int) -> tuple[str, Path]:
+    """A set's id and folder."""
+    task_set = make_document_set(DocumentsRequest(index=str(index), size=15, **more), catalog)
+    entry = catalog.artifact(task_set)
+    assert entry is not None
+    return task_set, entry["path"]
+
+
+async def attempt(benchmark: Benchmark, item: Item, model: ChatModel, tools: SearchTool) -> float:
+    """The score of one attempt with the tool search."""
+    prompt = load_prompt(benchmark.prompt).render(item)
+    done = await run_attempt(prompt, model, Environment(tools), AttemptLimits())
+    said = Submission(done.answer, done.text, done.messages[len(prompt) :])
+    score = await benchmark.scoring.score(item.target, said, ScoringResources())
+    return score.value
+
+
+async def test_who_searches_scores_1_and_who_does_not_0(
+    index: Path, catalog: storage.Catalog
+) -> None:
+    """In every split; the solver knows the question, not the answer."""
+    _, folder = made(index, catalog)
+    tasks = {each.task_id: each for each in read_questions(folder)}
+    seen = []
+    async with searching(index) as url, aiohttp.ClientSession() as session:
+        tools = SearchTool(Toolbox(session, url, NoSandbox(NO_WALLS)))
+        for split in ("test", "validation", "train"):
+            benchmark = document_benchmark("plant", folder, split)
+            for item in benchmark.load(Source(split=split)):
+                seen.append(item.id)
+                oracle = OracleModel(solve(tasks[item.id]), "Answer: ANSWER")
+                assert await attempt(benchmark, item, oracle, tools) == 1.0
+                assert await attempt(benchmark, item, NoOpModel(), tools) == 0.0
+    assert sorted(seen) == sorted(tasks)
+
+
+async def test_the_gold_attempt_scores_1(index: Path, catalog: storage.Catalog) -> None:
+    """As of every benchmark with an answer."""
+    benchmark = document_benchmark("plant", made(index, catalog)[1])
+    for item in benchmark.load(Source()):
+        gold = benchmark.gold_attempt(item)
+        assert (await benchmark.scoring.score(item.target, gold, ScoringResources())).correct
+        assert item.attributes["kind"] in ("number", "name", "term")
+
+
+async def test_a_suite_of_a_set_searches_the_sets_own_index(
+    index: Path, catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is served for the sweep, and the agent has the tool without a word of the suite."""
+    task_set, _ = made(index, catalog)
+    served = []
+
+    class Service:
+        """Stands for the process."""
+
+        def __init__(self, place: Path, _: storage.Catalog) -> None:
+            served.append(place)
+
+        def __enter__(self) -> str:
+            return "http://127.0.0.1:1"
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(library, "retrieval_service", Service)
+    suite = with_fields(Suite(), {"benchmark": task_set})
+    async with library_of((suite,), catalog, StageLog()) as opened:
+        assert opened is not None and served == [index]
+        assert opened.index_id == json.loads((index / "manifest.json").read_text())["index_id"]
+    assert all(each.searches_index and not each.offered for each in read_set(suite).problems)
+
+
+async def test_what_is_wrong_with_a_suite_of_a_set(
+    index: Path, catalog: storage.Catalog, tmp_path: Path
+) -> None:
+    """One message each: an unknown set, a user that nobody needs, two indexes at once, a bad
+    line."""
+    task_set, folder = made(index, catalog)
+    with pytest.raises(BenchmarkError, match="there is no task set 'task_set:0'"):
+        read_set(with_fields(Suite(), {"benchmark": "task_set:0"}))
+    with pytest.raises(BenchmarkError, match=r"data\.solo: task_set:"):
+        read_set(with_fields(Suite(), {"benchmark": task_set, "solo": True}))
+    suite = with_fields(Suite(), {"benchmark": task_set, "mcp": "serve"})
+    with pytest.raises(SuiteError, match=r"harness\.mcp: the agent of task_set-.* has the tool"):
+        check_search(suite, read_set(suite).problems)
+    other = index_of(write_files(tmp_path / "fewer", 11), catalog)
+    two = [task_set, made(other, catalog, seed=1)[0]]
+    suites = [with_fields(Suite(), {"benchmark": each}) for each in two]
+    with pytest.raises(SuiteError, match="search different indexes; give each a suite"):
+        async with library_of(suites, catalog, StageLog()):
+            pass
+    with pytest.raises(SuiteError, match=r"stdlib, task_set:.* search different indexes"):
+        async with library_of((Suite(), suites[0]), catalog, StageLog()):
+            pass
+    file = folder / "questions.jsonl"
+    file.write_text(file.read_text().replace('"kind"', '"sort"', 1))
+    with pytest.raises(BenchmarkError, match=r"questions\.jsonl:1: kind: Field required"):
+        list(document_benchmark("plant", folder).load(Source()))

@@ -1,0 +1,137 @@
+"""Twenty planted defects for each gate: all are caught by the gate that should, none of the good
+questions is dropped, and without the gate its defects go through."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import NewCatalog
+from tests.synthesis.documents.corpora import ROOMS, index_of, write_files
+from tutti import storage
+from tutti.tasks.retrieval import IndexSpec, Passage, build_index
+from tutti.tasks.synthesis.documents import gathering
+from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
+from tutti.tasks.synthesis.documents.from_passages import GAP
+from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
+from tutti.tasks.synthesis.documents.gates.gate import QuestionBench
+from tutti.tasks.synthesis.documents.gates.parses import shown_of
+from tutti.tasks.synthesis.documents.gathering import judge
+from tutti.tasks.synthesis.documents.making import candidates_of
+from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.synthesis.gating.wording import spaced
+
+COUNT = 20
+BENCHMARK = "How many apples does Tom have after he buys 7 bags of 4?"
+Tasks = Sequence[DocumentTask]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, new_catalog: NewCatalog) -> Corpus:
+    with new_catalog(storage.Home(tmp_path / "store")) as catalog:
+        return open_corpus(str(index_of(write_files(tmp_path / "files"), catalog)), catalog)
+
+
+@pytest.fixture
+def twins(corpus: Corpus, tmp_path: Path, new_catalog: NewCatalog) -> Corpus:
+    """The corpus with each of its statements once more, with another answer."""
+    others = [
+        Passage(f"twin{n}.md#0", each.said.replace(each.answer, "9876"), "Notes", f"twin{n}.md")
+        for n, each in enumerate(candidates_of(corpus, 0))
+    ]
+    with new_catalog(storage.Home(tmp_path / "twins")) as catalog:
+        built = build_index([*corpus.passages, *others], catalog, IndexSpec(words=True))
+        return open_corpus(str(built), catalog)
+
+
+def bench_of(corpus: Corpus, *known: str) -> QuestionBench:
+    bench = QuestionBench(corpus, 2, (BENCHMARK, *known))
+    bench.note(candidates_of(corpus, 0))
+    return bench
+
+
+def misquoted(tasks: Tasks) -> list[DocumentTask]:
+    """A word that the document does not have, or a sentence about "it"."""
+    found = []
+    for place, each in enumerate(tasks):
+        spoilt = each.question.replace("? ", "? It is said: ", 1)
+        change = {"question": spoilt} if place % 2 else {"quote": f"{each.quote} Indeed."}
+        found.append(each.model_copy(update=change))
+    return found
+
+
+def leaking(tasks: Tasks) -> list[DocumentTask]:
+    """The answer in brackets, at the end."""
+    return [
+        each.model_copy(update={"question": f"{each.question[:-1]} ({each.answer})."})
+        for each in tasks
+    ]
+
+
+def misplaced(tasks: Tasks, corpus: Corpus) -> list[DocumentTask]:
+    """The words of a question about another document, which has no room in common."""
+    found = []
+    for each in tasks:
+        passage = corpus.passage(each.document)
+        assert passage is not None
+        own = {room for room in ROOMS if room in passage.text}
+        other = next(
+            o for o in tasks if o.source != each.source and not any(r in o.said for r in own)
+        )
+        asked = shown_of(other).replace(GAP, "what").rstrip(".") + "?"
+        found.append(each.model_copy(update={"kind": "teacher", "question": asked}))
+    return found
+
+
+PLANTERS: dict[str, Callable[[Tasks], list[DocumentTask]]] = {
+    "parses": misquoted,
+    "leak": leaking,
+}
+
+
+def planted(name: str, corpus: Corpus, twins: Corpus) -> list[tuple[QuestionBench, Tasks]]:
+    """The defects of a gate, with the benches on which they are ones."""
+    good = candidates_of(corpus, 0)[:COUNT]
+    if name in PLANTERS:
+        return [(bench_of(corpus), PLANTERS[name](good))]
+    if name == "retrievable":
+        bench, defects = bench_of(corpus), misplaced(good, corpus)
+        bench.note(defects)
+        return [(bench, defects)]
+    if name == "contamination":
+        return [(bench_of(corpus, *(each.question for each in good)), good)]
+    if name == "single_answer":
+        return [(bench_of(twins), good)]
+    if name == "blind":
+        return [(_usual(each, corpus), [each]) for each in good]
+    assert name == "duplicates"
+    bench = bench_of(corpus)
+    judge(good, bench)
+    return [(bench, good)]
+
+
+def _usual(task: DocumentTask, corpus: Corpus) -> QuestionBench:
+    """A bench on which a question's answer is the usual one."""
+    bench = bench_of(corpus)
+    bench.answers[task.kind] += Counter({spaced(task.answer): 12})
+    return bench
+
+
+def test_no_good_question_is_dropped(corpus: Corpus) -> None:
+    good = candidates_of(corpus, 0)
+    assert len(good) == 36
+    assert [row["reason"] for row in judge(good, bench_of(corpus)) if not row["accepted"]] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENT_GATES)
+def test_twenty_defects_are_caught_by_their_gate_and_missed_without_it(
+    name: str, corpus: Corpus, twins: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row for bench, tasks in planted(name, corpus, twins) for row in judge(tasks, bench)]
+    assert len(rows) == COUNT
+    assert [row for row in rows if row["accepted"] or row["gates"][-1] != name] == []
+    others = {each: gate for each, gate in DOCUMENT_GATES.items() if each != name}
+    monkeypatch.setattr(gathering, "DOCUMENT_GATES", others)
+    rows = [row for bench, tasks in planted(name, corpus, twins) for row in judge(tasks, bench)]
+    assert any(row["accepted"] for row in rows), "the gate is not needed"

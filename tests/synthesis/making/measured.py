@@ -1,0 +1,66 @@
+"""A made set with attempts on record, as a sweep leaves them."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tutti import storage
+from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder
+from tutti.tasks.synthesis.making.make import make_domain_set
+from tutti.tasks.synthesis.making.request import DomainRequest
+
+Call = tuple[str, dict[str, Any], Any]
+"""(tool, arguments, result)"""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt at a task: its calls, what it said, whether it was right."""
+
+    task: DomainTask
+    said: str
+    calls: Sequence[Call] = ()
+    correct: bool = False
+    model: str = "m"
+
+
+async def lending_set(catalog: storage.Catalog, size: int = 6) -> tuple[str, list[DomainTask]]:
+    """A set of the lending desk, and its tasks."""
+    request = DomainRequest(domain="lending", size=size)
+    made = await asyncio.to_thread(make_domain_set, request, catalog)
+    (folder,) = catalog.home.artifact_folder(made).glob("lending-*")
+    return made, list(read_domain_folder(folder)[1])
+
+
+def enter(catalog: storage.Catalog, attempts: Sequence[Attempt]) -> None:
+    """Rows of attempts, messages, tool_runs and of the benchmarks' items; the items stand in two
+    task sets, as after a sweep with another limit."""
+    rows: dict[str, list[dict[str, Any]]] = {"attempts": [], "messages": [], "tool_runs": []}
+    ids = list(dict.fromkeys(each.task.task_id for each in attempts))
+    for number, each in enumerate(attempts):
+        key = {"attempt_id": f"a{number}"}
+        item = {"task_id": f"item-{each.task.task_id}", "status": "ok", "model": each.model}
+        rows["attempts"].append(key | item | {"correct": each.correct})
+        for step, (name, arguments, result) in enumerate(each.calls, 1):
+            run = {"step": step, "name": name, "arguments": json.dumps(arguments)}
+            rows["tool_runs"].append(key | run | {"result": json.dumps(result), "status": "ok"})
+        said = {"role": "assistant", "content": each.said, "position": 9, "call_id": "c"}
+        rows["messages"].append(key | said)
+    rows["tasks"] = [
+        {"task_set_id": task_set, "task_id": f"item-{each}", "slots": json.dumps({"id": each})}
+        for task_set in ("task_set:b", "task_set:c")
+        for each in ids
+    ]
+    storage.commit(catalog, rows)
+
+
+def verdicts(catalog: storage.Catalog, task_set: str) -> dict[str, dict[str, Any]]:
+    """The rows of `gate_verdicts` by task."""
+    rows = storage.query(
+        "select task_id, gate, passed, reason, measured from gate_verdicts where task_set_id = $id",
+        catalog.home,
+        {"id": task_set},
+    )
+    return {row.pop("task_id"): row for row in rows}

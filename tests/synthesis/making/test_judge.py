@@ -1,0 +1,66 @@
+"""Parts of the candidates go through the gates side by side: the verdicts are those of one after
+the other, and a failure is the toolkit's own."""
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.synthesis.gating.lending import bench_of
+from tests.synthesis.lending import Lending
+from tutti.tasks.synthesis.domains import Toolkit, ToolkitFailed
+from tutti.tasks.synthesis.gating import GATES, TOGETHER
+from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, TOOLKIT, varied
+from tutti.tasks.synthesis.gating.gate import GateBench
+from tutti.tasks.synthesis.making import instance
+from tutti.tasks.synthesis.making.instance import judge, proposed
+from tutti.tasks.synthesis.making.request import DomainRequest
+from tutti.tasks.synthesis.programs import PROGRAMS
+
+
+@pytest.fixture(autouse=True)
+def lending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROGRAMS, "lending", Lending())
+
+
+async def rows_of(part: int, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The rows of 60 candidates, a tenth of them wrong, in parts of a size."""
+    monkeypatch.setattr(instance, "PART", part)
+    request = DomainRequest(domain="lending", size=60, knobs={"wrong": 1})
+    domain, candidates = proposed(request, 0)
+    async with Toolkit(domain) as toolkit:
+        bench = GateBench(domain, toolkit, request.program.solve)
+        tasks = list(itertools.islice(candidates, 50))
+        judged = await judge([*tasks, *tasks[:10]], bench)
+    assert not bench.replays and not bench.ruled
+    return [each.as_row() for each in judged]
+
+
+async def test_parts_are_judged_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a task that comes twice, in whatever part, the second is dropped."""
+    whole, parts = await rows_of(1000, monkeypatch), await rows_of(7, monkeypatch)
+    assert whole == parts
+    assert {row["gates"][-1] for row in whole if not row["accepted"]} == {"suffices", "duplicates"}
+    assert all(row["gates"] == list(GATES) for row in whole if row["accepted"])
+
+
+def test_the_gates_that_look_at_tasks_together_are_the_last() -> None:
+    assert tuple(GATES)[-len(TOGETHER) :] == TOGETHER
+
+
+async def test_a_toolkit_that_ends_its_interpreter_fails_as_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not as a group of errors, and no part is still under way afterwards."""
+    monkeypatch.setattr(instance, "PART", 2)
+    ends = TOOLKIT.replace("    loan = get_loan(db, loan_id)", "    import os; os._exit(3)")
+    tasks = [
+        EXTENDED.model_copy(update={"slots": {"name": "Ada Long", "days": "7", "n": str(number)}})
+        for number in range(6)
+    ]
+    before = asyncio.all_tasks()
+    async with bench_of(varied(EXAMPLE, toolkit=ends)) as bench:
+        with pytest.raises(ToolkitFailed, match="ended its interpreter"):
+            await judge(tasks, bench)
+        assert len(asyncio.all_tasks() - before) <= 1, "the guard of an idle session"

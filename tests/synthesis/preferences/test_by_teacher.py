@@ -1,0 +1,168 @@
+"""Preferences by a teacher, on a scripted endpoint: the rule refuses, a second model refuses, every
+reject has its reason, and nothing is paid twice.
+
+No strong model was reached: the answers are hand-written.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import NewCatalog
+from tests.synthesis.lending import Lending
+from tests.synthesis.teacher.conftest import QUICK
+from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
+from tutti import storage
+from tutti.tasks.synthesis import DomainRequest, TeacherDesk, make_domain_set
+from tutti.tasks.synthesis.domains import read_domain_folder
+from tutti.tasks.synthesis.gating.example import EXAMPLE
+from tutti.tasks.synthesis.preferences import (
+    PreferenceRequest,
+    make_taught_preference_set,
+    preference_reason,
+)
+from tutti.tasks.synthesis.preferences.proposing import Pair, pair_reason
+from tutti.tasks.synthesis.programs import PROGRAMS
+from tutti.tasks.synthesis.teacher import TeacherBudget, TeacherEndpoint
+from tutti.tasks.synthesis.teacher.faults import BudgetSpent
+
+TOOLS = [each.name for each in EXAMPLE.tools]
+AGREES, DISAGREES = {"agrees": True, "reason": ""}, {"agrees": False, "reason": "It says more."}
+
+
+def pair(text: str, **weights: float) -> dict[str, Any]:
+    named = [{"name": name, "weight": weight} for name, weight in weights.items()]
+    return {"instruction": text, "weights": named}
+
+
+RIGHT = [
+    pair("I want it cheap, please.", accuracy=0.5, cost=0.5),
+    pair("Hurry, be quick!", accuracy=0.5, latency=0.5),
+    pair("Cheap and quick.", accuracy=0.4, cost=0.3, latency=0.3),
+    pair("The answer has to be right.", accuracy=1.0),
+    pair("Mind the price; the rest is as it is.", accuracy=0.8, cost=0.2),
+    pair("Be fast.", accuracy=0.7, latency=0.3),
+]
+REFUSED = pair("It must be quick, and think of my cat.", accuracy=0.6, latency=0.4)
+WRONG = pair("Be quick.", accuracy=0.5, cost=0.5)
+
+
+class Script(dict[str, Any]):
+    """Proposals, and the second model's verdict by the question's name."""
+
+    def __init__(self) -> None:
+        proposals = [{"items": [*RIGHT, REFUSED, WRONG]}, {"items": [WRONG]}, {"items": []}]
+        super().__init__({"preferences-0": proposals})
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> Any:
+        if name.startswith("preferences"):
+            return [{"items": []}]
+        return [AGREES]
+
+
+class Endpoint(ScriptedEndpoint):
+    """The second model refuses what speaks of a cat."""
+
+    def _next(self, name: str) -> Any:
+        asked = self.asked[-1][1]["messages"][0]["content"]
+        if name.startswith("agreement") and "my cat" in asked:
+            return DISAGREES
+        return super()._next(name)
+
+
+def desk(endpoint: ScriptedEndpoint, **budget: Any) -> TeacherDesk:
+    where = [TeacherEndpoint(endpoint.url, name, call_s=5.0, retry=QUICK) for name in ("a", "b")]
+    return TeacherDesk(where, [None, None], TeacherBudget(**budget), concurrency=1)
+
+
+@pytest.fixture
+def catalog(
+    tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[storage.Catalog]:
+    monkeypatch.setitem(PROGRAMS, "lending", Lending())
+    with new_catalog(storage.Home(tmp_path / "store")) as opened:
+        yield opened
+
+
+async def request_of(catalog: storage.Catalog) -> PreferenceRequest:
+    asked = DomainRequest(domain="lending", size=40)
+    made = await asyncio.to_thread(make_domain_set, asked, catalog)
+    return PreferenceRequest(task_set=made, teacher="big", checker="other", pairs=8)
+
+
+async def test_only_what_both_let_pass_is_dealt_to_tasks(catalog: storage.Catalog) -> None:
+    request = await request_of(catalog)
+    async with serving(Endpoint(Script())) as endpoint:
+        made, spent = await make_taught_preference_set(request, desk(endpoint), catalog)
+        again, free = await make_taught_preference_set(request, desk(endpoint), catalog)
+        models = {body["model"] for _, body, _ in endpoint.asked}
+        assert max(endpoint.answered.values()) == 1
+    assert again == made and spent and not free and models == {"a", "b"}
+    (folder,) = catalog.home.artifact_folder(made).glob("lending-*")
+    texts = {each["instruction"] for each in RIGHT}
+    for task in read_domain_folder(folder)[1]:
+        assert task.offer is not None and task.offer.preference.instruction in texts
+        assert task.offer.preference.wording == "teacher"
+        assert preference_reason(task.offer.preference, task.tools) == ""
+    rows = storage.query(
+        "select gate, v.reason, question from gate_verdicts v "
+        "join tasks using (task_set_id, task_id) "
+        "where task_set_id = $id and not passed and template = 'pair'",
+        catalog.home,
+        {"id": made},
+    )
+    reasons = {row["gate"]: row for row in rows}
+    assert reasons["second_model"]["reason"] == "It says more."
+    assert "my cat" in reasons["second_model"]["question"]
+    assert "weights.latency is 0" in reasons["preference"]["reason"]
+    entry = catalog.artifact(made)
+    assert entry is not None and {p["name"] for p in entry["detail"]["prompts"]} >= {"propose"}
+
+
+async def test_a_spent_budget_pays_for_nothing_twice(catalog: storage.Catalog) -> None:
+    request = await request_of(catalog)
+    async with serving(Endpoint(Script())) as endpoint:
+        with pytest.raises(BudgetSpent, match="the budget of 7 calls is spent"):
+            await make_taught_preference_set(request, desk(endpoint, calls=7), catalog)
+        assert endpoint.calls() == 7
+        await make_taught_preference_set(request, desk(endpoint), catalog)
+        assert max(endpoint.answered.values()) == 1
+
+
+async def test_a_task_without_a_fitting_pair_is_dropped_with_the_reason(
+    catalog: storage.Catalog,
+) -> None:
+    """Of one pair, tasks of the two other splits."""
+    request = await request_of(catalog)
+    script = Script()
+    script["preferences-0"] = [{"items": RIGHT[:1]}]
+    async with serving(Endpoint(script)) as endpoint:
+        made, _ = await make_taught_preference_set(request, desk(endpoint), catalog)
+    rows = storage.query(
+        "select split, status, any_value(reason) as reason from tasks where task_set_id = $id "
+        "group by all", catalog.home, {"id": made},
+    )  # fmt: skip
+    assert len([row for row in rows if row["status"] == "accepted"]) == 1
+    dropped = [row["reason"] for row in rows if row["status"] == "rejected"]
+    assert len(dropped) == 2 and all("no pair of the task's split fits" in each for each in dropped)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (pair("Be cheap.", accuracy=0.5, cost=0.5), ""),
+        (pair("Use `x_ray`.", accuracy=0.5, x_ray=0.5), "no such tool is offered"),
+        (pair("I want it cheap, please.", accuracy=0.5, cost=0.5), "it exists already"),
+        ({"instruction": "Be cheap.", "weights": [{"name": "cost", "weight": 0.5}] * 2}, "twice"),
+    ],
+)
+def test_a_proposal_is_refused_by_rule(raw: dict[str, Any], said: str) -> None:
+    known = [Pair.model_validate(RIGHT[0])]
+    why = pair_reason(Pair.model_validate(raw), known, TOOLS)
+    assert said in why and bool(why) == bool(said)

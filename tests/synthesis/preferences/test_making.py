@@ -1,0 +1,216 @@
+"""A set with preferences: drawn by its seed, gated, run at its own prices, and read by SQL."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import NewCatalog
+from tests.synthesis.gating.lending import judge_examples
+from tests.synthesis.lending import Lending
+from tutti import storage
+from tutti.errors import UsageError
+from tutti.tasks.agents.orchestrator import AgentFile
+from tutti.tasks.benchmarks import EXPERTS, Source
+from tutti.tasks.synthesis import DomainRequest, make_domain_set
+from tutti.tasks.synthesis.domains import DomainTask, domain_benchmark, read_domain_folder
+from tutti.tasks.synthesis.domains.domain import PREFERENCE
+from tutti.tasks.synthesis.domains.offer import Preference
+from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
+from tutti.tasks.synthesis.preferences import (
+    PreferenceRequest,
+    make_preference_set,
+    preference_reason,
+)
+from tutti.tasks.synthesis.preferences.gates import OWN_GATES, fit_reason
+from tutti.tasks.synthesis.preferences.offering import draw_offer, needed_tools, read_vendors
+from tutti.tasks.synthesis.preferences.weights import shape_of
+from tutti.tasks.synthesis.preferences.wordings import read_wordings
+from tutti.tasks.synthesis.programs import PROGRAMS
+
+SHOWN = {
+    "expert-1": {"prompt": 2.0, "completion": 8.0},
+    "expert-2": {"prompt": 0.1, "completion": 0.3},
+}
+EXPERT = {"latency_s": 1, "skills": "Good.", "max_tokens": 100}
+TWO_EXPERTS = {
+    "expert-1": EXPERT | {"model": "big", "prices": SHOWN["expert-1"]},
+    "expert-2": EXPERT | {"model": "small", "prices": SHOWN["expert-2"]},
+}
+AGENT = {
+    "system": "Choose.",
+    "tools": {"call_expert": {"description": "x", "experts": TWO_EXPERTS}},
+}
+VERDICTS = (
+    "select gate, count(*) as n, sum(cast(not passed as int)) as dropped, any_value(position) as p "
+    "from gate_verdicts where task_set_id = $id group by gate order by p"
+)
+
+
+@pytest.fixture
+def catalog(
+    tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[storage.Catalog]:
+    monkeypatch.setitem(PROGRAMS, "lending", Lending())
+    with new_catalog(storage.Home(tmp_path / "store")) as opened:
+        yield opened
+
+
+async def lending_set(catalog: storage.Catalog, **asked: object) -> str:
+    request = DomainRequest.model_validate(asked)
+    return await asyncio.to_thread(make_domain_set, request, catalog)
+
+
+def tasks_of(catalog: storage.Catalog, task_set: str) -> list[DomainTask]:
+    folders = sorted(catalog.home.artifact_folder(task_set).glob("lending-*"))
+    return [task for folder in folders for task in read_domain_folder(folder)[1]]
+
+
+async def test_every_task_gets_an_offer_that_its_gates_pass(catalog: storage.Catalog) -> None:
+    """And the same request the same set; another seed another one."""
+    made = await lending_set(catalog, domain="lending", size=30, instance_tasks=20)
+    request = PreferenceRequest(task_set=made)
+    kept = await make_preference_set(request, catalog)
+    assert await make_preference_set(request, catalog) == kept
+    other = await make_preference_set(PreferenceRequest(task_set=made, seed=1), catalog)
+    before, after = tasks_of(catalog, made), tasks_of(catalog, kept)
+    assert len(after) == 30 and not {t.task_id for t in before} & {t.task_id for t in after}
+    offers = [task.offer for task in after]
+    assert offers != [task.offer for task in tasks_of(catalog, other)]
+    for task, offer in zip(after, offers, strict=True):
+        assert offer is not None and set(offer.call_usd) == set(task.tools)
+        assert preference_reason(offer.preference, task.tools) == ""
+        assert read_wordings()[offer.preference.wording].split == task.split
+    rows = storage.query(VERDICTS, catalog.home, {"id": kept})
+    names = ["offer", "preference", "executes", "oracle"]
+    assert [(r["gate"], r["n"], r["dropped"]) for r in rows] == [(name, 30, 0) for name in names]
+    found = storage.query(
+        "select count(distinct slots ->> 'wording') as n, count(slots ->> 'preference') as p "
+        "from tasks where task_set_id = $id", catalog.home, {"id": kept},
+    )  # fmt: skip
+    assert found[0]["n"] > 4 and found[0]["p"] == 30
+
+
+async def test_no_split_has_another_ones_wordings_or_weights(catalog: storage.Catalog) -> None:
+    made = await lending_set(catalog, domain="lending", size=60)
+    kept = await make_preference_set(PreferenceRequest(task_set=made), catalog)
+    seen: dict[str, dict[str, set[str]]] = {"wording": {}, "shape": {}}
+    for task in tasks_of(catalog, kept):
+        assert task.offer is not None
+        found = task.offer.preference
+        seen["wording"].setdefault(task.split, set()).add(found.wording)
+        seen["shape"].setdefault(task.split, set()).add(shape_of(found.weights))
+    for by_split in seen.values():
+        values = [value for each in by_split.values() for value in each]
+        assert len(by_split) == 3 and len(values) == len(set(values))
+
+
+@settings(max_examples=100)
+@given(st.text(max_size=8))
+def test_tools_and_prices_are_a_function_of_the_stream(stream: str) -> None:
+    """A vendor's price by the tool's kind; needed tools are there; experts at a vendor's factor."""
+    agent = AgentFile.model_validate(AGENT)
+    offer = draw_offer(EXAMPLE, EXTENDED, stream, agent, keep=["find_member"])
+    assert offer == draw_offer(EXAMPLE, EXTENDED, stream, agent, keep=["find_member"])
+    assert needed_tools(EXTENDED) | {"find_member"} <= set(offer.tools)
+    books = read_vendors()
+    for name, usd in offer.call_usd.items():
+        assert usd == books[offer.vendors[name]].call_usd[EXAMPLE.tool_named[name].kind] > 0
+    assert offer.experts and set(offer.experts) <= set(TWO_EXPERTS)
+    for alias, prices in offer.experts.items():
+        factor = books[offer.vendors[alias]].models
+        shown = SHOWN[alias]
+        assert prices.completion == pytest.approx(shown["completion"] * factor, rel=1e-5)
+
+
+def test_another_agent_changes_no_tool_and_no_price() -> None:
+    """Each feature has its own random stream."""
+    plain = draw_offer(EXAMPLE, EXTENDED, "7")
+    with_experts = draw_offer(EXAMPLE, EXTENDED, "7", AgentFile.model_validate(AGENT))
+    assert plain.call_usd == with_experts.call_usd and plain.tools == with_experts.tools
+
+
+async def test_a_run_offers_the_subset_at_its_prices(catalog: storage.Catalog) -> None:
+    """The tools' descriptions have the prices, a call costs them, a malformed one nothing; the
+    instruction is in the prompt, solo at the end of the question."""
+    made = await lending_set(catalog, domain="lending", size=12)
+    kept = await make_preference_set(PreferenceRequest(task_set=made), catalog)
+    folder = catalog.home.artifact_folder(kept)
+    by_id = {task.task_id: task for task in tasks_of(catalog, kept)}
+    solo = list(domain_benchmark("x", folder, "train", solo=True).load(Source(split="train")))
+    benchmark = domain_benchmark("x", folder, "train")
+    assert benchmark.world is not None and solo
+    for item, alone in zip(benchmark.load(Source(split="train")), solo, strict=True):
+        offer = by_id[item.id].offer
+        assert offer is not None
+        text = offer.preference.instruction
+        assert alone.messages[-1]["content"].endswith(text)
+        assert text in item.fields["policy"] and text not in alone.fields["policy"]
+        assert json.loads(item.attributes[PREFERENCE]) == offer.preference.weights
+        assert EXPERTS not in item.target
+        shown = {t["function"]["name"]: t["function"]["description"] for t in item.tools}
+        assert set(shown) == set(offer.call_usd)
+        name, usd = next(iter(offer.call_usd.items()))
+        assert f"A call costs {usd:.4g} USD." in shown[name]
+    world = domain_benchmark("x", folder, "train", solo=True).world
+    assert world is not None
+    one = world(solo[-1], None)
+    try:
+        assert (await one.use(name, "{}")).cost_usd == usd
+        assert (await one.use(name, "no JSON")).cost_usd == 0.0
+        assert (await one.use("nowhere", "{}")).cost_usd == 0.0
+    finally:
+        await one.close()
+
+
+async def test_experts_reach_the_run(catalog: storage.Catalog, tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text(json.dumps(AGENT))
+    made = await lending_set(catalog, domain="lending", size=40)
+    kept = await make_preference_set(PreferenceRequest(task_set=made, agent=str(file)), catalog)
+    items = domain_benchmark("x", catalog.home.artifact_folder(kept), "train").load(
+        Source(split="train")
+    )
+    for item in items:
+        assert item.target[EXPERTS] and set(item.target[EXPERTS]) <= set(TWO_EXPERTS)
+        assert all(set(each) == {"prompt", "completion"} for each in item.target[EXPERTS].values())
+    weighed = {n for t in tasks_of(catalog, kept) if t.offer for n in t.offer.preference.weights}
+    assert weighed & set(TWO_EXPERTS), "an instruction may name experts too"
+
+
+@pytest.mark.parametrize("name", OWN_GATES)
+async def test_the_gates_pass_their_good_examples_and_reject_the_bad(name: str) -> None:
+    good, bad = await judge_examples(OWN_GATES[name])
+    assert [each.reason for each in good if not each.passed] == []
+    assert bad and all(not each.passed and each.reason for each in bad)
+
+
+def test_a_tool_that_would_spoil_the_task_is_not_preferred() -> None:
+    """A WRITE that no golden call uses."""
+    kept = EXTENDED.model_copy(update={"actions": EXTENDED.actions[:1]})
+    writer = next(each.name for each in EXAMPLE.tools if each.kind == "WRITE")
+    offer = {"instruction": f"Use `{writer}`.", "weights": {"accuracy": 0.5, writer: 0.5}}
+    wanted = Preference.model_validate(offer)
+    assert "changes records, and no golden call uses it" in fit_reason(EXAMPLE, kept, wanted)
+    assert fit_reason(EXAMPLE, EXTENDED, wanted) == ""
+
+
+async def test_an_unknown_set_and_half_a_teacher_are_refused(catalog: storage.Catalog) -> None:
+    with pytest.raises(UsageError, match="no task set 'task_set:9' of a domain"):
+        await make_preference_set(PreferenceRequest(task_set="task_set:9"), catalog)
+    with pytest.raises(ValueError, match="give both; a second model checks"):
+        PreferenceRequest(task_set="x", teacher="big")
+    with pytest.raises(ValueError, match="big is the teacher; a second model must check"):
+        PreferenceRequest(task_set="x", teacher="big", checker="big")
+
+
+def test_a_task_without_an_offer_keeps_its_bytes() -> None:
+    """Sets that were made before have the same ids and files."""
+    assert not {"offer", "labels"} & EXTENDED.model_dump().keys()
+    labelled = EXTENDED.model_copy(update={"labels": {"skill": "x"}})
+    assert labelled.task_id == EXTENDED.task_id
+    assert DomainTask.model_validate_json(labelled.model_dump_json()) == labelled

@@ -1,0 +1,137 @@
+"""Skills by a teacher on a scripted endpoint: label, merge, assign; wrong answers are sent back.
+
+No strong model was reached: the answers are made by rule from what is asked.
+"""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.synthesis.measured import lending_set, tasks_of
+from tests.synthesis.teacher.conftest import QUICK
+from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
+from tutti import storage
+from tutti.tasks.synthesis import TeacherDesk
+from tutti.tasks.synthesis.skills import LabelRequest, make_labelled_set
+from tutti.tasks.synthesis.skills.by_teacher import Skill, Skills, skills_reason
+from tutti.tasks.synthesis.teacher import TeacherBudget, TeacherEndpoint, TeacherFailed
+from tutti.tasks.synthesis.teacher.faults import BudgetSpent
+
+NUMBERED = re.compile(r"^(\d+)\. ", re.MULTILINE)
+LABEL = re.compile(r"^- (.+) \(\d+\)$", re.MULTILINE)
+MERGED = {"even": "Even numbers", "odd": "Odd numbers"}
+
+
+class Endpoint(ScriptedEndpoint):
+    """Labels tasks by their number's parity; `faults` answers are wrong before the right one."""
+
+    faults: dict[str, list[Any]]
+
+    def _next(self, name: str) -> Any:
+        wrong = self.faults.get(name.split("-")[0], [])
+        if wrong:
+            return wrong.pop(0)
+        asked = self.asked[-1][1]["messages"][0]["content"]
+        if name == "merge":
+            about = "It belongs here."
+            names = LABEL.findall(asked)
+            return {"skills": [
+                {"name": skill, "about": about, "labels": [n for n in names if n.startswith(word)]}
+                for word, skill in MERGED.items()
+            ]}  # fmt: skip
+        words = ["Even  One", "odd one"] if name.startswith("label") else list(MERGED.values())
+        numbers = [int(each) for each in NUMBERED.findall(asked)]
+        return {"items": [{"task": n, "name": words[n % 2]} for n in numbers]}
+
+
+def endpoint(**faults: list[Any]) -> Endpoint:
+    made = Endpoint({})
+    made.faults = faults
+    return made
+
+
+def desk(at: ScriptedEndpoint, **budget: Any) -> TeacherDesk:
+    where = TeacherEndpoint(at.url, "m", call_s=5.0, retry=QUICK)
+    return TeacherDesk([where], [None], TeacherBudget(**budget), concurrency=1)
+
+
+async def test_a_sample_is_labelled_and_the_rest_assigned(catalog: storage.Catalog) -> None:
+    """50 tasks: two questions label 30, one merges, one assigns 20; the set is found again."""
+    made = await lending_set(catalog, 50)
+    request = LabelRequest(task_set=made, teacher="big", sample=30)
+    async with serving(endpoint()) as at:
+        labelled = await make_labelled_set(request, catalog, desk(at))
+        calls = at.calls()
+        assert await make_labelled_set(request, catalog, desk(at)) == labelled
+        assert at.calls() == calls == 4
+    after = tasks_of(catalog, labelled)
+    skills = [task.labels["skill"] for task in after]
+    assert len(skills) == 50 and set(skills) == set(MERGED.values())
+    entry = catalog.artifact(labelled)
+    assert entry is not None
+    assert entry["detail"]["merged"] == {"even one": "Even numbers", "odd one": "Odd numbers"}
+    assert {each["name"] for each in entry["detail"]["prompts"]} == {"label", "merge", "assign"}
+
+
+async def test_wrong_answers_are_sent_back(catalog: storage.Catalog) -> None:
+    """A task that is missing, a label that is in two skills, a skill that was not found."""
+    made = await lending_set(catalog, 30)
+    short = {"items": [{"task": 1, "name": "even"}]}
+    twice = {"skills": [{"name": "A", "about": "", "labels": ["even one", "even one", "odd one"]}]}
+    invented = {"items": [{"task": n, "name": "New"} for n in range(1, 11)]}
+    wrong = endpoint(label=[short], merge=[twice], assign=[invented])
+    async with serving(wrong) as at:
+        request = LabelRequest(task_set=made, teacher="big", sample=20)
+        labelled = await make_labelled_set(request, catalog, desk(at))
+        sent = [body["messages"][-1]["content"] for _, body, _ in at.asked]
+    assert {task.labels["skill"] for task in tasks_of(catalog, labelled)} == set(MERGED.values())
+    for why in ("task 2 must be there once", "belongs to 2 skills", "no skill is called 'New'"):
+        assert any(why in each for each in sent)
+
+
+async def test_what_the_teacher_does_not_answer_is_unassigned(catalog: storage.Catalog) -> None:
+    made = await lending_set(catalog, 30)
+    invented = {"items": [{"task": n, "name": "New"} for n in range(1, 11)]}
+    async with serving(endpoint(assign=[invented, invented])) as at:
+        request = LabelRequest(task_set=made, teacher="big", sample=20)
+        labelled = await make_labelled_set(request, catalog, desk(at))
+    skills = [task.labels["skill"] for task in tasks_of(catalog, labelled)]
+    assert skills.count("unassigned") == 10
+    entry = catalog.artifact(labelled)
+    assert entry is not None and "no skill is called" in entry["detail"]["unassigned"]["assign-0"]
+
+
+async def test_labels_that_stay_wrong_end_it_and_a_budget_can_go_on(
+    catalog: storage.Catalog,
+) -> None:
+    made = await lending_set(catalog, 30)
+    request = LabelRequest(task_set=made, teacher="big", sample=20)
+    async with serving(endpoint()) as at:
+        with pytest.raises(BudgetSpent):
+            await make_labelled_set(request, catalog, desk(at, calls=2))
+        await make_labelled_set(request, catalog, desk(at))
+        assert max(at.answered.values()) == 1
+    short = {"items": [{"task": 1, "name": "even"}]}
+    again = LabelRequest(task_set=made, teacher="big", sample=15)
+    async with serving(endpoint(label=[short, short])) as at:
+        with pytest.raises(TeacherFailed, match="task 2 must be there once"):
+            await make_labelled_set(again, catalog, desk(at))
+
+
+@pytest.mark.parametrize(
+    ("skills", "said"),
+    [
+        ([("A", ["x", "y"])], ""),
+        ([], "skills: 0; must be 1 to 2"),
+        ([("A", ["x"]), ("B", ["y"]), ("C", [])], "skills: 3; must be 1 to 2"),
+        ([("A", ["x"]), ("A", ["y"])], "'A' is there twice"),
+        ([("", ["x", "y"])], "a name has 1 to 60 characters"),
+        ([("A", ["x"])], "'y' belongs to 0 skills"),
+        ([("A", ["x", "y", "z"])], "'z' is no label"),
+    ],
+)
+def test_merged_skills_are_checked(skills: list[tuple[str, list[str]]], said: str) -> None:
+    found = Skills(skills=tuple(Skill(name=n, about="", labels=tuple(ls)) for n, ls in skills))
+    why = skills_reason(found, {"x": 3, "y": 1}, 2)
+    assert said in why and bool(why) == bool(said)

@@ -54,8 +54,13 @@ MODELS: dict[str, tuple[float, str, dict[str, Any]]] = {
     "deepseek-v3.2": (671.0, "fp8", {"gpus": 8}),
     "deepseek-v3": (671.0, "fp8", {"gpus": 8, "pipeline_parallel": 2}),
 }
-QUANTIZED = {"qwen3-32b-awq": AWQ, "qwen3-235b-a22b-fp8": FP8, "deepseek-v3": FP8}
-"""What the facts leave out of `quantization_config`, and the quantization's own code asks for."""
+COMPLETED: dict[str, dict[str, Any]] = {
+    "qwen3-32b-awq": {"quantization_config": AWQ},
+    "qwen3-235b-a22b-fp8": {"quantization_config": FP8},
+    "deepseek-v3": {"quantization_config": FP8},
+    "deepseek-v3.2": {"index_topk": 2048},
+}
+"""What the facts leave out, since no size follows from it, and vLLM's configuration asks for."""
 NO_TOOLS = ("qwen3-embedding-0.6b",)
 
 
@@ -123,8 +128,8 @@ def test_vllm_takes_the_command_of_each(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         made = launch(name, folder, real, home)
-        more = {"quantization_config": QUANTIZED[name]} if name in QUANTIZED else {}
-        (folder / "config.json").write_text(json.dumps({**made.config, **more}))
+        whole = {**made.config, **COMPLETED.get(name, {})}
+        (folder / "config.json").write_text(json.dumps(whole))
         for file in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(POCKET / file, folder / file)
         launches.append(made)

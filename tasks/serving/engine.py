@@ -233,7 +233,7 @@ class Engine:
 
     def reset(self) -> None:
         """Empty the prefix cache once no request runs. Raises EngineFailed."""
-        reset_prefix_cache(self.address.url)
+        reset_prefix_cache(self.address.url, self.settings.server)
 
     def __enter__(self) -> EngineAddress:
         return self.start()

@@ -57,6 +57,10 @@ def _known_provider(name: str) -> str:
     return name
 
 
+def _is_llama(engine: Any) -> bool:
+    return isinstance(engine, Mapping) and engine.get("server") == "llama.cpp"
+
+
 def _as_written(value: Any) -> Any:
     """Convert to text: YAML reads Azure's versions as dates, and numbers as numbers."""
     return str(value) if isinstance(value, date | int | float) else value
@@ -115,6 +119,8 @@ class Model(_Strict):
             "metrics": provider.metrics,
             "max_tokens_field": provider.max_tokens_field,
         }
+        if _is_llama(given.get("engine")):
+            filled["metrics"] = False  # its /metrics says nothing of its cache
         if own_address and given.get("checkpoint") is None:
             given = {**given, "endpoint": provider.endpoint}
             if name == "openai":

@@ -6,6 +6,7 @@ Its context is divided by its slots unless they share one cache, so they do: an 
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def llama_command(launch: Launch, server: Path) -> ServerCommand:
         "port": None,  # given at the start
         "api-key": None,
         "kv-unified": True,
+        "slot-save-path": tempfile.gettempdir(),  # without it, no slot can be emptied
         "metrics": True,
         "jinja": True,
     }

@@ -127,8 +127,8 @@ def test_llama_cpps_flags_are_those_of_its_help(
 ) -> None:
     """It has no other check without a start."""
     server = tmp_path / "llama-server"
-    flags = "model alias host metrics jinja kv-unified ctx-size parallel n-gpu-layers threads"
-    told = " ".join(f"--{flag}" for flag in (*flags.split(), "no-webui"))
+    flags = "model alias host metrics jinja kv-unified slot-save-path ctx-size parallel threads"
+    told = " ".join(f"--{flag}" for flag in (*flags.split(), "n-gpu-layers", "no-webui"))
     server.write_text(f"#!/bin/sh\necho '{told}, x'\n")
     server.chmod(0o755)
     monkeypatch.setenv(VARIABLE, str(server))

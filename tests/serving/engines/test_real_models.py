@@ -58,7 +58,7 @@ COMPLETED: dict[str, dict[str, Any]] = {
     "qwen3-32b-awq": {"quantization_config": AWQ},
     "qwen3-235b-a22b-fp8": {"quantization_config": FP8},
     "deepseek-v3": {"quantization_config": FP8},
-    "deepseek-v3.2": {"index_topk": 2048},
+    "deepseek-v3.2": {"index_topk": 2048, "quantization_config": FP8},
 }
 """What the facts leave out, since no size follows from it, and vLLM's configuration asks for."""
 NO_TOOLS = ("qwen3-embedding-0.6b",)

@@ -50,7 +50,8 @@ class Entry:
 def show_models(
     models: ModelsFile,
     check: Annotated[
-        bool, typer.Option("--check", help="test each endpoint; exit code 1 if one fails")
+        bool,
+        typer.Option("--check", help="test endpoints and engines' commands; exit 1 if one fails"),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
@@ -101,15 +102,16 @@ async def _check(entry: Entry, model: "Model") -> Entry:
     from pydantic import ValidationError
 
     from tutti.cli.failures import message_of
-    from tutti.tasks.serving import RegistryError, ask_for_models, checkpoint_id
+    from tutti.storage import current_home
+    from tutti.tasks.serving import ServingError, ask_for_models, engine_line
     from tutti.tasks.serving.gateway import Endpoint, EndpointConfig, ProbeFailed
 
     if model.endpoint is None:
         try:
-            checkpoint_id(model)
-        except RegistryError as error:
+            line = await asyncio.to_thread(engine_line, entry.name, model, current_home())
+        except ServingError as error:
             return replace(entry, ok=False, found=str(error))
-        return replace(entry, ok=True, found="the weights are there")
+        return replace(entry, ok=True, found=f"the weights are there; {line}")
     try:
         endpoint = Endpoint.make(
             EndpointConfig.of_model(

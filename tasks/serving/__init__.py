@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engine import Engine as Engine
     from tutti.tasks.serving.engine import EngineAddress as EngineAddress
     from tutti.tasks.serving.engine import check_engines as check_engines
+    from tutti.tasks.serving.engine import engine_line as engine_line
     from tutti.tasks.serving.engine import models_python as models_python
     from tutti.tasks.serving.engine import place_engines as place_engines
     from tutti.tasks.serving.engine import require_engines as require_engines

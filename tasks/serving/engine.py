@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import Catalog, artifact_id
+from tutti.storage import Catalog, Home, artifact_id
 from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus, read_inventory
 from tutti.tasks.project import IS_SOURCE, models_python_path
 from tutti.tasks.serving.engines import (
@@ -75,6 +75,27 @@ def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
     home = every[0].catalog.home
     refuse_what_does_not_fit([engine.launch for engine in every], read_inventory(home))
     return refuse_wrong_commands([engine.launch for engine in every], every[0].build, home)
+
+
+def engine_line(name: str, model: Model, home: Home) -> str:
+    """What serves an entry, in a line: server, device, parsers, whether it fits, what is unchecked.
+
+    Nothing is started. Raises RegistryError for a command that is refused or weights that are not
+    whole or do not fit, ModelsEnvironmentMissing, ServingError.
+    """
+    build = build_of(models_python_path())
+    launch = launch_of(name, model, source_of(model), build, home)
+    fits = refuse_what_does_not_fit([launch], read_inventory(home))
+    verdicts = refuse_wrong_commands([launch], build, home)
+    parsers = launch.parsers
+    said = [f"{launch.settings.server} on {launch.device}"]
+    said += [f"tools by {parsers.tools}"] * (parsers.tools is not None)
+    said += [f"reasoning by {parsers.reasoning}"] * (parsers.reasoning is not None)
+    said += [fit.text for fit in fits.values()]
+    if not build.python.is_file() and launch.settings.server != "llama.cpp":
+        said.append("not checked: the start, for the models environment is not here")
+    said += [f"not checked: {what}" for verdict in verdicts for what in verdict.unchecked]
+    return "; ".join(said)
 
 
 def place_engines(engines: Iterable["Engine"]) -> list[Place]:

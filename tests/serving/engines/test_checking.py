@@ -155,7 +155,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_real_vllm_refuses_each_fault_and_takes_the_pocket(tmp_path: Path) -> None:
     """All in one process, in the time that its imports take. Skips without vLLM."""
     build = build_of(models_python_path())

@@ -115,7 +115,7 @@ def test_an_entry_on_too_few_cards_is_told_how_many_it_takes(tmp_path: Path) -> 
     assert "tensor_parallel: 2" in fit.text, fit.text
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_vllm_takes_the_command_of_each(tmp_path: Path) -> None:
     """By its parser, its parsers' registry and its configuration; what a CPU build cannot judge is

@@ -25,7 +25,7 @@ def has_library() -> bool:
 
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.e2e,
     pytest.mark.skipif(not has_library(), reason="no models environment with huggingface_hub"),
 ]
 

@@ -45,6 +45,8 @@ class Entry:
     ok: bool | None = None
     """Whether the check passed; None if it was not made."""
     found: str = ""
+    probes: tuple[dict[str, str], ...] = ()
+    """What small calls have shown, with `--calls`."""
 
 
 def show_models(
@@ -53,17 +55,26 @@ def show_models(
         bool,
         typer.Option("--check", help="test endpoints and engines' commands; exit 1 if one fails"),
     ] = False,
+    calls: Annotated[
+        bool,
+        typer.Option(
+            "--calls", help="serve and call each: tools, cache, stream, context; costs some tokens"
+        ),
+    ] = False,
+    name: Annotated[list[str] | None, typer.Option(help="these entries only")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
     """List the registry: provider, endpoint, dialect, context, tools, state of the key."""
 
     def work() -> None:
-        from tutti.tasks.serving import read_registry
+        from tutti.tasks.serving import pick_models, read_registry
 
-        registry = read_registry(models)
+        registry = pick_models(models, name) if name else read_registry(models)
         entries = [entry_of(name, model) for name, model in registry.items()]
-        if check:
+        if check or calls:
             entries = asyncio.run(_checked(entries, registry))
+        if calls:
+            entries = [asyncio.run(_called(each, registry[each.name])) for each in entries]
         if as_json:
             typer.echo(json.dumps([asdict(entry) for entry in entries]))
         else:
@@ -130,6 +141,27 @@ async def _check(entry: Entry, model: "Model") -> Entry:
     return replace(entry, ok=ok, found=found)
 
 
+async def _called(entry: Entry, model: "Model") -> Entry:
+    """The entry with what small calls through a gateway show; one that failed is not called."""
+    from tutti.storage import open_catalog
+    from tutti.tasks.progress import StageLog
+    from tutti.tasks.serving import ServingError
+    from tutti.tasks.serving.probing import probe_model
+    from tutti.tasks.sweeps.run import open_bench
+
+    if not entry.ok:
+        return entry
+    try:
+        with open_catalog() as catalog:
+            async with open_bench({entry.name: model}, None, catalog, StageLog()) as bench:
+                services = await bench.services()
+                probes = await probe_model(services.gateway.url, entry.name, model)
+    except ServingError as error:
+        return replace(entry, ok=False, found=str(error))
+    ok = all(probe.status != "failed" for probe in probes)
+    return replace(entry, ok=ok, probes=tuple(asdict(probe) for probe in probes))
+
+
 def _verdict(answer: "Answer", served: str, engine: bool) -> tuple[bool, str]:
     """Whether the model can be called, judging by the endpoint's list of models.
 
@@ -163,4 +195,7 @@ def _text(entry: Entry) -> str:
     lines = [f"{entry.name}  {entry.provider}  {entry.where}", f"    {', '.join(said)}"]
     if entry.ok is not None:
         lines.append(f"    {'ok' if entry.ok else 'FAILED'}: {entry.found}")
+    for probe in entry.probes:
+        mend = f"; {probe['mend']}" if probe["mend"] else ""
+        lines.append(f"      {probe['status']:<8}{probe['name']}: {probe['found']}{mend}")
     return "\n".join(lines)

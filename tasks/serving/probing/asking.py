@@ -1,0 +1,85 @@
+"""Ask a model through its gateway, which adds the key and the entry's fields."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+TIMEOUT_S = 120.0
+"""The first call of an engine on a CPU compiles kernels."""
+MOST_SAID = 300
+EVENT = re.compile(r"data:(?!\s*\[DONE\])")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What came back."""
+
+    status: int
+    """0 where nothing did."""
+    body: dict[str, Any] = field(default_factory=dict)
+    failure: str = ""
+    """Why there is no answer, or what was said instead of one."""
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message of the first choice; empty where there is none."""
+        choices = self.body.get("choices") or [{}]
+        return choices[0].get("message") or {}
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The usage; empty where it is not told."""
+        return self.body.get("usage") or {}
+
+    @property
+    def cached(self) -> int | None:
+        """Prompt tokens that came from a cache; None where it is not told."""
+        told = (self.usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+        return told if isinstance(told, int) else None
+
+
+class Asker:
+    """One model behind a gateway."""
+
+    def __init__(self, session: aiohttp.ClientSession, gateway_url: str, model: str) -> None:
+        self._session, self._model = session, model
+        self._url = f"{gateway_url}/v1/chat/completions"
+
+    async def ask(self, messages: list[dict[str, Any]], **fields: Any) -> Said:
+        """One call. No exception: a failure is an answer, too."""
+        body = {"model": self._model, "messages": messages, "max_tokens": 64, **fields}
+        try:
+            async with self._session.post(self._url, json=body) as response:
+                text = await response.text()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return Said(0, failure=f"{type(error).__name__}: {error}")
+        try:
+            decoded = json.loads(text)
+        except ValueError:
+            return Said(response.status, failure=f"no JSON: {text[:MOST_SAID]}")
+        if response.status != 200 or not isinstance(decoded, dict):
+            return Said(response.status, failure=f"HTTP {response.status}: {text[:MOST_SAID]}")
+        return Said(response.status, decoded)
+
+    async def stream(self, messages: list[dict[str, Any]]) -> tuple[int, Said]:
+        """One streamed call: how many pieces came, and its last usage."""
+        body = {"model": self._model, "messages": messages, "max_tokens": 16, "stream": True}
+        body["stream_options"] = {"include_usage": True}
+        try:
+            async with self._session.post(self._url, json=body) as response:
+                text = await response.text()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return 0, Said(0, failure=f"{type(error).__name__}: {error}")
+        if response.status != 200:
+            return 0, Said(response.status, failure=f"HTTP {response.status}: {text[:MOST_SAID]}")
+        try:
+            events = [json.loads(line[5:]) for line in text.splitlines() if EVENT.match(line)]
+        except ValueError as error:
+            return 0, Said(200, failure=f"an event that is no JSON: {error}")
+        usage: dict[str, Any] = next(
+            (each["usage"] for each in reversed(events) if each.get("usage")), {}
+        )
+        return sum(bool(each.get("choices")) for each in events), Said(200, {"usage": usage})

@@ -1,0 +1,168 @@
+"""Whether a model can be measured here: small calls, each with a verdict and what mends it.
+
+In: a gateway and an entry of the registry. Out: a `Probe` for each property: it answers, usage,
+cached tokens and whether a prompt that is sent again is found in the cache, tool calls there and
+back, a stream, the context's limit, and where tokens are recorded their ids and log probabilities.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import aiohttp
+
+from tutti.tasks.serving.probing.asking import TIMEOUT_S, Asker, Said
+from tutti.tasks.serving.registry import Model
+
+Status = Literal["ok", "warning", "failed"]
+
+QUESTION = [{"role": "user", "content": "Say hello."}]
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather of a city now.",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+}
+WITH_TOOL = [{"role": "user", "content": "What is the weather in Oslo? Call the tool."}]
+MARKS = ("<tool_call>", "<|python_tag|>", "[TOOL_CALLS]", '{"name"', "<function=")
+"""How calls look that no parser has read."""
+REPEATED = "The train to Bergen leaves at nine and arrives at four in the afternoon. "
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One property."""
+
+    name: str
+    status: Status
+    """"warning": it can be measured, with a remark; "failed": not, or not as its entry says."""
+    found: str
+    mend: str = ""
+    """What to do about it; empty where nothing is to be done."""
+
+
+async def probe_model(gateway_url: str, name: str, model: Model) -> list[Probe]:
+    """The probes of one model, in order; the first failed call ends them."""
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        asker, probes = Asker(session, gateway_url, name), []
+        async for probe in _probes(asker, model):
+            probes.append(probe)
+            if probe.name == "answers" and probe.status == "failed":
+                break
+        return probes
+
+
+async def _probes(asker: Asker, model: Model) -> AsyncIterator[Probe]:
+    said = await asker.ask(QUESTION)
+    yield _answers(said)
+    yield _usage(said)
+    yield await _cache(asker, model)
+    if model.tools and model.dialect == "openai":
+        yield await _tools(asker)
+    yield _stream(*await asker.stream(QUESTION))
+    yield await _limit(asker, model)
+    if model.record_tokens:
+        yield await _tokens(asker)
+
+
+def _answers(said: Said) -> Probe:
+    if said.failure:
+        mend = "see its key, served name and address (`tutti models --check`)"
+        return Probe("answers", "failed", said.failure, mend)
+    text = said.message.get("content") or ""
+    thought = said.message.get("reasoning_content") or said.message.get("reasoning") or ""
+    if text or thought:
+        return Probe("answers", "ok", f"{len(text)} characters, {len(thought)} of reasoning")
+    return Probe("answers", "warning", "an empty answer", "see its chat template")
+
+
+def _usage(said: Said) -> Probe:
+    told = [said.usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    if all(isinstance(count, int) and count > 0 for count in told):
+        return Probe("usage", "ok", f"{told[0]} prompt tokens, {told[1]} of the answer")
+    mend = "without it tokens and cost are unknown; see the server's settings"
+    return Probe("usage", "failed", f"usage is {said.usage}", mend)
+
+
+async def _cache(asker: Asker, model: Model) -> Probe:
+    """A prompt of up to 400 tokens, twice: providers keep none that is shorter than 1,024, so that
+    a miss at an endpoint is a remark."""
+    times = max(1, min(400, model.context_tokens // 2) // 16)
+    prompt = [{"role": "user", "content": REPEATED * times + "Say hello."}]
+    _, second = [await asker.ask(prompt, max_tokens=16) for _ in range(2)]
+    if second.failure:
+        return Probe("prefix cache", "failed", second.failure)
+    if second.cached is None:
+        mend = "vLLM: --enable-prompt-tokens-details; SGLang: --enable-cache-report"
+        return Probe("prefix cache", "warning", "cached tokens are not told", mend)
+    found = f"{second.cached} of {second.usage.get('prompt_tokens')} tokens of a prompt sent again"
+    if second.cached:
+        return Probe("prefix cache", "ok", found)
+    mend = "see whether it has a cache (vLLM: enable-prefix-caching)"
+    return Probe("prefix cache", "warning", found, mend)
+
+
+async def _tools(asker: Asker) -> Probe:
+    said = await asker.ask(WITH_TOOL, tools=[WEATHER])
+    name_it = "name `engine.tool_parser`, or `dialect` for calls that come as text"
+    if said.failure:
+        return Probe("tools", "failed", said.failure, name_it)
+    calls = said.message.get("tool_calls") or []
+    if not calls:
+        text = said.message.get("content") or ""
+        if any(mark in text for mark in MARKS):
+            return Probe("tools", "failed", f"a call came as text: {text[:80]!r}", name_it)
+        return Probe("tools", "warning", f"it made no call: {text[:80]!r}", "try your own tools")
+    function = calls[0].get("function") or {}
+    try:
+        arguments = json.loads(function.get("arguments") or "")
+    except ValueError:
+        told = str(function.get("arguments"))[:80]
+        return Probe("tools", "warning", f"arguments that are no JSON: {told!r}", name_it)
+    back: list[dict[str, Any]] = [*WITH_TOOL, {**said.message, "role": "assistant"}]
+    back.append({"role": "tool", "tool_call_id": calls[0].get("id", ""), "content": "rain, 4 C"})
+    after = await asker.ask(back, tools=[WEATHER])
+    if after.failure:
+        return Probe("tools", "failed", f"the result was refused: {after.failure}", name_it)
+    return Probe("tools", "ok", f"{function.get('name')}({arguments}), and its result was taken")
+
+
+def _stream(pieces: int, said: Said) -> Probe:
+    if said.failure:
+        return Probe("stream", "failed", said.failure)
+    if pieces < 2:
+        return Probe("stream", "warning", f"{pieces} pieces", "times to the first token are wrong")
+    if not said.usage:
+        return Probe("stream", "warning", f"{pieces} pieces without usage", "see stream_options")
+    return Probe("stream", "ok", f"{pieces} pieces, then usage")
+
+
+async def _limit(asker: Asker, model: Model) -> Probe:
+    """An answer of more tokens than the context: a server says no before it computes."""
+    if not model.metrics and model.checkpoint is None:
+        return Probe("context", "warning", "not asked: a provider would be paid for it")
+    said = await asker.ask(QUESTION, max_tokens=model.context_tokens + 1)
+    if said.status == 400 or "context" in said.failure:
+        return Probe("context", "ok", f"more than {model.context_tokens:,} tokens are refused")
+    mend = "its server has more context than `context_tokens` says; state it"
+    return Probe("context", "warning", f"{model.context_tokens + 1:,} tokens are accepted", mend)
+
+
+async def _tokens(asker: Asker) -> Probe:
+    said = await asker.ask(QUESTION, logprobs=True, return_token_ids=True)
+    choice = (said.body.get("choices") or [{}])[0]
+    ids, logprobs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("content")
+    if said.failure or not logprobs:
+        mend = "the server must give log probabilities (vLLM: max-logprobs is not 0)"
+        return Probe("token ids", "failed", said.failure or "no log probabilities", mend)
+    if not ids:
+        return Probe("token ids", "failed", "no token ids", "training reads them; vLLM gives them")
+    return Probe("token ids", "ok", f"{len(ids)} ids, {len(logprobs)} log probabilities")

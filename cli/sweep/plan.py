@@ -39,7 +39,7 @@ def plan(
     """Show what a sweep will reuse, re-score or run, with estimates. Starts nothing."""
 
     def work() -> None:
-        from tutti.tasks.sweeps.plan import outlook
+        from tutti.tasks.sweeps.plan import engines_of, outlook
 
         chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
         chosen |= {"judge": judge, "user": user, "agent": agent, "model": model}
@@ -47,11 +47,14 @@ def plan(
         chosen |= {"policies": suites.names_in(policies)}
         chosen |= {"concurrency": suites.levels_in(concurrency)}
         with suites.about(suites.path_of(suite)):
-            found = outlook(suites.suite_of(suite, ids, expert, **chosen), models)
+            asked = suites.suite_of(suite, ids, expert, **chosen)
+            found, engines = outlook(asked, models), engines_of(asked, models)
         if as_json:
-            each = [_content(part) for part in found]
+            each = [_content(part) | {"engines": engines} for part in found]
             typer.echo(json.dumps(each[0] if len(each) == 1 else {"parts": each}))
             return
+        for name, line in engines.items():
+            typer.echo(f"engine {name}: {line}")
         for part in found:
             if len(found) > 1:
                 typer.echo(f"{part.plan.suite.benchmark} with {part.plan.suite.model}")

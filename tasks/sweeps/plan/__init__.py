@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.plan import plan_of as plan_of
     from tutti.tasks.sweeps.plan.plan import sandbox_alarm as sandbox_alarm
     from tutti.tasks.sweeps.plan.plan import sandbox_level as sandbox_level
+    from tutti.tasks.sweeps.plan.preview import engines_of as engines_of
     from tutti.tasks.sweeps.plan.preview import outlook as outlook
     from tutti.tasks.sweeps.plan.problem import Problem as Problem
     from tutti.tasks.sweeps.plan.problem import attempted as attempted

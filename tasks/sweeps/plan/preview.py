@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tutti.storage import Catalog, open_catalog
 from tutti.tasks.retrieval import read_manifest
-from tutti.tasks.serving import pick_models
+from tutti.tasks.serving import engine_line, pick_models, place_engines
 from tutti.tasks.sweeps.plan.estimate import PlanEstimate, outlook_of
 from tutti.tasks.sweeps.plan.library import find_index, named_index
 from tutti.tasks.sweeps.plan.plan import plan_of
@@ -24,6 +24,24 @@ def outlook(suite: Suite, models: Path) -> tuple[PlanEstimate, ...]:
     check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
     with open_catalog() as catalog:
         return tuple(_outlook_of_part(part, suite, models, catalog) for part in every)
+
+
+def engines_of(suite: Suite, models: Path) -> dict[str, str]:
+    """A line for each engine that the suite needs: its server, device, parsers, fit, and GPUs.
+
+    Nothing is started. Raises RegistryError where engines that run at the same time do not fit, or
+    a command is refused.
+    """
+    lines: dict[str, str] = {}
+    with open_catalog() as catalog:
+        for part in parts(suite):
+            entries = pick_models(models, (part.model, *other_models(part)))
+            started = serving_of(entries, catalog, part.execution.engines).started
+            for each in place_engines(started):
+                line = engine_line(each.name, entries[each.name], catalog.home)
+                cards = f"; GPU {', '.join(str(gpu.index) for gpu in each.gpus)}"
+                lines[each.name] = line + cards * bool(each.gpus)
+    return lines
 
 
 def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) -> PlanEstimate:

@@ -47,6 +47,7 @@ OWN_ENGINE = f"""
 name: owned
 policies: [passthrough]
 concurrency: [4]
+execution: {{restarts: 0}}
 tasks: {FAMILIES % 25}
 """
 MODELS = """

@@ -283,15 +283,19 @@ def test_ticks_off_the_beat_do_not_sweep() -> None:
 
 
 def test_three_thousand_programs_are_swept_quickly() -> None:
-    """Sorted once: the original takes 2 s, on its event loop."""
-    place = world(10_000_000)
-    for number in range(3000):
-        place.step(f"p{number}", 1000 + number % 97)
-    place.scheduler.change_engine(place.engines[0], 0.0, capacity_tokens=100)
-    started = time.process_time()
-    place.tick(5)
-    assert time.process_time() - started < 0.05
-    assert len(paused(place)) == 3000
+    """Sorted once: the original takes 2 s, on its event loop. The best of three: a collection of
+    this process's garbage may fall into one."""
+    spent = []
+    for _ in range(3):
+        place = world(10_000_000)
+        for number in range(3000):
+            place.step(f"p{number}", 1000 + number % 97)
+        place.scheduler.change_engine(place.engines[0], 0.0, capacity_tokens=100)
+        started = time.process_time()
+        place.tick(5)
+        spent.append(time.process_time() - started)
+        assert len(paused(place)) == 3000
+    assert min(spent) < 0.05
 
 
 def test_options_without_sense() -> None:

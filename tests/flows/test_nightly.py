@@ -14,6 +14,7 @@ from aiohttp.test_utils import BaseTestServer, TestServer
 from prefect.context import FlowRunContext
 
 from tests.serving.engine_double import EngineDouble, completion, is_first_call
+from tests.serving.weights.checkpoints import make_checkpoint
 from tutti import storage
 from tutti.flows.nightly import nightly
 from tutti.tasks.nights import notify as night_told
@@ -140,9 +141,8 @@ async def test_an_engine_that_does_not_start_is_told_and_kept(
     await desk.night(1)
     good = desk.models.read_text()
     monkeypatch.setenv("TUTTI_MODELS_PYTHON", str(desk.folder / "no-python"))
-    for name in ("model.safetensors", "config.json"):
-        (desk.folder / name).write_text("{}")
-    desk.enter_model(provider="vllm", checkpoint=str(desk.folder), engine={"kv_blocks": 8})
+    weights = make_checkpoint(desk.folder / "weights")
+    desk.enter_model(provider="vllm", checkpoint=str(weights), engine={"kv_blocks": 8})
     found = await desk.night(2)
     assert (found["verdict"], found["accepted"], found["whole"]) == ("inconclusive", None, False)
     assert "ModelsEnvironmentMissing" in found["reason"]

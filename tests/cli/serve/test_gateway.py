@@ -20,6 +20,7 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
+from tests.serving.weights.checkpoints import make_checkpoint
 from tutti import storage
 from tutti.cli.main import app
 from tutti.tasks.project import PROJECT
@@ -258,9 +259,7 @@ def test_an_outside_model_has_its_key_its_limit_and_its_prices(tmp_path: Path) -
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
     """A checkpoint that nobody reads, and a Python that runs the double for vLLM."""
-    folder = tmp_path / "weights"
-    folder.mkdir()
-    (folder / "model.safetensors").write_bytes(b"weights")
+    folder = make_checkpoint(tmp_path / "weights")
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nexec {" ".join(DOUBLE)} "$@"\n')
     script.chmod(0o755)

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import Store
+from tests.serving.weights.checkpoints import make_checkpoint
 from tutti.tasks.project import PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
@@ -151,9 +152,8 @@ def test_nights_in_the_ui(store: Store, ui: Ui, told: Any, tmp_path: Path) -> No
     planned = datetime.now(UTC).replace(hour=hour, minute=0, second=0, microsecond=0)
     planned -= timedelta(days=planned > datetime.now(UTC))
     models = yaml.safe_load((PROJECT / "deployments/models.yaml").read_text())
-    for name in ("model.safetensors", "config.json"):  # no weights: vLLM ends at once
-        (tmp_path / name).write_text("{}")
-    models["models"]["pocket"]["checkpoint"] = str(tmp_path)
+    weights = make_checkpoint(tmp_path / "weights")  # of no model: vLLM ends at once
+    models["models"]["pocket"]["checkpoint"] = str(weights)
     (tmp_path / "models.yaml").write_text(yaml.safe_dump(models))
     late = ui.run(
         planned,

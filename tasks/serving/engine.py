@@ -144,6 +144,7 @@ class Engine:
         self.entries = {name: model}
         """Entries of the registry that it serves; those besides its own ask it otherwise."""
         self.settings = model.engine
+        self.trained_by = trained_by
         self.catalog = catalog
         self.port = claim_port(port)
         checkpoint = checkpoint_id(model)

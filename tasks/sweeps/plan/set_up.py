@@ -165,8 +165,9 @@ def check_models(models: Mapping[str, Model]) -> None:
 
 def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
     """What serves the model besides `engine`. Raises RegistryError where others serve it."""
-    if isinstance(engine, Engine) and count == 1:
-        count = engine.settings.replicas  # the suite's number is the stronger one
+    if isinstance(engine, Engine) and count == 1 and engine.trained_by is None:
+        # The suite's number is the stronger one; a training changes the weights of one engine.
+        count = engine.settings.replicas
     if count == 1:
         return []
     if isinstance(engine, ExternalEndpoint):

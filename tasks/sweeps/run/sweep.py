@@ -217,14 +217,16 @@ class _PlanRun:
         """Run one cell; the engine and the gateway start with the first.
 
         Where an engine dies, all start again, as often as the suite says, and the cell goes on with
-        what is missing. Raises EngineFailed after that.
+        what is missing. Raises EngineFailed after that, and at once where a training has changed an
+        engine's weights: started anew it would answer with those of before.
         """
         while True:
             services = await self._services()
             try:
                 return await self._measure(cell, services)
             except EngineFailed as error:
-                if self._restarts >= self.plan.suite.execution.restarts:
+                trained = any(each.trained_by for each in self.bench.serving.started)
+                if trained or self._restarts >= self.plan.suite.execution.restarts:
                     raise
                 self._restarts += 1
                 await self._restart(cell, services.engine.engine_id, error)

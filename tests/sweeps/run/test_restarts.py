@@ -12,6 +12,7 @@ from tutti.storage import query
 from tutti.tasks.progress import StageLog
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import EngineFailed
+from tutti.tasks.sweeps.plan import Serving
 from tutti.tasks.sweeps.run import sweep
 from tutti.tasks.sweeps.run.bench import Bench
 from tutti.tasks.sweeps.run.lag import PAUSED
@@ -84,6 +85,22 @@ async def test_the_cell_goes_on_after_a_restart_that_is_on_record(
     assert query(paused, seen.home, {"n": PAUSED}) == [{"n": 2}]
     (cell,) = query("select status from cells", seen.home)
     assert cell["status"] == "finished"
+
+
+async def test_an_engine_with_trained_weights_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would answer with the weights of before, in a cell of those of now."""
+    engine = SimpleNamespace(trained_by="train:1", engine_id="engine:1", launch=None)
+    trained = property(lambda _: (engine,))
+    monkeypatch.setattr(Serving, "started", trained)
+    monkeypatch.setattr(sweep, "needs_check", lambda _: False)
+    monkeypatch.setattr(sweep, "place_engines", lambda _: [])
+    monkeypatch.setattr("tutti.tasks.sweeps.run.bench.place_engines", lambda _: [])
+    monkeypatch.setattr("tutti.tasks.sweeps.run.bench.check_engines", lambda _: [])
+    suite = suite_of(tmp_path, restarts=2)
+    with pytest.raises(EngineFailed, match="the engine died"):
+        await measured(tmp_path, suite, monkeypatch, deaths=1)
 
 
 async def test_after_the_last_restart_the_run_ends_and_the_cell_is_incomplete(

@@ -167,6 +167,18 @@ def index(
         ),
     ] = None,
     words: Annotated[bool, typer.Option("--words", help="also build BM25")] = False,
+    embed_url: Annotated[
+        str, typer.Option(help="embed by this OpenAI-compatible endpoint, ending in /v1")
+    ] = "",
+    embed_model: Annotated[str, typer.Option(help="the endpoint's model")] = "",
+    embed_dimensions: Annotated[int, typer.Option(min=0, help="the width of its vectors")] = 0,
+    query_template: Annotated[
+        str, typer.Option(help="the embedded text of a query, with an instruction if it needs one")
+    ] = "{query}",
+    faiss: Annotated[
+        Path | None,
+        typer.Option(help="import this FAISS index of the JSONL file instead of embedding it"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build an index of documents and measure its recall."""
@@ -174,7 +186,9 @@ def index(
     def work() -> None:
         from tutti.cli.stages import build_index
 
-        asked: dict[str, Any] = {"words": words}
+        asked: dict[str, Any] = {"words": words, "query_template": query_template}
+        asked |= {"embed_url": embed_url, "embed_model": embed_model}
+        asked |= {"embed_dimensions": embed_dimensions, "faiss": str(faiss or "")}
         asked |= {} if folder is None else {"corpus": str(folder)}
         typer.echo(build_index(asked, as_json))
 

@@ -16,8 +16,8 @@ def build_index(asked: Mapping[str, Any], as_json: bool) -> str:
 
     Raises ValidationError, RetrievalError, StoreError.
     """
-    from tutti.flows.index import IndexParameters
     from tutti.flows.index import build_index as flow
+    from tutti.flows.index_parameters import IndexParameters
     from tutti.tasks.retrieval import recall_line
 
     manifest = run_flow(flow, False, as_json, IndexParameters.model_validate(asked))

@@ -6,19 +6,18 @@ was interrupted continues where it stopped.
 
 import asyncio
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from prefect import flow
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tutti.flows.index_parameters import DEFAULT_INDEX, STDLIB_CORPUS, IndexParameters
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageProgress, leave_page, stage
 from tutti.tasks.retrieval import (
-    STDLIB_TEMPLATE,
     EmbedderFailed,
     EmbedWorkers,
-    EndpointEmbedder,
-    IndexSpec,
+    ForeignFiles,
+    import_index,
     load_stdlib_corpus,
     manifest_page,
     open_documents,
@@ -26,61 +25,6 @@ from tutti.tasks.retrieval import (
 )
 from tutti.tasks.retrieval import build_index as build
 from tutti.tasks.runs import open_run
-
-STDLIB_CORPUS = "stdlib"
-
-
-class IndexParameters(BaseModel):
-    """What to index, and how."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    corpus: str = Field(
-        STDLIB_CORPUS,
-        min_length=1,
-        description="a folder or file of documents (markdown, text, HTML, PDF), or a JSONL file "
-        "with id, text, title; `stdlib` is the documentation of Python's standard library",
-    )
-    kind: Literal["flat", "ivf", "hnsw"] = Field(
-        "flat",
-        description="flat searches exactly; ivf searches the nearest lists of vectors; hnsw "
-        "searches a graph",
-    )
-    words: bool = Field(False, description="also build BM25, and fuse both rankings")
-    workers: int = Field(1, ge=1, description="processes that embed; more than one run under Dask")
-    cluster: str = Field("", description="address of a running Dask scheduler, if there is one")
-    embed_url: str = Field(
-        "",
-        description="an OpenAI-compatible endpoint that ends in /v1; if empty, the local embedder "
-        "is used",
-    )
-    embed_model: str = Field("", description="the endpoint's embedding model")
-    embed_dimensions: int = Field(0, ge=0, description="the width of its vectors")
-
-    @model_validator(mode="after")
-    def _whole_endpoint(self) -> "IndexParameters":
-        given = (self.embed_url, self.embed_model, self.embed_dimensions)
-        if any(given) and not all(given):
-            raise ValueError("give embed_url, embed_model and embed_dimensions, or none of them")
-        return self
-
-    @property
-    def spec(self) -> IndexSpec:
-        """What the index is made with."""
-        spec = IndexSpec(kind=self.kind, words=self.words)
-        if self.corpus != STDLIB_CORPUS:
-            return spec
-        return spec.model_copy(update={"template": STDLIB_TEMPLATE})
-
-    @property
-    def embedder(self) -> EndpointEmbedder | None:
-        """The endpoint's; None is the local one."""
-        if not self.embed_url:
-            return None
-        return EndpointEmbedder(self.embed_url, self.embed_model, self.embed_dimensions)
-
-
-DEFAULT_INDEX = IndexParameters()
 
 
 @flow(name="build-index")
@@ -113,10 +57,13 @@ async def embed_and_build(
         progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def work() -> Path:
-        corpus = parameters.corpus
+        corpus, embedder = parameters.corpus, parameters.embedder
+        if parameters.faiss and embedder is not None:
+            files = ForeignFiles(Path(parameters.faiss), Path(corpus))
+            return import_index(files, catalog, parameters.spec, embedder, show)
         stdlib = corpus == STDLIB_CORPUS
         documents = load_stdlib_corpus() if stdlib else open_documents(Path(corpus), tell)
         workers = EmbedWorkers(parameters.workers, parameters.cluster or None)
-        return build(documents, catalog, parameters.spec, parameters.embedder, workers, show)
+        return build(documents, catalog, parameters.spec, embedder, workers, show)
 
     return await asyncio.to_thread(work)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tutti.tasks.retrieval.errors import CorpusRefused as CorpusRefused
     from tutti.tasks.retrieval.errors import EmbedderFailed as EmbedderFailed
     from tutti.tasks.retrieval.errors import RetrievalError as RetrievalError
+    from tutti.tasks.retrieval.imported.adopt import ForeignFiles as ForeignFiles
+    from tutti.tasks.retrieval.imported.adopt import import_index as import_index
     from tutti.tasks.retrieval.index import Index as Index
     from tutti.tasks.retrieval.index import build_index as build_index
     from tutti.tasks.retrieval.index import read_manifest as read_manifest

@@ -85,13 +85,13 @@ def build_index(
     index_id = artifact_id("index", content, [corpus])
     folder = catalog.home.artifact_folder(index_id)
     building = folder.with_name(f"{folder.name}.building")
-    with cat.store_boundary(catalog.home), _only_builder(building, folder):
+    with cat.store_boundary(catalog.home), only_builder(building, folder):
         if not (folder / MANIFEST).is_file():
             job = _Job(building, spec, embedder, workers, progress or _silent)
             manifest = {"index_id": index_id, "corpus_id": corpus} | content
-            _write_manifest(building, manifest | job.run(read))
-            _publish(building, folder)
-    _enter(catalog, folder)
+            write_manifest(building, manifest | job.run(read))
+            publish(building, folder)
+    enter_index(catalog, folder)
     return folder
 
 
@@ -114,7 +114,7 @@ def _passages_id(passages: Iterator[Passage]) -> str:
 
 
 @contextlib.contextmanager
-def _only_builder(building: Path, folder: Path) -> Iterator[None]:
+def only_builder(building: Path, folder: Path) -> Iterator[None]:
     """Wait until no other process builds this index. The lock is released when its process ends in
     any way."""
     building.parent.mkdir(parents=True, exist_ok=True)
@@ -182,20 +182,20 @@ class _Job:
         return np.load(path, mmap_mode="r")
 
 
-def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     staging = folder / f"{MANIFEST}.tmp"
     staging.write_text(json.dumps(manifest, indent=1))
     os.replace(staging, folder / MANIFEST)
 
 
-def _publish(building: Path, folder: Path) -> None:
+def publish(building: Path, folder: Path) -> None:
     shutil.rmtree(building / shards.FOLDER, ignore_errors=True)
     if folder.exists():  # without a manifest: made by something else, or damaged
         shutil.rmtree(folder)
     os.replace(building, folder)
 
 
-def _enter(catalog: Catalog, folder: Path) -> None:
+def enter_index(catalog: Catalog, folder: Path) -> None:
     """Add corpus and index to the catalog unless present: a crash may have come before."""
     manifest = json.loads((folder / MANIFEST).read_text())
     corpus, index_id = manifest["corpus_id"], manifest["index_id"]

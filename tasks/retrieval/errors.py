@@ -2,6 +2,7 @@
 
 RetrievalError
 ├── CorpusRefused      a document without id or text, an id twice, or no document at all
+├── ImportRefused      another program's index, or its documents, cannot be read or do not match
 ├── IndexDamaged       an index's folder lacks a file or holds one that does not fit the others
 ├── EmbedderFailed     the embedding endpoint refused, answered invalid data, or did not answer
 ├── FilterUnknown      a filter names a document or a pool that the index does not have
@@ -18,6 +19,10 @@ class RetrievalError(TuttiError, RuntimeError):
 
 class CorpusRefused(RetrievalError):
     """A document is invalid; the message names its line or id."""
+
+
+class ImportRefused(RetrievalError):
+    """Another program's index, or its documents, cannot be read or do not match."""
 
 
 class IndexDamaged(RetrievalError):

@@ -19,6 +19,7 @@ import numpy as np
 from tutti.tasks.retrieval.build import MANIFEST, VECTORS, build_index
 from tutti.tasks.retrieval.embedder import NAME, Embedder, HashedNgrams, Vectors
 from tutti.tasks.retrieval.endpoint import EndpointEmbedder
+from tutti.tasks.retrieval.imported.files import Links, open_foreign
 from tutti.tasks.retrieval.passage import Passage, PassageStore
 from tutti.tasks.retrieval.search import bm25
 from tutti.tasks.retrieval.search.ann import Ann
@@ -59,11 +60,25 @@ class Index:
         self.manifest = read_manifest(folder)
         self.index_id: str = self.manifest["index_id"]
         self.spec = IndexSpec(**self.manifest["spec"])
-        self.documents = PassageStore(folder)
         self.embedder = embedder or _load_embedder(folder, self.manifest["embedder"])
-        self.vectors: Vectors = np.load(folder / VECTORS, mmap_mode="r")
-        self._ann = Ann.load(folder, self.spec, self.vectors)
+        links = Links.load(folder)
+        if links is None:
+            self.documents = PassageStore(folder)
+            vectors: Vectors = np.load(folder / VECTORS, mmap_mode="r")
+            self._vectors: Vectors | None = vectors
+            self._ann = Ann.load(folder, self.spec, vectors)
+        else:
+            self.documents = PassageStore(folder, links.documents.checked())
+            foreign = open_foreign(links.vectors.checked())
+            self._vectors, self._ann = foreign.vectors, foreign.searcher(self.spec)
         self._words = WordIndex.loaded(folder / bm25.FOLDER) if self.spec.words else None
+
+    @property
+    def vectors(self) -> Vectors:
+        """All its vectors [n, d], mapped. Raises ValueError where an imported index has none."""
+        if self._vectors is None:
+            raise ValueError(f"{self.index_id} was imported without plain vectors")
+        return self._vectors
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -99,10 +114,15 @@ class Index:
     def nearest(
         self, vectors: Vectors, k: int, rows: Rows | None = None, approximate: bool = False
     ) -> Neighbours:
-        """The `k` nearest rows of each unit vector [q, dimensions], filtered as in `search`."""
+        """The `k` nearest rows of each unit vector [q, dimensions], filtered as in `search`.
+
+        An imported index that keeps no plain vectors filters as exactly as FAISS can.
+        """
         given = rows is not None
-        if self._ann is None or (given and not (approximate and self._ann.filters)):
-            return search_exact(vectors, self.vectors, k, rows)
+        exactly = self._ann is None or (given and not (approximate and self._ann.filters))
+        if self._vectors is not None and exactly:
+            return search_exact(vectors, self._vectors, k, rows)
+        assert self._ann is not None, "an index has plain vectors or is searched by FAISS"
         return self._ann.search(vectors, k, rows)
 
     def _hits(self, nth: int, found: Mapping[str, Neighbours], k: int) -> list[Hit]:

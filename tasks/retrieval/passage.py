@@ -75,10 +75,14 @@ def read_jsonl(path: Path) -> Iterator[Passage]:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            try:
-                yield _passage_of(line)
-            except (orjson.JSONDecodeError, CorpusRefused, TypeError, ValueError) as error:
-                raise CorpusRefused(f"{path}:{number}: {error}") from error
+            yield _at_line(path, number, line)
+
+
+def _at_line(path: Path, number: int, line: bytes) -> Passage:
+    try:
+        return _passage_of(line)
+    except (orjson.JSONDecodeError, CorpusRefused, TypeError, ValueError) as error:
+        raise CorpusRefused(f"{path}:{number}: {error}") from error
 
 
 def _passage_of(line: bytes) -> Passage:
@@ -86,6 +90,10 @@ def _passage_of(line: bytes) -> Passage:
     if not isinstance(row, dict):
         raise CorpusRefused("a line must hold an object")
     return Passage.from_row(row)
+
+
+def _own_line(line: bytes) -> Passage:
+    return Passage(**orjson.loads(line))
 
 
 def hash_passages(passages: Iterable[Passage]) -> str:
@@ -113,16 +121,41 @@ def write_passages(passages: Iterable[Passage], folder: Path) -> int:
             hashes.append(_hash(passage.id))
         file.flush()
         os.fsync(file.fileno())
+    _write_places(offsets, hashes, staging, folder)
+    os.replace(staging, folder / DOCUMENTS)
+    return len(hashes)
+
+
+def index_lines(path: Path, folder: Path) -> tuple[int, str]:
+    """Write where each document of another program's JSONL file is, without a copy of the file.
+
+    Returns the number of passages and `hash_passages` of them. An empty line is part of the line
+    before it. Raises CorpusRefused as `read_jsonl` and `write_passages`.
+    """
+    offsets: list[int] = []
+    hashes: list[int] = []
+    digest, end = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                passage = _at_line(path, number, line)
+                digest.update(orjson.dumps(passage.as_row()) + b"\n")
+                hashes.append(_hash(passage.id))
+                offsets.append(end)
+            end += len(line)
+    _write_places([*offsets, end], hashes, path, folder)
+    return len(hashes), digest.hexdigest()
+
+
+def _write_places(offsets: list[int], hashes: list[int], lines: Path, folder: Path) -> None:
     if not hashes:
         raise CorpusRefused("the corpus is empty: an index needs at least one document")
     entries = np.zeros(len(hashes), dtype=ID_ENTRY)
     entries["hash"], entries["row"] = hashes, np.arange(len(hashes))
     entries = entries[np.argsort(entries["hash"], kind="stable")]
     np.save(folder / OFFSETS, np.array(offsets, dtype=np.int64))
-    _refuse_twins(entries, staging, folder / OFFSETS)
+    _refuse_twins(entries, lines, folder / OFFSETS)
     np.save(folder / IDS, entries)
-    os.replace(staging, folder / DOCUMENTS)
-    return len(hashes)
 
 
 def _refuse_twins(entries: NDArray[Any], lines: Path, offsets: Path) -> None:
@@ -135,7 +168,7 @@ def _refuse_twins(entries: NDArray[Any], lines: Path, offsets: Path) -> None:
             names = []
             for row in entries["row"][place : place + 2].tolist():
                 file.seek(starts[row])
-                names.append(orjson.loads(file.readline())["id"])
+                names.append(_passage_of(file.readline()).id)
             if names[0] == names[1]:
                 raise CorpusRefused(f"two documents have the id {names[0]!r}")
 
@@ -143,14 +176,17 @@ def _refuse_twins(entries: NDArray[Any], lines: Path, offsets: Path) -> None:
 class PassageStore(Sequence[Passage]):
     """The passages of a folder, read on demand; thread-safe."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, documents: Path | None = None) -> None:
+        """`documents`: the lines of another program, where they are not in the folder."""
+        self._read = _own_line if documents is None else _passage_of
         # As plain arrays over the maps: asking a memmap for one value costs five times as much.
         self._offsets = np.asarray(np.load(folder / OFFSETS, mmap_mode="r"))
         self._ids = np.asarray(np.load(folder / IDS, mmap_mode="r"))
-        with (folder / DOCUMENTS).open("rb") as file:
+        path = documents or folder / DOCUMENTS
+        with path.open("rb") as file:
             self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if self._offsets[-1] != len(self._lines) or len(self._ids) != len(self):
-            raise IndexDamaged(f"{folder / DOCUMENTS} does not fit {OFFSETS} and {IDS}")
+            raise IndexDamaged(f"{path} does not fit {OFFSETS} and {IDS}")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -165,7 +201,7 @@ class PassageStore(Sequence[Passage]):
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} passages")
         line = self._lines[self._offsets[row] : self._offsets[row + 1]]
-        return Passage(**orjson.loads(line))
+        return self._read(line)
 
     def rows_of(self, ids: Iterable[str]) -> Rows:
         """Rows of documents, ascending and without duplicates. Raises FilterUnknown with the

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from tutti import storage
 from tutti.cli.main import app
-from tutti.flows.index import DEFAULT_INDEX, IndexParameters, build_index
+from tutti.flows.index import build_index
+from tutti.flows.index_parameters import DEFAULT_INDEX, IndexParameters
 from tutti.tasks.retrieval import (
     STDLIB_TEMPLATE,
     CorpusRefused,

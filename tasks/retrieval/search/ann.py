@@ -104,8 +104,9 @@ def limit_threads(count: int) -> None:
 class Ann:
     """A loaded FAISS index. Not thread-safe on a GPU."""
 
-    def __init__(self, index: Any, spec: IndexSpec) -> None:
-        self._index, self._spec = index, spec
+    def __init__(self, index: Any, spec: IndexSpec, distances: bool = False) -> None:
+        """`distances`: the index gives squared distances of unit vectors, not inner products."""
+        self._index, self._spec, self._distances = index, spec, distances
         # FAISS filters on CPUs only.
         self.filters = not gpu_count() or spec.kind == "hnsw"
 
@@ -115,22 +116,28 @@ class Ann:
 
         Sets, for the whole process, the number of queries from which FAISS uses BLAS.
         """
-        gpus = gpu_count()
         if spec.kind == "flat":
-            if not gpus:
+            if not gpu_count():
                 return None
             flat = faiss.IndexFlatIP(vectors.shape[1])
             flat.add(np.ascontiguousarray(vectors))
-            return cls(faiss.index_cpu_to_all_gpus(flat), spec)
+            return cls.over(flat, spec)
         faiss.cvar.distance_compute_blas_threshold = BLAS_FROM_QUERIES * vectors.shape[1]
         index: Any = faiss.read_index(str(folder / FILE), faiss.IO_FLAG_MMAP_IFC)
+        return cls.over(index, spec)
+
+    @classmethod
+    def over(cls, index: Any, spec: IndexSpec, distances: bool = False) -> "Ann":
+        """Search with a FAISS index of `spec`'s kind, on a GPU where that is possible."""
         if spec.kind == "ivf":
             index.nprobe = spec.probes
-            if gpus:
+            if gpu_count():
                 index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
-        else:
+        elif spec.kind == "hnsw":
             index.hnsw.efSearch = spec.search_depth
-        return cls(index, spec)
+        elif gpu_count():
+            index = faiss.index_cpu_to_all_gpus(index)
+        return cls(index, spec, distances)
 
     def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> Neighbours:
         """Approximately the `k` best rows of each query, best first, equal scores by row.
@@ -139,6 +146,8 @@ class Ann:
         """
         parameters = None if rows is None else self._limited(rows)
         scores, found = self._index.search(np.ascontiguousarray(queries), k, params=parameters)
+        if self._distances:  # of unit vectors: |a - b|^2 = 2 - 2 a.b
+            scores = 1 - scores / 2
         scores = np.where(found < 0, np.float32(-np.inf), scores)
         order = np.lexsort((found, -scores))
         return Neighbours(

@@ -17,7 +17,8 @@ from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble, completion, is_first_call
 from tutti import storage
-from tutti.flows.index import IndexParameters, build_index
+from tutti.flows.index import build_index
+from tutti.flows.index_parameters import IndexParameters
 from tutti.flows.sweep import eval_sweep
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.benchmarks.benchmark import tool_call

@@ -1,0 +1,1 @@
+"""Indexes that another program built: read where they lie, without a copy."""

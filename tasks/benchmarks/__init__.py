@@ -21,15 +21,17 @@ from tutti.tasks.benchmarks.games.text_games import TEXT_GAMES
 from tutti.tasks.benchmarks.games.webshop import WEBSHOP
 from tutti.tasks.benchmarks.harness import HARNESS
 from tutti.tasks.benchmarks.item import EXPERTS, ExcludedRow, Item
+from tutti.tasks.benchmarks.long_context.mrcr import MRCR
 from tutti.tasks.benchmarks.negotiation.benchmark import NEGOTIATION
 from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, jsonl_benchmark
 from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
 from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.paced import PACED
 from tutti.tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
-from tutti.tasks.benchmarks.questions.aime import AIME_24, AIME_25
+from tutti.tasks.benchmarks.questions.aime import AIME_24, AIME_25, AIME_26
 from tutti.tasks.benchmarks.questions.bfcl import BFCL
 from tutti.tasks.benchmarks.questions.bird import BIRD
+from tutti.tasks.benchmarks.questions.competitions import HMMT_FEB_25, OMNI_MATH
 from tutti.tasks.benchmarks.questions.frames import FRAMES
 from tutti.tasks.benchmarks.questions.gpqa import GPQA
 from tutti.tasks.benchmarks.questions.gsm8k import GSM8K
@@ -39,8 +41,11 @@ from tutti.tasks.benchmarks.questions.ifeval import IFEVAL
 from tutti.tasks.benchmarks.questions.livecodebench import LIVECODEBENCH
 from tutti.tasks.benchmarks.questions.math_500 import MATH_500
 from tutti.tasks.benchmarks.questions.mbpp import MBPP
+from tutti.tasks.benchmarks.questions.mgsm import MGSM
+from tutti.tasks.benchmarks.questions.mmlu import MMLU, MMLU_REDUX, MMMLU
 from tutti.tasks.benchmarks.questions.mmlu_pro import MMLU_PRO
 from tutti.tasks.benchmarks.questions.simpleqa import SIMPLEQA
+from tutti.tasks.benchmarks.questions.supergpqa import SUPERGPQA
 from tutti.tasks.benchmarks.select import BenchmarkChoice, parse_benchmark, select
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.tau2.benchmark import TAU2
@@ -52,6 +57,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     for benchmark in (
         AIME_24,
         AIME_25,
+        AIME_26,
         API_BANK_1,
         API_BANK_2,
         *API_BANK_SESSIONS,
@@ -65,16 +71,24 @@ BENCHMARKS: dict[str, Benchmark] = {
         HARNESS,
         HLE,
         HLE_IMAGES,
+        HMMT_FEB_25,
         HUMANEVAL,
         IFEVAL,
         LIVECODEBENCH,
         MATH_500,
         MBPP,
+        MGSM,
+        MMLU,
         MMLU_PRO,
+        MMLU_REDUX,
+        MMMLU,
+        MRCR,
         *NEGOTIATION,
+        OMNI_MATH,
         PACED,
         SIMPLEQA,
         SOTOPIA,
+        SUPERGPQA,
         *TAU2,
         *TEXT_GAMES,
         WEBSHOP,

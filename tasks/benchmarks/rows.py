@@ -1,8 +1,9 @@
 """Reads rows of a benchmark's files, each with its place in the file.
 
-In: JSONL, JSON (a list), CSV, TSV or Parquet files. Out: `Row`s, whose accessors return a value of
-the wanted type or raise `BadRow` with file, line and field. No row is skipped: a blank line is an
-error too. Lines count from 1; for JSON lists and Parquet the row's number is used.
+In: JSONL, JSON (a list), CSV, TSV, Parquet or Arrow files. Out: `Row`s, whose accessors return a
+value of the wanted type or raise `BadRow` with file, line and field. No row is skipped: a blank
+line is an error too. Lines count from 1; for JSON lists, Parquet and Arrow the row's number is
+used.
 """
 
 import ast
@@ -21,7 +22,7 @@ from tutti.tasks.benchmarks.errors import BadRow
 SHOWN_CHARS = 80  # characters of a value in an error: enough to find it
 BATCH_ROWS = 64  # of Parquet: rows with images take megabytes each
 CSV_FIELD_CHARS = 2**24  # Python's default limit of 128 KiB is less than some test suites
-FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".arrow")
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,9 @@ def read_rows(file: Path) -> Iterator[Row]:
     if kind in (".csv", ".tsv"):
         return _of_table(file, "\t" if kind == ".tsv" else ",")
     if kind == ".parquet":
-        return _of_parquet(file)
+        return _of_columns(file, _parquet_values(file))
+    if kind == ".arrow":
+        return _of_columns(file, _arrow_values(file))
     raise BadRow(file, None, "", f"the ending is none of {', '.join(FORMATS)}")
 
 
@@ -226,12 +229,21 @@ def _table_row(file: Path, line: int, values: Mapping[str, Any]) -> Row:
     return row
 
 
-def _of_parquet(file: Path) -> Iterator[Row]:
+def _of_columns(file: Path, read: Iterator[dict[str, Any]]) -> Iterator[Row]:
     try:
-        for number, values in enumerate(_parquet_values(file), 1):
+        for number, values in enumerate(read, 1):
             yield Row(file, number, values)
     except pa.ArrowInvalid as error:
-        raise BadRow(file, None, "", f"not Parquet: {error}") from error
+        name = file.suffix[1:].capitalize()
+        raise BadRow(file, None, "", f"not {name}: {error}") from error
+
+
+def _arrow_values(file: Path) -> Iterator[dict[str, Any]]:
+    """A stream of record batches, as the library `datasets` saves them."""
+    with pa.memory_map(str(file)) as mapped, pa.ipc.open_stream(mapped) as stream:
+        for batch in stream:
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                yield from batch.slice(start, BATCH_ROWS).to_pylist()
 
 
 def _parquet_values(file: Path) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from tutti.tasks.scoring.judged.pairwise import Pairwise
 from tutti.tasks.scoring.judged.rubric import Rubric
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric, numbers
+from tutti.tasks.scoring.repetition import Repetition
 from tutti.tasks.scoring.reward import Reward
 from tutti.tasks.scoring.score import (
     Needs,
@@ -40,6 +41,7 @@ SCORERS: dict[str, Scorer] = {
     "state": State(),
     "dialogue": Dialogue(),
     "reward": Reward(),
+    "repetition": Repetition(),
     "code": Code(),
     "sql": Sql(),
     "judge": Judge(),

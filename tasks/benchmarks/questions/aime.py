@@ -1,4 +1,4 @@
-"""AIME 2024 and 2025: 30 competition problems each; the answer is a whole number, 0 to 999.
+"""AIME 2024, 2025 and 2026: 30 competition problems each; the answer is a whole number, 0 to 999.
 
 Thirty items: one is worth 3.3 points, so run many trials (``aime-25:16``).
 """
@@ -46,4 +46,13 @@ AIME_25 = Benchmark(
     prompt="math",
     hub=Hub("math-ai/aime25", "563bb8404243c5f09de6ec262f2db674fe5bce9b"),
     licence="Problems (c) Mathematical Association of America, AIME 2025",
+)
+AIME_26 = Benchmark(
+    name="aime-26",
+    read=read,
+    splits={"test": ("test.jsonl", "*.jsonl", "data/*.parquet")},
+    scorer="math",
+    prompt="math",
+    hub=Hub("math-ai/aime26", "79037aebdb6580008fb960d17cb21fd3099083e3"),
+    licence="Problems (c) Mathematical Association of America, AIME 2026",
 )

@@ -1,0 +1,123 @@
+"""MMLU (14,042 questions of 57 subjects), MMLU-Redux (5,700 of them, checked by people) and MMMLU
+(MMLU in 14 languages).
+
+MMLU-Redux as published holds the faulty questions, too, each with its fault. Here a question
+without fault counts, and one whose key was wrong counts with the corrected key where the data name
+one; all others are left out, by their fault. ``mmlu-redux`` of the publisher's own table keeps
+all: select by the attribute ``error_type`` to compare.
+"""
+
+from collections.abc import Iterator
+
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.item import ExcludedRow, Item
+from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files, Hub
+
+SOUND, WRONG_KEY = "ok", "wrong_groundtruth"
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row with ``question``, ``subject``, ``choices`` and ``answer`` (a place)."""
+    for number, row in enumerate(files.rows()):
+        options = row.texts("choices")
+        gold = _place(row, len(options))
+        yield _item(str(number), row.text("question"), options, gold, {"subject": _subject(row)})
+
+
+def read_redux(files: Files) -> Iterator[Item | ExcludedRow]:
+    """As `read`, with ``error_type`` and ``correct_answer``; the folder is the subject."""
+    for number, row in enumerate(files.rows()):
+        options = row.texts("choices")
+        fault = row.text_or(SOUND, "error_type")
+        gold = _place(row, len(options))
+        subject = row.text_or("", "subject") or row.file.parent.name
+        name = f"{subject}-{number}"
+        corrected = _corrected(row, options) if fault == WRONG_KEY else None
+        if fault == SOUND or corrected is not None:
+            right = gold if corrected is None else corrected
+            attributes = {"subject": subject, "error_type": fault}
+            yield _item(name, row.text("question"), options, right, attributes)
+        else:
+            yield ExcludedRow(name, f"its publisher found a fault: {fault}")
+
+
+def read_mmmlu(files: Files) -> Iterator[Item]:
+    """One item a row with ``Question``, ``A`` to ``D``, ``Answer`` (a letter) and ``Subject``; the
+    file's name ends in the language (``mmlu_DE-DE.csv``)."""
+    for number, row in enumerate(files.rows()):
+        options = [row.name(letter) for letter in LETTERS[:4]]
+        letter = row.text("Answer").strip()
+        if letter not in tuple(LETTERS[:4]):
+            row.bad("Answer", f"{letter!r} is none of A, B, C, D")
+        language = row.file.stem.removeprefix("mmlu_")
+        attributes = {"subject": row.text("Subject"), "language": language}
+        name = f"{language}-{number}"
+        yield _item(name, row.text("Question"), options, LETTERS.index(letter), attributes)
+
+
+def _item(
+    name: str, question: str, options: list[str], gold: int, attributes: dict[str, str]
+) -> Item:
+    fields = {"question": question, "choices": options_text(options)}
+    target = {"answer": LETTERS[gold], "choices": options}
+    return Item(name, fields, target, attributes | {"gold_position": str(gold)})
+
+
+def _place(row: Row, count: int) -> int:
+    place = row.whole("answer")
+    if not 0 <= place < count:
+        row.bad("answer", f"{place} is no place of {count} choices")
+    return place
+
+
+def _subject(row: Row) -> str:
+    return row.text("subject")
+
+
+def _corrected(row: Row, options: list[str]) -> int | None:
+    """The place that people gave instead: a number, a letter or a choice's text; None where they
+    wrote something else."""
+    if not row.name_of("correct_answer"):
+        return None
+    said = row.name("correct_answer").strip()
+    letters = LETTERS[: len(options)]
+    if said.isascii() and said.isdigit() and int(said) < len(options):
+        return int(said)
+    if len(said) == 1 and said.upper() in letters:
+        return letters.index(said.upper())
+    return options.index(said) if options.count(said) == 1 else None
+
+
+MMLU = Benchmark(
+    name="mmlu",
+    read=read,
+    splits={
+        "test": ("all/test-*.parquet", "test-*.parquet", "test.jsonl"),
+        "validation": ("all/validation-*.parquet", "validation-*.parquet", "validation.jsonl"),
+        "dev": ("all/dev-*.parquet", "dev-*.parquet", "dev.jsonl"),
+    },
+    scorer="choice",
+    prompt="choice",
+    hub=Hub("cais/mmlu", "c30699e8356da336a370243923dbaf21066bb9fe"),
+    licence="MIT; Hendrycks et al. 2021, arXiv 2009.03300",
+)
+MMLU_REDUX = Benchmark(
+    name="mmlu-redux",
+    read=read_redux,
+    splits={"test": ("*/data-*.arrow", "*/test-*.parquet", "*/*.jsonl", "*.jsonl")},
+    scorer="choice",
+    prompt="choice",
+    hub=Hub("edinburgh-dawg/mmlu-redux-2.0"),
+    licence="CC BY 4.0; Gema et al. 2025, arXiv 2406.04127",
+)
+MMMLU = Benchmark(
+    name="mmmlu",
+    read=read_mmmlu,
+    splits={"test": ("test/mmlu_*.csv", "mmlu_*.csv")},
+    scorer="choice",
+    prompt="choice",
+    hub=Hub("openai/MMMLU", "325a01dc3e173cac1578df94120499aaca2e2504"),
+    licence="MIT; OpenAI 2024, after Hendrycks et al. 2021, arXiv 2009.03300",
+)

@@ -1,0 +1,46 @@
+"""SuperGPQA: 26,529 questions of 285 graduate disciplines, up to ten options each."""
+
+from collections.abc import Iterator
+
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files, Hub
+
+ATTRIBUTES = {"subject": "discipline", "field": "field", "subfield": "subfield"}
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row with ``question``, ``options``, ``answer_letter`` and ``discipline``."""
+    for row in files.rows():
+        options = row.texts("options")
+        letter = _letter(row, options)
+        attributes = {name: row.text(column) for name, column in ATTRIBUTES.items()}
+        yield Item(
+            id=row.name("uuid", "id"),
+            fields={"question": row.text("question"), "choices": options_text(options)},
+            target={"answer": letter, "choices": options},
+            attributes=attributes | {"level": row.text_or("", "difficulty")},
+        )
+
+
+def _letter(row: Row, options: list[str]) -> str:
+    letter = row.text("answer_letter").strip()
+    if len(letter) != 1 or letter not in LETTERS[: len(options)]:
+        row.bad("answer_letter", f"{letter!r} is no letter of {len(options)} options")
+    said = row.text_or("", "answer")
+    if said and options[LETTERS.index(letter)] != said:
+        row.bad("answer", f"is not option {letter}")
+    return letter
+
+
+SUPERGPQA = Benchmark(
+    name="supergpqa",
+    read=read,
+    splits={"train": ("SuperGPQA-all.jsonl", "*.jsonl", "data/train-*.parquet")},
+    scorer="choice",
+    prompt="choice",
+    hub=Hub("m-a-p/SuperGPQA"),
+    licence="ODC-BY; M-A-P et al. 2025, arXiv 2502.14739",
+)

@@ -1,0 +1,163 @@
+"""Formats of sets of questions that came later, on made-up files in the publishers' columns."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.benchmarks.conftest import load, write_lines
+from tutti.tasks.benchmarks import BadRow, ExcludedRow, SourceMissing
+from tutti.tasks.benchmarks.rows import read_rows
+
+MMLU = {"question": "q", "subject": "anatomy", "choices": ["a", "b", "c", "d"], "answer": 2}
+
+
+def write_arrow(path: Path, rows: list[dict[str, Any]]) -> None:
+    """As the library `datasets` saves a set."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(rows)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table)
+
+
+def test_mmlu(tmp_path: Path) -> None:
+    """The answer is a place; one beyond the choices is an error."""
+    (tmp_path / "all").mkdir()
+    file = tmp_path / "all/test-00000-of-00001.parquet"
+    pq.write_table(pa.Table.from_pylist([MMLU]), file)
+    (item,) = load("mmlu", tmp_path)
+    assert item.target == {"answer": "C", "choices": ["a", "b", "c", "d"]}
+    assert item.attributes["subject"] == "anatomy"
+    pq.write_table(pa.Table.from_pylist([MMLU | {"answer": 4}]), file)
+    with pytest.raises(BadRow, match=r"parquet:1: answer: 4 is no place of 4 choices"):
+        load("mmlu", tmp_path)
+
+
+def test_mmlu_redux_leaves_out_what_its_publisher_found_faulty(tmp_path: Path) -> None:
+    """A wrong key with a readable correction counts with it; every other fault is left out."""
+    faults = [
+        ("ok", None),
+        ("wrong_groundtruth", "3"),
+        ("wrong_groundtruth", "a"),
+        ("wrong_groundtruth", "none of these"),
+        ("no_correct_answer", None),
+        ("bad_question_clarity", "B"),
+    ]
+    rows = [
+        {k: v for k, v in MMLU.items() if k != "subject"}
+        | {"error_type": fault, "correct_answer": correct}
+        for fault, correct in faults
+    ]
+    write_arrow(tmp_path / "virology/data-00000-of-00001.arrow", rows)
+    left_out: list[ExcludedRow] = []
+    items = load("mmlu-redux", tmp_path, left_out)
+    assert [item.target["answer"] for item in items] == ["C", "D", "A"]
+    assert {item.attributes["subject"] for item in items} == {"virology"}
+    assert [row.reason.rsplit(" ", 1)[-1] for row in left_out] == [
+        "wrong_groundtruth",
+        "no_correct_answer",
+        "bad_question_clarity",
+    ]
+
+
+def test_mmmlu_is_a_file_a_language(tmp_path: Path) -> None:
+    """The first column has no name, as published."""
+    heading = ",Question,A,B,C,D,Answer,Subject\n"
+    for language in ("DE-DE", "JA-JP"):
+        line = "0,Frage,1,2,3,4,B,anatomy\n"
+        (tmp_path / f"mmlu_{language}.csv").write_text(heading + line)
+    items = load("mmmlu", tmp_path)
+    assert [item.attributes["language"] for item in items] == ["DE-DE", "JA-JP"]
+    assert items[0].target == {"answer": "B", "choices": ["1", "2", "3", "4"]}
+    (tmp_path / "mmlu_DE-DE.csv").write_text(heading + "0,Frage,1,2,3,4,E,anatomy\n")
+    with pytest.raises(BadRow, match=r"mmlu_DE-DE.csv:2: Answer: 'E' is none of"):
+        load("mmmlu", tmp_path)
+
+
+def test_supergpqa(tmp_path: Path) -> None:
+    """Letter and text of the answer must agree."""
+    row = {
+        "uuid": "u1",
+        "question": "q",
+        "options": ["w", "right"],
+        "answer": "right",
+        "answer_letter": "B",
+        "discipline": "Engineering",
+        "field": "Control",
+        "subfield": "Robust",
+        "difficulty": "hard",
+    }
+    write_lines(tmp_path / "SuperGPQA-all.jsonl", [row])
+    (item,) = load("supergpqa", tmp_path)
+    assert item.target["answer"] == "B" and item.attributes["level"] == "hard"
+    write_lines(tmp_path / "SuperGPQA-all.jsonl", [row | {"answer_letter": "A"}])
+    with pytest.raises(BadRow, match=r"answer: is not option A"):
+        load("supergpqa", tmp_path)
+
+
+def test_competitions(tmp_path: Path) -> None:
+    """HMMT, AIME 2026 and Omni-MATH in their publishers' columns."""
+    row = {"problem_idx": 7, "problem": "p", "answer": "103", "problem_type": ["Algebra"]}
+    write_lines(tmp_path / "hmmt/a.jsonl", [row])
+    (item,) = load("hmmt-feb-25", tmp_path / "hmmt")
+    assert (item.id, item.target["answer"], item.attributes["subject"]) == ("7", "103", "Algebra")
+    write_lines(tmp_path / "aime/test.jsonl", [{"id": 1, "problem": "p", "answer": "070"}])
+    assert load("aime-26", tmp_path / "aime")[0].target == {"answer": "70"}
+    row = {
+        "domain": ["Mathematics -> Algebra -> Equations"],
+        "difficulty": 8.0,
+        "problem": "p",
+        "solution": "s",
+        "answer": "2",
+        "source": "imo",
+    }
+    write_lines(tmp_path / "omni/test.jsonl", [row])
+    (item,) = load("omni-math", tmp_path / "omni")
+    assert item.attributes == {"subject": "Algebra", "level": "8", "source": "imo"}
+    write_lines(tmp_path / "omni/test.jsonl", [row | {"difficulty": "hard"}])
+    with pytest.raises(BadRow, match=r"difficulty: 'hard' is not a number"):
+        load("omni-math", tmp_path / "omni")
+
+
+def test_mgsm_has_no_heading(tmp_path: Path) -> None:
+    """Two fields a line; quotes are text."""
+    (tmp_path / "mgsm_de.tsv").write_text('Janet hat "16" Eier.\t18\nDrei?\t1,000\n')
+    items = load("mgsm", tmp_path)
+    assert [item.target["answer"] for item in items] == ["18", "1000"]
+    assert items[0].fields["question"] == 'Janet hat "16" Eier.'
+    (tmp_path / "mgsm_de.tsv").write_text("Nur eine Frage\n")
+    with pytest.raises(BadRow, match=r"mgsm_de.tsv:1: 1 fields, not question, answer"):
+        load("mgsm", tmp_path)
+
+
+def test_mrcr_gives_the_conversation(tmp_path: Path) -> None:
+    """The messages are the prompt; an answer without its random string is an error."""
+    prompt = '[{"role": "user", "content": "write"}, {"role": "assistant", "content": "a poem"}, '
+    prompt += '{"role": "user", "content": "Prepend xyz to the 1st poem."}]'
+    row = {
+        "prompt": prompt,
+        "answer": "xyza poem",
+        "random_string_to_prepend": "xyz",
+        "n_needles": 2,
+        "desired_msg_index": 1,
+    }
+    write_lines(tmp_path / "all.jsonl", [row])
+    (item,) = load("mrcr", tmp_path)
+    assert len(item.messages) == 3 and item.attributes == {"needles": "2", "tokens": "4096"}
+    write_lines(tmp_path / "all.jsonl", [row | {"answer": "a poem"}])
+    with pytest.raises(BadRow, match="answer: does not begin with random_string_to_prepend"):
+        load("mrcr", tmp_path)
+
+
+def test_a_set_without_a_pinned_commit_asks_for_one() -> None:
+    """It is not fetched at whatever the hub has today."""
+    with pytest.raises(SourceMissing, match=r"no commit is pinned: name one \(supergpqa@COMMIT\)"):
+        load("supergpqa", None)  # type: ignore[arg-type]
+
+
+def test_a_file_that_is_no_arrow_stream(tmp_path: Path) -> None:
+    (tmp_path / "data.arrow").write_bytes(b"no stream at all, but some bytes")
+    with pytest.raises(BadRow, match=r"data.arrow: not Arrow"):
+        list(read_rows(tmp_path / "data.arrow"))

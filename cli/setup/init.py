@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +12,7 @@ from tutti.cli.failures import UsageError, guarded
 from tutti.tasks.project import POCKET
 
 REGISTRY, SUITE, QUESTIONS = "models.yaml", "first.yaml", "first.jsonl"
+AGENT, ORCHESTRATED = "agent.yaml", "orchestrator.yaml"
 
 ENTRIES = """\
 # The model registry: the models that suites name. `tutti models --check` tests every entry.
@@ -65,6 +66,14 @@ def register(app: typer.Typer) -> None:
 
 def init(
     folder: Annotated[Path, typer.Argument(help="where to write; made if missing")] = Path("."),
+    model_config: Annotated[
+        Path | None,
+        typer.Option(help="ToolOrchestra's model_config_*.json: the registry gets its addresses"),
+    ] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(help="ToolOrchestra's tools.json: writes an agent file with its experts"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
     """Write a commented model registry and a first suite, and show the next commands.
@@ -73,14 +82,16 @@ def init(
     """
 
     def work() -> None:
-        files = contents(folder.absolute(), POCKET)
+        files = dict(contents(folder.absolute(), POCKET))
+        if model_config is not None or tools is not None:
+            files = from_reference(model_config, tools)
         if existing := [name for name in files if (folder / name).exists()]:
             names = ", ".join(str(folder / name) for name in existing)
             raise UsageError(f"not overwritten: {names}; remove it or name another folder")
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text, "utf-8")
-        following = next_commands(folder)
+        following = next_commands(folder, list(files))
         if as_json:
             written = [str(folder / name) for name in files]
             typer.echo(json.dumps({"files": written, "next": following}))
@@ -108,13 +119,34 @@ def contents(folder: Path, pocket: Path) -> Mapping[str, str]:
     }
 
 
-def next_commands(folder: Path) -> list[str]:
-    """What to run after `tutti init`, from the current folder."""
+def from_reference(model_config: Path | None, tools: Path | None) -> dict[str, str]:
+    """The files for ToolOrchestra's settings. Raises UsageError with file, field and value."""
+    from tutti.cli.setup.reference_files import (
+        Addresses,
+        agent_text,
+        read_addresses,
+        read_tools,
+        registry_text,
+        suite_text,
+    )
+
+    addresses = Addresses({}) if model_config is None else read_addresses(model_config)
+    files = {} if model_config is None else {REGISTRY: registry_text(addresses)}
+    if tools is not None:
+        files[AGENT] = agent_text(read_tools(tools), addresses.experts, tools)
+        files[ORCHESTRATED] = suite_text(addresses, AGENT)
+    return files
+
+
+def next_commands(folder: Path, files: Sequence[str]) -> list[str]:
+    """What to run after `tutti init` wrote `files`, from the current folder."""
     here = folder.absolute() == Path.cwd()
     named = "" if here else f" --models {shlex.quote(str(folder / REGISTRY))}"
-    suite = SUITE if here else shlex.quote(str(folder / SUITE))
-    return [
-        f"tutti models{named} --check",
-        f"tutti sweep plan {suite}{named}",
-        f"tutti sweep run {suite}{named}",
+    check = [f"tutti models{named} --check"] if REGISTRY in files else []
+    suites = [name for name in (SUITE, ORCHESTRATED) if name in files]
+    steps = [
+        f"tutti sweep {step} {name if here else shlex.quote(str(folder / name))}{named}"
+        for name in suites
+        for step in ("plan", "run")
     ]
+    return [*check, *steps]

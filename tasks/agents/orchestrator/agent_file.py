@@ -3,7 +3,7 @@
 In: a YAML file, or the name of one in `deployments/agents`. Out: a validated `AgentFile`; an error
 names file, field and value. A file may begin with ``extends: NAME`` (a file that tutti ships, or a
 path relative to the file's folder). It then states only the differences, mapping by mapping;
-``null`` removes a tool.
+``null`` removes a tool, or an expert of one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -93,6 +93,13 @@ class Tool(_Strict):
 
     description: str = Field(min_length=1)
     experts: dict[str, Expert] = Field(min_length=1)
+
+    @field_validator("experts", mode="before")
+    @classmethod
+    def _kept(cls, experts: Any) -> Any:
+        if not isinstance(experts, dict):
+            return experts
+        return {alias: expert for alias, expert in experts.items() if expert is not None}
 
     @field_validator("experts")
     @classmethod

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 import tutti
@@ -86,6 +87,18 @@ def test_a_file_of_ones_own_is_kept_with_its_folder(tmp_path: Path) -> None:
     with endpoint({"id": "m", "max_model_len": 1000}) as url:
         kept = asyncio.run(keep_sweep("my_task.py", url, {}))
     assert read_suite(kept.path).benchmark == str(tmp_path / "my_task.py")
+
+
+def test_a_file_of_questions_names_its_scorer_and_fields(tmp_path: Path) -> None:
+    """`tutti run FILE.jsonl` needs no suite file for what a file of questions needs."""
+    (tmp_path / "mine.jsonl").write_text('{"q": "1 + 1?", "gold": "2"}\n')
+    settings: tutti.RunSettings = {"scorer": "numeric", "question_field": "q"}
+    with endpoint({"id": "m", "max_model_len": 1000}) as url:
+        with pytest.raises(ValidationError, match="needs one: exact"):
+            asyncio.run(keep_sweep("mine.jsonl", url, {}))
+        kept = asyncio.run(keep_sweep("mine.jsonl", url, settings | {"answer_field": "gold"}))
+    data = read_suite(kept.path).data
+    assert (data.scorer, data.question_field, data.answer_field) == ("numeric", "q", "gold")
 
 
 @pytest.mark.parametrize(

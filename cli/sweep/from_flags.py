@@ -46,6 +46,15 @@ Trials = Annotated[int | None, typer.Option(min=1, help="samples of each task (1
 Solo = Annotated[
     bool, typer.Option("--solo", help="of task_set:ID: no user is simulated; it is told at once")
 ]
+Scorer = Annotated[
+    str | None, typer.Option(help="of a .jsonl file: exact, numeric, math, choice or judge")
+]
+QuestionField = Annotated[
+    str | None, typer.Option(help="of a .jsonl file (question, prompt or problem)")
+]
+AnswerField = Annotated[
+    str | None, typer.Option(help="of a .jsonl file (answer, target or expected_answer)")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -75,6 +84,9 @@ def run(
     judge: suites.Judge = None,
     user: suites.User = None,
     solo: Solo = False,
+    scorer: Scorer = None,
+    question_field: QuestionField = None,
+    answer_field: AnswerField = None,
     agent: suites.Agent = None,
     unsafe_sandbox: suites.UnsafeSandbox = None,
     budget_minutes: suites.BudgetMinutes = None,
@@ -93,7 +105,8 @@ def run(
     settings |= {"max_tokens": max_tokens, "max_turns": max_turns, "repeats": repeats}
     settings |= {"trials": trials, "judge": judge, "user": user, "agent": agent}
     settings |= {"unsafe_sandbox": unsafe_sandbox, "budget_usd": budget_usd}
-    settings |= {"budget_minutes": budget_minutes, "solo": solo or None}
+    settings |= {"budget_minutes": budget_minutes, "solo": solo or None, "scorer": scorer}
+    settings |= {"question_field": question_field, "answer_field": answer_field}
 
     def work() -> bool:
         from tutti.tasks.sweeps.from_flags import keep_sweep

@@ -66,6 +66,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from tutti.tasks.scoring.judged.bradley_terry import NotComparable as NotComparable
+    from tutti.tasks.scoring.judged.bradley_terry import Rating as Rating
+    from tutti.tasks.scoring.judged.bradley_terry import ratings as ratings
     from tutti.tasks.scoring.judged.judge_agreement import Agreement as Agreement
     from tutti.tasks.scoring.judged.judge_agreement import agreement as agreement
     from tutti.tasks.scoring.metrics import majority_at_k as majority_at_k

@@ -36,6 +36,8 @@ FIELDS = (
     *("repeats", "trials", "solo", "unsafe_sandbox"),
 )
 """Settings that are fields of a suite by the same name."""
+READING = ("scorer", "question_field", "answer_field")
+"""Settings that say how a file is read: without them there is no benchmark."""
 ALWAYS_WRITTEN = ("name", "benchmark", "model", "concurrency", "policies")
 
 
@@ -127,6 +129,8 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
         "concurrency": given.get("concurrency") or CONCURRENCY,
         "policies": given.get("policies") or POLICIES,
     }
+    if reading := {field: given[field] for field in READING if given.get(field) is not None}:
+        content["data"] = reading
     budget = {"minutes": given.get("budget_minutes"), "usd": given.get("budget_usd")}
     fields = {field: given.get(field) for field in FIELDS}
     fields |= {"budget": budget, "max_tokens": given.get("max_tokens")}

@@ -31,6 +31,12 @@ class RunSettings(TypedDict, total=False):
     """Only these items."""
     where: str | None
     """SQL filter on the items' attributes."""
+    scorer: str | None
+    """Of a JSONL file: how answers are compared: exact, numeric, math, choice or judge."""
+    question_field: str | None
+    """Of a JSONL file; default: question, prompt or problem."""
+    answer_field: str | None
+    """Of a JSONL file; default: answer, target or expected_answer."""
     judge: str | None
     """The registry's model that judges answers."""
     user: str | None

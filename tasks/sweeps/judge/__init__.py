@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.sweeps.judge.arena import ArenaResult as ArenaResult
+    from tutti.tasks.sweeps.judge.arena import answers_of as answers_of
+    from tutti.tasks.sweeps.judge.arena import won_share as won_share
     from tutti.tasks.sweeps.judge.compare import CellComparison as CellComparison
     from tutti.tasks.sweeps.judge.compare import Side as Side
     from tutti.tasks.sweeps.judge.compare import compare_sides as compare_sides
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge.labels import LabelAgreement as LabelAgreement
     from tutti.tasks.sweeps.judge.labels import compare_labels as compare_labels
     from tutti.tasks.sweeps.judge.rescore import RescoreResult as RescoreResult
+    from tutti.tasks.sweeps.judge.score import hold_arena as hold_arena
     from tutti.tasks.sweeps.judge.score import score_sweep as score_sweep
     from tutti.tasks.sweeps.judge.words import outcome_words as outcome_words
 

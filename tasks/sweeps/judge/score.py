@@ -1,15 +1,17 @@
-"""Score a stored sweep again, by a judge of the registry where one is named.
+"""A judge of the registry, served for a stored sweep: to score it again, or to hold an arena.
 
-Run: ``tutti score SWEEP --judge NAME``.
+Run: ``tutti score SWEEP --judge NAME``, ``tutti arena A B --judge NAME``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tutti.storage import Catalog
+from tutti.storage import Catalog, content_hash
 from tutti.tasks.progress import StageLog
 from tutti.tasks.project import MODELS
 from tutti.tasks.serving import pick_models
+from tutti.tasks.sweeps.judge.arena import Answers, ArenaResult, enter_preferences, play
+from tutti.tasks.sweeps.judge.compare import Side
 from tutti.tasks.sweeps.judge.rescore import RescoreResult, rescore
 from tutti.tasks.sweeps.plan import open_judge
 from tutti.tasks.sweeps.run import open_bench
@@ -34,3 +36,25 @@ async def score_sweep(
         gateway = (await bench.services()).gateway
         async with open_judge(gateway.url, bench.serving.served[judge]) as judge_of:
             return await rescore(sweep_id, catalog, scorer, on_progress, judge_of, gateway.flush)
+
+
+async def hold_arena(
+    sides: Sequence[Side],
+    answers: Answers,
+    judge: str,
+    models: Path,
+    catalog: Catalog,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ArenaResult:
+    """Have a judge compare stored answers, and enter its preferences; what serves it is started.
+
+    Raises as `open_bench` and `play`.
+    """
+    entries = pick_models(models, (judge,))
+    identity = f"{judge}-{content_hash(entries[judge].model_dump(mode='json'))}"
+    async with open_bench(entries, None, catalog, StageLog()) as bench:
+        gateway = (await bench.services()).gateway
+        async with open_judge(gateway.url, bench.serving.served[judge]) as judge_of:
+            found = await play(answers, identity, judge_of, catalog, on_progress)
+    enter_preferences(catalog, sides, found)
+    return found

@@ -113,16 +113,15 @@ async def _check(entry: Entry, model: "Model") -> Entry:
     from pydantic import ValidationError
 
     from tutti.cli.failures import message_of
-    from tutti.storage import current_home
-    from tutti.tasks.serving import ServingError, ask_for_models, engine_line
+    from tutti.tasks.serving import ServingError, ask_for_models
     from tutti.tasks.serving.gateway import Endpoint, EndpointConfig, ProbeFailed
 
     if model.endpoint is None:
         try:
-            line = await asyncio.to_thread(engine_line, entry.name, model, current_home())
+            found = await asyncio.to_thread(_engine_found, entry.name, model)
         except ServingError as error:
             return replace(entry, ok=False, found=str(error))
-        return replace(entry, ok=True, found=f"the weights are there; {line}")
+        return replace(entry, ok=True, found=found)
     try:
         endpoint = Endpoint.make(
             EndpointConfig.of_model(
@@ -141,6 +140,15 @@ async def _check(entry: Entry, model: "Model") -> Entry:
     return replace(entry, ok=ok, found=found)
 
 
+def _engine_found(name: str, model: "Model") -> str:
+    """What serves an entry of weights. Raises ServingError."""
+    from tutti.storage import open_catalog
+    from tutti.tasks.serving import engine_line
+
+    with open_catalog() as catalog:
+        return f"the weights are there; {engine_line(name, model, catalog)}"
+
+
 async def _called(entry: Entry, model: "Model") -> Entry:
     """The entry with what small calls through a gateway show; one that failed is not called."""
     from tutti.storage import open_catalog
@@ -156,10 +164,16 @@ async def _called(entry: Entry, model: "Model") -> Entry:
             async with open_bench({entry.name: model}, None, catalog, StageLog()) as bench:
                 services = await bench.services()
                 probes = await probe_model(services.gateway.url, entry.name, model)
+        found = entry.found
+        if model.checkpoint is not None:  # by now its engine has said what its cache holds
+            found = await asyncio.to_thread(_engine_found, entry.name, model)
     except ServingError as error:
         return replace(entry, ok=False, found=str(error))
-    ok = all(probe.status != "failed" for probe in probes)
-    return replace(entry, ok=ok, probes=tuple(asdict(probe) for probe in probes))
+    failed = [probe.name for probe in probes if probe.status == "failed"]
+    found = f"{', '.join(failed)}; {found}" if failed else found
+    return replace(
+        entry, ok=not failed, found=found, probes=tuple(asdict(probe) for probe in probes)
+    )
 
 
 def _verdict(answer: "Answer", served: str, engine: bool) -> tuple[bool, str]:

@@ -28,6 +28,7 @@ from tutti.tasks.reporting import (
 )
 from tutti.tasks.reporting.focus import MACROS_USED
 from tutti.tasks.runs import code_version, describe_machine
+from tutti.tasks.serving import known_cache
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,15 @@ def _measured(catalog: Catalog, sweep_ids: Sequence[str]) -> dict[str, str]:
         "benchmark": ", ".join(sorted({row["benchmark"] for row in rows})),
         "model": ", ".join(sorted({row["model"] for row in rows})),
         "samples": f"{sum(row['samples'] or 0 for row in rows):,}",
+        **_caches(catalog, {row["engine_id"]: row["model"] for row in rows if row["engine_id"]}),
     }
+
+
+def _caches(catalog: Catalog, engines: Mapping[str, str]) -> dict[str, str]:
+    """The KV caches of the measured models' engines, estimated and reported, where known."""
+    known = {name: known_cache(catalog, engine).text for engine, name in engines.items()}
+    said = [f"{name}: {text.removeprefix('KV cache: ')}" for name, text in known.items() if text]
+    return {"KV cache": "; ".join(said)} if said else {}
 
 
 def _command() -> dict[str, str]:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engine import place_engines as place_engines
     from tutti.tasks.serving.engine import require_engines as require_engines
     from tutti.tasks.serving.engine_use import EngineUse as EngineUse
+    from tutti.tasks.serving.engines import CacheRecord as CacheRecord
+    from tutti.tasks.serving.engines import CacheSize as CacheSize
+    from tutti.tasks.serving.engines import keep_cache as keep_cache
+    from tutti.tasks.serving.engines import known_cache as known_cache
     from tutti.tasks.serving.engines import needs_check as needs_check
     from tutti.tasks.serving.errors import EndpointFailed as EndpointFailed
     from tutti.tasks.serving.errors import EngineFailed as EngineFailed

@@ -5,16 +5,18 @@ platform talks to it over HTTP only.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import Catalog, Home, artifact_id
+from tutti.storage import Catalog, artifact_id
 from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus, read_inventory
 from tutti.tasks.project import IS_SOURCE, models_python_path
 from tutti.tasks.serving.engines import (
+    CacheRecord,
+    Launch,
     Place,
     Source,
     Verdict,
@@ -22,10 +24,15 @@ from tutti.tasks.serving.engines import (
     announce,
     build_of,
     command_of,
+    estimated_cache,
+    is_ready,
+    keep_cache,
+    known_cache,
     launch_of,
     place,
     refuse_what_does_not_fit,
     refuse_wrong_commands,
+    reported_cache,
     require_device,
     used,
     warm_engines,
@@ -77,13 +84,14 @@ def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
     return refuse_wrong_commands([engine.launch for engine in every], every[0].build, home)
 
 
-def engine_line(name: str, model: Model, home: Home) -> str:
-    """What serves an entry, in a line: server, device, parsers, whether it fits, what is unchecked.
+def engine_line(name: str, model: Model, catalog: Catalog) -> str:
+    """What serves an entry, in a line: server, device, parsers, whether it fits, its cache as it is
+    estimated and as it was when it last ran, what is unchecked.
 
     Nothing is started. Raises RegistryError for a command that is refused or weights that are not
     whole or do not fit, ModelsEnvironmentMissing, ServingError.
     """
-    build = build_of(models_python_path())
+    build, home = build_of(models_python_path()), catalog.home
     launch = launch_of(name, model, source_of(model), build, home)
     fits = refuse_what_does_not_fit([launch], read_inventory(home))
     verdicts = refuse_wrong_commands([launch], build, home)
@@ -92,6 +100,10 @@ def engine_line(name: str, model: Model, home: Home) -> str:
     said += [f"tools by {parsers.tools}"] * (parsers.tools is not None)
     said += [f"reasoning by {parsers.reasoning}"] * (parsers.reasoning is not None)
     said += [fit.text for fit in fits.values()]
+    ran = known_cache(catalog, identify(model, launch).engine_id)
+    estimated = estimated_cache(launch, read_inventory(home)) or ran.estimated
+    cache = replace(ran, estimated=estimated).text
+    said += [cache] * bool(cache)
     if not build.python.is_file() and launch.settings.server != "llama.cpp":
         said.append("not checked: the start, for the models environment is not here")
     said += [f"not checked: {what}" for verdict in verdicts for what in verdict.unchecked]
@@ -113,6 +125,25 @@ def source_of(model: Model) -> Source:
     name = model.hub_id.partition("@")[0] if model.hub_id else weights.folder.name
     served = weights.files[0] if weights.form == "gguf" else weights.folder
     return Source(served, name, weights.config, weights.loaded_bytes)
+
+
+@dataclass(frozen=True)
+class EngineIdentity:
+    """An engine's id, and what it is made from."""
+
+    engine_id: str
+    content: Mapping[str, Any]
+    checkpoint: str
+
+
+def identify(model: Model, launch: Launch, trained_by: str | None = None) -> EngineIdentity:
+    """The engine that serves an entry: its weights, settings and context. Raises WeightsError."""
+    settings = launch.settings.identity(launch.device)
+    content: dict[str, Any] = {"server": launch.settings.server, "settings": settings}
+    content |= {"context": model.context_tokens}
+    content |= {} if trained_by is None else {"trained_by": trained_by}
+    checkpoint = checkpoint_id(model)
+    return EngineIdentity(artifact_id("engine", content, [checkpoint]), content, checkpoint)
 
 
 @dataclass(frozen=True)
@@ -147,16 +178,12 @@ class Engine:
         self.trained_by = trained_by
         self.catalog = catalog
         self.port = claim_port(port)
-        checkpoint = checkpoint_id(model)
         self.build = build_of(models_python_path())
         self.launch = launch_of(name, model, source_of(model), self.build, catalog.home)
-        settings = self.settings.identity(self.launch.device)
-        content: dict[str, Any] = {"server": self.settings.server, "settings": settings}
-        content |= {"context": model.context_tokens}
-        content |= {} if trained_by is None else {"trained_by": trained_by}
-        self.engine_id = artifact_id("engine", content, [checkpoint])
-        catalog.enter_artifact(checkpoint, {"folder": str(model.checkpoint)})
-        catalog.enter_artifact(self.engine_id, content, [checkpoint])
+        made = identify(model, self.launch, trained_by)
+        self.engine_id = made.engine_id
+        catalog.enter_artifact(made.checkpoint, {"folder": str(model.checkpoint)})
+        catalog.enter_artifact(self.engine_id, dict(made.content), [made.checkpoint])
         self.kept = False
         """Whether other runs may find and use it once it runs (`tutti serve --keep`)."""
         self.warm: WarmEngine | None = None
@@ -180,8 +207,8 @@ class Engine:
         return self.settings.parallel if read_inventory(self.catalog.home).here else None
 
     def start(self) -> EngineAddress:
-        """Take a kept engine of its id that nobody uses, or start the server, and wait until it is
-        healthy.
+        """Take a kept engine of its id that nobody uses and that computes, or start the server and
+        wait until it is healthy. Not for use in an event loop.
 
         Raises EngineFailed with the end of its log, GpuError, and ModelsEnvironmentMissing before
         anything is held.
@@ -192,11 +219,17 @@ class Engine:
         """Whether an engine of this id is kept, answers, and is free; it is then this run's."""
         for warm in [] if self.kept else warm_engines(self.catalog, self.engine_id):
             with ExitStack() as stack:
-                if stack.enter_context(used(self.catalog, warm)) and answers(f"{warm.url}/health"):
+                if stack.enter_context(used(self.catalog, warm)) and self._can_use(warm):
                     self.warm = warm
                     self._leased = stack.pop_all()
                     return True
         return False
+
+    def _can_use(self, warm: WarmEngine) -> bool:
+        """Whether it serves the model by this entry's name, and computes; it is awake then."""
+        if warm.served_name != self.name or not answers(f"{warm.url}/health"):
+            return False
+        return is_ready(warm, self.settings.server)
 
     def _start(self) -> EngineAddress:
         require_device(self.launch, self.build)
@@ -212,8 +245,11 @@ class Engine:
             self._child = child
             timeout_s = self.settings.timeout_s(self.launch.device)
             child.wait_ready(lambda: answers(f"{self.address.url}/health"), timeout_s)
+            self._keep_cache()
             if self.kept:
-                announce(self.catalog, child.key, self.engine_id, self.address.url)
+                at = self.address
+                kept = WarmEngine(at.engine_id, at.url, child.pid, at.served_name)
+                announce(self.catalog, child.key, kept)
         except ServingError as error:
             self.stop()
             raise EngineFailed(str(error)) from None
@@ -221,6 +257,17 @@ class Engine:
             self.stop()
             raise
         return self.address
+
+    def _keep_cache(self) -> None:
+        """Keep what the engine reports of its cache beside the estimate. Raises StoreError."""
+        if (reported := reported_cache(self.address.url)) is not None:
+            estimated = estimated_cache(self.launch, read_inventory(self.catalog.home))
+            keep_cache(self.catalog, self.engine_id, CacheRecord(estimated, reported))
+
+    @property
+    def cache(self) -> CacheRecord:
+        """Its KV cache, as it was estimated and as it reported when it last started."""
+        return known_cache(self.catalog, self.engine_id)
 
     def stop(self) -> None:
         """Stop the engine if it runs, and give its cards back; leave a kept one to its keeper."""

@@ -1,4 +1,4 @@
-"""Let an engine sleep while a training needs its card, and wake it.
+"""Let an engine sleep while a training needs its card, or nobody uses it, and wake it.
 
 In: a vLLM that runs with ``--enable-sleep-mode`` and ``VLLM_SERVER_DEV_MODE``, on loopback. Out:
 its weights in the host's memory (level 1) or nowhere (level 2), and its KV cache discarded. Calls
@@ -19,6 +19,8 @@ from tutti.tasks.serving.errors import EngineFailed
 
 PHASE_TIMEOUT_S = 300.0
 """Of each request: 140 GB of weights take half a minute over PCIe."""
+ANSWER_TIMEOUT_S = 10.0
+"""Of the question whether it sleeps: an engine that takes longer hangs."""
 
 
 @asynccontextmanager
@@ -29,15 +31,11 @@ async def asleep(engine_url: str, level: Literal[1, 2] = 1) -> AsyncIterator[Non
     EngineFailed where it does not sleep, or does not wake. Where the block fails too, its own error
     is raised, with a note.
     """
-    timeout = aiohttp.ClientTimeout(total=PHASE_TIMEOUT_S)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
+    async with _session(PHASE_TIMEOUT_S) as session:
         if await _sleeps(session, engine_url):
             raise EngineFailed(f"{engine_url}: sleeps already: another run has its card")
         try:
-            # kept: by default running calls are aborted, with HTTP 200 and a part of their text
-            await _ask(session, "POST", f"{engine_url}/sleep?level={level}&mode=keep")
-            if not await _sleeps(session, engine_url):
-                raise EngineFailed(f"{engine_url}: was told to sleep and does not (is_sleeping)")
+            await _fall_asleep(session, engine_url, level)
             yield
         except BaseException as error:
             try:
@@ -46,6 +44,44 @@ async def asleep(engine_url: str, level: Literal[1, 2] = 1) -> AsyncIterator[Non
                 error.add_note(f"Nor was the engine woken: {broken}")
             raise
         await _wake(session, engine_url)
+
+
+async def is_asleep(engine_url: str) -> bool:
+    """Whether the engine sleeps, or is paused. Raises EngineFailed where it does not say."""
+    async with _session(ANSWER_TIMEOUT_S) as session:
+        return await _sleeps(session, engine_url)
+
+
+async def fall_asleep(engine_url: str) -> None:
+    """Put an engine to sleep, its weights in the host's memory, until `wake`. Raises EngineFailed
+    where it does not sleep; it is awake then."""
+    async with _session(PHASE_TIMEOUT_S) as session:
+        try:
+            await _fall_asleep(session, engine_url, 1)
+        except EngineFailed:
+            await _wake(session, engine_url)
+            raise
+
+
+async def wake(engine_url: str) -> bool:
+    """Wake an engine that sleeps; returns whether it did. Raises EngineFailed where it sleeps on,
+    or does not say."""
+    if not await is_asleep(engine_url):
+        return False
+    async with _session(PHASE_TIMEOUT_S) as session:
+        await _wake(session, engine_url)
+    return True
+
+
+def _session(timeout_s: float) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s))
+
+
+async def _fall_asleep(session: aiohttp.ClientSession, engine_url: str, level: int) -> None:
+    # kept: by default running calls are aborted, with HTTP 200 and a part of their text
+    await _ask(session, "POST", f"{engine_url}/sleep?level={level}&mode=keep")
+    if not await _sleeps(session, engine_url):
+        raise EngineFailed(f"{engine_url}: was told to sleep and does not (is_sleeping)")
 
 
 async def _wake(session: aiohttp.ClientSession, engine_url: str) -> None:

@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tutti.tasks.serving import EngineFailed, asleep, phases
+from tutti.tasks.serving.phases import fall_asleep, is_asleep, wake
 
 
 class SleepingEngine:
@@ -106,3 +107,34 @@ async def test_each_fault_is_told(
                 pass
     slept = [path for path in engine.asked if path.startswith("POST /sleep")]
     assert bool(slept) == ("POST /wake_up" in engine.asked), "what was told to sleep is woken"
+
+
+async def test_without_a_block_it_sleeps_until_it_is_woken() -> None:
+    """One that is awake is not told to wake: its cache is not emptied."""
+    engine = SleepingEngine()
+    async with served(engine) as url:
+        await fall_asleep(url)
+        assert engine.sleeping and await is_asleep(url)
+        assert await wake(url)
+        assert not engine.sleeping
+        before = len(engine.asked)
+        assert not await wake(url)
+    assert engine.asked[before:] == ["GET /is_sleeping"]
+
+
+async def test_one_that_does_not_sleep_is_left_awake() -> None:
+    """It goes on as it was."""
+    engine = SleepingEngine(sleep={"status": "sleeping"})
+    async with served(engine) as url:
+        with pytest.raises(EngineFailed, match="was told to sleep and does not"):
+            await fall_asleep(url)
+    assert "POST /wake_up" in engine.asked
+
+
+async def test_one_that_hangs_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before the time that a large model may take to wake."""
+    monkeypatch.setattr(phases, "ANSWER_TIMEOUT_S", 0.2)
+    engine = SleepingEngine(is_sleeping={"after_s": 5})
+    async with served(engine) as url:
+        with pytest.raises(EngineFailed, match=r"is_sleeping.*TimeoutError"):
+            await wake(url)

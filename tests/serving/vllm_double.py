@@ -1,11 +1,14 @@
 """vLLM's server without a model, as a process: ``python -m tests.serving.vllm_double --port N``.
 
 Takes vLLM's own command line (what it does not know it leaves), so that TUTTI_MODELS_PYTHON may be
-a script that runs it. Answers health, metrics, models and chat completions. Standard library only.
+a script that runs it. Answers health, metrics, models, completions, and as vLLM's sleep mode does:
+asleep it is healthy and answers no call. After a POST to /hang it is healthy and answers none ever.
+Standard library only.
 """
 
 import argparse
 import json
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
@@ -20,19 +23,35 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     served = "double"
+    context = 0
+    awake, works = threading.Event(), threading.Event()
 
     def do_GET(self) -> None:
-        """Health, metrics, models."""
+        """Health, metrics, models, whether it sleeps."""
         if self.path == "/metrics":
             self._answer(METRICS.encode(), "text/plain")
         elif self.path == "/v1/models":
-            self._answer(json.dumps({"data": [{"id": self.served}]}).encode())
+            listed = {"id": self.served, "max_model_len": self.context}
+            self._answer(json.dumps({"data": [listed]}).encode())
+        elif self.path == "/is_sleeping":
+            self._answer(json.dumps({"is_sleeping": not self.awake.is_set()}).encode())
         else:
             self._answer(b"{}")
 
     def do_POST(self) -> None:
-        """A chat completion; its text is the key that it was asked with."""
-        self.rfile.read(int(self.headers["Content-Length"]))
+        """A chat completion; its text is the key that it was asked with. Or sleep, wake, hang."""
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        order = self.path.partition("?")[0]
+        if order in ("/sleep", "/hang"):
+            (self.awake if order == "/sleep" else self.works).clear()
+            return self._answer(b'{"status": "sleeping"}')
+        if order == "/wake_up":
+            self.awake.set()
+            return self._answer(b'{"status": "awake"}')
+        if order == "/reset_prefix_cache":
+            return self._answer(b'{"success": true}')
+        self.awake.wait()
+        self.works.wait()
         message = {"role": "assistant", "content": self.headers.get("Authorization", "")}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         self._answer(json.dumps({"choices": [choice], "usage": USAGE}).encode())
@@ -53,8 +72,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--served-model-name", default="double")
+    parser.add_argument("--max-model-len", type=int, default=0)
     given, _ = parser.parse_known_args()
-    Handler.served = given.served_model_name
+    Handler.served, Handler.context = given.served_model_name, given.max_model_len
+    Handler.awake.set()
+    Handler.works.set()
     with ThreadingHTTPServer(("127.0.0.1", given.port), Handler) as server:
         print(server.server_address[1], flush=True)
         server.serve_forever()

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engines.builds import Build as Build
     from tutti.tasks.serving.engines.builds import build_of as build_of
     from tutti.tasks.serving.engines.builds import device_of as device_of
+    from tutti.tasks.serving.engines.cache_size import CacheRecord as CacheRecord
+    from tutti.tasks.serving.engines.cache_size import CacheSize as CacheSize
+    from tutti.tasks.serving.engines.cache_size import estimated_cache as estimated_cache
+    from tutti.tasks.serving.engines.cache_size import keep_cache as keep_cache
+    from tutti.tasks.serving.engines.cache_size import known_cache as known_cache
+    from tutti.tasks.serving.engines.cache_size import reported_cache as reported_cache
     from tutti.tasks.serving.engines.checking import Verdict as Verdict
     from tutti.tasks.serving.engines.checking import check_launches as check_launches
     from tutti.tasks.serving.engines.checking import needs_check as needs_check
@@ -30,8 +36,10 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engines.settings import BLOCK_TOKENS as BLOCK_TOKENS
     from tutti.tasks.serving.engines.settings import Device as Device
     from tutti.tasks.serving.engines.settings import EngineSettings as EngineSettings
+    from tutti.tasks.serving.engines.warm import IdleSleep as IdleSleep
     from tutti.tasks.serving.engines.warm import WarmEngine as WarmEngine
     from tutti.tasks.serving.engines.warm import announce as announce
+    from tutti.tasks.serving.engines.warm import is_ready as is_ready
     from tutti.tasks.serving.engines.warm import is_used as is_used
     from tutti.tasks.serving.engines.warm import used as used
     from tutti.tasks.serving.engines.warm import warm_engines as warm_engines

@@ -35,7 +35,8 @@ class Source:
 def launch_of(name: str, model: "Model", source: Source, build: Build, home: Home) -> Launch:
     """What serves a registry entry.
 
-    Raises RegistryError where no parser is known for a model whose calls the server is to parse.
+    Raises RegistryError where no parser is known for a model whose calls the server is to parse,
+    and for an engine on the CPU that is to sleep.
     """
     settings = model.engine
     assert settings is not None, "an entry with a checkpoint has them"
@@ -47,6 +48,11 @@ def launch_of(name: str, model: "Model", source: Source, build: Build, home: Hom
         raise RegistryError(
             f"models.{name}.engine.tool_parser: none is known for {source.name} ({parsers.why}); "
             "name one, or say how its calls are written by `dialect`, or set `tools: false`"
+        )
+    if settings.sleep and device == "cpu" and settings.server != "llama.cpp":
+        raise RegistryError(
+            f"models.{name}.engine.sleep: true gives a GPU's memory back while the engine is idle, "
+            f"and this engine runs on the CPU, where {settings.server} has no sleep mode; remove it"
         )
     on_gpu = device != "cpu" and settings.server == "vllm"
     return Launch(

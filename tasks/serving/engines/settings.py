@@ -82,7 +82,7 @@ class EngineSettings(BaseModel):
         None, gt=0, description="GiB of main memory for KV blocks that the GPU has no room for"
     )
     lora: bool = Field(False, description="allow LoRA adapters to be loaded at run time")
-    sleep: bool = Field(False, description="the server can give its GPU memory back while idle")
+    sleep: bool = Field(False, description="a kept engine gives its GPU memory back while idle")
     args: dict[Annotated[str, AfterValidator(_flag)], Scalar | list[Scalar] | dict[str, Any]] = (
         Field({}, description="more flags of the server; false writes its no- form")
     )

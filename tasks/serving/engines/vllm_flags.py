@@ -21,8 +21,10 @@ EVERYWHERE = {
     "VLLM_SERVER_DEV_MODE": "1",  # for resetting the cache; the engine listens on loopback only
     "PYTHONUNBUFFERED": "1",
 }
+CPU_CACHE_VARIABLE, CPU_CACHE_GIB = "VLLM_CPU_KVCACHE_SPACE", 1
+"""Memory for the KV cache on the CPU, where the entry does not give blocks or tokens."""
 ON_CPU = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
+    CPU_CACHE_VARIABLE: str(CPU_CACHE_GIB),
     "OMP_WAIT_POLICY": "PASSIVE",  # idle threads leave the cores to tools and training
     # A core is left for the API server, the gateway and the agents.
     "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) - 1))),

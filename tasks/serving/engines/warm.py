@@ -1,20 +1,35 @@
 """Engines that are kept running for the next run: announced, found by id, used by one at a time.
 
-In: a catalog. An engine of `tutti serve --keep` is announced in the row of its process, with its id
-and address. Who needs an engine of that id uses it under a lease, so that no two sweeps share a
-cache and a load; without one it starts its own.
+In: a catalog. An engine of `tutti serve --keep` is announced in the row of its process, with its
+id, address and name. Who needs an engine of that id uses it under a lease, so that no two sweeps
+share a cache and a load; without one it starts its own. An engine that nobody uses may sleep
+(`IdleSleep`), and one is woken and called once before it is handed out: a server whose engine hangs
+still answers /health.
 """
 
+import asyncio
 import json
-from collections.abc import Iterator
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa
 
 from tutti.storage import Catalog, StoreBusy, held, holder_of, start_ticks, this_host
 from tutti.storage import catalog as cat
+from tutti.tasks.serving.engines.settings import ServerKind
+from tutti.tasks.serving.errors import EngineFailed
+from tutti.tasks.serving.phases import fall_asleep, wake
 
+SLEEP_AFTER_S = 60.0
+"""Without use: between the runs of a person who works at something pass minutes, and waking a large
+model takes half a minute."""
+CALL_TIMEOUT_S = 30.0
+"""Of one token by an engine that nobody else uses."""
 KEPT = "kept"
 """In the detail of a process: the engine that it keeps."""
 
@@ -26,15 +41,17 @@ class WarmEngine:
     engine_id: str
     url: str
     pid: int
+    served_name: str
+    """Of the model, for calls to it."""
 
 
-def announce(catalog: Catalog, key: dict[str, int], engine_id: str, url: str) -> None:
+def announce(catalog: Catalog, key: dict[str, int], engine: WarmEngine) -> None:
     """Let others find the engine that the process of `key` runs, until that process ends."""
     table = cat.processes
     row = (table.c.pid == key["pid"]) & (table.c.start_ticks == key["start_ticks"])
     with catalog.transaction() as connection:
         (detail,) = connection.execute(sa.select(table.c.detail).where(row)).one()
-        told = json.loads(detail) | {KEPT: {"engine_id": engine_id, "url": url}}
+        told = json.loads(detail) | {KEPT: asdict(engine)}
         connection.execute(sa.update(table).where(row).values(detail=json.dumps(told)))
 
 
@@ -44,10 +61,12 @@ def warm_engines(catalog: Catalog, engine_id: str | None = None) -> list[WarmEng
     found = []
     for row in rows:
         kept = json.loads(row["detail"]).get(KEPT)
-        if kept is None or (engine_id is not None and kept["engine_id"] != engine_id):
+        if kept is None or "served_name" not in kept:  # an earlier version told no name
+            continue
+        if engine_id is not None and kept["engine_id"] != engine_id:
             continue
         if start_ticks(row["pid"]) == row["start_ticks"]:
-            found.append(WarmEngine(kept["engine_id"], kept["url"], row["pid"]))
+            found.append(WarmEngine(**kept))
     return found
 
 
@@ -61,6 +80,60 @@ def used(catalog: Catalog, engine: WarmEngine) -> Iterator[bool]:
         except StoreBusy:
             free = False
         yield free
+
+
+def is_ready(engine: WarmEngine, server: ServerKind) -> bool:
+    """Whether a kept engine computes; one that sleeps is woken first. Not for use in an event loop.
+
+    Why it does not is told on stderr: the run that wanted it starts its own.
+    """
+    try:
+        if server == "vllm":  # others do not sleep
+            asyncio.run(wake(engine.url))
+        _call(engine)
+    except EngineFailed as error:
+        print(f"tutti: the kept engine is not used: {error}", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def _call(engine: WarmEngine) -> None:
+    """Have it compute one token. A refusal is an answer, too: an embedding model gives no text."""
+    url = f"{engine.url}/v1/completions"
+    body = json.dumps({"model": engine.served_name, "prompt": "1", "max_tokens": 1}).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    try:
+        urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S).close()
+    except urllib.error.HTTPError as error:
+        if error.code >= 500:
+            raise EngineFailed(f"{url}: HTTP {error.code}") from None
+    except (urllib.error.URLError, OSError) as error:
+        raise EngineFailed(f"{url}: {error}") from None
+
+
+class IdleSleep:
+    """Lets a keeper's engines sleep while nobody uses them. Not for use in an event loop."""
+
+    def __init__(self, urls: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        """`urls`: of engines that can sleep, which are awake."""
+        self._urls, self._clock = urls, clock
+        self._used_at, self._asleep = clock(), False
+
+    def follow(self, used: bool) -> None:
+        """Wake them once they are used, and put them to sleep after a minute without use.
+
+        Raises EngineFailed where one does not do so; it is of no more use then.
+        """
+        if used:
+            self._used_at = self._clock()
+        if used and self._asleep:
+            self._asleep = False
+            for url in self._urls:
+                asyncio.run(wake(url))  # the run that uses it may have woken it
+        elif not used and not self._asleep and self._clock() - self._used_at >= SLEEP_AFTER_S:
+            self._asleep = True
+            for url in self._urls:
+                asyncio.run(fall_asleep(url))
 
 
 def is_used(catalog: Catalog, url: str) -> bool:

@@ -61,7 +61,7 @@ class Asker:
         except ValueError:
             return Said(response.status, failure=f"no JSON: {text[:MOST_SAID]}")
         if response.status != 200 or not isinstance(decoded, dict):
-            return Said(response.status, failure=f"HTTP {response.status}: {text[:MOST_SAID]}")
+            return Said(response.status, failure=f"HTTP {response.status}: {_reason(text)}")
         return Said(response.status, decoded)
 
     async def stream(self, messages: list[dict[str, Any]]) -> tuple[int, Said]:
@@ -74,7 +74,7 @@ class Asker:
         except (aiohttp.ClientError, TimeoutError) as error:
             return 0, Said(0, failure=f"{type(error).__name__}: {error}")
         if response.status != 200:
-            return 0, Said(response.status, failure=f"HTTP {response.status}: {text[:MOST_SAID]}")
+            return 0, Said(response.status, failure=f"HTTP {response.status}: {_reason(text)}")
         try:
             events = [json.loads(line[5:]) for line in text.splitlines() if EVENT.match(line)]
         except ValueError as error:
@@ -83,3 +83,14 @@ class Asker:
             (each["usage"] for each in reversed(events) if each.get("usage")), {}
         )
         return sum(bool(each.get("choices")) for each in events), Said(200, {"usage": usage})
+
+
+def _reason(text: str) -> str:
+    """What a refusal says: the message of its JSON, where it is an error as OpenAI's."""
+    try:
+        decoded = json.loads(text)
+    except ValueError:
+        return text[:MOST_SAID]
+    error = decoded.get("error") if isinstance(decoded, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return (message if isinstance(message, str) else text)[:MOST_SAID]

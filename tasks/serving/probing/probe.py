@@ -18,10 +18,11 @@ from tutti.tasks.serving.registry import Model
 Status = Literal["ok", "warning", "failed"]
 
 QUESTION = [{"role": "user", "content": "Say hello."}]
+WEATHER_TOOL = "get_weather"
 WEATHER = {
     "type": "function",
     "function": {
-        "name": "get_weather",
+        "name": WEATHER_TOOL,
         "description": "The weather of a city now.",
         "parameters": {
             "type": "object",
@@ -30,10 +31,14 @@ WEATHER = {
         },
     },
 }
+UNOFFERED = f"only {WEATHER_TOOL} was offered"
 WITH_TOOL = [{"role": "user", "content": "What is the weather in Oslo? Call the tool."}]
 MARKS = ("<tool_call>", "<|python_tag|>", "[TOOL_CALLS]", '{"name"', "<function=")
 """How calls look that no parser has read."""
 REPEATED = "The train to Bergen leaves at nine and arrives at four in the afternoon. "
+CACHED_PROMPT_TOKENS, MOST_SENTENCE_TOKENS = 400, 80
+"""Tokens of the prompt that is sent again; of `REPEATED`, where usage is not told: one a character.
+"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ async def _probes(asker: Asker, model: Model) -> AsyncIterator[Probe]:
     said = await asker.ask(QUESTION)
     yield _answers(said)
     yield _usage(said)
-    yield await _cache(asker, model)
+    yield await _cache(asker, model, said)
     if model.tools and model.dialect == "openai":
         yield await _tools(asker)
     yield _stream(*await asker.stream(QUESTION))
@@ -92,11 +97,15 @@ def _usage(said: Said) -> Probe:
     return Probe("usage", "failed", f"usage is {said.usage}", mend)
 
 
-async def _cache(asker: Asker, model: Model) -> Probe:
+async def _cache(asker: Asker, model: Model, first: Said) -> Probe:
     """A prompt of up to 400 tokens, twice: providers keep none that is shorter than 1,024, so that
-    a miss at an endpoint is a remark."""
-    times = max(1, min(400, model.context_tokens // 2) // 16)
-    prompt = [{"role": "user", "content": REPEATED * times + "Say hello."}]
+    a miss at an endpoint is a remark. `first` is the answer to `QUESTION`, by which the tokens of a
+    sentence are counted: a small vocabulary takes twice as many as a large one."""
+    one = await asker.ask(_repeated(1), max_tokens=16)
+    begins, longer = (each.usage.get("prompt_tokens") or 0 for each in (first, one))
+    sentence = longer - begins if 0 < begins < longer else MOST_SENTENCE_TOKENS
+    room = min(CACHED_PROMPT_TOKENS, model.context_tokens // 2) - begins
+    prompt = _repeated(max(1, room // sentence))
     _, second = [await asker.ask(prompt, max_tokens=16) for _ in range(2)]
     if second.failure:
         return Probe("prefix cache", "failed", second.failure)
@@ -108,6 +117,10 @@ async def _cache(asker: Asker, model: Model) -> Probe:
         return Probe("prefix cache", "ok", found)
     mend = "see whether it has a cache (vLLM: enable-prefix-caching)"
     return Probe("prefix cache", "warning", found, mend)
+
+
+def _repeated(times: int) -> list[dict[str, str]]:
+    return [{"role": "user", "content": REPEATED * times + "Say hello."}]
 
 
 async def _tools(asker: Asker) -> Probe:
@@ -132,7 +145,10 @@ async def _tools(asker: Asker) -> Probe:
     after = await asker.ask(back, tools=[WEATHER])
     if after.failure:
         return Probe("tools", "failed", f"the result was refused: {after.failure}", name_it)
-    return Probe("tools", "ok", f"{function.get('name')}({arguments}), and its result was taken")
+    found = f"{function.get('name')}({arguments}), and its result was taken"
+    if function.get("name") != WEATHER_TOOL:
+        return Probe("tools", "warning", f"{found}; {UNOFFERED}", "try your own tools")
+    return Probe("tools", "ok", found)
 
 
 def _stream(pieces: int, said: Said) -> Probe:

@@ -38,7 +38,7 @@ def engines_of(suite: Suite, models: Path) -> dict[str, str]:
             entries = pick_models(models, (part.model, *other_models(part)))
             started = serving_of(entries, catalog, part.execution.engines).started
             for each in place_engines(started):
-                line = engine_line(each.name, entries[each.name], catalog.home)
+                line = engine_line(each.name, entries[each.name], catalog)
                 cards = f"; GPU {', '.join(str(gpu.index) for gpu in each.gpus)}"
                 lines[each.name] = line + cards * bool(each.gpus)
     return lines

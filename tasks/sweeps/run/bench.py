@@ -47,16 +47,21 @@ class Services:
 
 
 @stage(name="engine", tags=("engine",))
-async def start_engines(_: StageProgress, serving: Serving, stack: contextlib.ExitStack) -> None:
+async def start_engines(
+    progress: StageProgress, serving: Serving, stack: contextlib.ExitStack
+) -> None:
     """Start the engines of a bench; `stack` stops each, also one whose start fails.
 
-    Their GPUs and commands are checked before the first is started.
+    Their GPUs and commands are checked before the first is started. A cache that is much smaller or
+    larger than was estimated is remarked upon.
     """
     place_engines(serving.started)
     await asyncio.to_thread(check_engines, serving.started)
     for engine in serving.every:
         stack.callback(engine.stop)
         await asyncio.to_thread(engine.start)
+        if isinstance(engine, Engine) and engine.cache.remark:
+            progress.console.print(f"[yellow]  {engine.name}: {engine.cache.text}[/]")
 
 
 class Bench:

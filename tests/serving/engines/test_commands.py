@@ -250,3 +250,11 @@ def test_where_the_build_cannot_be_told_the_gpus_decide(home: Home) -> None:
     assert launch_of("m", model(gpus=1), source, unknown, home).device == "cuda"
     (home.root / "gpus.yaml").write_text("gpus: [{index: 0}]\n")
     assert launch_of("m", model(), source, unknown, home).device == "cuda"
+
+
+@pytest.mark.parametrize("server", ["vllm", "sglang"])
+def test_an_engine_on_the_cpu_does_not_sleep(home: Home, server: str) -> None:
+    """Said without asking the server, with the field; a GPU's engine may."""
+    with pytest.raises(RegistryError, match=r"^models\.big\.engine\.sleep: true .* remove it$"):
+        words(model(server=server, device="cpu", sleep=True), BOTH, home)
+    assert "--enable-sleep-mode" in words(model(device="cuda", sleep=True), CPU, home)

@@ -1,7 +1,9 @@
 """A kept engine is found by its id, used by one run at a time, and left to its keeper."""
 
+import asyncio
 import shlex
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +13,9 @@ import pytest
 
 from tutti.storage import Catalog
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import Engine, EngineFailed, Model, answers
-from tutti.tasks.serving.engines import is_used, warm_engines
+from tutti.tasks.serving import Engine, EngineFailed, EngineUse, Model, answers
+from tutti.tasks.serving.engines import IdleSleep, is_used, warm, warm_engines
+from tutti.tasks.serving.phases import is_asleep
 
 DOUBLE = [sys.executable, "-m", "tests.serving.vllm_double"]
 
@@ -27,11 +30,16 @@ def double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
 
 
-def engine(catalog: Catalog, **settings: Any) -> Engine:
+def engine(catalog: Catalog, name: str = "pocket", **settings: Any) -> Engine:
     """The pocket's, with such settings."""
     entry: dict[str, Any] = {"provider": "vllm", "checkpoint": PROJECT / "assets" / "pocket"}
     entry |= {"context_tokens": 512, "engine": {"kv_blocks": 8, "device": "cpu", **settings}}
-    return Engine("pocket", Model.model_validate(entry), catalog)
+    return Engine(name, Model.model_validate(entry), catalog)
+
+
+def post(url: str) -> None:
+    """An order to the double."""
+    urllib.request.urlopen(url, b"", timeout=5).close()
 
 
 @contextmanager
@@ -74,7 +82,7 @@ async def test_its_users_are_told_when_it_ends(catalog: Catalog) -> None:
     """As of an engine of their own that dies."""
     guest = engine(catalog)
     with kept(catalog):
-        guest.start()
+        await asyncio.to_thread(guest.start)
     with pytest.raises(EngineFailed, match=r"kept, has ended"):
         await guest.watch()
     guest.stop()
@@ -90,3 +98,85 @@ def test_one_that_does_not_answer_is_not_used(
         monkeypatch.setattr(patched, lambda url: url != hung and answers(url))
         with engine(catalog) as own:
             assert own.url != keeper.address.url
+
+
+def test_one_that_is_healthy_and_computes_nothing_is_not_used(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server answers /health while its engine hangs: the run says so, and starts its own."""
+    monkeypatch.setattr(warm, "CALL_TIMEOUT_S", 0.5)
+    with kept(catalog) as keeper:
+        post(f"{keeper.address.url}/hang")
+        assert answers(f"{keeper.address.url}/health")
+        with engine(catalog) as own:
+            assert own.url != keeper.address.url
+        assert not is_used(catalog, keeper.address.url), "it is left free"
+    said = capsys.readouterr().err
+    assert "the kept engine is not used" in said and "timed out" in said
+
+
+def test_one_of_another_name_is_not_used(catalog: Catalog) -> None:
+    """It knows its model by its own entry's name, and would refuse the calls."""
+    with kept(catalog) as keeper, engine(catalog, name="other") as own:
+        assert own.url != keeper.address.url
+
+
+def test_one_that_sleeps_is_woken_for_its_user(catalog: Catalog) -> None:
+    """Before it is handed out, so that no call waits."""
+    with kept(catalog) as keeper:
+        url = keeper.address.url
+        post(f"{url}/sleep?level=1")
+        assert asyncio.run(is_asleep(url))
+        with engine(catalog) as used:
+            assert used.url == url
+            assert not asyncio.run(is_asleep(url))
+
+
+def test_idle_engines_sleep_and_wake_with_use(catalog: Catalog) -> None:
+    """After a minute without use, by the clock; a use in between begins it anew."""
+    now = [0.0]
+    with kept(catalog) as keeper:
+        url = keeper.address.url
+        sleep = IdleSleep([url], lambda: now[0])
+        for at, used, asleep in (
+            (59, False, False),
+            (59, True, False),
+            (61, False, False),
+            (118, False, False),
+            (119, False, True),
+            (500, False, True),
+            (501, True, False),
+            (560, False, False),
+            (561, False, True),
+        ):
+            now[0] = float(at)
+            sleep.follow(used)
+            assert asyncio.run(is_asleep(url)) == asleep, at
+        post(f"{url}/wake_up")  # as a run does that uses it
+        sleep.follow(True)
+        assert not asyncio.run(is_asleep(url))
+
+
+class IdleGateway:
+    """No calls ran through it."""
+
+    def health(self) -> dict[str, Any]:
+        """As the gateway says it."""
+        return {"recorded": 0, "unrecorded": 0, "held": 0, "running": 0}
+
+
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_a_keeper_lets_those_sleep_whose_entries_say_so(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, sleeps: bool
+) -> None:
+    """And a run that uses one wakes it."""
+    monkeypatch.setattr(warm, "SLEEP_AFTER_S", 0.0)
+    with kept(catalog) as keeper:
+        keeper.settings = keeper.settings.model_copy(update={"sleep": sleeps})
+        use = EngineUse(catalog, IdleGateway(), [keeper])  # type: ignore[arg-type]
+        assert use.is_busy(), "the first question cannot know"
+        assert not use.is_busy()
+        assert asyncio.run(is_asleep(keeper.address.url)) == sleeps
+        with engine(catalog) as used:
+            assert used.url == keeper.address.url and use.is_busy()
+            assert not asyncio.run(is_asleep(used.url))

@@ -99,6 +99,10 @@ async def test_a_model_that_does_all_of_it(servers: Any) -> None:
             {"call": {"tool_calls": [CALL | {"function": {"name": "f", "arguments": "{"}}]}},
             "tools", "warning", "engine.tool_parser",
         ),
+        (
+            {"call": {"tool_calls": [CALL | {"function": {"name": "f", "arguments": "{}"}}]}},
+            "tools", "warning", "your own tools",
+        ),
         ({"pieces": 1}, "stream", "warning", "first token"),
         ({"unlimited": True}, "context", "warning", "context_tokens"),
         ({"tokens": {"token_ids": None}}, "token ids", "failed", "vLLM"),
@@ -112,6 +116,44 @@ async def test_what_is_wrong_is_said_with_what_mends_it(
     found = await servers(Server(**wrong))
     assert (found[name].status, mend in found[name].mend) == (status, True), found[name]
     assert all(probe.status == "ok" for each, probe in found.items() if each != name)
+
+
+class SmallVocabulary(Server):
+    """Counts two tokens for three characters, and refuses a prompt longer than its context."""
+
+    async def answer(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        """With usage by the prompt's length; a prompt that came before is in its cache."""
+        tokens = len(body["messages"][0]["content"]) * 2 // 3
+        if tokens > MODEL.context_tokens:
+            return web.json_response({"error": {"message": f"{tokens} tokens"}}, status=400)
+        before = [each["messages"] == body["messages"] for _, each in self.requests[:-1]]
+        self.wrong = {"usage": {"prompt_tokens": tokens}}
+        if any(before):
+            self.wrong["usage"]["prompt_tokens_details"] = {"cached_tokens": tokens}
+        return await super().answer(request, body)
+
+
+async def test_the_prompt_that_is_sent_again_fits_any_vocabulary(servers: Any) -> None:
+    """Its sentences are counted by the model's own tokens; the rest of the context is left."""
+    server = SmallVocabulary()
+    found = (await servers(server))["prefix cache"]
+    assert found.status == "ok", found
+    longest = max(len(body["messages"][0]["content"]) for _, body in server.requests) * 2 // 3
+    assert MODEL.context_tokens // 4 < longest <= MODEL.context_tokens // 2
+
+
+async def test_a_refusal_is_told_in_its_own_words(servers: Any) -> None:
+    """Without the JSON around them."""
+    server = Server()
+
+    async def refuse(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if body.get("tools"):
+            error = {"error": {"message": "no tools here", "code": 400}}
+            return web.json_response(error, status=400)
+        return await server.answer(request, body)
+
+    server.reply = refuse
+    assert (await servers(server))["tools"].found == "HTTP 400: no tools here"
 
 
 async def test_a_model_that_does_not_answer_is_asked_no_more(servers: Any) -> None:

@@ -70,11 +70,13 @@ async def measured(
 
 
 async def test_the_cell_goes_on_after_a_restart_that_is_on_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With a row for the restart, and one that keeps windows from lying across it."""
     seen = await measured(tmp_path, suite_of(tmp_path, restarts=2), monkeypatch, deaths=2)
     assert seen.restarts == 2
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "the engine died while serving (exit code -9); start 2 of 2 anew" in said
     rows = query(
         "select name, value from server_metrics where name = $n order by value",
         seen.home,

@@ -1,0 +1,197 @@
+"""An engine's cache, as it is estimated before its start and as the engine reports it."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+
+from tutti.storage import Catalog
+from tutti.tasks.gpus import Gpu, Inventory
+from tutti.tasks.project import PROJECT
+from tutti.tasks.serving import CacheRecord, CacheSize, Engine, Model, known_cache
+from tutti.tasks.serving.engines import estimated_cache, keep_cache, reported_cache
+from tutti.tasks.serving.engines.launch import Launch
+from tutti.tasks.serving.engines.parsers import Parsers
+from tutti.tasks.serving.engines.settings import EngineSettings
+from tutti.tasks.serving.weights import Parallelism, kv_need
+
+POCKET = PROJECT / "assets" / "pocket"
+CONFIG = json.loads((POCKET / "config.json").read_text())
+REAL_PAGE = Path(__file__).parents[1] / "metering" / "vllm-0.32.prom"
+NO_CARDS = Inventory((), "nothing", "no cards")
+
+
+def launch(context_tokens: int = 512, **settings: Any) -> Launch:
+    """The pocket's, on the CPU unless the settings say otherwise."""
+    made = EngineSettings.model_validate(settings)
+    device = "cpu" if made.device == "auto" else made.device
+    parsers = Parsers(None, None, "")
+    size = (POCKET / "model.safetensors").stat().st_size
+    return Launch(
+        "m", POCKET, context_tokens, made, device, parsers, weights_bytes=size, config=CONFIG
+    )
+
+
+def estimate(**settings: Any) -> CacheSize:
+    """Of a launch on the CPU."""
+    found = estimated_cache(launch(**settings), NO_CARDS)
+    assert found is not None
+    return found
+
+
+def test_blocks_and_tokens_that_an_entry_gives_are_what_it_holds() -> None:
+    """With the real one's numbers: 32 blocks of 32 tokens are two sequences of 512."""
+    wanted = CacheSize(1024, 512, 32, 32, 1, 2.0)
+    assert estimate(kv_blocks=32) == estimate(kv_tokens=1024) == wanted
+    assert estimate(context_tokens=500, kv_blocks=32).tokens == 1000, "blocks are whole"
+
+
+def test_on_the_cpu_the_rest_is_the_memory_that_is_set_aside() -> None:
+    """One GiB, or what the entry's environment says; vLLM has counted 8,192 blocks for the
+    pocket."""
+    assert estimate().blocks == 8192
+    assert estimate(environment={"VLLM_CPU_KVCACHE_SPACE": "2"}).blocks == 16384
+    block = kv_need(CONFIG, Parallelism(), block_tokens=32).block_bytes
+    assert 8192 * block == 1 << 30
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"server": "llama.cpp"},
+        {"args": {"block-size": 64}},
+        {"dtype": "float32"},
+        {"environment": {"VLLM_CPU_KVCACHE_SPACE": "much"}},
+        {"server": "sglang"},
+        {"device": "cuda"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_told_before_is_not_told(settings: dict[str, Any]) -> None:
+    """Other servers' own sizes, sizes in `args`, a card that is not known."""
+    assert estimated_cache(launch(**settings), NO_CARDS) is None
+
+
+def test_on_a_gpu_it_is_what_remains_of_the_card() -> None:
+    """By blocks of 16 tokens, as the fit counts."""
+    card = Gpu(index=0, memory_mb=8192)
+    found = estimated_cache(launch(device="cuda"), Inventory((card,), "a list", ""))
+    assert found is not None and found.blocks
+    assert (found.block_tokens, found.groups, found.tokens) == (16, 1, found.blocks * 16)
+
+
+class Metrics(BaseHTTPRequestHandler):
+    """An engine's pages."""
+
+    pages: ClassVar[dict[str, str]] = {}
+
+    def do_GET(self) -> None:
+        """As the test says; 404 for the rest."""
+        body = self.pages.get(self.path, "").encode()
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Its URL."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Metrics) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+LISTED = json.dumps({"data": [{"id": "m", "max_model_len": 512}]})
+SGLANG = "sglang:max_total_num_tokens 4096.0\nsglang:page_size 64.0\n"
+
+
+@pytest.mark.parametrize(
+    ("pages", "wanted"),
+    [
+        (
+            {"/metrics": REAL_PAGE.read_text(), "/v1/models": LISTED},
+            CacheSize(1024, 512, 32, 32, None, 2.0),
+        ),
+        ({"/metrics": SGLANG, "/v1/models": LISTED}, CacheSize(4096, 512, 64, 64)),
+        ({"/metrics": SGLANG, "/v1/models": '{"data": []}'}, CacheSize(4096, None, 64, 64)),
+        ({"/metrics": "llamacpp:kv 1\n", "/v1/models": LISTED}, None),
+        ({"/metrics": SGLANG, "/v1/models": "no JSON"}, None),
+        ({"/metrics": "sglang:page_size many\n", "/v1/models": LISTED}, None),
+        ({}, None),
+    ],
+)
+def test_what_servers_report(server: str, pages: dict[str, str], wanted: CacheSize | None) -> None:
+    """vLLM 0.32's own page, SGLang's names, and pages that say nothing of a cache."""
+    Metrics.pages = pages
+    assert reported_cache(server) == wanted
+
+
+def test_a_server_that_is_gone_reports_nothing() -> None:
+    assert reported_cache("http://127.0.0.1:9") is None
+
+
+@pytest.mark.parametrize(
+    ("estimated", "reported", "text"),
+    [
+        (None, None, ""),
+        (1024, None, "KV cache: estimated 1,024 tokens"),
+        (None, 1024, "KV cache: engine reported 1,024 tokens"),
+        (1024, 1024, "KV cache: estimated 1,024 tokens, engine reported 1,024"),
+        (1000, 1090, "KV cache: estimated 1,000 tokens, engine reported 1,090"),
+        (
+            1000,
+            800,
+            "KV cache: estimated 1,000 tokens, engine reported 800, 20% less than estimated",
+        ),
+        (
+            1000,
+            1500,
+            "KV cache: estimated 1,000 tokens, engine reported 1,500, 50% more than estimated",
+        ),
+    ],
+)
+def test_both_are_said_and_a_large_difference_is_remarked_upon(
+    estimated: int | None, reported: int | None, text: str
+) -> None:
+    """From a tenth on."""
+    sizes = [tokens and CacheSize(tokens, 512) for tokens in (estimated, reported)]
+    record = CacheRecord(*sizes)  # type: ignore[arg-type]
+    assert record.text == text
+    assert bool(record.remark) == ("than" in text)
+
+
+def test_an_engine_that_runs_keeps_both_in_its_artifact(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside what it is made from, which stays; the next start replaces them."""
+    python = tmp_path / "python"
+    double = shlex.join([sys.executable, "-m", "tests.serving.vllm_double"])
+    python.write_text(f'#!/bin/sh\nexec {double} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("TUTTI_MODELS_PYTHON", str(python))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    entry: dict[str, Any] = {"provider": "vllm", "checkpoint": POCKET, "context_tokens": 512}
+    entry |= {"engine": {"kv_blocks": 32, "device": "cpu"}}
+    engine = Engine("pocket", Model.model_validate(entry), catalog)
+    assert known_cache(catalog, engine.engine_id) == CacheRecord(), "it has not run"
+    with engine:
+        wanted = CacheRecord(CacheSize(1024, 512, 32, 32, 1, 2.0), CacheSize(1600, 512, 100, 16))
+        assert engine.cache == known_cache(catalog, engine.engine_id) == wanted
+    artifact = catalog.artifact(engine.engine_id)
+    assert artifact is not None and artifact["detail"]["server"] == "vllm"
+    assert artifact["detail"]["cache"].keys() == {"host", "at", "estimated", "reported"}
+    keep_cache(catalog, engine.engine_id, CacheRecord(None, CacheSize(7, 512)))
+    assert engine.cache == CacheRecord(None, CacheSize(7, 512))
+    assert Engine("pocket", engine.model, catalog).engine_id == engine.engine_id
+    assert engine.cache.reported == CacheSize(7, 512), "entering it again changes nothing"

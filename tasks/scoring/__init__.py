@@ -48,8 +48,12 @@ SCORERS: dict[str, Scorer] = {
     "imported": ImportedScore(),
 }
 
+GRADED = frozenset({"rubric", "reward", "pairwise"})
+"""Scorers whose score, 0 to 1, is a degree, which benchmarks report as its mean."""
+
 __all__ = [
     "EXACT",
+    "GRADED",
     "LETTERS",
     "SCORERS",
     "Needs",

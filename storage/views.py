@@ -33,6 +33,8 @@ MACROS = (
     "pass_at_k",
     "pass_hat_k",
     "majority_at_k",
+    "avg_at_n",
+    "best_of_k",
     "reference_window",
     "server_quantile",
     "cost_by_role",
@@ -43,6 +45,8 @@ MACROS = (
 """Macros and views in SQL, in an order in which each comes after those that it needs."""
 NEEDED = {
     "window_summary": ("headlines",),
+    "avg_at_n": ("headlines",),
+    "best_of_k": ("headlines",),
     "results": ("headlines", "steady_window", "window_summary"),
 }
 """What the SQL of one uses of the others."""

@@ -70,6 +70,8 @@ __all__ = [
 if TYPE_CHECKING:
     from tutti.tasks.scoring.judged.judge_agreement import Agreement as Agreement
     from tutti.tasks.scoring.judged.judge_agreement import agreement as agreement
+    from tutti.tasks.scoring.metrics import avg_at_n as avg_at_n
+    from tutti.tasks.scoring.metrics import best_of_k as best_of_k
     from tutti.tasks.scoring.metrics import majority_at_k as majority_at_k
     from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k

@@ -79,7 +79,7 @@ OUTCOME: CellColumns = {
     "step p99 s": lambda c: seconds(c.step_latency_p99),
     "cost USD": lambda c: usd(c.cost_usd),
 }
-TRIALS: Mapping[str, Callable[[TrialScores], str]] = {
+TRIALS: dict[str, Callable[[TrialScores], str]] = {
     "k": lambda t: count(t.k),
     "tasks": lambda t: count(t.n),
     "left out": lambda t: count(t.n_left_out),
@@ -90,6 +90,13 @@ TRIALS: Mapping[str, Callable[[TrialScores], str]] = {
     "majority@k": lambda t: share(t.majority_at_k),
     "95 %, majority": lambda t: share_range(t.majority_at_k_low, t.majority_at_k_high),
 }
+GRADED_TRIALS: dict[str, Callable[[TrialScores], str]] = {
+    "avg@n": lambda t: score(t.avg_at_n),
+    "95 %, avg": lambda t: score_range(t.avg_at_n_low, t.avg_at_n_high),
+    "best of k": lambda t: score(t.best_of_k),
+    "95 %, best": lambda t: score_range(t.best_of_k_low, t.best_of_k_high),
+}
+"""Beside `TRIALS` where a cell reports its mean score."""
 REACHED: CellColumns = {
     "sessions": lambda c: number(c.sessions_mean),
     "calls in flight": lambda c: number(c.calls_in_flight_mean),
@@ -240,11 +247,17 @@ def outcome(cells: Sequence[CellSummary]) -> CellColumns:
     most = [cell.trials[-1].k for cell in cells if cell.trials]
     if most:
         k = min(most)
-        columns["avg@n"] = _at_k(1, lambda t: t.pass_at_k)
+        columns["avg@n"] = lambda c: _avg_at_n(c)
         columns[f"pass@{k}"] = _at_k(k, lambda t: t.pass_at_k)
         columns[f"pass^{k}"] = _at_k(k, lambda t: t.pass_hat_k)
         columns[f"majority@{k}"] = _at_k(k, lambda t: t.majority_at_k)
     return columns
+
+
+def _avg_at_n(cell: CellSummary) -> str:
+    first = cell.trials[0] if cell.trials else None
+    show = score if cell.measure == MEAN_SCORE else share
+    return show(first.avg_at_n if first else None)
 
 
 def _at_k(k: int, value_of: Callable[[TrialScores], float]) -> Callable[[CellSummary], str]:
@@ -270,7 +283,8 @@ def trial_columns(
     columns: dict[str, Callable[[tuple[CellSummary, TrialScores]], str]] = {}
     for name, of_cell in named.items():
         columns[name] = lambda row, show=of_cell: show(row[0])  # type: ignore[misc]
-    for name, of_trials in TRIALS.items():
+    graded = any(cell.measure == MEAN_SCORE for cell, _ in found)
+    for name, of_trials in (TRIALS | (GRADED_TRIALS if graded else {})).items():
         columns[name] = lambda row, show=of_trials: show(row[1])  # type: ignore[misc]
     return columns
 

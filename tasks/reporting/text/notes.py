@@ -10,7 +10,8 @@ TRIALS_NOTE = (
     "Means over the tasks with at least k counted trials (tasks); left out: tasks with fewer. "
     "pass@k: at least one of k trials is right; pass^k: all are; both unbiased. avg@n is pass@1. "
     "majority@k: the expected score of the answer that most of k trials give; a tie gives the mean "
-    "of the tied answers. Intervals are over tasks."
+    "of the tied answers. best of k: the expected highest score of k trials. Intervals are over "
+    "tasks."
 )
 REACHED_NOTE = (
     "Means over the window, beside the sessions asked for (at once). late: how long after it was "

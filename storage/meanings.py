@@ -28,6 +28,7 @@ TABLES: Mapping[str, str] = {
     "verdicts": "comparisons and nights that were judged",
     "task_sets": "task sets, from artifacts",
     "results": "the report's table: one row per cell that was not superseded",
+    "headlines": "what the headline score of each cell is",
 }
 
 COMMON: Mapping[str, str] = {
@@ -261,8 +262,8 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "tasks": "different tasks among them",
         "correct": "right attempts",
         "n_infra": "attempts lost to infrastructure errors",
-        "measure": "what score is: accuracy",
-        "score": "correct / n; null: nothing scored",
+        "measure": "what score is: accuracy, or mean score; see headlines",
+        "score": "accuracy: correct / n; mean score: mean over tasks; null: nothing scored",
         "score_low": "lower end of its 95 % interval",
         "score_high": "upper end of its 95 % interval",
         "trials": "most scored trials of a task; null: one each",
@@ -279,6 +280,10 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "is_steady": "whether the window is the steady one; else the whole cell",
         "window_start_s": "start, seconds since the first call",
         "window_end_s": "end, seconds since the first call",
+    },
+    "headlines": {
+        "measure": "accuracy (share of right attempts), or mean score (of attempts.score); null: "
+        "not declared",
     },
 }
 

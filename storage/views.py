@@ -26,12 +26,15 @@ from tutti.storage.integrity import check_parts
 from tutti.storage.meanings import OF_TABLE, comments_sql
 
 MACROS = (
+    "headlines",
     "window_summary",
     "steady_window",
     "compare",
     "pass_at_k",
     "pass_hat_k",
     "majority_at_k",
+    "avg_at_n",
+    "best_of_k",
     "reference_window",
     "server_quantile",
     "cost_by_role",
@@ -40,7 +43,12 @@ MACROS = (
     "results",
 )
 """Macros and views in SQL, in an order in which each comes after those that it needs."""
-NEEDED = {"results": ("steady_window", "window_summary")}
+NEEDED = {
+    "window_summary": ("headlines",),
+    "avg_at_n": ("headlines",),
+    "best_of_k": ("headlines",),
+    "results": ("headlines", "steady_window", "window_summary"),
+}
 """What the SQL of one uses of the others."""
 CATALOG_TABLES = (
     cat.artifacts,
@@ -195,6 +203,7 @@ def commented() -> dict[str, tuple[str, tuple[str, ...]]]:
     found["task_sets"] = ("view", ("task_set_id", "detail", "created_at"))
     of_cells = ("sweep_id", "cell_id", "benchmark", "model", "policy", "concurrency", "repeat")
     found["results"] = ("view", (*of_cells, *OF_TABLE["results"]))
+    found["headlines"] = ("view", ("cell_id", *OF_TABLE["headlines"]))
     return found
 
 

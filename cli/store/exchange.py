@@ -85,7 +85,7 @@ def export(
     format: Annotated[
         str,
         typer.Argument(
-            help="inspect (a .eval log per cell), atif, thunderagent (summary files of a sweep), "
+            help="inspect (a .eval log per cell), atif, thunderagent (logs and summaries of a sweep), "
             "or parquet (a file per table); with --training-set: " + training_sets.FORMATS
         ),
     ],

@@ -28,7 +28,8 @@ def write_tables(catalog: "Catalog", sweep_id: str | None, out: Path, force: boo
     if taken := [file for file in files if file.exists() and not force]:
         raise UsageError(f"{taken[0]}: exists already; --force replaces it")
     out.mkdir(parents=True, exist_ok=True)
-    with closing(connect(catalog.home, ("steady_window", "window_summary", "results"))) as found:
+    macros = ("headlines", "steady_window", "window_summary", "results")
+    with closing(connect(catalog.home, macros)) as found:
         for table, file in zip(TABLES, files, strict=True):
             rows = found.sql(f"select * from {table}")
             if sweep_id is not None and "sweep_id" in rows.columns:

@@ -1,4 +1,4 @@
-"""`tutti export thunderagent`: ThunderAgent's three summary files for each cell of a sweep."""
+"""`tutti export thunderagent`: ThunderAgent's logs and summary files for each cell of a sweep."""
 
 import json
 from contextlib import closing
@@ -11,6 +11,7 @@ from tutti.cli.failures import UsageError
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
+    from tutti.storage.exchange.thunderagent import RunFiles
 
 FORMAT = "thunderagent"
 
@@ -18,7 +19,8 @@ FORMAT = "thunderagent"
 def write_summaries(
     catalog: "Catalog", sweep_id: str, out: Path, window: str, force: bool
 ) -> list[Path]:
-    """`window_summary.json`, `steps_summary.json` and `combined_summary.json` in a folder a cell.
+    """`window_summary.json`, `steps_summary.json` and `combined_summary.json` in a folder a cell,
+    and the logs that they are of: usage, prefix cache, GPUs.
 
     `window`: its start and end in seconds, with a comma. Raises UsageError, also for a folder that
     is there already unless `force`.
@@ -26,11 +28,11 @@ def write_summaries(
     from tutti.storage import catalog as cat
     from tutti.storage import connect
     from tutti.storage.exchange.thunderagent import (
-        RunFiles,
         combined_summary,
         over,
         steps_summary,
         window_summary,
+        write_logs,
     )
 
     start_s, end_s = _ends(window)
@@ -39,21 +41,33 @@ def write_summaries(
     folders = {cell["cell_id"]: out / _name(cell) for cell in cells}
     if taken := [str(folder) for folder in folders.values() if folder.exists() and not force]:
         raise UsageError(f"{taken[0]}: exists already; --force replaces it")
-    written = []
+    written: list[Path] = []
     with closing(connect(catalog.home, macros=["reference_window"])) as connection:
         for cell_id, folder in folders.items():
-            asked, files = over(connection, cell_id, start_s, end_s), RunFiles(usage_jsonl=cell_id)
+            folder.mkdir(parents=True, exist_ok=True)
+            logs = write_logs(connection, cell_id, folder)
+            asked, files = over(connection, cell_id, start_s, end_s), _files(cell_id, logs)
             found = {
                 "window_summary": window_summary([asked], files),
                 "steps_summary": steps_summary(asked, files),
                 "combined_summary": combined_summary([asked], files),
             }
-            folder.mkdir(parents=True, exist_ok=True)
+            written += logs.values()
             for name, summary in found.items():
                 path = folder / f"{name}.json"
                 path.write_text(json.dumps(summary, indent=2) + "\n")
                 written.append(path)
     return written
+
+
+def _files(cell_id: str, logs: "dict[str, Path]") -> "RunFiles":
+    """The logs by name as the summaries name them; the cell where it has no usage."""
+    from tutti.storage.exchange.thunderagent import RunFiles
+
+    found = {name: path.name for name, path in logs.items()}
+    return RunFiles(
+        found.get("usage_jsonl", cell_id), found.get("metrics_csv"), found.get("gpu_util_csv")
+    )
 
 
 def _ends(window: str) -> tuple[float, float]:

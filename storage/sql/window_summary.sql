@@ -39,14 +39,32 @@ step_figures as (
            quantile_cont(latency_s, 0.99) as step_latency_p99, max(latency_s) as step_latency_max
     from ended_steps
 ),
+ended_attempts as (
+    select a.cell_id as key, coalesce(a.task_id, a.attempt_id) as task_id, a.status, a.cost_usd,
+           a.status in ('ok', 'limit', 'model_error') as is_counted,
+           if(h.measure = 'mean score',
+              coalesce(if(isfinite(a.score), a.score, null), cast(a.correct as double), 0),
+              cast(coalesce(a.correct, false) as double)) as score
+    from attempts a join bounds b on a.cell_id = b.key
+         left join (from headlines where cell_id = cell) h on h.cell_id = b.key
+    where a.cell_id = cell and a.ended_at >= b.begins and a.ended_at < b.ends
+),
 attempt_figures as (
-    select count(*) filter (status in ('ok', 'limit', 'model_error')) as trials,
-           avg(cast(coalesce(correct, false) as int))
-               filter (status in ('ok', 'limit', 'model_error')) as accuracy,
-           count(*) filter (status = 'infra_error') as n_infra,
-           sum(cost_usd) as cost_usd
-    from attempts join bounds on cell_id = key
-    where cell_id = cell and ended_at >= begins and ended_at < ends
+    select count(*) filter (is_counted) as trials, avg(score) filter (is_counted) as accuracy,
+           count(*) filter (status = 'infra_error') as n_infra, sum(cost_usd) as cost_usd
+    from ended_attempts
+),
+task_sums as (
+    select key, sum(score) as total, count(*) as n from ended_attempts where is_counted
+    group by key, task_id
+),
+task_figures as (
+    -- Trials of one task are alike: the error is that of tasks drawn whole (Miller, "Adding error
+    -- bars to evals", 2024), with n/(n - 1) for the number of tasks.
+    select sqrt(list_sum(list_transform(sums, lambda x: pow(x.total - mean * x.n, 2))))
+               / attempts * sqrt(tasks / nullif(tasks - 1, 0)) as accuracy_se
+    from (select list({'total': total, 'n': n}) as sums, sum(total) / sum(n) as mean,
+                 sum(n) as attempts, count(*) as tasks from task_sums)
 ),
 call_figures as (
     select avg(cached_tokens / nullif(prompt_tokens, 0)) as request_hit_avg,
@@ -141,12 +159,12 @@ load_figures as (
 )
 select if(t0 is null, null, steps) as steps, steps * 60 / nullif(seconds, 0) as steps_per_min,
        if(t0 is null, null, trials) as trials, trials * 60 / nullif(seconds, 0) as trials_per_min, accuracy,
-       sqrt(accuracy * (1 - accuracy) / nullif(trials, 0)) as accuracy_se,
+       accuracy_se,
        if(t0 is null, null, n_infra) as n_infra,
        server_hit_ratio, request_hit_avg, request_hit_token_weighted, kv_usage_mean, running_mean,
        waiting_mean, preemptions_per_s, ttft_p50, ttft_p95, ttft_p99, itl_p50, itl_p95,
        step_latency_p50, step_latency_p95, step_latency_p99, step_latency_max,
        held_p50, held_p95, held_max, prefill_s_mean, decode_s_mean, decode_over_e2e,
        sessions_mean, calls_in_flight_mean, tools_running_mean, cost_usd, gpu_util_mean
-from bounds, step_figures, attempt_figures, call_figures, counter_figures, gauge_figures,
+from bounds, step_figures, attempt_figures, task_figures, call_figures, counter_figures, gauge_figures,
      load_figures;

@@ -20,6 +20,7 @@ from tutti.tasks.benchmarks.games.sotopia import SOTOPIA
 from tutti.tasks.benchmarks.games.text_games import TEXT_GAMES
 from tutti.tasks.benchmarks.games.webshop import WEBSHOP
 from tutti.tasks.benchmarks.harness import HARNESS
+from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
 from tutti.tasks.benchmarks.item import EXPERTS, ExcludedRow, Item
 from tutti.tasks.benchmarks.long_context.mrcr import MRCR
 from tutti.tasks.benchmarks.negotiation.benchmark import NEGOTIATION
@@ -123,7 +124,9 @@ __all__ = [
     "BENCHMARKS",
     "CUSTOMER",
     "EXPERTS",
+    "MEAN_SCORE",
     "SCORER_WORDS",
+    "SHARE_RIGHT",
     "BadBenchmarkFile",
     "BadPrompt",
     "BadRow",
@@ -134,6 +137,7 @@ __all__ = [
     "CallRefused",
     "ExcludedRow",
     "Files",
+    "Headline",
     "Hub",
     "Item",
     "OwnBenchmark",

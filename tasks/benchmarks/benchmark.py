@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
+from tutti.tasks.benchmarks.headline import MEAN_SCORE, Headline
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.world import MakeWorld
-from tutti.tasks.scoring import SCORERS, Scorer, Submission
+from tutti.tasks.scoring import GRADED, SCORERS, Scorer, Submission
 
 Read = Callable[[Files], Iterator[Item | ExcludedRow]]
 Gold = Callable[[Item], str | None]
@@ -76,6 +77,18 @@ class Benchmark:
     """The scorer, if it is not one of tutti's."""
     file: Path | None = None
     """The user's own Python file that defines it."""
+    reports: Headline | None = None
+    """Its headline measure; None: a mean score where the scorer gives degrees, else the share of
+    right answers."""
+    subsets: str | None = None
+    """The attribute of its items by which scores are reported too, such as ``subject``."""
+
+    @property
+    def headline(self) -> Headline | None:
+        """The headline measure that is stored; None for the share of right answers."""
+        if self.reports is None and self.own_scorer is None and self.scorer in GRADED:
+            return MEAN_SCORE
+        return self.reports
 
     @property
     def scoring(self) -> Scorer:

@@ -15,7 +15,7 @@ from tutti.tasks.reporting import html
 from tutti.tasks.reporting.failures import Failure, Transcript, failures, transcripts
 from tutti.tasks.reporting.figures import plots
 from tutti.tasks.reporting.focus import focus, rows
-from tutti.tasks.reporting.page import COMPARED_NOTE, Report, draw, write_figures, write_page
+from tutti.tasks.reporting.page import Report, draw, write_figures, write_page
 from tutti.tasks.reporting.paired import (
     RATE,
     SCORE,
@@ -34,7 +34,8 @@ from tutti.tasks.reporting.summary import (
     load_points,
 )
 from tutti.tasks.reporting.text import words
-from tutti.tasks.reporting.text.columns import COMPARISONS, ORIGIN, OUTCOME, REACHED, identity
+from tutti.tasks.reporting.text.columns import COMPARISONS, ORIGIN, REACHED, identity, outcome_of
+from tutti.tasks.reporting.text.notes import COMPARED_NOTE
 from tutti.tasks.reporting.text.numbers import at_once
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _cells(labelled: Sequence[CellSummary], differing: Sequence[Differing]) -> s
     named = identity(labelled)
     return html.section(
         "The cells",
-        html.table({**named, **OUTCOME}, labelled),
+        html.table({**named, **outcome_of(labelled)}, labelled),
         html.subsection("Load asked and reached", html.table({**named, **REACHED}, labelled)),
         html.subsection("What they were", html.table({**named, **ORIGIN}, labelled)),
         html.subsection("How their suites differ", html.table(DIFFERS, differing)),

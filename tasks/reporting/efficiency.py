@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import t_interval
+from tutti.tasks.reporting.scores.headline import COUNTED
 from tutti.tasks.reporting.settings import settings_of
 from tutti.tasks.reporting.summary import (
     BASELINE,
-    COUNTED,
     CellSummary,
     LoadPoint,
     load_points,
@@ -154,9 +154,8 @@ def place(found: Sequence[Efficiency]) -> list[tuple[Efficiency, Point]]:
         cost = Figure(each.point.cost, *(each.point.cost_interval or (None, None)))
         if not paid:
             cost = each.seconds
-        if cost.value is not None and each.point.n:
-            share = each.point.correct / each.point.n
-            accuracy = _around(share, each.point.accuracy_interval)
+        if cost.value is not None and each.point.score is not None:
+            accuracy = _around(each.point.score, each.point.accuracy_interval)
             placed.append((each, Point(*_around(cost.value, cost.interval), *accuracy)))
     return placed
 

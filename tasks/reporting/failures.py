@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.scores.headline import MEAN_SCORE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -20,11 +21,16 @@ MESSAGE_CHARACTERS = 2000
 FIRST_MESSAGES, LAST_MESSAGES = 4, 12  # of a long transcript: the task, and how it ended
 WRONG = "wrong answer"
 """In place of an error type: nothing failed, the answer was scored as wrong."""
+PARTLY = "partly right"
+"""The same where the benchmark reports a mean score, and the answer's is above 0."""
 
 FAILURES_SQL = f"""
 with failed as (
-    select *, if(status = 'ok', '{WRONG}', coalesce(error_type, '')) as error
-    from attempts where list_contains($sweeps, sweep_id)
+    select attempts.*,
+           case when status != 'ok' then coalesce(error_type, '')
+                when measure = '{MEAN_SCORE}' and coalesce(score, 0) > 0 then '{PARTLY}'
+                else '{WRONG}' end as error
+    from attempts left join headlines using (cell_id) where list_contains($sweeps, sweep_id)
         and (status != 'ok' or coalesce(not correct, false))
 )
 select status, coalesce(stop_reason, '') as stop_reason, error,
@@ -74,7 +80,8 @@ class Failure:
     status: str
     stop_reason: str
     error: str
-    """`error_type`; WRONG for an attempt that ended well with a wrong answer."""
+    """`error_type`; WRONG for an attempt that ended well with a wrong answer, PARTLY for one that
+    is right in part."""
     message: str | None
     """`error_message` of the latest of them that has one."""
     n: int
@@ -113,7 +120,10 @@ class Transcript:
 
 
 def failures(focused: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> list[Failure]:
-    """By count, wrong answers last; the rarest kinds beyond KINDS are one row of their own."""
+    """By count, wrong and partly right answers last.
+
+    The rarest kinds beyond KINDS are one row of their own.
+    """
     found = rows(focused, FAILURES_SQL, sweeps=list(sweep_ids))
     kept = [Failure(**row) for row in found[:KINDS]]
     rest = found[KINDS:]

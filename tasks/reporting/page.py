@@ -19,7 +19,7 @@ from tutti.tasks.reporting import html
 from tutti.tasks.reporting.anatomy import Anatomy, anatomies
 from tutti.tasks.reporting.efficiency import Efficiency, efficiencies
 from tutti.tasks.reporting.failures import Failure, Fault, Transcript, failures, faults, transcripts
-from tutti.tasks.reporting.families import FamilyScore, pooled_family_scores
+from tutti.tasks.reporting.families import FamilyScore, pooled_family_scores, subset_scores
 from tutti.tasks.reporting.figures import capacity, plots, timelines
 from tutti.tasks.reporting.figures.drawing import Plot, png, svg
 from tutti.tasks.reporting.focus import focus
@@ -37,72 +37,36 @@ from tutti.tasks.reporting.summary import CellSummary, cells_of, in_order, witho
 from tutti.tasks.reporting.text import words
 from tutti.tasks.reporting.text.columns import (
     COMPARISONS,
-    FAMILIES,
     FAULTS,
     NOISE,
     ORIGIN,
-    OUTCOME,
     REACHED,
     SERVER,
     anatomy_columns,
     efficiency,
+    family_columns,
     family_rows,
     identity,
+    outcome_of,
+    subset_columns,
     trial_columns,
     trial_rows,
     which,
 )
 from tutti.tasks.reporting.text.headline import headlines
+from tutti.tasks.reporting.text.notes import (
+    COMPARED_NOTE,
+    EFFICIENCY_NOTE,
+    FRONT_NOTE,
+    NOISE_NOTE,
+    OUTCOME_NOTE,
+    REACHED_NOTE,
+    SERVER_NOTE,
+    TRIALS_NOTE,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-OUTCOME_NOTE = (
-    "n: attempts that count in accuracy (ok, limit, model_error); infrastructure errors are never "
-    "wrong answers and stand beside it. Steps, rates and latencies are of the cell's window; "
-    "accuracy, errors and cost are of the whole cell. Percentiles are of the steps counted; "
-    "intervals of rates and of p95 are by batches of steps, since neighbouring steps are alike."
-)
-TRIALS_NOTE = (
-    "Means over the tasks with at least k counted trials (tasks); left out: tasks with fewer. "
-    "pass@k: at least one of k trials is right; pass^k: all are; both unbiased. avg@n is pass@1. "
-    "majority@k: the expected score of the answer that most of k trials give; a tie gives the mean "
-    "of the tied answers. Intervals are over tasks."
-)
-REACHED_NOTE = (
-    "Means over the window, beside the sessions asked for (at once). late: how long after it was "
-    "due an attempt of an open loop started. sent: a step's latency from its send, as elsewhere in "
-    "this report; intended: from when its session could have sent it, so with what the client "
-    "itself added. The client was the bottleneck (slow) where that is more than 5 % of the p95 and "
-    "50 ms (closed loops), or where it used more than 90 % of a core and held less than 98 % of "
-    "the sessions asked for (of an open loop: started later than 50 ms, p95)."
-)
-EFFICIENCY_NOTE = (
-    "Solved in time: no step slower than the suite's limit on step latency (saturation), else than "
-    "twice the baseline's p95 at the lowest load; of the windows. Joules: of all GPUs that NVML "
-    "sees, over what was solved in the windows. Cost and working seconds (without being held): of "
-    "all attempts of the cells, failed ones too, over the right answers; intervals are Fieller's, "
-    "over tasks, of joules over tenths of the windows."
-)
-FRONT_NOTE = (
-    "front: on: no other set-up of the benchmark can be as cheap and as good, as far as the "
-    "intervals go; off: one surely is; maybe: the rest."
-)
-NOISE_NOTE = (
-    "A/A: the first policy measured once more with the same tasks, order and seeds; in no other "
-    "figure. Repeats have other seeds, so their scores differ by more than the engine's noise."
-)
-SERVER_NOTE = (
-    "Means over the window. Prefix hits: tokens found in the cache over tokens looked up, by the "
-    "server's counters. The window is in seconds since the cell's first request."
-)
-COMPARED_NOTE = (
-    "Scores, seconds and cost: paired by task, repeats of a task averaged first; n: tasks tried on "
-    "both sides. steps/min: a ratio of independent rates; n: steps. p is Holm's over the "
-    "comparisons of one figure; intervals are of each comparison alone. same: the interval lies "
-    "within 5 points of score, or 5 % of the value before; inconclusive: the data does not tell, "
-    "or a window is too short for an interval."
-)
 
 
 @dataclass(frozen=True)
@@ -134,6 +98,8 @@ class ReportRows:
 
     cells: list[CellSummary]
     scores: list[FamilyScore]
+    subsets: list[FamilyScore]
+    """Scores by subset of the benchmarks that have some, such as the subject."""
     policies: list[SetupComparison]
     """Each policy against the baseline, at each load."""
     models: list[SetupComparison]
@@ -286,6 +252,7 @@ def _found(
     return ReportRows(
         cells=cells,
         scores=pooled_family_scores(focused, sweep_ids[1:] or sweep_ids),
+        subsets=subset_scores(focused, sweep_ids[1:] or sweep_ids),
         policies=[*compare_pairs(connection, pairs), *compare_rates(pairs, cells)],
         models=compare_pairs(connection, model_pairs(others), [SCORE]),
         steps=anatomies(focused, without_a_a(cells)),
@@ -304,7 +271,7 @@ def _sections(found: ReportRows, drawn: ReportPlots, svgs: Mapping[str, str]) ->
         html.section(
             "Speed, accuracy, latency and cost under load",
             html.figures(drawn.load, svgs, beside=True),
-            html.table({**named, **OUTCOME}, found.cells),
+            html.table({**named, **outcome_of(found.cells)}, found.cells),
             _trials(found.cells),
             note=OUTCOME_NOTE,
         ),
@@ -335,7 +302,8 @@ def _sections(found: ReportRows, drawn: ReportPlots, svgs: Mapping[str, str]) ->
         html.section(
             "Accuracy by family and model",
             html.figures([drawn.families], svgs),
-            html.table(FAMILIES, family_rows(found.scores)),
+            html.table(family_columns(family_rows(found.scores)), family_rows(found.scores)),
+            _subsets(found.subsets),
         ),
         _what_failed(found),
         _what_was_compared(found),
@@ -374,6 +342,13 @@ def _trials(cells: Sequence[CellSummary]) -> str:
         return ""
     table = html.table(trial_columns(found), found)
     return html.subsection("Several trials a task", table + html.said_below(TRIALS_NOTE))
+
+
+def _subsets(found: Sequence[FamilyScore]) -> str:
+    if not found:
+        return ""
+    ordered = sorted(found, key=lambda each: each.family)
+    return html.subsection("By subset", html.table(subset_columns(ordered), ordered))
 
 
 def _noise(found: Sequence[Noise]) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import from_interval, ratio
+from tutti.tasks.reporting.scores.headline import COUNTED
 from tutti.tasks.reporting.summary import (
     BASELINE,
-    COUNTED,
     CellSummary,
     LoadPoint,
     ids_of,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.focus import CURRENT, focus, rows
+from tutti.tasks.reporting.focus import focus, rows
 from tutti.tasks.reporting.intervals import (
     BINS,
     effective_n,
@@ -21,6 +21,12 @@ from tutti.tasks.reporting.intervals import (
     tail_interval,
 )
 from tutti.tasks.reporting.reached import Reached, client_fault, reached_loads
+from tutti.tasks.reporting.scores.headline import (
+    MEAN_SCORE,
+    HeadlineScore,
+    headline_scores,
+)
+from tutti.tasks.reporting.scores.summary_sql import BINS_SQL, LATENCIES_SQL, SCORED_SQL
 from tutti.tasks.reporting.trials import TrialScores, trial_scores
 from tutti.tasks.scoring.statistics import Interval, wilson
 
@@ -29,49 +35,6 @@ if TYPE_CHECKING:
 
 A_A = -1  # the repeat of a cell measured once more with the same seeds
 BASELINE = "passthrough"  # what the other policies are judged against
-
-# Coalesce: a limit or model error without a score is a wrong answer, not an absent one.
-COUNTED = "status in ('ok', 'limit', 'model_error')"
-SCORED_SQL = f"""
-with by_task as (
-    select cell_id, task_id, count(*) as n,
-           count(*) filter (coalesce(correct, false)) as correct
-    from attempts where {COUNTED} group by all
-),
-scored as (
-    select cell_id, sum(n)::bigint as n, sum(correct)::bigint as correct, count(*) as tasks
-    from by_task group by cell_id
-),
-spreads as (
-    select cell_id, sum(power(b.correct - s.correct / s.n * b.n, 2)) as spread
-    from by_task b join scored s using (cell_id) group by cell_id
-),
-paid as (
-    select cell_id, count(*) filter (status = 'infra_error') as n_infra,
-           if(bool_or(cost_usd is null and {COUNTED}), null, sum(cost_usd)) as cost_usd,
-           avg(cost_usd) filter ({COUNTED}) as cost_mean,
-           stddev_samp(cost_usd) filter ({COUNTED}) as cost_deviation,
-           count(cost_usd) filter ({COUNTED}) as costs
-    from attempts group by cell_id
-)
-select cells.*, w.start_s as window_start_s, w.end_s as window_end_s, w.last_s, w.steady,
-       w.reason as window_reason, coalesce(n, 0) as n, coalesce(correct, 0) as correct,
-       coalesce(tasks, 0) as tasks, spread, coalesce(n_infra, 0) as n_infra, cost_usd, cost_mean,
-       cost_deviation, coalesce(costs, 0) as costs
-from cells left join cell_windows w using (cell_id) left join paid using (cell_id)
-     left join scored using (cell_id) left join spreads using (cell_id)
-where sweep_id = $sweep and {CURRENT} order by position, cell_id
-"""
-BINS_SQL = f"""
-select cell_id, floor((ended_s - start_s) / (w.end_s - start_s) * {BINS})::bigint as bin,
-       count(*) as n
-from (select cell_id, end_s as ended_s from steps) s join cell_windows w using (cell_id)
-where ended_s >= start_s and ended_s < w.end_s group by all
-"""
-LATENCIES_SQL = """
-select latency_s from steps s join cell_windows w using (cell_id)
-where cell_id = $cell and s.end_s >= w.start_s and s.end_s < w.end_s order by s.end_s
-"""
 
 
 @dataclass(frozen=True)
@@ -105,7 +68,10 @@ class CellSummary:
     n_effective: float
     """The effective number of attempts: trials of one task correlate."""
     correct: int
+    measure: str
+    """What `accuracy` is: ACCURACY, or MEAN_SCORE where answers can be right in part."""
     accuracy: float | None
+    """The headline score: the share of right attempts, or the mean over tasks of their scores."""
     accuracy_low: float | None
     accuracy_high: float | None
     n_infra: int
@@ -199,6 +165,7 @@ OF_CELL = (
         "n",
         "tasks",
         "correct",
+        "measure",
         "n_infra",
     ),
     *("cost_usd", "cost_mean", "window_start_s", "window_end_s", "last_s", "reached", "trials"),
@@ -241,11 +208,31 @@ class LoadPoint:
         return sum(cell.n_infra for cell in self.cells)
 
     @property
+    def measure(self) -> str:
+        """What `score` is: ACCURACY or MEAN_SCORE."""
+        return self.cells[0].measure
+
+    @property
+    def score(self) -> float | None:
+        """The headline score: correct / n, or the mean score; None when nothing was scored."""
+        if not self.n:
+            return None
+        if self.measure != MEAN_SCORE:
+            return self.correct / self.n
+        return sum((cell.accuracy or 0.0) * cell.n for cell in self.cells) / self.n
+
+    @property
     def accuracy_interval(self) -> Interval | None:
         """Wilson's interval of correct / n, each repeat of a task taken as the same observation.
 
-        None when nothing was scored.
+        Of mean scores the mean of the repeats' own intervals, whose tasks are the same. None when
+        nothing was scored.
         """
+        if self.measure == MEAN_SCORE:
+            ends = [_both(c.accuracy_low, c.accuracy_high) for c in self.cells if c.n]
+            known = [each for each in ends if each is not None]
+            lows, highs = zip(*known, strict=True) if known else ((), ())
+            return (fmean(lows), fmean(highs)) if known and len(known) == len(ends) else None
         scored = [cell.n_effective for cell in self.cells if cell.n]
         return wilson(self.correct / self.n * fmean(scored), fmean(scored)) if scored else None
 
@@ -264,9 +251,11 @@ def cells_of(focused: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
         counts = bins.setdefault(row["cell_id"], [0] * BINS)
         counts[min(BINS - 1, row["bin"])] += row["n"]
     reached, trials = reached_loads(focused), trial_scores(focused)
+    means = headline_scores(focused)
     for row in found:
         row["reached"] = reached.get(row["cell_id"], Reached())
         row["trials"] = trials.get(row["cell_id"], ())
+        row["mean"] = means.get(row["cell_id"])
     return [_summary(focused, row, bins.get(row["cell_id"], [0])) for row in found]
 
 
@@ -309,19 +298,19 @@ def _summary(
 ) -> CellSummary:
     row["policy"] = row["policy"] or UNKNOWN_POLICY
     row["concurrency"] = row["concurrency"] or UNKNOWN_LOAD
-    n, correct, alike = row["n"], row["correct"], worth(row)
-    accuracy = wilson(correct / n * alike, alike) if n else None
+    alike = worth(row)
+    value, interval = _headline(row, alike)
     cost = None
     if row["costs"] > 1:
         cost = mean_interval(row["cost_mean"], row["cost_deviation"], row["costs"])
-    figures = _window_figures(focused, row, bins) | _bounds("accuracy", accuracy)
+    figures = _window_figures(focused, row, bins) | _bounds("accuracy", interval)
     if row["concurrency"] == UNKNOWN_LOAD:
         figures |= dict.fromkeys(RATES)
     return CellSummary(
         **{key: row[key] for key in OF_CELL},
         **figures | _bounds("cost", cost and (max(0.0, cost[0]), cost[1])),
         n_effective=alike,
-        accuracy=correct / n if n else None,
+        accuracy=value,
         window_reason=row["window_reason"],
         steady=bool(row["steady"]),
         client_fault=client_fault(
@@ -331,6 +320,15 @@ def _summary(
             figures["step_latency_p95"],
         ),
     )
+
+
+def _headline(row: dict[str, Any], alike: float) -> tuple[float | None, Interval | None]:
+    """A cell's headline score and its interval; `alike`: what its attempts are worth."""
+    mean: HeadlineScore | None = row["mean"]
+    if mean is not None:
+        return mean.value, _both(mean.low, mean.high)
+    n, correct = row["n"], row["correct"]
+    return (correct / n, wilson(correct / n * alike, alike)) if n else (None, None)
 
 
 def _window_figures(

@@ -1,35 +1,40 @@
-"""Scores of cells with several trials a task: pass@k, pass^k and majority@k.
+"""Scores of cells with several trials a task: avg@n, pass@k, pass^k, best of k and majority@k.
 
 In: a connection of `focus`. Out: `TrialScores` rows by cell. The attempts counted are those of the
-SQL macros `pass_at_k`, `pass_hat_k` and `majority_at_k`, which give the same values.
+SQL macros `avg_at_n`, `pass_at_k`, `pass_hat_k`, `best_of_k` and `majority_at_k`, which give the
+same values.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.focus import rows
-from tutti.tasks.scoring import majority_at_k, pass_at_k, pass_hat_k
+from tutti.tasks.reporting.scores.headline import MEAN_SCORE, SCORE
+from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 EVERY_K = 8  # up to this every k has a row; above it powers of two and the number of trials
 # Of each sample the last counted attempt. Cells with one trial a task are left out.
-TASKS_SQL = """
+TASKS_SQL = f"""
 with read as (
     select attempt_id, arg_max(answer_hash, scored_at) as read_hash from scores group by attempt_id
 ),
 samples as (
     select cell_id, task_id,
-           arg_max({'answer': coalesce(read_hash, answer_hash),
-                    'correct': coalesce(correct, false)},
+           arg_max({{'answer': coalesce(read_hash, answer_hash),
+                    'correct': coalesce(correct, false),
+                    'score': if(measure = '{MEAN_SCORE}', {SCORE},
+                                coalesce(correct, false)::double)}},
                    (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
                     coalesce(attempt_id, ''))) as last_one
-    from attempts left join read using (attempt_id)
+    from attempts left join read using (attempt_id) left join headlines using (cell_id)
     where status in ('ok', 'limit', 'model_error')
     group by cell_id, task_id, coalesce(sample_id, attempt_id)
 )
-select cell_id, list(last_one.correct::int::double) as scores,
+select cell_id, list(last_one.correct::int::double) as right,
+       list(last_one.score) as scores,
        list(last_one.answer::varchar) as answers
 from samples group by cell_id, task_id
 qualify max(count(*)) over (partition by cell_id) > 1
@@ -60,17 +65,25 @@ class TrialScores:
     """Expected score of the answer that most of k trials give."""
     majority_at_k_low: float | None
     majority_at_k_high: float | None
+    avg_at_n: float
+    """Mean over the tasks of the mean headline score of all their trials."""
+    avg_at_n_low: float | None
+    avg_at_n_high: float | None
+    best_of_k: float
+    """Expected highest headline score of k trials; pass@k where that is right or wrong."""
+    best_of_k_low: float | None
+    best_of_k_high: float | None
 
 
-Answers = list[tuple[str | None, float]]
-"""One task's trials: (answer, score)."""
+Trial = tuple[str | None, float, float]
+"""Answer, whether it is right (0 or 1), headline score."""
 
 
 def trial_scores(focused: "DuckDBPyConnection") -> dict[str, tuple[TrialScores, ...]]:
     """Scores for k = 1, 2, … by cell; a cell with one trial a task is absent."""
-    tasks: dict[str, list[Answers]] = {}
+    tasks: dict[str, list[list[Trial]]] = {}
     for row in rows(focused, TASKS_SQL):
-        group = list(zip(row["answers"], row["scores"], strict=True))
+        group = list(zip(row["answers"], row["right"], row["scores"], strict=True))
         tasks.setdefault(row["cell_id"], []).append(group)
     return {
         cell_id: tuple(_scores(groups, k) for k in _ks(max(map(len, groups))))
@@ -83,11 +96,12 @@ def _ks(most: int) -> list[int]:
     return sorted({*range(1, min(most, EVERY_K) + 1), *powers, most})
 
 
-def _scores(groups: list[Answers], k: int) -> TrialScores:
+def _scores(groups: list[list[Trial]], k: int) -> TrialScores:
     counted = [group for group in groups if len(group) >= k]
-    scores = [[score for _, score in group] for group in counted]
-    some, every = pass_at_k(scores, k), pass_hat_k(scores, k)
-    majority = majority_at_k(counted, k)
+    right = [[right for _, right, _ in group] for group in counted]
+    scores = [[score for *_, score in group] for group in counted]
+    some, every = pass_at_k(right, k), pass_hat_k(right, k)
+    majority = majority_at_k([[(answer, r) for answer, r, _ in group] for group in counted], k)
     return TrialScores(
         k,
         len(counted),
@@ -95,4 +109,6 @@ def _scores(groups: list[Answers], k: int) -> TrialScores:
         *some[:3],
         *every[:3],
         *majority[:3],
+        *avg_at_n(scores)[:3],
+        *best_of_k(scores, k)[:3],
     )

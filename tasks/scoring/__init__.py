@@ -50,8 +50,12 @@ SCORERS: dict[str, Scorer] = {
     "imported": ImportedScore(),
 }
 
+GRADED = frozenset({"rubric", "reward", "pairwise"})
+"""Scorers whose score, 0 to 1, is a degree, which benchmarks report as its mean."""
+
 __all__ = [
     "EXACT",
+    "GRADED",
     "LETTERS",
     "SCORERS",
     "Needs",
@@ -71,6 +75,8 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.judged.bradley_terry import ratings as ratings
     from tutti.tasks.scoring.judged.judge_agreement import Agreement as Agreement
     from tutti.tasks.scoring.judged.judge_agreement import agreement as agreement
+    from tutti.tasks.scoring.metrics import avg_at_n as avg_at_n
+    from tutti.tasks.scoring.metrics import best_of_k as best_of_k
     from tutti.tasks.scoring.metrics import majority_at_k as majority_at_k
     from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k

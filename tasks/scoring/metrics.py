@@ -56,6 +56,29 @@ def pass_hat_k(groups: Groups, k: int) -> Estimate:
     return _over_tasks([math.comb(c, k) / math.comb(n, k) for n, c in counts])
 
 
+def avg_at_n(groups: Groups) -> Estimate:
+    """Mean over tasks of the mean score of their trials (avg@n); scores in any unit."""
+    return _over_tasks([fmean(group) for group in groups])
+
+
+def best_of_k(groups: Groups, k: int) -> Estimate:
+    """Expected highest score of `k` trials, averaged over tasks; scores in any unit.
+
+    What a chooser that always takes the best of k would reach. Over all subsets of k of the n
+    trials: Σ s_(i) C(i-1, k-1) / C(n, k) with s_(1) <= … <= s_(n). Unbiased; equal to pass@k for
+    scores of 0 and 1, and to avg@n for k = 1. Source: the expectation of the largest of k drawn
+    without replacement; Chen et al., 2021, equation 1 is its case of two values.
+    """
+    return _over_tasks([_best_of(group, k) for group in groups])
+
+
+def _best_of(group: Sequence[float], k: int) -> float:
+    _check_k(len(group), k)
+    of_all = math.comb(len(group), k)
+    ranked = enumerate(sorted(group))
+    return math.fsum(score * (math.comb(place, k - 1) / of_all) for place, score in ranked)
+
+
 def majority_at_k(groups: Sequence[Sequence[tuple[str | None, float]]], k: int) -> Estimate:
     """Expected score of the majority answer of `k` trials; groups of (answer, score).
 

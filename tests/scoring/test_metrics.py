@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring import majority_at_k, pass_at_k, pass_hat_k
+from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 from tutti.tasks.scoring.statistics import wilson
 
 BINARY = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=6)
@@ -24,6 +24,25 @@ def test_pass_at_k_and_pass_hat_k(groups: list[list[float]], k: int) -> None:
     every = [fmean(min(pick) for pick in itertools.combinations(group, k)) for group in groups]
     assert pass_at_k(groups, k).value == pytest.approx(fmean(some))
     assert pass_hat_k(groups, k).value == pytest.approx(fmean(every))
+
+
+@given(
+    st.lists(st.lists(st.floats(-5, 5), min_size=3, max_size=6), min_size=1, max_size=4),
+    st.integers(1, 3),
+)
+def test_best_of_k(groups: list[list[float]], k: int) -> None:
+    """By listing all subsets; it rises with k, from the mean to the highest."""
+    listed = [fmean(max(some) for some in itertools.combinations(group, k)) for group in groups]
+    assert best_of_k(groups, k).value == pytest.approx(fmean(listed), abs=1e-9)
+    assert best_of_k(groups, 1).value == pytest.approx(avg_at_n(groups).value, abs=1e-9)
+    assert best_of_k(groups, k).value >= best_of_k(groups, 1).value - 1e-9
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=8), min_size=1))
+def test_best_of_k_of_right_and_wrong_is_pass_at_k(groups: list[list[float]]) -> None:
+    assert best_of_k(groups, 3).value == pytest.approx(pass_at_k(groups, 3).value)
+    with pytest.raises(ValueError, match="k = 9"):
+        best_of_k(groups, 9)
 
 
 @pytest.mark.parametrize("metric", [pass_at_k, pass_hat_k])

@@ -115,7 +115,7 @@ FIGURES = {
     "trials": 4,
     "trials_per_min": 4.0,
     "accuracy": 0.25,
-    "accuracy_se": sqrt(0.25 * 0.75 / 4),
+    "accuracy_se": sqrt(0.25 * 0.75 / 3),  # four tasks tried once: s / sqrt(4)
     "n_infra": 1,
     "server_hit_ratio": (60 + 40) / (120 + 180),
     "request_hit_avg": (0.5 + 0 + 0.5 + 1 + 0.25) / 5,

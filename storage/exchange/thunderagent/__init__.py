@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tutti.storage.exchange.thunderagent.summary import over as over
     from tutti.storage.exchange.thunderagent.summary import steps_summary as steps_summary
     from tutti.storage.exchange.thunderagent.summary import window_summary as window_summary
+    from tutti.storage.exchange.thunderagent.write import write_logs as write_logs
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

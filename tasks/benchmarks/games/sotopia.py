@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tutti.tasks.agents import ToolResult, refused
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import SourceMissing
+from tutti.tasks.benchmarks.headline import Headline
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
@@ -200,5 +201,6 @@ SOTOPIA = Benchmark(
     world=Conversation,
     needs_user=True,
     gold=no_gold,
+    reports=Headline("mean score", tuple(DIMENSIONS)),
     licence="MIT (programs), the data as their publisher says; Zhou et al. 2024, arXiv 2310.11667",
 )

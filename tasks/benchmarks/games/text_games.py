@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold, tool
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
+from tutti.tasks.benchmarks.headline import SHARE_RIGHT
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import CallRefused, World
@@ -129,6 +130,7 @@ def _benchmark(name: str, splits: Mapping[str, tuple[str, ...]], licence: str) -
         interactive=True,
         world=partial(world, household=household),
         gold=no_gold,
+        reports=SHARE_RIGHT if household else None,  # games are won or not
         licence=licence,
     )
 

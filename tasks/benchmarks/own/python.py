@@ -18,6 +18,7 @@ from typing import Any
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import BadBenchmarkFile, SourceMissing
+from tutti.tasks.benchmarks.headline import MEAN_SCORE
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.scoring import (
@@ -43,6 +44,9 @@ class OwnBenchmark:
     suite's `data.prompt` replaces it."""
     scorer: str | None = None
     """A scorer's name. Its target's keys are in the docstring of its module in `tasks/scoring`."""
+
+    graded: bool = False
+    """Whether the mean of the scores is reported, rather than the share of answers that score 1."""
 
     def load(self, source: Path | None) -> Iterable[Item | ExcludedRow]:
         """The items, in an order that does not change. `source` is the suite's `data.source`."""
@@ -114,6 +118,7 @@ def python_benchmark(name: str, path: Path, source: Path | None = None) -> Bench
         licence="yours",
         own_scorer=OwnScorer(name, version, own, path) if has_method else None,
         file=path,
+        reports=MEAN_SCORE if own.graded else None,
     )
 
 

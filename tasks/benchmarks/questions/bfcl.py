@@ -173,6 +173,7 @@ BFCL = Benchmark(
         for category in CATEGORIES
     },
     scorer="tool_calls",
+    subsets="category",
     prompt="tools",
     also=("possible_answer/*.json", "data/possible_answer/*.json"),
     hub=Hub(

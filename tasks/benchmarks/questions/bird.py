@@ -78,6 +78,7 @@ BIRD = Benchmark(
     read=read,
     splits={"dev": ("dev.json", "mini_dev_sqlite.json"), "train": ("train.json",)},
     scorer="sql",
+    subsets="difficulty",
     prompt="sql",
     gold=gold,
     licence="CC BY-SA 4.0; Li et al. 2023, arXiv 2305.03111",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
+from tutti.tasks.benchmarks.headline import SHARE_RIGHT
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files, Hub
 
@@ -34,6 +35,7 @@ IFEVAL = Benchmark(
     read=read,
     splits={"train": ("ifeval_input_data.jsonl", "input_data.jsonl", "*.jsonl")},
     scorer="ifeval",
+    reports=SHARE_RIGHT,  # prompt-level accuracy; the score is the share of instructions
     prompt="plain",
     hub=Hub("google/IFEval", "966cd89545d6b6acfd7638bc708b98261ca58e84"),
     gold=no_gold,

@@ -98,6 +98,7 @@ LIVECODEBENCH = Benchmark(
         **{f"v{n}-only": (f"test{n}.jsonl",) for n in range(2, 7)},
     },
     scorer="code",
+    subsets="difficulty",
     prompt="contest_code",
     hub=Hub("livecodebench/code_generation_lite", "0fe84c3912ea0c4d4a78037083943e8f0c4dd505"),
     gold=no_gold,

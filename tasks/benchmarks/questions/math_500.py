@@ -23,6 +23,7 @@ MATH_500 = Benchmark(
     read=read,
     splits={"test": ("test.jsonl",)},
     scorer="math",
+    subsets="subject",
     prompt="math",
     hub=Hub("HuggingFaceH4/MATH-500", "ff5b20257d8185524591543f8ff5993951537bb8"),
     licence="MIT; Hendrycks et al. 2021, arXiv 2103.03874; Lightman et al. 2023, arXiv 2305.20050",

@@ -49,6 +49,7 @@ MMLU_PRO = Benchmark(
         "validation": ("data/validation-*.parquet", "validation-*.parquet", "validation.jsonl"),
     },
     scorer="choice",
+    subsets="subject",
     prompt="choice",
     hub=Hub("TIGER-Lab/MMLU-Pro", "b189ec765aa7ed75c8acfea42df31fdae71f97be"),
     licence="MIT; Wang et al. 2024, arXiv 2406.01574",

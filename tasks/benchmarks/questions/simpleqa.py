@@ -37,6 +37,7 @@ SIMPLEQA = Benchmark(
     read=read,
     splits={"test": ("simple_qa_test_set.csv", "*.csv", "*.jsonl", "data/*.parquet")},
     scorer="judge",
+    subsets="subject",
     prompt="short_answer",
     hub=Hub("basicv8vc/SimpleQA", "e319282ab125c3dbd0c7fd00be2e4dd54e7e8f94"),
     licence="MIT; Wei et al. 2024, arXiv 2411.04368",

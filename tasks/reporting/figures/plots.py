@@ -6,7 +6,7 @@ is drawn.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.families import FamilyScore, all_families
@@ -25,6 +25,7 @@ from tutti.tasks.reporting.figures.drawing import (
 )
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import band_half_width
+from tutti.tasks.reporting.scores.headline import MEAN_SCORE
 from tutti.tasks.reporting.summary import (
     CellSummary,
     LoadPoint,
@@ -97,7 +98,7 @@ MEASURES = (
             missing="No attempt was scored: no accuracy.",
         ),
         "accuracy",
-        lambda p: p.correct / p.n if p.n else None,
+        lambda p: p.score,
         lambda p: p.accuracy_interval,
         lambda p: p.n,
         is_share=True,
@@ -248,10 +249,25 @@ def _setting(item: CellSummary | LoadPoint, cells: Sequence[CellSummary]) -> lis
     ]
 
 
+def _named(measure: Measure, points: Sequence[LoadPoint]) -> Measure:
+    """The measure of scores under the name of what the points' benchmarks report."""
+    named = {point.measure for point in points}
+    if measure.plot.name != "accuracy" or MEAN_SCORE not in named:
+        return measure
+    title = "Mean score" if len(named) == 1 else "Accuracy or mean score"
+    caption = (
+        "Bars: 95 % interval over tasks. n: scored attempts, by rising concurrency. A mean score "
+        "is in its scorer's unit."
+    )
+    plot = replace(measure.plot, title=title, caption=caption)
+    return replace(measure, plot=plot, label=title.lower(), is_share=False)
+
+
 def load_plot(measure: Measure, points: Sequence[LoadPoint], cells: Sequence[CellSummary]) -> Plot:
     """One measure of the points against concurrency; `cells` are all that the report shows."""
-    plot = measure.plot
     points = [point for point in points if measure.value(point) is not None]
+    measure = _named(measure, points)
+    plot = measure.plot
     if not points:
         return plot
     styles = series_styles(cells)  # of all cells: a policy looks the same in every figure

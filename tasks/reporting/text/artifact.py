@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from tutti.storage.catalog import FINISHED
 from tutti.tasks.reporting.page import Report
+from tutti.tasks.reporting.scores.headline import ACCURACY
 from tutti.tasks.reporting.summary import CellSummary, in_order
 from tutti.tasks.reporting.text.columns import OUTCOME, identity, with_values
 from tutti.tasks.reporting.text.headline import headlines
@@ -59,6 +60,8 @@ def _short(cells: list[CellSummary]) -> Mapping[str, Callable[[CellSummary], str
     if any(cell.status != FINISHED for cell in cells):
         columns["status"] = OUTCOME["status"]
     columns |= FIGURES
+    if any(cell.measure != ACCURACY for cell in cells):
+        columns = {"score" if name == "correct" else name: show for name, show in columns.items()}
     if any(cell.n_infra for cell in cells):
         columns["infrastructure errors"] = OUTCOME["infra errors"]
     return with_values(columns, cells)

@@ -13,6 +13,7 @@ from tutti.tasks.reporting.failures import Failure, Fault
 from tutti.tasks.reporting.families import FamilyScore, all_families
 from tutti.tasks.reporting.noise import Noise
 from tutti.tasks.reporting.paired import COST, RATE, SCORE, SetupComparison
+from tutti.tasks.reporting.scores.headline import ACCURACY, MEAN_SCORE
 from tutti.tasks.reporting.summary import A_A, UNKNOWN_LOAD, CellSummary
 from tutti.tasks.reporting.text.numbers import (
     ABSENT,
@@ -22,6 +23,8 @@ from tutti.tasks.reporting.text.numbers import (
     p_value,
     rate,
     rate_range,
+    score,
+    score_range,
     seconds,
     seconds_range,
     share,
@@ -44,6 +47,17 @@ def window(cell: CellSummary) -> str:
     return number_range(cell.window_start_s, cell.window_end_s)
 
 
+def headline_value(cell: CellSummary) -> str:
+    """The cell's headline score: a share, or a mean score."""
+    return (score if cell.measure == MEAN_SCORE else share)(cell.accuracy)
+
+
+def headline_range(cell: CellSummary) -> str:
+    """The interval of the cell's headline score."""
+    words = score_range if cell.measure == MEAN_SCORE else share_range
+    return words(cell.accuracy_low, cell.accuracy_high)
+
+
 IDENTITY: CellColumns = {
     "policy": lambda c: c.policy,
     "at once": lambda c: str(c.concurrency) if c.concurrency != UNKNOWN_LOAD else ABSENT,
@@ -53,8 +67,8 @@ OUTCOME: CellColumns = {
     "status": lambda c: c.status.replace("_", " "),
     "client": lambda c: "slow" if c.client_fault else "",
     "n": lambda c: count(c.n),
-    "accuracy": lambda c: share(c.accuracy),
-    "95 %, acc.": lambda c: share_range(c.accuracy_low, c.accuracy_high),
+    "accuracy": lambda c: headline_value(c),
+    "95 %, acc.": lambda c: headline_range(c),
     "infra errors": lambda c: count(c.n_infra),
     "steps": lambda c: count(c.steps),
     "steps/min": lambda c: rate(c.steps_per_min),
@@ -65,7 +79,7 @@ OUTCOME: CellColumns = {
     "step p99 s": lambda c: seconds(c.step_latency_p99),
     "cost USD": lambda c: usd(c.cost_usd),
 }
-TRIALS: Mapping[str, Callable[[TrialScores], str]] = {
+TRIALS: dict[str, Callable[[TrialScores], str]] = {
     "k": lambda t: count(t.k),
     "tasks": lambda t: count(t.n),
     "left out": lambda t: count(t.n_left_out),
@@ -76,6 +90,13 @@ TRIALS: Mapping[str, Callable[[TrialScores], str]] = {
     "majority@k": lambda t: share(t.majority_at_k),
     "95 %, majority": lambda t: share_range(t.majority_at_k_low, t.majority_at_k_high),
 }
+GRADED_TRIALS: dict[str, Callable[[TrialScores], str]] = {
+    "avg@n": lambda t: score(t.avg_at_n),
+    "95 %, avg": lambda t: score_range(t.avg_at_n_low, t.avg_at_n_high),
+    "best of k": lambda t: score(t.best_of_k),
+    "95 %, best": lambda t: score_range(t.best_of_k_low, t.best_of_k_high),
+}
+"""Beside `TRIALS` where a cell reports its mean score."""
 REACHED: CellColumns = {
     "sessions": lambda c: number(c.sessions_mean),
     "calls in flight": lambda c: number(c.calls_in_flight_mean),
@@ -140,8 +161,8 @@ FAMILIES: Mapping[str, Callable[[FamilyScore], str]] = {
     "model": lambda s: s.model,
     "n": lambda s: count(s.n),
     "correct": lambda s: count(s.correct),
-    "accuracy": lambda s: share(s.accuracy),
-    "95 %": lambda s: share_range(s.low, s.high),
+    "accuracy": lambda s: (score if s.measure == MEAN_SCORE else share)(s.accuracy),
+    "95 %": lambda s: (score_range if s.measure == MEAN_SCORE else share_range)(s.low, s.high),
 }
 MESSAGE_CHARACTERS = 120
 FAILURES: Mapping[str, Callable[[Failure], str]] = {
@@ -179,7 +200,7 @@ COMPARISONS: ComparisonColumns = {
 WORDS = frozenset(
     {"policy", "model", "benchmark", "family", "status", "window rule", "stop reason", "error"}
     | {"what", "role or tool", "where", "judged", "against", "figure", "verdict"}
-    | {"task set", "index", "engine", "cell", "field", "in A", "in B"}
+    | {"task set", "index", "engine", "cell", "field", "in A", "in B", "subset"}
     | {"client", "why", "front", "measured twice", "twice", "side", "latest message"}
 )
 """Columns of words; the others hold numbers and are aligned right."""
@@ -199,20 +220,44 @@ def identity(cells: Sequence[CellSummary]) -> CellColumns:
     return columns
 
 
+def outcome_of(cells: Sequence[CellSummary]) -> CellColumns:
+    """`OUTCOME`, its score named by what the cells' benchmarks report; where that is a mean score,
+    the share of attempts that are right in full stands beside it."""
+    if all(cell.measure == ACCURACY for cell in cells):
+        return OUTCOME
+    alike = all(cell.measure == MEAN_SCORE for cell in cells)
+    names = {
+        "accuracy": MEAN_SCORE if alike else "score",
+        "95 %, acc.": "95 %, score",
+    }
+    columns: dict[str, Callable[[CellSummary], str]] = {}
+    for name, show in OUTCOME.items():
+        columns[names.get(name, name)] = show
+        if name == "95 %, acc.":
+            columns["right in full"] = lambda c: share(c.correct / c.n if c.n else None)
+    return columns
+
+
 def outcome(cells: Sequence[CellSummary]) -> CellColumns:
-    """`OUTCOME`; for cells with several trials a task also avg@n, pass@k, pass^k and majority@k.
+    """`outcome_of`; for cells with several trials a task also avg@n, pass@k, pass^k and majority@k.
 
     k is the highest that every cell with several trials reaches.
     """
-    columns = dict(OUTCOME)
+    columns = dict(outcome_of(cells))
     most = [cell.trials[-1].k for cell in cells if cell.trials]
     if most:
         k = min(most)
-        columns["avg@n"] = _at_k(1, lambda t: t.pass_at_k)
+        columns["avg@n"] = lambda c: _avg_at_n(c)
         columns[f"pass@{k}"] = _at_k(k, lambda t: t.pass_at_k)
         columns[f"pass^{k}"] = _at_k(k, lambda t: t.pass_hat_k)
         columns[f"majority@{k}"] = _at_k(k, lambda t: t.majority_at_k)
     return columns
+
+
+def _avg_at_n(cell: CellSummary) -> str:
+    first = cell.trials[0] if cell.trials else None
+    show = score if cell.measure == MEAN_SCORE else share
+    return show(first.avg_at_n if first else None)
 
 
 def _at_k(k: int, value_of: Callable[[TrialScores], float]) -> Callable[[CellSummary], str]:
@@ -238,9 +283,26 @@ def trial_columns(
     columns: dict[str, Callable[[tuple[CellSummary, TrialScores]], str]] = {}
     for name, of_cell in named.items():
         columns[name] = lambda row, show=of_cell: show(row[0])  # type: ignore[misc]
-    for name, of_trials in TRIALS.items():
+    graded = any(cell.measure == MEAN_SCORE for cell, _ in found)
+    for name, of_trials in (TRIALS | (GRADED_TRIALS if graded else {})).items():
         columns[name] = lambda row, show=of_trials: show(row[1])  # type: ignore[misc]
     return columns
+
+
+def family_columns(found: Sequence[FamilyScore]) -> Mapping[str, Callable[[FamilyScore], str]]:
+    """`FAMILIES`, with the score named by what the benchmarks report."""
+    named = {each.measure for each in found}
+    if MEAN_SCORE not in named:
+        return FAMILIES
+    name = MEAN_SCORE if len(named) == 1 else "score"
+    return {name if key == "accuracy" else key: show for key, show in FAMILIES.items()}
+
+
+def subset_columns(found: Sequence[FamilyScore]) -> Mapping[str, Callable[[FamilyScore], str]]:
+    """`family_columns` of subsets."""
+    return {
+        "subset" if key == "family" else key: show for key, show in family_columns(found).items()
+    }
 
 
 def family_rows(scores: Sequence[FamilyScore]) -> list[FamilyScore]:

@@ -6,11 +6,14 @@ step 1.20 s [1.10 to 1.30] -> …``
 
 from collections.abc import Callable, Sequence
 
+from tutti.tasks.reporting.scores.headline import MEAN_SCORE
 from tutti.tasks.reporting.summary import CellSummary, LoadPoint, load_points
 from tutti.tasks.reporting.text.numbers import (
     count,
     rate,
     rate_range,
+    score,
+    score_range,
     seconds,
     seconds_range,
     share,
@@ -45,7 +48,7 @@ def _headline(who: str, points: Sequence[LoadPoint]) -> str:
     levels = [str(point.concurrency) for point in ends]
     at = f"{levels[0]} at once" if len(levels) == 1 else f"from {levels[0]} to {levels[1]} at once"
     figures = [
-        _figure("accuracy", [_accuracy(point) for point in ends]),
+        _figure(ordered[0].measure, [_accuracy(point) for point in ends]),
         _figure("p95 of a step", [_latency(point) for point in ends]),
         _figure("steps/min", [_rate(point) for point in ends]),
         _figure("USD an attempt", [_cost(point) for point in ends]),
@@ -61,9 +64,11 @@ def _figure(name: str, values: Sequence[str | None]) -> str:
 
 
 def _accuracy(point: LoadPoint) -> str | None:
-    if not point.n:
+    if point.score is None:
         return None
-    return _with(share(point.correct / point.n), point.accuracy_interval, share_range)
+    if point.measure == MEAN_SCORE:
+        return _with(score(point.score), point.accuracy_interval, score_range)
+    return _with(share(point.score), point.accuracy_interval, share_range)
 
 
 def _latency(point: LoadPoint) -> str | None:

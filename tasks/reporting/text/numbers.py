@@ -44,6 +44,16 @@ def share_range(low: float | None, high: float | None) -> str:
     return ABSENT if low is None or high is None else f"{low * 100:.1f} to {high * 100:.1f}"
 
 
+def score(value: float | None) -> str:
+    """A mean score in its own unit, to three digits after the point, or a dash."""
+    return number(value, 3)
+
+
+def score_range(low: float | None, high: float | None) -> str:
+    """An interval of mean scores."""
+    return ABSENT if low is None or high is None else f"{score(low)} to {score(high)}"
+
+
 def at_once(concurrency: int) -> str:
     """A load in words; 0 is one that is not known."""
     return f"{concurrency} at once" if concurrency else "load unknown"

@@ -13,11 +13,11 @@ from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.families import FamilyScore
 from tutti.tasks.reporting.noise import Noise
 from tutti.tasks.reporting.paired import SetupComparison
+from tutti.tasks.reporting.scores.headline import ACCURACY, MEAN_SCORE
 from tutti.tasks.reporting.summary import CellSummary, in_order
 from tutti.tasks.reporting.text.columns import (
     COMPARISONS,
     FAILURES,
-    FAMILIES,
     NOISE,
     OUTCOME,
     REACHED,
@@ -26,6 +26,7 @@ from tutti.tasks.reporting.text.columns import (
     WRAPPED,
     Row,
     efficiency,
+    family_columns,
     family_rows,
     identity,
     outcome,
@@ -49,7 +50,7 @@ def terminal_table(cells: Sequence[CellSummary]) -> "Table":
     columns: dict[str, Callable[[CellSummary], str]] = {
         **identity(cells),
         "n": OUTCOME["n"],
-        "acc % [95 %]": _accuracy,
+        _headline_name(cells): _accuracy,
         "steps/min [95 %]": _speed,
         "p95 s": OUTCOME["step p95 s"],
         "hits": lambda c: (
@@ -70,7 +71,8 @@ def trials_table(cells: Sequence[CellSummary]) -> "Table":
     the most; the page has every k."""
     every = trial_rows(in_order(cells))
     found = [row for row in every if row[1].k in (1, row[0].trials[-1].k)]
-    spare = ("95 %, majority", "95 %, pass^k", "95 %, pass@k", "left out")
+    intervals = ("95 %, majority", "95 %, pass^k", "95 %, pass@k")
+    spare = (*intervals, "left out", "95 %, best", "majority@k", "95 %, avg")
     return _table(trial_columns(found), found, "several trials a task", spare)
 
 
@@ -100,7 +102,8 @@ def noise_table(found: Sequence[Noise]) -> "Table":
 
 def family_table(scores: Sequence[FamilyScore]) -> "Table":
     """Accuracy by family and model, with a row over all families for each model."""
-    return _table(FAMILIES, family_rows(scores))
+    found = family_rows(scores)
+    return _table(family_columns(found), found)
 
 
 def failure_table(found: Sequence[Failure]) -> "Table":
@@ -144,7 +147,18 @@ def markdown_columns(
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def _headline_name(cells: Sequence[CellSummary]) -> str:
+    if all(cell.measure == ACCURACY for cell in cells):
+        return "acc % [95 %]"
+    alike = all(cell.measure == MEAN_SCORE for cell in cells)
+    return "mean score [95 %]" if alike else "acc % or score [95 %]"
+
+
 def _accuracy(cell: CellSummary) -> str:
+    if cell.measure == MEAN_SCORE and cell.accuracy is not None:
+        low, high = cell.accuracy_low, cell.accuracy_high
+        ends = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
+        return f"{cell.accuracy:.3f}{ends}"
     if cell.accuracy is None or cell.accuracy_low is None or cell.accuracy_high is None:
         return ABSENT
     return f"{cell.accuracy:.1%} [{cell.accuracy_low:.0%}, {cell.accuracy_high:.0%}]".replace(

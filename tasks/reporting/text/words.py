@@ -13,6 +13,7 @@ from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.families import FamilyScore, all_families
 from tutti.tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, Noise, noise_at, said
 from tutti.tasks.reporting.paired import RATE, SCORE, SetupComparison, setting
+from tutti.tasks.reporting.scores.headline import MEAN_SCORE
 from tutti.tasks.reporting.summary import (
     A_A,
     CellSummary,
@@ -26,6 +27,8 @@ from tutti.tasks.reporting.text.numbers import (
     p_value,
     rate,
     rate_range,
+    score,
+    score_range,
     seconds,
     share,
     share_range,
@@ -102,11 +105,16 @@ def model_findings(scores: Sequence[FamilyScore], compared: Sequence[SetupCompar
     """Each model's accuracy over all families, and the models against the first of them."""
     totals = sorted(all_families(scores), key=lambda s: -s.accuracy)
     sentences = [
-        f"{s.model}: {share(s.accuracy)} [{share_range(s.low, s.high)}] (n = {count(s.n)}) over "
-        "all families."
-        for s in totals
+        f"{s.model}: {_family_score(s)} (n = {count(s.n)}) over all families." for s in totals
     ]
     return sentences + [against(c) for c in compared if c.figure == SCORE.name]
+
+
+def _family_score(found: FamilyScore) -> str:
+    if found.measure == MEAN_SCORE:
+        ends = score_range(found.low, found.high)
+        return f"mean score {score(found.accuracy)} [{ends}]"
+    return f"{share(found.accuracy)} [{share_range(found.low, found.high)}]"
 
 
 def failure_findings(cells: Sequence[CellSummary], found: Sequence[Failure]) -> list[str]:

@@ -15,9 +15,10 @@ import yaml
 
 from tutti.tasks.reporting import html
 from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.page import TRIALS_NOTE, draw, write_figures, write_page
+from tutti.tasks.reporting.page import draw, write_figures, write_page
 from tutti.tasks.reporting.summary import CellSummary, cells_of
 from tutti.tasks.reporting.text.columns import trial_columns, trial_rows
+from tutti.tasks.reporting.text.notes import TRIALS_NOTE
 from tutti.tasks.reporting.text.numbers import count, p_value, share, share_range
 from tutti.tasks.reporting.training import words
 from tutti.tasks.reporting.training.curves import curve_plots, held_out_plot

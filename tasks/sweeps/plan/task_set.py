@@ -100,12 +100,23 @@ def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
         commit(catalog, {"tasks": rows})
         detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(items)}
         detail |= {"request": None, "licence": benchmark.licence, "scorer": benchmark.scorer}
+        detail |= _reported(benchmark)
         if benchmark.own_scorer is not None:
             assert benchmark.file is not None, f"{benchmark.name}: its scorer is in a file"
             # `tutti score` finds the scorer there, from any folder.
             detail["file"] = str(benchmark.file.absolute())
         catalog.enter_artifact(task_set_id, detail, [])
     return made
+
+
+def _reported(benchmark: Benchmark) -> dict[str, Any]:
+    """What reports read of a benchmark; nothing for the share of right answers alone."""
+    found: dict[str, Any] = {}
+    if benchmark.headline is not None:
+        found["headline"] = benchmark.headline.detail()
+    if benchmark.subsets is not None:
+        found["subsets"] = benchmark.subsets
+    return found
 
 
 def _task_set(benchmark: Benchmark, prompt: Prompt, items: Sequence[Item]) -> TaskSet:

@@ -135,6 +135,7 @@ def test_thunderagents_summaries_of_a_sweep(logs: Path, home: Path, tmp_path: Pa
     assert done.exit_code == 0, done.output
     files = [Path(name) for name in json.loads(done.stdout)["files"]]
     names = {"window_summary.json", "steps_summary.json", "combined_summary.json"}
+    names |= {"orchestrator_usage.jsonl"}
     assert {file.name for file in files} == names and {f.parent.parent for f in files} == {out}
     combined = json.loads(next(f for f in files if f.name.startswith("combined")).read_text())
     assert {"ok", "windows", "steps", "paths"} <= combined.keys()

@@ -36,6 +36,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         call = {"cell_id": "c", "call_id": "1", "sent_at": BEGAN}
         connection.register("given", pa.Table.from_pylist([call], schema=TABLES["calls"]))
         connection.execute("insert into calls from given")
+        connection.execute("create table headlines (cell_id varchar, measure varchar)")
         connection.execute(source)
         yield connection
 

@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring import majority_at_k, pass_at_k, pass_hat_k
+from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 
-MACROS = ("pass_at_k", "pass_hat_k", "majority_at_k")
+MACROS = ("pass_at_k", "pass_hat_k", "majority_at_k", "best_of_k")
 TABLES = (
     "sweeps (sweep_id text, name text, created_at timestamptz)",
     "cells (cell_id text, sweep_id text, benchmark text, model text, policy text, "
     "concurrency int, repeat int, position int, status text)",
     "attempts (cell_id text, task_id text, sample_id text, attempt_id text, attempt bigint, "
-    "status text, ended_at timestamptz, correct boolean, answer text)",
+    "status text, ended_at timestamptz, correct boolean, answer text, score double)",
+    "headlines (cell_id text, measure text)",
     "scores (cell_id text, attempt_id text, answer text, scored_at timestamptz)",
 )
 COUNTED = ("ok", "limit", "model_error")
@@ -45,7 +46,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
         for table in TABLES:
             connection.execute(f"create table {table}")
-        for macro in MACROS:
+        for macro in (*MACROS, "avg_at_n"):
             source = resources.files("tutti.storage").joinpath("sql", f"{macro}.sql")
             connection.execute(source.read_text())
         yield connection
@@ -53,7 +54,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def fill(connection: duckdb.DuckDBPyConnection, cells: dict[str, Tasks]) -> None:
     """The sweep `sweep:1`, named demo, holds these cells in this order and nothing else."""
-    for table in ("sweeps", "cells", "attempts", "scores"):
+    for table in ("sweeps", "cells", "attempts", "scores", "headlines"):
         connection.execute(f"delete from {table}")
     connection.execute("insert into sweeps values ('sweep:1', 'demo', '2026-01-01 00:00:00+00')")
     rows = [
@@ -104,7 +105,8 @@ def expected(macro: str, tasks: Tasks, k: int) -> float | None:
     if macro == "majority_at_k":
         return majority_at_k(groups, k).value
     scores = [[score for _, score in group] for group in groups]
-    return {"pass_at_k": pass_at_k, "pass_hat_k": pass_hat_k}[macro](scores, k).value
+    metrics = {"pass_at_k": pass_at_k, "pass_hat_k": pass_hat_k, "best_of_k": best_of_k}
+    return metrics[macro](scores, k).value
 
 
 TRIAL = st.builds(
@@ -167,6 +169,7 @@ def test_known_values(connection: duckdb.DuckDBPyConnection) -> None:
         "pass_at_k": pytest.approx(5 / 6),
         "pass_hat_k": pytest.approx(1 / 6),
         "majority_at_k": pytest.approx((1 + 4 / 2) / 6),
+        "best_of_k": pytest.approx(5 / 6),
     }
 
 
@@ -175,7 +178,7 @@ def test_the_last_attempt_of_a_sample_counts(connection: duckdb.DuckDBPyConnecti
     fill(connection, {"c": [[Trial("ok", False, "a"), Trial("ok", False, "a")]]})
     connection.execute(
         "insert into attempts select cell_id, task_id, sample_id, attempt_id || 'b', 2, "
-        "status, ended_at, true, answer from attempts where sample_id = 'c-t0-0'"
+        "status, ended_at, true, answer, score from attempts where sample_id = 'c-t0-0'"
     )
     (row,) = ask(connection, "pass_hat_k", 2)
     assert (row["n"], row["value"]) == (1, 0.0)
@@ -229,3 +232,30 @@ def test_many_trials(connection: duckdb.DuckDBPyConnection) -> None:
     for macro in MACROS:
         (row,) = ask(connection, macro, 32)
         assert row["value"] == pytest.approx(expected(macro, [trials], 32), abs=TOLERANCE)
+
+
+GRADES = st.lists(
+    st.lists(st.floats(0, 1, width=32), min_size=1, max_size=7), min_size=1, max_size=4
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(tasks=GRADES, k=st.integers(1, 5))
+def test_degrees_in_sql_and_python(
+    connection: duckdb.DuckDBPyConnection, tasks: list[list[float]], k: int
+) -> None:
+    """Where a cell reports its mean score, avg@n and best of k are of the scores, not of right."""
+    fill(connection, {"c": [[Trial("ok", False, None) for _ in trials] for trials in tasks]})
+    connection.execute("insert into headlines values ('c', 'mean score')")
+    for task, trials in enumerate(tasks):
+        for nth, score in enumerate(trials):
+            sql = "update attempts set score = ? where sample_id = ?"
+            connection.execute(sql, [score, f"c-t{task}-{nth}"])
+    (mean,) = connection.execute("from avg_at_n('demo')").fetchall()
+    assert mean[-1] == pytest.approx(avg_at_n(tasks).value, abs=TOLERANCE)
+    assert mean[-3:-1] == (len(tasks), max(map(len, tasks)))
+    (row,) = ask(connection, "best_of_k", k)
+    enough = [trials for trials in tasks if len(trials) >= k]
+    best = best_of_k(enough, k).value if enough else None
+    assert row["value"] == (None if best is None else pytest.approx(best, abs=TOLERANCE))
+    assert row["n_left_out"] == len(tasks) - len(enough)

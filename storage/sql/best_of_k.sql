@@ -1,0 +1,50 @@
+-- Best of k of every cell of a sweep (its id, or its name: then the newest of that name): the
+-- expected highest score of k trials of a task, averaged over tasks. One row a cell.
+-- Over all subsets of k of a task's n counted trials: the sum of s_(i) C(i - 1, k - 1) / C(n, k) with
+-- s_(1) <= ... <= s_(n). It is pass@k where scores are 0 and 1, and avg@n for k = 1.
+-- The score is the headline score of the cell's benchmark (`headlines`): right or wrong, or a degree.
+-- What counts: attempts that ended in ok, limit or model_error, of each sample the last one; without
+-- a score 0. infra_errors, scorer_errors and cancelled attempts never count.
+-- n: tasks with at least k counted trials; n_left_out: tasks with fewer, which are in no value.
+create or replace macro best_of_k(sweep, k) as table
+with chosen as (
+    select cell_id, benchmark, model, policy, concurrency, repeat, position
+    from cells
+    -- The check of k stands here: among the columns, DuckDB 2 fails to plan a lateral use.
+    where if(k < 1, error('best_of_k: k is at least 1'), true)
+        and status is distinct from 'superseded' and sweep_id = coalesce(
+        (select arg_max(sweep_id, created_at) from sweeps where name = sweep), sweep)
+),
+samples as (
+    select a.cell_id, task_id,
+           arg_max(if(measure = 'mean score',
+                      coalesce(if(isfinite(score), score, null), cast(correct as double), 0),
+                      cast(coalesce(correct, false) as double)),
+                   (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
+                    coalesce(attempt_id, ''))) as score
+    from attempts a left join headlines h on h.cell_id = a.cell_id
+    where status in ('ok', 'limit', 'model_error')
+        and a.cell_id in (select cell_id from chosen)
+    group by a.cell_id, task_id, coalesce(sample_id, attempt_id)
+),
+by_task as (
+    select cell_id, count(*) as n_trials, list(score order by score) as ranked
+    from samples group by cell_id, task_id
+),
+figures as (
+    -- C(i - 1, k - 1) / C(n, k) as a product of shares: no factorial grows beyond a double.
+    select cell_id, n_trials >= k as is_counted,
+           list_sum(list_transform(ranked, lambda s, i: s * k / n_trials * coalesce(list_product(
+               list_transform(range(k - 1), lambda j: (i - 1 - j) / (n_trials - 1 - j))), 1)))
+               as best
+    from by_task
+),
+by_cell as (
+    select cell_id, count(*) filter (is_counted) as n,
+           count(*) filter (not is_counted) as n_left_out, avg(best) filter (is_counted) as mean
+    from figures group by cell_id
+)
+select cell_id, benchmark, model, policy, concurrency, repeat, coalesce(n, 0) as n,
+       coalesce(n_left_out, 0) as n_left_out, cast(k as bigint) as k, mean as value
+from chosen left join by_cell using (cell_id)
+order by position, cell_id;

@@ -1,0 +1,1 @@
+"""Scores of cells: headline scores, and the metrics beside them."""

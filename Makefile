@@ -16,7 +16,7 @@ CUDA_TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend auto)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2-check docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -158,10 +158,12 @@ bench-sandbox: $(VENV)/.done ## test containment of hostile programs and measure
 # sources, which need Python 3.12 or 3.13: uv finds one, or give its path.
 TAU2_PYTHON ?= 3.12
 .venv-harnesses/tau2/.done: $(VENV)/.done
-	@test -f "$(TAU2)/pyproject.toml" || { echo "TAU2: give a checkout of tau2-bench: make tau2-check TAU2=FOLDER"; exit 2; }
+	@test -f "$(TAU2)/pyproject.toml" || { echo "TAU2: give a checkout of tau2-bench: make tau2 TAU2=FOLDER"; exit 2; }
 	$(BIN)/uv venv --quiet --allow-existing --python $(TAU2_PYTHON) $(@D)
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python $(LINKS) --editable "$(TAU2)"
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python $(LINKS) rank-bm25 --editable "$(TAU2)"
 	touch $@
+
+tau2: .venv-harnesses/tau2/.done ## install tau2's own package for its benchmarks: TAU2=CHECKOUT
 
 tau2-check: .venv-harnesses/tau2/.done ## load, replay and score a synthesized domain with tau2's own package: TAU2=CHECKOUT, DOMAIN=FOLDER
 	$(BIN)/python -m bench.synthesis.tau2_check --python .venv-harnesses/tau2/bin/python $(if $(DOMAIN),--domain "$(DOMAIN)") $(if $(NAME),--name "$(NAME)")

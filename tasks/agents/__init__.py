@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.retrieve import open_http as open_http
     from tutti.tasks.agents.retrieve import service_search as service_search
     from tutti.tasks.agents.score import Score as Score
+    from tutti.tasks.agents.shipped import ShippedHarness as ShippedHarness
+    from tutti.tasks.agents.shipped import shipped_harness as shipped_harness
     from tutti.tasks.agents.toolbox import SearchTool as SearchTool
     from tutti.tasks.agents.toolbox import Toolbox as Toolbox
     from tutti.tasks.agents.tools import MALFORMED as MALFORMED

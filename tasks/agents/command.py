@@ -7,13 +7,15 @@ that the gateway can attribute its calls), the model's name and the task:
   ``ANTHROPIC_API_KEY`` = ``none`` (client libraries require a key, the gateway does not)
 * ``TUTTI_MODEL``: the name that calls give; ``TUTTI_PROGRAM``: the attempt's id; ``TUTTI_SEED``
 * ``TUTTI_TASK``: a JSON file, ``{"task_id", "id", "messages", "tools", "max_tokens",
-  "temperature"}`` (``id`` is the item's id in its benchmark). The command runs in that file's
-  folder, which contains nothing else and is deleted afterwards
+  "temperature", …}`` (``id`` is the item's id in its benchmark; for the other keys see
+  `tasks.sweeps.run.command_task`). The command runs in that file's folder, which contains nothing
+  else and is deleted afterwards
 
 The answer is the JSON object on the last line of its output (``{"answer": …}``), or else the whole
 output. A command that scores itself adds ``score`` to that object (a number; 1 or more is correct
-unless ``correct`` says otherwise) and optionally ``scorer``, ``version`` and ``detail``. An exit
-code other than 0 is an `infra_error`, because the cause is unknown.
+unless ``correct`` says otherwise) and optionally ``scorer``, ``version`` and ``detail``; a
+``scorer_error`` (text) instead says that the attempt could not be scored. An exit code other than 0
+is an `infra_error`, because the cause is unknown.
 """
 
 import asyncio
@@ -33,6 +35,7 @@ from typing import Any
 from tutti.storage import MOST_MESSAGE, ErrorType, now
 from tutti.tasks.agents.loop import Stop, Trajectory
 from tutti.tasks.agents.score import Score
+from tutti.tasks.agents.shipped import SHIPPED
 
 OUTPUT_BYTES = 1 << 20  # of each stream; the rest is read and discarded
 ENDING_S = 5.0
@@ -45,8 +48,9 @@ class Command:
     """What to run for each sample."""
 
     text: str
-    """Split as a shell would; ``{python}`` is this Python. A word that names a file relative to
-    where tutti runs is replaced by its absolute path, because the command runs elsewhere."""
+    """Split as a shell would; ``{python}`` is this Python, ``{tau2}`` a harness that tutti ships. A
+    word that names a file relative to where tutti runs is replaced by its absolute path, because
+    the command runs elsewhere."""
     seconds: float = 600.0
 
 
@@ -92,7 +96,11 @@ async def run_command(
 
 
 def _words(text: str) -> list[str]:
-    return [_word(word) for word in shlex.split(text)]
+    return [each for word in shlex.split(text) for each in _starting(word)]
+
+
+def _starting(word: str) -> list[str]:
+    return SHIPPED[word].words if word in SHIPPED else [_word(word)]
 
 
 def _word(word: str) -> str:
@@ -169,6 +177,11 @@ def _take_result(trajectory: CommandTrajectory, out: str) -> None:
     answer = result["answer"]
     if answer is not None:
         trajectory.answer = answer if isinstance(answer, str) else json.dumps(answer)
+    if result.get("scorer_error") is not None:
+        trajectory.stop_reason = Stop.ANSWERED
+        said = f"the harness: {result['scorer_error']}"[:MOST_MESSAGE]
+        trajectory.fail("scorer_error", ErrorType.SCORER_FAILED, said)
+        return
     try:
         trajectory.imported = _score(result)
     except ValueError as error:

@@ -59,18 +59,22 @@ class Benchmark:
     """None if the publisher does not offer the data there."""
     interactive: bool = False
     """Whether an attempt needs more than a model: a simulated user, or working tools. Without a
-    `world` it needs an external harness."""
+    `world` it needs an external harness, or tutti's own (`command`)."""
     world: MakeWorld | None = None
     """Makes the environment of each attempt of an interactive benchmark."""
     has_strategies: bool = False
     """Whether an agent with an actor can name strategies in its world (`act` of agent files)."""
     needs_user: bool = False
-    """Whether `world` needs a model for the user or another participant."""
+    """Whether `world` or `command` needs a model for the user or another participant."""
     own: Path | None = None
     """The folder of its data, if tutti includes them."""
     gold: Gold = answer_of
     """The answer that must score 1.0; None if the benchmark has none."""
 
+    command: str | None = None
+    """The harness of tutti's that makes its attempts, as a suite's `harness.command` names it."""
+    command_needs: Sequence[str] = ()
+    """Files beside the items, of which `command` needs one."""
     search_index: str | None = None
     """The id of the index that its agent searches, if its questions are about one."""
     own_scorer: Scorer | None = None

@@ -70,7 +70,7 @@ def rollout_facts(job: PolicyJob, entry: Model | None) -> list[PlanFact]:
     facts.append(PlanFact("rollouts", "groups_a_step", groups, each))
     span = {"least": attempts[0], "most": attempts[1]}
     facts.append(PlanFact("rollouts", "attempts", span, span_text(*attempts)))
-    if suite.harness.command is not None:
+    if suite.command is not None:
         text = "unknown: the harness decides how often it calls"
         return [*facts, PlanFact("rollouts", "completion_tokens", None, text)]
     turns, answer = suite.limits.max_turns, suite.sampling.max_tokens

@@ -144,3 +144,25 @@ def test_a_flood_of_output_is_cut() -> None:
     """And read to its end, so that the command does not wait for us."""
     trajectory = play('print("x" * 5_000_000)')
     assert trajectory.answer is not None and len(trajectory.answer) == 1 << 20
+
+
+def test_what_could_not_be_scored_is_told() -> None:
+    """By a harness that scores itself: nobody's wrong answer."""
+    trajectory = result('{"answer": "42", "scorer_error": "the judge said nothing"}')
+    assert (trajectory.status, trajectory.imported) == ("scorer_error", None)
+    assert trajectory.error_message == "the harness: the judge said nothing"
+    assert trajectory.answer == "42"
+
+
+def test_a_harness_of_tuttis_is_started_by_its_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word stands for its Python and its program."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$(basename "$1") $2"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(python))
+    trajectory = asyncio.run(
+        run_command(Command("{tau2} --max-steps"), TASK, "http://gw", "m", "a1", 7)
+    )
+    assert trajectory.answer == "tau2_episode.py --max-steps"

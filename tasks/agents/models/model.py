@@ -128,6 +128,12 @@ class Sampling:
     reasoning_field: str | None = None
     """The message field in which earlier reasoning is sent back; None sends none."""
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a request besides messages, tools and seed; None removes a field."""
+        most = {self.max_tokens_field: self.max_tokens}
+        return {"temperature": self.temperature, **most, **self.more}
+
 
 @dataclass(frozen=True)
 class CallOrigin:
@@ -203,10 +209,8 @@ class GatewayModel:
         fields = {
             "model": self._name,
             "messages": [_sent(message, sampling.reasoning_field) for message in messages],
-            "temperature": sampling.temperature,
-            sampling.max_tokens_field: sampling.max_tokens,
             "seed": seed,
-            **sampling.more,
+            **sampling.fields,
         }
         if tools:
             fields["tools"] = tools

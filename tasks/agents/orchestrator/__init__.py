@@ -27,7 +27,7 @@ from tutti.tasks.agents.orchestrator.strategist import (
     StrategyWorld,
 )
 from tutti.tasks.agents.orchestrator.task_experts import at_task_prices, offered_by_task
-from tutti.tasks.agents.orchestrator.turns import ExpertTurns
+from tutti.tasks.agents.orchestrator.turns import ExpertTurns, offered_expert_tool
 
 __all__ = [
     "Actor",
@@ -45,5 +45,6 @@ __all__ = [
     "drawn",
     "known_agents",
     "offered_by_task",
+    "offered_expert_tool",
     "read_agent",
 ]

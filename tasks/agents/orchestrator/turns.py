@@ -16,13 +16,18 @@ from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.models.calls import read_calls
 from tutti.tasks.agents.models.model import ChatModel, ContextExceeded, Reply
-from tutti.tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert
+from tutti.tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert, Tool
 from tutti.tasks.agents.orchestrator.consult import Experts
 from tutti.tasks.agents.orchestrator.offer import chosen, offered
 from tutti.tasks.agents.tools import ToolResult, Tools, refused
 from tutti.tasks.serving import Dialect
 
 ARGUMENT = "expert"
+
+
+def offered_expert_tool(tool: Tool) -> dict[str, Any]:
+    """The tool ``call_expert`` in OpenAI's function format."""
+    return offered(CALL_EXPERT, tool, ARGUMENT)
 
 
 class ExpertTurns:
@@ -45,7 +50,7 @@ class ExpertTurns:
         self._tool = file.tools.call_expert
         self._model, self._tools, self._experts = model, tools, experts
         self._dialect, self._dialect_of = dialect, dialect_of
-        self._schema = offered(CALL_EXPERT, self._tool, ARGUMENT)
+        self._schema = offered_expert_tool(self._tool)
         self._why = ""
 
     @property

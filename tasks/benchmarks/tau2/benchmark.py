@@ -1,18 +1,20 @@
 """tau2-bench: an agent serves a simulated customer under a policy, with a domain's tools.
 
-The items of five domains, read from the folder that holds them (``data/tau2/domains`` of the
-publisher's repository): ``tau2-airline``, ``tau2-retail``, ``tau2-telecom``, ``tau2-banking``,
-``tau2-mock``. The target holds all that decides a reward; ``calls`` are the agent's actions of the
-gold trajectory.
+The items of five domains, read from a checkout of the publisher's repository, or from the folder
+that holds them (its ``data/tau2/domains``): ``tau2-airline``, ``tau2-retail``, ``tau2-telecom``,
+``tau2-banking``, ``tau2-mock``. The target holds all that decides a reward; ``calls`` are the
+agent's actions of the gold trajectory.
 
 tau2's own reward asks what came of an attempt, whatever calls led there. What is right comes from
 replaying all gold actions on the domain's tools, which are code of the publisher's and no part of
 the data. Where they are at hand (`TOOLSETS`; here the mock domain's) the target has it as
-``state``, the outcome of `tau2_world`, and the scorer is ``state``; elsewhere the scorer is
-``tool_calls``, which is stricter: it asks for the gold trajectory's calls, with others allowed.
+``state``, the outcome of `tau2_world`, and the scorer is ``state``. The other domains run in tau2's
+own package (`COMMAND`), whose reward is the score. Where the user's own harness makes the attempts,
+the scorer is ``tool_calls``, which is stricter: it asks for the gold trajectory's calls, with
+others allowed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,13 +27,18 @@ from tutti.tasks.benchmarks.tau2.domain import SIDES, TASKS, Domain, Task, read_
 from tutti.tasks.benchmarks.tau2.mock import MOCK
 from tutti.tasks.benchmarks.tau2.world import Toolset, gold_outcome
 
+COMMAND = "{tau2}"
+"""Runs an episode in tau2's package (`deployments/harnesses/tau2_episode.py`)."""
+CHECKOUT = "data/tau2/domains"
+DATABASES = ("db.json", "db.toml")
 TOOLSETS: dict[str, Toolset] = {"mock": MOCK}
 """The domains whose tools are available here, by folder."""
 
 
 def read(files: Files, folder: str) -> Iterator[Item]:
     """One item per task of the domain in `folder`. Raises BadRow."""
-    domain, toolset = read_domain(files.root / folder), TOOLSETS.get(folder)
+    place = files.paths[0].parent
+    domain, toolset = read_domain(place), TOOLSETS.get(folder)
     for task in domain.tasks:
         yield Item(
             id=task.id,
@@ -40,8 +47,7 @@ def read(files: Files, folder: str) -> Iterator[Item]:
                 "scenario": task.scenario,
                 "ticket": task.ticket,
             },
-            target=_target(task)
-            | (_acted(files.root / folder, domain, toolset, task) if toolset else {}),
+            target=_target(task) | (_acted(place, domain, toolset, task) if toolset else {}),
             attributes=_attributes(task, domain),
             messages=_history(task),
             tools=toolset.schemas(SIDES[0]) if toolset else (),
@@ -96,20 +102,33 @@ def _attributes(task: Task, domain: Domain) -> dict[str, str]:
         "split": splits[0] if splits else "base",
         "actions": str(len(task.actions)),
         "rewards": "+".join(task.rewards),
+        "in_base": _yes(task.id in domain.splits.get("base", (task.id,))),
+        "judged": _yes(is_judged(task.rewards, task.nl_assertions)),
     }
 
 
+def _yes(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def is_judged(rewards: Sequence[str], assertions: Sequence[str]) -> bool:
+    """Whether a model must judge what was said for the reward."""
+    return "NL_ASSERTION" in rewards and bool(assertions)
+
+
 def _benchmark(name: str, folder: str) -> Benchmark:
-    toolset = TOOLSETS.get(folder)
+    toolset, places = TOOLSETS.get(folder), (folder, f"{CHECKOUT}/{folder}")
     return Benchmark(
         name=name,
         read=partial(read, folder=folder),
-        splits={"base": tuple(f"{folder}/{tasks}" for tasks in TASKS)},
+        splits={"base": tuple(f"{place}/{tasks}" for place in places for tasks in TASKS)},
         scorer="state" if toolset else "tool_calls",
         prompt="policy",
         interactive=True,
         world=partial(tau2_world, toolset) if toolset else None,
-        needs_user=toolset is not None,
+        needs_user=True,
+        command=None if toolset else COMMAND,
+        command_needs=() if toolset else DATABASES,
         gold=calls_of,
         licence="MIT; Barres et al. 2025, arXiv 2506.07982; Yao et al. 2024, arXiv 2406.12045",
     )

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.reasons import NO_REASON as NO_REASON
     from tutti.tasks.sweeps.plan.reasons import EndReason as EndReason
     from tutti.tasks.sweeps.plan.reasons import asked_reasons as asked_reasons
+    from tutti.tasks.sweeps.plan.roles import EXPERT as EXPERT
+    from tutti.tasks.sweeps.plan.roles import JUDGE as JUDGE
     from tutti.tasks.sweeps.plan.roles import USER as USER
     from tutti.tasks.sweeps.plan.roles import WARM as WARM
     from tutti.tasks.sweeps.plan.roles import OtherModels as OtherModels

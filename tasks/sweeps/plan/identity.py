@@ -8,6 +8,7 @@ again. A field stands in an id by its own name, whatever group of the suite it i
 from typing import Any
 
 from tutti.storage import artifact_id
+from tutti.tasks.agents import shipped_harness
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec import (
     CELL,
@@ -45,6 +46,8 @@ def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
     if set_up.model is not None and set_up.model.asked:
         content["asked"] = set_up.model.asked
     content |= set_up.roles.content
+    if (harness := shipped_harness(suite.command)) is not None:
+        content["harness"] = [suite.command, harness.version]
     tasks = [problem.task_id for problem in set_up.task_set.problems]
     return content | {"loop": LOOP_VERSION, "model": set_up.served_name, "tasks": tasks}
 

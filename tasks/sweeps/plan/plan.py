@@ -122,7 +122,9 @@ def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
 def runs_programs(plan: Plan) -> bool:
     """Whether its agents or its scorers run what a model wrote."""
     problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
-    tools = plan.suite.harness.command is None and any(each.searches for each in problems.values())
+    if plan.suite.command is not None:
+        return any(each.scoring.needs == "sandbox" for each in problems.values())
+    tools = any(each.searches for each in problems.values())
     scored = any(each.scoring.needs == "sandbox" for each in problems.values())
     return tools or scored or plan.set_up.roles.agent is not None
 

@@ -104,7 +104,8 @@ def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searche
     if roles.agent is None:
         return
     tools, start = roles.agent.tools, f"roles.agent: {suite.roles.agent}"
-    dialogues = any(problem.world is not None for problem in problems)
+    by_harness = suite.command is not None
+    dialogues = by_harness or any(problem.world is not None for problem in problems)
     if dialogues and tools.act is not None:
         if not all(problem.has_strategies for problem in problems):
             raise SuiteError(f"{start} names strategies, and {suite.benchmark_name} has none")

@@ -12,6 +12,7 @@ import orjson
 
 from tutti.storage import Catalog, artifact_id, commit, content_hash
 from tutti.storage import catalog as cat
+from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import (
     Benchmark,
     Item,
@@ -22,6 +23,7 @@ from tutti.tasks.benchmarks import (
     parse_benchmark,
     select,
 )
+from tutti.tasks.sweeps.plan.by_shipped import check_shipped, check_shipped_items
 from tutti.tasks.sweeps.plan.problem import Problem, problem_of_item, problem_of_task
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, open_named
 from tutti.tasks.synthesis import read_tasks
@@ -47,6 +49,8 @@ def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
     items = select(benchmark.load(source), suite.limit, data.ids, data.where)
     if not items:
         raise SuiteError(f"{benchmark.name}: no item fits the selection")
+    if shipped_harness(suite.command) is not None:
+        check_shipped_items(suite, benchmark, items, benchmark.files(source).paths[0].parent)
     return benchmark, load_prompt(data.prompt or benchmark.prompt), items
 
 
@@ -57,6 +61,9 @@ def check_roles(suite: Suite) -> None:
     """
     benchmark = open_named(suite.benchmark, suite.data)
     harness, roles = suite.harness.command, suite.roles
+    if shipped_harness(suite.command) is not None:
+        check_shipped(suite, benchmark)
+        return
     scorer = benchmark.scoring
     if scorer.needs == "judge" and roles.judge is None and harness is None:
         raise SuiteError(

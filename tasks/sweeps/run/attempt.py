@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from tutti.storage import ErrorType
 from tutti.tasks.agents import (
@@ -37,6 +37,7 @@ from tutti.tasks.agents import (
     run_command,
     sampling_of,
     service_search,
+    shipped_harness,
 )
 from tutti.tasks.agents.orchestrator import (
     ExpertTurns,
@@ -49,7 +50,7 @@ from tutti.tasks.agents.orchestrator import (
 )
 from tutti.tasks.benchmarks import EXPERTS
 from tutti.tasks.sandbox import NO_WALLS, CodeRunner, NoSandbox, Sandbox, SandboxSessions
-from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources
+from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import (
     USER,
     Cell,
@@ -60,6 +61,7 @@ from tutti.tasks.sweeps.plan import (
     attempted,
     sandbox_level,
 )
+from tutti.tasks.sweeps.run.command_task import command_task, take_spent
 from tutti.tasks.sweeps.spec import sessions_of
 
 COUNTED = ("ok", "limit", "model_error")
@@ -82,6 +84,7 @@ class Attempts:
         self.aside_usd = 0.0
         """What judges and users cost so far, which is in no attempt's cost."""
         self.plan, self.cell = plan, cell
+        self._command = plan.suite.command
         self._url, self._search_url = url, search_url
         limits = plan.suite.limits
         self._limits = AttemptLimits(
@@ -125,7 +128,7 @@ class Attempts:
         """
         others = OtherModels(self._client, self.cell.cell_id, attempt_id, self.plan.set_up.roles)
         model = self._model(sample, attempt_id)
-        if self.plan.suite.harness.command is not None:
+        if self._command is not None:
             done: Trajectory = await self._run_command(sample, attempt_id, model)
         elif sample.problem.world is not None:
             done = await self._in_world(sample, model, others)
@@ -242,26 +245,17 @@ class Attempts:
         self, sample: Sample, attempt_id: str, model: GatewayModel
     ) -> Trajectory:
         """Somebody's harness makes the attempt; what its calls took is told by the gateway."""
-        problem, suite = sample.problem, self.plan.suite
-        assert suite.harness.command is not None, "asked for by the suite"
-        task: dict[str, Any] = {"task_id": problem.task_id, "id": problem.item_id}
-        task["messages"] = problem.messages
-        task |= {"tools": problem.offered, "max_tokens": suite.sampling.max_tokens}
-        task |= {"temperature": suite.sampling.temperature}
-        command = Command(suite.harness.command, suite.limits.command_s)
+        assert self._command is not None, "asked for by the suite or its benchmark"
+        command = Command(self._command, self.plan.suite.limits.command_s)
         name, seed = self.plan.set_up.command_name, self._seed(sample)
+        task = command_task(self.plan, sample, seed)
         done = await run_command(command, task, self._url, name, attempt_id, seed)
         try:
             spent = await model.release()
         except ModelCallFailed as error:
             done.fail("infra_error", error.error_type, str(error))
             return done
-        done.steps = int(spent.get("calls", 0))
-        done.prompt_tokens = int(spent.get("prompt_tokens", 0))
-        done.cached_tokens = int(spent.get("cached_tokens", 0))
-        done.completion_tokens = int(spent.get("completion_tokens", 0))
-        done.held_s = spent.get("held_s", 0.0)
-        done.cost.add(None if spent.get("unpriced") else spent.get("cost_usd", 0.0))
+        self.aside_usd += take_spent(done, spent)
         return done
 
     async def _score(
@@ -269,7 +263,9 @@ class Attempts:
     ) -> Score | None:
         if trajectory.status not in COUNTED:
             return None
-        scorer = problem.scoring
+        # What tutti's own harness gives is the benchmark's published rule.
+        shipped = shipped_harness(self._command) is not None
+        scorer = SCORERS["imported"] if shipped else problem.scoring
         means = ScoringResources(self._sandbox, others.judge(trajectory.steps))
         try:
             return await scorer.score(problem.target, attempted(trajectory), means)

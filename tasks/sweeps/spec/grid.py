@@ -4,6 +4,7 @@ In: a suite. Out: a part for each model and benchmark. A part's
 cells are as those of a suite of its own; engines are started once for a model.
 """
 
+from pathlib import Path
 from typing import Any
 
 from tutti.tasks.sweeps.spec.marks import value_of
@@ -13,6 +14,7 @@ from tutti.tasks.sweeps.spec.own import (
     is_domain,
     is_jsonl,
     open_named,
+    own_command,
     stored_name,
 )
 from tutti.tasks.sweeps.spec.suite import (
@@ -55,13 +57,21 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
         else:
             change |= dict.fromkeys(JSONL_FIELDS)
             if suite.data.source is not None:
-                change["source"] = suite.data.source / stored_name(benchmark).partition("@")[0]
+                change["source"] = _source(suite.data.source, benchmark)
         if not is_domain(benchmark):
             change |= dict.fromkeys(DOMAIN_FIELDS)
         known = open_named(benchmark, suite.data)
-        if known.scoring.needs != "judge":
+        if known.scoring.needs != "judge" and known.command is None:
             change["judge"] = None
-        if not known.needs_user or suite.harness.command is not None:
+        other = suite.harness.command is not None and known.command is None
+        if not known.needs_user or other:
             change["user"] = None
         change["python"] = "once"
     return with_values(suite, change)
+
+
+def _source(source: Path, benchmark: str) -> Path:
+    """The data of one of several benchmarks: its own folder in `source`; else `source`, if that is
+    the checkout that it shares with others."""
+    folder = source / stored_name(benchmark).partition("@")[0]
+    return source if own_command(benchmark) is not None and not folder.is_dir() else folder

@@ -49,6 +49,12 @@ def open_named(benchmark: str, data: DataSelection) -> Benchmark:
     return open_benchmark(choice, reading)
 
 
+def own_command(benchmark: str) -> str | None:
+    """The harness that a benchmark of tutti's needs and tutti ships; None for any other."""
+    choice = parse_benchmark(benchmark)
+    return BENCHMARKS[choice.name].command if choice.name in BENCHMARKS else None
+
+
 def index_of(benchmark: str) -> str | None:
     """The id of the index that a set of questions about documents is of; None for any other
     benchmark. Raises BenchmarkError where there is no such set."""

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import BenchmarkError, parse_benchmark
 from tutti.tasks.config import read_document
 from tutti.tasks.serving.scheduling import DEFAULT_CAP
@@ -41,6 +42,7 @@ from tutti.tasks.sweeps.spec.own import (
     JSONL_FIELDS,
     check_reading,
     known_name,
+    own_command,
     stored_name,
 )
 from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
@@ -166,14 +168,17 @@ class Suite(BaseModel):
             raise ValueError(
                 "`harness.python: session` is valid only for benchmark `stdlib` without an agent"
             )
-        if roles.agent is not None and (harness.command is not None or harness.mcp is not None):
-            raise ValueError("`roles.agent` is tutti's own: it takes no `command` and no `mcp`")
-        if self.stopping.saturation is not None and harness.command is not None:
+        other = harness.command is not None and shipped_harness(harness.command) is None
+        if roles.agent is not None and (other or harness.mcp is not None):
             raise ValueError(
-                "`stopping.saturation` measures the steps of tutti's agent; `harness.command` has "
-                "its own"
+                "`roles.agent` is tutti's own: it takes no `command` of another program, and no "
+                "`mcp`"
             )
-        if harness.search_index is not None and (harness.command or harness.mcp):
+        if self.stopping.saturation is not None and self.command is not None:
+            raise ValueError(
+                "`stopping.saturation` measures the steps of tutti's agent; a harness has its own"
+            )
+        if harness.search_index is not None and (self.command or harness.mcp):
             raise ValueError("`harness.search_index` is for tutti's agent: no `command`, no `mcp`")
         if harness.search_index is not None and STDLIB in self.benchmarks:
             raise ValueError("`harness.search_index`: stdlib has its own index; leave it out")
@@ -212,6 +217,12 @@ class Suite(BaseModel):
     def is_grid(self) -> bool:
         """Whether it has several benchmarks or models (`tutti.tasks.sweeps.spec.grid`)."""
         return bool(self.benchmarks or self.models)
+
+    @property
+    def command(self) -> str | None:
+        """The harness that makes the attempts: `harness.command`, or the one of tutti's that the
+        benchmark needs; None where tutti's agent makes them."""
+        return self.harness.command or own_command(self.benchmark)
 
     @property
     def each_policy(self) -> dict[str, Policy]:

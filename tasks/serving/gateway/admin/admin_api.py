@@ -116,7 +116,8 @@ class AdminApi:
         for pool in self.gateway.pools.by_name.values():
             known = pool.scheduler.ledger.programs.get(program)
             key.check_owner(known)
-            spent = spent if known is None else known.spent
+            for unit, amount in {} if known is None else known.spent.items():
+                spent[unit] = spent.get(unit, 0) + amount
         released = [
             self.gateway.release(pool, program) for pool in self.gateway.pools.by_name.values()
         ]

@@ -25,6 +25,8 @@ from tutti.tasks.serving.gateway.recording.usage import ReportedUsage
 from tutti.tasks.serving.registry import Prices
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
+OTHER_ROLES = ("expert", "judge", "user")
+"""Who else calls in a program; a client may name any role, and a program counts these."""
 MANY_BYTES, MANY_PIECES = 64 * 1024, 32  # takes a third of a millisecond to convert
 
 
@@ -87,7 +89,8 @@ class CallRecord:
         )
 
     def spend(self, spent: dict[str, float]) -> None:
-        """Add the call's cost to its program."""
+        """Add the call's cost to its program; that of judges, users and experts also by role, as
+        ``user.calls``, because it is not the agent's own."""
         reported = self.reported
         amounts = {
             "calls": 1,
@@ -98,6 +101,10 @@ class CallRecord:
             "cost_usd": self.cost_usd() or 0.0,
             "unpriced": int(self.prices is None),
         }
+        role = self.request.role
+        if role in OTHER_ROLES:
+            amounts |= {f"{role}.{unit}": amount for unit, amount in amounts.items()}
+            amounts[f"{role}.latency_s"] = self.latency_s
         for unit, amount in amounts.items():
             spent[unit] = spent.get(unit, 0) + amount
 

@@ -1,0 +1,70 @@
+"""Harnesses that tutti ships: a program of `deployments/harnesses`, run by a Python that has its
+package.
+
+In: a command of a suite or a benchmark, such as ``{tau2} --max-steps 100``. Out: the words that
+start it. The word in braces stands for the Python and the program, so that a cell's id has no path
+of a machine. To add a harness: a program, and an entry of `SHIPPED`.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutti.tasks.project import DEPLOYMENTS, IS_SOURCE, PROJECT
+
+ENVIRONMENTS = ".venv-harnesses"
+
+
+@dataclass(frozen=True)
+class ShippedHarness:
+    """A program, and the environment that it runs in."""
+
+    name: str
+    """Of its environment's folder in `.venv-harnesses`."""
+    program: str
+    """Its file in `deployments/harnesses`."""
+    version: str
+    """Of what the program decides of an outcome; part of a cell's id."""
+    made_by: str
+    """The command that makes the environment of a checkout of tutti."""
+    made_by_hand: str
+    """The command where tutti is installed."""
+
+    @property
+    def word(self) -> str:
+        """How a command names it."""
+        return f"{{{self.name}}}"
+
+    @property
+    def python(self) -> Path:
+        """The Python of its environment; need not exist. TUTTI_HARNESS_NAME names another."""
+        folder = PROJECT if IS_SOURCE else Path.cwd()
+        usual = folder / ENVIRONMENTS / self.name / "bin" / "python"
+        return Path(os.environ.get(f"TUTTI_HARNESS_{self.name.upper()}") or usual)
+
+    @property
+    def install(self) -> str:
+        """The command that makes the environment."""
+        return self.made_by if IS_SOURCE else self.made_by_hand
+
+    @property
+    def words(self) -> list[str]:
+        """What starts it."""
+        # Not resolved: a virtual environment's Python is a link, and works only by its own name.
+        return [os.path.abspath(self.python), str(DEPLOYMENTS / "harnesses" / self.program)]
+
+
+TAU2 = ShippedHarness(
+    "tau2",
+    "tau2_episode.py",
+    "1",
+    "make tau2 TAU2=CHECKOUT",
+    f"uv venv --python 3.12 {ENVIRONMENTS}/tau2 && uv pip install "
+    f"--python {ENVIRONMENTS}/tau2/bin/python rank-bm25 --editable CHECKOUT",
+)
+SHIPPED = {harness.word: harness for harness in (TAU2,)}
+
+
+def shipped_harness(command: str | None) -> ShippedHarness | None:
+    """The harness that `command` begins with; None if it is another program."""
+    return SHIPPED.get((command or "").partition(" ")[0])

@@ -1,0 +1,57 @@
+"""Suites whose attempts a harness of tutti's makes: its environment, its models and its data.
+
+In: a suite and its benchmark. Out: nothing, or a SuiteError before anything starts.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tutti.tasks.agents import shipped_harness
+from tutti.tasks.benchmarks import Benchmark, Item
+from tutti.tasks.sweeps.spec import Suite, SuiteError
+
+
+def check_shipped(suite: Suite, benchmark: Benchmark) -> None:
+    """See that the harness is for the benchmark, is installed, and has its user. Raises
+    SuiteError."""
+    harness = shipped_harness(suite.command)
+    assert harness is not None, "asked of suites with one"
+    if benchmark.command is None or shipped_harness(benchmark.command) != harness:
+        raise SuiteError(
+            f"harness.command: {harness.word} makes no attempts at {benchmark.name}; leave it out"
+        )
+    if suite.harness.mcp is not None:
+        raise SuiteError(
+            f"harness.mcp: {benchmark.name} has the tools of {harness.name}'s package; leave it out"
+        )
+    if suite.roles.user is None:
+        raise SuiteError(f"roles.user: {benchmark.name} needs one; name a model of models.yaml")
+    if suite.roles.search_url is not None:
+        raise SuiteError(f"roles.search_url: nobody searches in {benchmark.name}; leave it out")
+    if not harness.python.exists():
+        raise SuiteError(
+            f"benchmark: {benchmark.name} runs in {harness.name}'s own package, and there is no "
+            f"Python with it at {harness.python}; make it from a checkout of {harness.name}: "
+            f"`{harness.install}`"
+        )
+
+
+def check_shipped_items(
+    suite: Suite, benchmark: Benchmark, items: Sequence[Item], folder: Path
+) -> None:
+    """See that the harness finds its database in `folder`, and a judge where one decides. Raises
+    SuiteError."""
+    needed = benchmark.command_needs
+    if needed and not any((folder / name).is_file() for name in needed):
+        raise SuiteError(f"data.source: {folder} holds none of {', '.join(needed)}")
+    judged = sum(item.attributes.get("judged") == "true" for item in items)
+    if judged and suite.roles.judge is None:
+        raise SuiteError(
+            f"roles.judge: a judge decides a part of the reward of {judged} of {len(items)} tasks; "
+            "name a model of models.yaml, or leave them out: --where \"judged = 'false'\""
+        )
+    if not judged and suite.roles.judge is not None:
+        raise SuiteError(
+            f"roles.judge: nobody would ask it: no selected task of {benchmark.name} "
+            "has a part that is judged"
+        )

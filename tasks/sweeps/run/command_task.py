@@ -1,0 +1,96 @@
+"""What a harness is told of its attempt, and what the attempt took, from the gateway.
+
+In: a sample, the sweep's models. Out: the content of the file ``TUTTI_TASK``:
+
+* ``task_id``, ``id``, ``messages``, ``tools``, ``max_tokens``, ``temperature``
+* ``benchmark``: its name; ``source``: the suite's `data.source`, absolute, or null
+* ``seconds``: after so long the harness is ended
+* ``request``: all fields of a request to the measured model, besides messages, tools and seed
+* ``roles``: ``user`` and ``judge``, each with ``model`` (the name that calls give) and ``request``;
+  ``call_expert``, where the suite's agent has that tool: ``tool`` (its schema) and ``experts``, by
+  alias, each with ``model`` and ``request``
+
+A call of another role names it in the header ``X-Tutti-Role``. Its tokens are not the attempt's;
+an expert's cost is, a user's and a judge's are not.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tutti.tasks.agents import CommandTrajectory, sampling_of
+from tutti.tasks.agents.orchestrator import drawn, offered_expert_tool
+from tutti.tasks.sweeps.plan import EXPERT, JUDGE, USER, WARM, Plan, Sample, ServedModel
+
+MOST_TOKENS = 4096
+"""Of a user's or a judge's reply: a user with tools of its own and a judge of many assertions write
+more than elsewhere."""
+SHARE = 4  # of a model's context: the most that a reply may take
+
+
+def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
+    """The content of ``TUTTI_TASK``; `seed` is the sample's."""
+    suite, problem = plan.suite, sample.problem
+    source = suite.data.source
+    temperature, most = suite.sampling.temperature, suite.sampling.max_tokens
+    task: dict[str, Any] = {"task_id": problem.task_id, "id": problem.item_id}
+    task |= {"messages": problem.messages, "tools": problem.offered}
+    task |= {"max_tokens": most, "temperature": temperature, "benchmark": suite.benchmark_name}
+    task |= {"source": None if source is None else str(source.absolute())}
+    task |= {"seconds": suite.limits.command_s, "roles": _roles(plan, sample, seed)}
+    entry = plan.set_up.model
+    if entry is None:
+        request: Mapping[str, Any] = {"temperature": temperature, "max_tokens": most}
+    else:
+        request = sampling_of(entry, temperature, most, seed).fields
+    return task | {"request": _given(request)}
+
+
+def take_spent(done: CommandTrajectory, spent: Mapping[str, float]) -> float:
+    """Add what the gateway counted for the attempt; returns what judge and user cost, in USD."""
+    aside = {role: spent.get(f"{role}.cost_usd", 0.0) for role in (USER, JUDGE)}
+    others = (USER, JUDGE, EXPERT)
+
+    def own(unit: str) -> int:
+        """Of the measured model alone."""
+        return int(spent.get(unit, 0) - sum(spent.get(f"{role}.{unit}", 0) for role in others))
+
+    done.steps = own("calls")
+    done.prompt_tokens, done.cached_tokens = own("prompt_tokens"), own("cached_tokens")
+    done.completion_tokens = own("completion_tokens")
+    # A partner's time holds what its calls were held.
+    done.partner_s = sum(spent.get(f"{role}.latency_s", 0.0) for role in (USER, JUDGE))
+    partners_held_s = sum(spent.get(f"{role}.held_s", 0.0) for role in (USER, JUDGE))
+    done.held_s = spent.get("held_s", 0.0) - partners_held_s
+    unpriced = spent.get("unpriced", 0) - sum(spent.get(f"{r}.unpriced", 0) for r in (USER, JUDGE))
+    done.cost.add(None if unpriced else spent.get("cost_usd", 0.0) - sum(aside.values()))
+    return sum(aside.values())
+
+
+def _roles(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
+    roles = plan.set_up.roles
+    served = {USER: roles.user, JUDGE: roles.judge}
+    found = {role: _partner(each, seed) for role, each in served.items() if each is not None}
+    if roles.agent is None or roles.agent.tools.call_expert is None:
+        return found
+    file = drawn(roles.agent, seed, sample.problem.task_id)
+    tool = file.tools.call_expert
+    assert tool is not None, "drawn of a file that has it"
+    experts = {
+        alias: _asked(roles.experts[each.model], each.temperature, each.max_tokens, seed)
+        for alias, each in tool.experts.items()
+    }
+    return found | {"call_expert": {"tool": offered_expert_tool(tool), "experts": experts}}
+
+
+def _partner(served: ServedModel, seed: int) -> dict[str, Any]:
+    room = max(1, min(MOST_TOKENS, served.model.context_tokens // SHARE))
+    return _asked(served, WARM, room, seed)
+
+
+def _asked(served: ServedModel, temperature: float, max_tokens: int, seed: int) -> dict[str, Any]:
+    sampling = sampling_of(served.model, temperature, max_tokens, seed)
+    return {"model": served.name, "request": _given(sampling.fields)}
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

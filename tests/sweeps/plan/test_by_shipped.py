@@ -1,0 +1,129 @@
+"""Suites of a harness that tutti ships: what they need, and what is refused at once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.deployments.tau2_standin import install_into
+from tests.deployments.test_tau2_episode import TASKS
+from tests.sweeps.conftest import set_up_of
+from tutti.tasks.agents.shipped import TAU2, shipped_harness
+from tutti.tasks.sweeps.plan.identity import sweep_content
+from tutti.tasks.sweeps.plan.task_set import read_items, read_set
+from tutti.tasks.sweeps.spec.grid import parts
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two domains of a checkout, and an environment with a stand-in of the package."""
+    for domain in ("retail", "airline"):
+        folder = tmp_path / "checkout" / "data" / "tau2" / "domains" / domain
+        folder.mkdir(parents=True)
+        (folder / "tasks.json").write_text(json.dumps(TASKS))
+        (folder / "db.json").write_text("{}")
+        (folder / "split_tasks.json").write_text(json.dumps({"base": ["plain"]}))
+    monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(install_into(tmp_path / "environment")))
+    return tmp_path / "checkout"
+
+
+def suite_of(source: Path | None, **more: Any) -> Suite:
+    """Retail, with a user and a judge."""
+    fields: dict[str, Any] = {"benchmark": "tau2-retail", "data": {"source": source}}
+    return Suite(**fields | {"roles": {"user": "a", "judge": "b"}} | more)
+
+
+@pytest.mark.parametrize("below", ["", "data/tau2/domains"])
+def test_a_checkout_is_the_source(checkout: Path, below: str) -> None:
+    """Or its folder of domains; tasks can be selected by tau2's base set, and by what is judged."""
+    _, _, items = read_items(suite_of(checkout / below))
+    assert [(each.attributes["in_base"], each.attributes["judged"]) for each in items] == [
+        ("true", "false"),
+        ("false", "true"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"roles": {"judge": "b"}}, "roles.user: tau2-retail needs one"),
+        ({"roles": {"user": "a"}}, "roles.judge: a judge decides a part .* of 1 of 2 tasks"),
+        ({"data": {"ids": ["plain"]}}, "roles.judge: nobody would ask it"),
+        ({"harness": {"mcp": "x"}}, "harness.mcp: tau2-retail has the tools"),
+        (
+            {"roles": {"user": "a", "agent": "pocket", "search_url": "http://x"}},
+            "roles.search_url: nobody searches",
+        ),
+        (
+            {"benchmark": "tau2-mock", "harness": {"command": "{tau2}"}},
+            "harness.command: {tau2} makes no attempts at tau2-mock",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(checkout: Path, fields: dict[str, Any], words: str) -> None:
+    """With the field, and what to do."""
+    data = {"data": {"source": checkout} | fields.pop("data", {})}
+    with pytest.raises(SuiteError, match=words):
+        read_set(suite_of(checkout, **data | fields))
+
+
+def test_a_missing_environment_is_told_with_its_command(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything runs."""
+    monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(tmp_path / "none"))
+    with pytest.raises(SuiteError, match=r"no Python with it at .*none; .* `make tau2 TAU2="):
+        read_set(suite_of(checkout))
+
+
+def test_a_missing_database_is_told(checkout: Path) -> None:
+    """Stored copies of the repository lack some."""
+    (checkout / "data/tau2/domains/retail/db.json").unlink()
+    with pytest.raises(SuiteError, match=r"data\.source: .*retail holds none of db\.json"):
+        read_set(suite_of(checkout))
+
+
+def test_an_agent_and_the_harness_together(checkout: Path) -> None:
+    """Also where the suite names the harness, with options; not with another program, which would
+    not know of experts."""
+    roles = {"user": "a", "judge": "b", "agent": "pocket"}
+    for command in (None, "{tau2} --max-steps 5"):
+        suite = suite_of(checkout, roles=roles, harness={"command": command})
+        assert len(read_set(suite).problems) == 2
+    with pytest.raises(ValidationError, match="no `command` of another program"):
+        suite_of(checkout, roles=roles, harness={"command": "other"})
+
+
+def test_a_grid_of_domains_shares_the_checkout(checkout: Path) -> None:
+    """A benchmark with a folder of its own there keeps it; each part keeps user and judge."""
+    suite = Suite(
+        benchmarks=("tau2-retail", "tau2-airline", "gsm8k"),
+        data={"source": checkout},
+        roles={"user": "a", "judge": "b"},
+    )
+    found = [(part.data.source, part.roles.user, part.roles.judge) for part in parts(suite)]
+    assert found == [
+        (checkout, "a", "b"), (checkout, "a", "b"), (checkout / "gsm8k", None, None)
+    ]  # fmt: skip
+    (checkout / "tau2-retail").mkdir()
+    assert parts(suite)[0].data.source == checkout / "tau2-retail"
+
+
+def test_the_harness_is_in_the_ids(checkout: Path) -> None:
+    """With its version, and without a path; options change it; other suites have nothing of it."""
+    one = sweep_content(suite_of(checkout), set_up_of([]))
+    assert one["harness"] == ["{tau2}", TAU2.version]
+    short = suite_of(checkout, harness={"command": "{tau2} --max-steps 5"})
+    assert sweep_content(short, set_up_of([]))["harness"] != one["harness"]
+    assert "harness" not in sweep_content(Suite(), set_up_of([]))
+
+
+def test_only_the_first_word_names_a_harness() -> None:
+    """As a command starts with it."""
+    assert shipped_harness("{tau2} --save /x") is TAU2
+    assert shipped_harness("run {tau2}") is None and shipped_harness(None) is None
+    program = Path(TAU2.words[1])
+    assert program.is_file() and program.is_absolute()

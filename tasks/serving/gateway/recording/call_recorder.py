@@ -60,7 +60,8 @@ class CallRecorder:
         request = record.request
         if record.is_heavy or request.program in self._late:
             return True
-        if request.keeps_messages or request.program in self._transcripts:
+        threads = request.keeps_messages or request.is_auxiliary
+        if threads or request.program in self._transcripts:
             return False
         return record.program_began_before
 

@@ -135,6 +135,8 @@ class CallRecord:
             row["prompt_spans"] = request.spans or spans_of(range(len(prompt)))
             return {"calls": [row]}
         kept = read_context(request.kind, request.body, answer)
+        if request.is_auxiliary:
+            return transcripts.auxiliary_rows(row, prompt, answer.message(), kept)
         rows = transcripts.rows(row, prompt, answer.message(), kept)
         if request.is_anonymous:
             transcripts.forget(request.program)

@@ -75,7 +75,8 @@ class Gateway:
         self.events.pools = self.pools
         self.pools.sample_s = settings.sample_s
         self.pools.on_rows = self._keep_samples
-        self.pools.on_trouble = self._trouble
+        self.pools.on_trouble = self.events.engine_trouble
+        self.pools.on_lacking, self.pools.slots = self.events.lacking, settings.slots
         self.pools.on_fault = self._policy_failed
         self.pools.cell = lambda: self.cell_id
         self.pools.listed = PriceList(settings.prices).of
@@ -395,6 +396,3 @@ class Gateway:
     def _keep_samples(self, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             self.recorder.add("server_metrics", row)
-
-    def _trouble(self, endpoint: Endpoint, reason: str) -> None:
-        self.events.trouble(Reason(ReasonCode.ENGINE_FAILED, f"{endpoint.name}: {reason}"))

@@ -42,6 +42,7 @@ def settings_of(options: GatewayOptions, record_tokens: bool = False) -> Setting
         hold_s=options.hold_s,
         max_held=options.max_held,
         record_tokens=options.record_tokens or record_tokens,
+        slots=options.slots,
         all_events=options.all_events,
         prices=read_prices(options.prices),
         engine_hosts=options.allow_engine,

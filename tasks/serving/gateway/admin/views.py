@@ -103,6 +103,8 @@ def engines(gateway: GatewayState) -> list[dict[str, Any]]:
             "reachable": endpoint.reachable,
             "draining": endpoint.draining,
             "reason": "" if endpoint.engine.accepting else endpoint.pause_reason,
+            "lacks": endpoint.lacks,
+            "max_calls": endpoint.engine.max_calls,
             "capacity_tokens": endpoint.engine.capacity_tokens,
             "booked_tokens": _booked(pool, endpoint.name),
             "kv_usage": endpoint.kv_usage,

@@ -37,6 +37,7 @@ def settings_of(options: GatewayOptions, record_tokens: bool = False) -> Setting
     Raises ValueError for invalid policy options, PriceError.
     """
     return Settings(
+        name=options.name,
         policy=options.policy,
         options=read_policy(options.policy, options.option, options.limit),
         hold_s=options.hold_s,

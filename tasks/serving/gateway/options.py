@@ -41,6 +41,11 @@ class GatewayOptions:
         "base URL of a running engine (vLLM, SGLang); may be repeated; see also POST /engines",
         "URL|ID=URL|JSON",
     )
+    name: str = _option(
+        "",
+        "where the attempts of programs are kept, as the name of a sweep; `tutti gateway` has "
+        "gateway-PORT, others keep none without it",
+    )
     policy: str = _option(
         "adaptive",
         "passthrough, cap, adaptive, thunderagent, continuum or least_attained_service",

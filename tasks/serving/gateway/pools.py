@@ -155,6 +155,11 @@ class Pools:
         program.steps += 1
         return program.steps
 
+    def program(self, name: str) -> Program | None:
+        """A program that any pool knows."""
+        ledgers = (pool.scheduler.ledger for pool in self.by_name.values())
+        return next((each.programs[name] for each in ledgers if name in each.programs), None)
+
     def forget_models(self) -> None:
         """Rebuild the model index: endpoints changed the models they serve."""
         self._by_model.clear()
@@ -377,21 +382,3 @@ def _for_scheduling(sample: EngineSample) -> EngineMetrics:
         sample.prefix_queries_total,
         sample.prefix_hits_total,
     )
-
-
-def describe(program: Program, now: float) -> dict[str, Any]:
-    """A program as `GET /programs` shows it, with ThunderAgent's keys and ours."""
-    waiting, running = len(program.waiting), len(program.running)
-    return {
-        "backend": program.engine.engine_id if program.engine else None,
-        "total_tokens": program.context_tokens,
-        "step_count": program.calls_done,
-        "status": "reasoning" if waiting or running else "acting",
-        "state": "paused" if waiting and not running else "active",
-        "in_flight": running,
-        "waiting": waiting,
-        "held": bool(waiting),
-        "held_s": round(program.held_s, 6),
-        "tool": program.tool,
-        "idle_s": None if program.idle_since is None else round(now - program.idle_since, 3),
-    }

@@ -12,6 +12,8 @@ from tutti.tasks.serving.wire.connection import ServerLimits
 class Settings:
     """Settings of one gateway; the defaults are safe."""
 
+    name: str = ""
+    """The sweep in which programs that come by base URL are attempts; empty: they are none."""
     policy: str = "adaptive"
     options: dict[str, Any] = field(default_factory=dict)
     hold_s: float = 300.0

@@ -45,7 +45,7 @@ class Transcripts:
         conversation = self._conversation(str(call["attempt_id"]), prompt, kept)
         messages, spans = conversation.observe(str(call["call_id"]), prompt, answer, kept)
         for message in messages:
-            message["cell_id"] = call["cell_id"]
+            message |= {"cell_id": call["cell_id"], "sweep_id": call.get("sweep_id")}
         return {"calls": [{**call, "prompt_spans": spans}], "messages": [*messages]}
 
     def auxiliary_rows(

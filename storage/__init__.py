@@ -44,6 +44,16 @@ if TYPE_CHECKING:
     from tutti.storage.lineage_graph import Graph as Graph
     from tutti.storage.lineage_graph import walk as walk
     from tutti.storage.meanings import meaning as meaning
+    from tutti.storage.programs.states import begin_program as begin_program
+    from tutti.storage.programs.states import end_program as end_program
+    from tutti.storage.programs.states import known_programs as known_programs
+    from tutti.storage.programs.states import lost_programs as lost_programs
+    from tutti.storage.programs.states import may_end as may_end
+    from tutti.storage.programs.states import read_tallies as read_tallies
+    from tutti.storage.programs.states import record_lost as record_lost
+    from tutti.storage.programs.tally import ProgramCell as ProgramCell
+    from tutti.storage.programs.tally import ProgramTally as ProgramTally
+    from tutti.storage.programs.tally import sweep_of_gateway as sweep_of_gateway
     from tutti.storage.views import connect as connect
     from tutti.storage.views import macros_named as macros_named
     from tutti.storage.views import query as query

@@ -10,13 +10,15 @@ Version 6 adds the ids of a call's prompt (`prompt_token_ids`) and the version o
 start and its end, and the figures of a training step.
 Version 7 adds the loss on held-out tasks and the figures of training from preferences.
 Version 8 adds the gates' verdicts on synthesized tasks, and a task's template and difficulty.
+Version 9 adds the messages of experts, judges and simulated users, with the thread of a call's
+prompt, and where an attempt comes from (`source`).
 Columns are only ever added, so parts of every version are read together: what a part lacks is null.
 
 Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
 Arrow, which takes longer to load than a reader takes to answer.
 """
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 TEXT, INT, REAL, FLAG, AT = "varchar", "bigint", "double", "boolean", "timestamptz"
 TOKEN_IDS, LOGPROBS = "integer[]", "float[]"
@@ -63,9 +65,21 @@ COLUMNS: dict[str, dict[str, str]] = {
         answer=TEXT,
         score=REAL,
         correct=FLAG,
+        source=TEXT,
     ),
     "messages": _columns(
         "sweep_id cell_id attempt_id",
+        position=INT,
+        role=TEXT,
+        content=TEXT,
+        reasoning=TEXT,
+        tool_calls=TOOL_CALLS,
+        tool_call_id=TEXT,
+        name=TEXT,
+        call_id=TEXT,
+    ),
+    "auxiliary_messages": _columns(
+        "sweep_id cell_id attempt_id thread",
         position=INT,
         role=TEXT,
         content=TEXT,
@@ -105,6 +119,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         prompt_token_ids=TOKEN_SPANS,
         weights_at_start=TEXT,
         weights_at_end=TEXT,
+        prompt_thread=TEXT,
     ),
     "tool_runs": _columns(
         "sweep_id attempt_id cell_id",
@@ -194,6 +209,7 @@ PARTITIONED = frozenset(name for name, schema in COLUMNS.items() if PARTITION in
 SORTED_BY: dict[str, tuple[str, ...]] = {
     "attempts": ("cell_id", "attempt_id"),
     "messages": ("cell_id", "attempt_id", "position"),
+    "auxiliary_messages": ("cell_id", "attempt_id", "thread", "position"),
     "calls": ("cell_id", "sent_at"),
     "tool_runs": ("cell_id", "attempt_id", "step"),
     "retrievals": ("cell_id", "attempt_id", "step"),

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 TABLES: Mapping[str, str] = {
     "attempts": "one row per attempt at a sample (a task in one trial)",
     "messages": "the messages of attempts, in order",
+    "auxiliary_messages": "prompts and answers of experts, judges and simulated users, each "
+    "message once a thread",
     "calls": "calls of models, by agents, judges, simulated users and experts",
     "tool_runs": "runs of tools",
     "retrievals": "queries of indexes",
@@ -73,6 +75,17 @@ COMMON: Mapping[str, str] = {
     "rows": "number of rows",
 }
 
+_MESSAGE: Mapping[str, str] = {
+    "position": "place in the conversation, from 0",
+    "role": "system, user, assistant or tool",
+    "content": "the text; null: only tool calls",
+    "reasoning": "reasoning text; null: none",
+    "tool_calls": "tool calls in this message: id, name, arguments (JSON)",
+    "tool_call_id": "the tool call that this answers; null: none",
+    "name": "the tool's or speaker's name; null: none",
+    "call_id": "the call that generated it; null: not generated here",
+}
+
 OF_TABLE: Mapping[str, Mapping[str, str]] = {
     "attempts": {
         "status": "ok, limit, model_error (these are scored), infra_error, scorer_error, cancelled",
@@ -85,16 +98,14 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "calls": "calls of the agent's model",
         "tool_calls": "tool calls that the model asked for",
         "score": "headline score; null: not scored",
+        "source": "sweep, gateway (a program that came by base URL) or import; null: stored before "
+        "version 9",
     },
-    "messages": {
-        "position": "place in the conversation, from 0",
-        "role": "system, user, assistant or tool",
-        "content": "the text; null: only tool calls",
-        "reasoning": "reasoning text; null: none",
-        "tool_calls": "tool calls in this message: id, name, arguments (JSON)",
-        "tool_call_id": "the tool call that this answers; null: none",
-        "name": "the tool's or speaker's name; null: none",
-        "call_id": "the call that generated it; null: not generated here",
+    "messages": _MESSAGE,
+    "auxiliary_messages": {
+        **_MESSAGE,
+        "thread": "the conversation that it is of: the id of its first call",
+        "position": "place in the thread, from 0",
     },
     "calls": {
         "call_id": "the call",
@@ -111,6 +122,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "params": "request parameters, JSON; `model` is the served name, if not the registry's",
         "prompt_hash": "hash of the prompt's messages",
         "prompt_spans": "first and last positions of the prompt's messages; see prompt(call)",
+        "prompt_thread": "the thread of auxiliary_messages that has them; null: in messages",
         "token_ids": "generated token ids; null: not recorded",
         "logprobs": "their log-probabilities; null: not recorded",
         "prompt_token_ids": "the prompt's token ids, as spans: references to positions of an "

@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +31,7 @@ gateway on {url}: policy {policy}; {engines}
   or by a header        {url}/v1 with X-Program-Id: PROGRAM
   models                {models}
   when it is over       POST {url}/programs/release {{"program_id": "PROGRAM"}}
+  its attempts          in sweep {name}
   what it does now      {url}/ui
   admin's token         {admin}
 Ctrl-C ends it."""
@@ -213,6 +214,7 @@ def _set_up(
     from tutti.tasks.serving.gateway import journal_path
 
     port = claim_port(options.port or None, "`--port 0` takes a free one")
+    settings = replace(settings, name=options.name or f"gateway-{port}")
     engines = []
     for name, model in chosen.checkpoints.items():
         engine = Engine(name, model, catalog)
@@ -266,6 +268,7 @@ def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool
     if as_json:
         shown = {"url": url, "base_url": f"{url}/p/PROGRAM/v1", "ui": f"{url}/ui"}
         shown["admin_token_file"] = str(token or "")
+        shown["sweep"] = setup.settings.name
         return json.dumps(shown | {"policy": setup.settings.policy, "models": names})
     unlisted = [endpoint.name for endpoint in setup.all_endpoints if not endpoint.models]
     if unlisted:
@@ -274,6 +277,7 @@ def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool
     engines = f"{count} engine{'s' * (count > 1)}"
     return GUIDE.format(
         url=url,
+        name=setup.settings.name,
         policy=setup.settings.policy,
         engines=engines,
         models=", ".join(names),

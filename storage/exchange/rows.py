@@ -112,7 +112,7 @@ def _attempt(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Row:
     row |= {"run_id": run_id, "sweep_id": keys.sweep_id, "cell_id": keys.cell_id}
     row |= {"sample_id": keys.sample_id, "attempt_id": keys.attempt_id, "task_id": trial.task_id}
     row |= {"trial": trial.trial, "attempt": trial.attempt, "benchmark": cell.benchmark}
-    row |= {"model": cell.model, "policy": cell.policy}
+    row |= {"model": cell.model, "policy": cell.policy, "source": "import"}
     return row | {"concurrency": cell.concurrency, "repeat": cell.repeat}
 
 

@@ -2,7 +2,7 @@
 -- (status superseded).
 -- is_newest: of the sweeps of this name it is the one made last.
 -- n, correct, score: attempts that ended in ok, limit or model_error; one without a verdict is
--- wrong. infra_errors, scorer_errors and cancelled attempts never count. n_infra: those lost to
+-- wrong, but for a gateway's program, which is not counted until it is scored. infra_errors, scorer_errors and cancelled attempts never count. n_infra: those lost to
 -- infrastructure errors.
 -- score is what `measure` names. accuracy: correct / n. Its 95 % interval is Wilson's for as many
 -- attempts as n are worth: n over the design effect of tasks as clusters (Kish, "Survey Sampling",
@@ -26,7 +26,9 @@ with newest as (
 by_task as (
     select cell_id, task_id, count(*) as n,
            count(*) filter (coalesce(correct, false)) as correct
-    from attempts where status in ('ok', 'limit', 'model_error') group by cell_id, task_id
+    from attempts where status in ('ok', 'limit', 'model_error')
+        and (correct is not null or source is distinct from 'gateway')
+    group by cell_id, task_id
 ),
 scored as (
     select cell_id, sum(n)::bigint as n, sum(correct)::bigint as correct, count(*) as tasks
@@ -110,6 +112,7 @@ last_of_samples as (
                    (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
                     coalesce(attempt_id, ''))) as is_right
     from attempts where status in ('ok', 'limit', 'model_error')
+        and (correct is not null or source is distinct from 'gateway')
     group by cell_id, task_id, coalesce(sample_id, attempt_id)
 ),
 trials_of_tasks as (

@@ -128,12 +128,17 @@ class BufferedWriter:
                 raise StoreError(f"nothing was committed for {timeout_s:.0f} s: {self.last_error}")
             self._take_in(group)
 
-    def offer(self, rows: Mapping[str, list[Any]], ended: Mapping[str, str] = NONE_ENDED) -> bool:
+    def offer(
+        self,
+        rows: Mapping[str, list[Any]],
+        ended: Mapping[str, str] = NONE_ENDED,
+        complete: Complete | None = None,
+    ) -> bool:
         """Like `put`, but returns False without adding anything if `put` would wait.
 
         For event loops, which must not block. Raises like `put`, except for the time-out.
         """
-        group = Group(rows, None, ended)
+        group = Group(rows, complete, ended)
         with self._changed:
             if not self._takes(group):
                 return False

@@ -1,6 +1,7 @@
 """An endpoint that tutti does not start, with the interface of `Engine`."""
 
 import asyncio
+import logging
 import os
 
 from tutti.storage import Catalog
@@ -8,6 +9,8 @@ from tutti.tasks.serving.engine import Engine, EngineAddress
 from tutti.tasks.serving.errors import EngineFailed
 from tutti.tasks.serving.process import answers, is_missing
 from tutti.tasks.serving.registry import Model, checkpoint_id
+
+log = logging.getLogger(__name__)
 
 
 class ExternalEndpoint:
@@ -36,7 +39,9 @@ class ExternalEndpoint:
         return EngineAddress(self.engine_id, self.model.endpoint, self.served_name)
 
     def start(self) -> EngineAddress:
-        """Check that its key is set and, if it has /health and /metrics, that they answer.
+        """Check that its key is set, and that /health answers if it is an engine with /metrics.
+
+        Without /metrics the gateway schedules its calls by their count, which is warned of.
 
         Raises EngineFailed.
         """
@@ -44,13 +49,16 @@ class ExternalEndpoint:
         if model.api_key_env is not None and not os.environ.get(model.api_key_env, "").strip():
             raise EngineFailed(f"{entry}.api_key_env: {model.api_key_env} is not set")
         url = (model.endpoint or "").rstrip("/").removesuffix(model.api_path)
-        if model.metrics and not answers(f"{url}/health"):
-            raise EngineFailed(f"{entry}.endpoint: {url}/health does not answer")
         if model.metrics and is_missing(f"{url}/metrics"):
-            raise EngineFailed(
-                f"{entry}.metrics: {url}/metrics answers HTTP 404; set `metrics: false` for an "
-                "endpoint without metrics"
+            log.warning(
+                "%s.metrics: %s/metrics answers HTTP 404: calls are scheduled by count, and its "
+                "cache and load are not measured; `metrics: false` says so, `max_calls` sets how "
+                "many at a time",
+                entry,
+                url,
             )
+        elif model.metrics and not answers(f"{url}/health"):
+            raise EngineFailed(f"{entry}.endpoint: {url}/health does not answer")
         return self.address
 
     def stop(self) -> None:

@@ -44,12 +44,11 @@ def url() -> Iterator[str]:
     [
         ({"/health": 200, "/metrics": 200}, {}, ""),
         ({"/health": 200, "/metrics": 401}, {}, ""),  # the gateway sends the entry's key
-        ({"/health": 200}, {}, "models.m.metrics: .*/metrics answers HTTP 404; set `metrics: fa"),
-        ({}, {}, "models.m.endpoint: .*/health does not answer"),
+        ({"/metrics": 200}, {}, "models.m.endpoint: .*/health does not answer"),
         ({}, {"metrics": False}, ""),
     ],
 )
-def test_an_engine_without_metrics_is_refused_at_the_start(
+def test_an_engine_that_does_not_answer_is_refused_at_the_start(
     url: str,
     statuses: dict[str, int],
     fields: dict[str, bool],
@@ -65,3 +64,15 @@ def test_an_engine_without_metrics_is_refused_at_the_start(
         return
     with pytest.raises(EngineFailed, match=message):
         endpoint.start()
+
+
+def test_an_engine_without_metrics_is_warned_of(
+    url: str, catalog: storage.Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The gateway schedules its calls by their count, and says so at its start, too."""
+    Server.statuses = {}
+    entry = {"provider": "vllm", "endpoint": f"{url}/v1", "context_tokens": 64}
+    endpoint = ExternalEndpoint("m", Model.model_validate(entry), catalog)
+    assert endpoint.start() == endpoint.address
+    (said,) = caplog.records
+    assert "models.m.metrics: " in said.getMessage() and "`max_calls`" in said.getMessage()

@@ -201,6 +201,54 @@ async def test_who_keeps_its_own_messages_is_not_recorded_twice(bench: Bench) ->
     assert call["prompt_spans"] == [{"first": 0, "last": 1}]
 
 
+async def test_whom_an_agent_asks_is_recorded_beside_it(bench: Bench) -> None:
+    """A simulated user's growing prompts, a judge's and the agent's own: each message once, each
+    prompt whole, and none of them among the messages of the attempt."""
+
+    async def reply(_: Any, body: dict[str, Any]) -> web.StreamResponse:
+        return web.json_response(completion(f"answer {len(body['messages'])}"))
+
+    bench.engine.reply = reply
+    own = {"X-Tutti-Messages": "kept", "X-Call-Id": "own"}
+    await bench.chat("attempt:1", headers=own, messages=[user("task")])
+    said, sent = [{"role": "system", "content": "play a customer"}], {}
+    for turn in range(10):
+        said.append(user(f"turn {turn}"))
+        aside = {"X-Tutti-Messages": "auxiliary", "X-Tutti-Role": "user"}
+        answer = await bench.chat(
+            "attempt:1", headers={**aside, "X-Call-Id": f"user-{turn}"}, messages=said
+        )
+        sent[f"user-{turn}"] = list(said)
+        said.append((await answer.json())["choices"][0]["message"])
+        aside["X-Tutti-Role"], judged = "judge", [user("is it right?")]
+        await bench.chat(
+            "attempt:1", headers={**aside, "X-Call-Id": f"judge-{turn}"}, messages=judged
+        )
+        sent[f"judge-{turn}"] = judged
+    assert await bench.rows("select * from messages") == []
+    kept = await bench.rows("select * from auxiliary_messages order by position")
+    # The judge's one question is stored once, its ten answers each; the user's 1 + 2 x 10.
+    assert [row["position"] for row in kept] == list(range(21 + 11))
+    assert {(row["attempt_id"], row["thread"]) for row in kept} == {("attempt:1", "user-0")}
+    for call, prompt in sent.items():
+        found = await bench.rows(f"select role, content from prompt('{call}') order by nth")
+        assert [row["content"] for row in found] == [message["content"] for message in prompt]
+    answers = {row["call_id"]: row["content"] for row in kept if row["call_id"]}
+    assert answers.keys() == sent.keys() and answers["user-9"] == "answer 20"
+
+
+def test_threads_of_two_gateways_are_two(catalog: storage.Catalog) -> None:
+    """A re-score's judge is asked about an attempt through another gateway: nothing collides."""
+    for call_id, text in (("first", "a"), ("second", "b")):
+        row = {"call_id": call_id, "attempt_id": "attempt:1", "cell_id": ""}
+        asked = [{"role": "assistant", "content": "x"}, user(text)]
+        made = Transcripts(catalog.home).auxiliary_rows(row, asked, None)
+        storage.commit(catalog, made)
+    for call_id, text in (("first", "a"), ("second", "b")):
+        found = storage.query(f"select content from prompt('{call_id}')", catalog.home)
+        assert [row["content"] for row in found] == ["x", text]
+
+
 async def test_a_prompt_that_is_no_chat_is_recorded_as_a_call_only(bench: Bench) -> None:
     """Completions, and bodies no engine would answer."""
     await bench.chat("p", path="/v1/completions", messages=None, prompt="once")

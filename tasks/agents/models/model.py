@@ -30,7 +30,8 @@ TOO_LONG_STATUS = frozenset((400, 413, 422))
 TOO_LONG = re.compile("context|prompt is too long|max_new_tokens")
 ORCHESTRATOR = "orchestrator"
 RELEASE = b"/programs/release"
-ELSEWHERE = b"999999-999999"  # a prompt outside the attempt's own conversation
+KEPT, AUXILIARY = b"kept", b"auxiliary"
+"""Who stores a call's messages: the sweep, with the attempt; or the gateway, beside them."""
 
 
 class ModelCallFailed(TuttiError, RuntimeError):
@@ -167,7 +168,7 @@ class GatewayModel:
             (b"X-Program-Id", origin.program.encode()),
             (b"X-Tutti-Cell", origin.cell_id.encode()),
             (b"X-Tutti-Role", origin.role.encode()),
-            (b"X-Tutti-Messages", b"kept"),  # the sweep stores them with the attempt
+            (b"X-Tutti-Messages", KEPT if origin.role == ORCHESTRATOR else AUXILIARY),
         ]
 
     async def complete(
@@ -223,9 +224,7 @@ class GatewayModel:
             (b"X-Call-Id", call_id.encode()),
             (b"X-Tutti-Step", b"%d" % step),
         ]
-        if self._role != ORCHESTRATOR:
-            headers.append((b"X-Tutti-Spans", ELSEWHERE))
-        elif positions is not None:
+        if self._role == ORCHESTRATOR and positions is not None:
             headers.append((b"X-Tutti-Spans", spans(positions).encode()))
         try:
             answer = await self._client.post(COMPLETIONS, headers, data)

@@ -31,7 +31,6 @@ from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
 from tutti.tasks.serving.gateway.recording.events import EventLog
 from tutti.tasks.serving.gateway.recording.gpus import Gpus
 from tutti.tasks.serving.gateway.recording.journal import FLUSH_S, Journal, read_journal
-from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.metering.prices import PriceList
 from tutti.tasks.serving.scheduling import Call, Reason, ReasonCode, SchedulerLimits, reasons
@@ -58,7 +57,7 @@ class Gateway:
         self.record_tokens = settings.record_tokens
         self.targets = Targets(settings.engine_hosts, settings.engine_keys)
         self.recorder = BufferedWriter(catalog)
-        self.recording = CallRecorder(self.recorder, Transcripts(catalog.home))
+        self.recording = CallRecorder.of(catalog, self.recorder, settings)
         self.folder = Path(str(catalog.home)) / "gateway"
         """Folder for files of running gateways: token and journal."""
         self.counts: dict[str, int] = {}
@@ -74,12 +73,13 @@ class Gateway:
         )
         self.events.pools = self.pools
         self.pools.sample_s = settings.sample_s
-        self.pools.on_rows = self._keep_samples
-        self.pools.on_trouble = self._trouble
+        self.pools.on_rows = self.recording.keep_samples
+        self.pools.on_trouble = self.events.engine_trouble
+        self.pools.on_lacking, self.pools.slots = self.events.lacking, settings.slots
         self.pools.on_fault = self._policy_failed
         self.pools.cell = lambda: self.cell_id
         self.pools.listed = PriceList(settings.prices).of
-        self.gpus = Gpus(self._keep_samples, self.pools.cell)
+        self.gpus = Gpus(self.recording.keep_samples, self.pools.cell)
         self.journal = None if journal is None else Journal(journal)
         if journal is not None:
             self.pools.living = read_journal(journal)
@@ -99,6 +99,7 @@ class Gateway:
     async def start(self, host: str, port: int, endpoints: list[EndpointConfig]) -> int:
         """Start to listen and add the endpoints; return the port. Raises OSError, ValueError."""
         self.access.check_host(host)
+        await asyncio.to_thread(self.recording.programs.open, self.pools.living)
         for config in endpoints:
             self.targets.list_host(urlsplit(config.url).hostname or "")
             self.pools.add(config)
@@ -126,7 +127,9 @@ class Gateway:
         if self.journal is not None:
             self.journal.close()
         self.recording.catch_up()
+        self.recording.programs.end_all()
         await asyncio.to_thread(self.recorder.close)
+        self.recording.programs.close()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background; `stop` cancels it and waits for its end."""
@@ -319,6 +322,8 @@ class Gateway:
             if self.journal is not None:
                 self.journal.forget(pool.name, program_id)
             self.send_admitted(pool, scheduler.release(program_id, time.monotonic(), reason))
+            if self.pools.program(program_id) is None:
+                self.recording.soon((program_id, reason.code))
         return True
 
     def endpoint_changed(self, endpoint: Endpoint) -> None:
@@ -392,9 +397,3 @@ class Gateway:
         """Add one to a counter that the metrics show."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
-    def _keep_samples(self, rows: list[dict[str, Any]]) -> None:
-        for row in rows:
-            self.recorder.add("server_metrics", row)
-
-    def _trouble(self, endpoint: Endpoint, reason: str) -> None:
-        self.events.trouble(Reason(ReasonCode.ENGINE_FAILED, f"{endpoint.name}: {reason}"))

@@ -37,11 +37,13 @@ def settings_of(options: GatewayOptions, record_tokens: bool = False) -> Setting
     Raises ValueError for invalid policy options, PriceError.
     """
     return Settings(
+        name=options.name,
         policy=options.policy,
         options=read_policy(options.policy, options.option, options.limit),
         hold_s=options.hold_s,
         max_held=options.max_held,
         record_tokens=options.record_tokens or record_tokens,
+        slots=options.slots,
         all_events=options.all_events,
         prices=read_prices(options.prices),
         engine_hosts=options.allow_engine,

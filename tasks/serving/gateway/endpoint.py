@@ -180,6 +180,10 @@ class Endpoint:
     restarts: int = 0
     finding: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
     """Held while its models and capacity are read."""
+    has_metrics: bool = False
+    """Whether its capacity was read from its metrics since it was last away."""
+    lacks: str = ""
+    """Why its load cannot be seen; empty if it can. Its calls are then scheduled by count."""
     kv_usage: float | None = None
     """The share of its cache in use at the last sample, 0 to 1; None if not reported."""
     listed: Callable[[str], Prices | None] = lambda model: None

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 PORT = 8300
+SLOTS = 32
+"""Calls in flight at an engine whose load cannot be seen: enough for the batch of a small engine,
+and few enough that a call which was sent does not wait for minutes inside one."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,11 @@ class GatewayOptions:
         "base URL of a running engine (vLLM, SGLang); may be repeated; see also POST /engines",
         "URL|ID=URL|JSON",
     )
+    name: str = _option(
+        "",
+        "where the attempts of programs are kept, as the name of a sweep; `tutti gateway` has "
+        "gateway-PORT, others keep none without it",
+    )
     policy: str = _option(
         "adaptive",
         "passthrough, cap, adaptive, thunderagent, continuum or least_attained_service",
@@ -52,6 +60,12 @@ class GatewayOptions:
         None, "refuse calls with 402 once they have cost this much", kind=float, least=0
     )
     hold_s: float = _option(300.0, "longest time a call is held, then 503", kind=float, least=0)
+    slots: int = _option(
+        SLOTS,
+        "calls in flight at an engine without /metrics, whose entry sets no `max_calls`",
+        kind=int,
+        least=1,
+    )
     max_held: int = _option(20_000, "most calls held at once, then 503", kind=int, least=0)
     prices: Path | None = field(
         default=None,

@@ -5,14 +5,14 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable
-from http import HTTPStatus
 from typing import Any
 
 import orjson
 
 from tutti.storage import catalog as cat
-from tutti.tasks.serving.gateway import prefill
+from tutti.tasks.serving.gateway import by_count, prefill
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
+from tutti.tasks.serving.gateway.options import SLOTS
 from tutti.tasks.serving.gateway.recording.journal import LivingPrograms, restore
 from tutti.tasks.serving.metering.exposition import MetricsPage, read_page
 from tutti.tasks.serving.metering.sampler import EngineSample, capacity_of_sglang, engine_sample
@@ -105,6 +105,9 @@ class Pools:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.on_rows: Callable[[Rows], None] = lambda rows: None
         self.on_trouble: Callable[[Endpoint, str], None] = lambda endpoint, reason: None
+        self.on_lacking: Callable[[Endpoint], None] = lambda endpoint: None
+        self.slots = SLOTS
+        """Calls in flight at an engine whose load cannot be seen."""
         self.cell: Callable[[], str] = lambda: ""
         self.on_fault: OnFault = fail_fast
         self.listed: Callable[[str], Prices | None] = lambda model: None
@@ -151,6 +154,11 @@ class Pools:
             program.steps = max(each.steps for each in known if each is not None)
         program.steps += 1
         return program.steps
+
+    def program(self, name: str) -> Program | None:
+        """A program that any pool knows."""
+        ledgers = (pool.scheduler.ledger for pool in self.by_name.values())
+        return next((each.programs[name] for each in ledgers if name in each.programs), None)
 
     def forget_models(self) -> None:
         """Rebuild the model index: endpoints changed the models they serve."""
@@ -264,8 +272,22 @@ class Pools:
             if endpoint.config.metrics:
                 endpoint.failures = min(endpoint.failures, 1)
         except (ProbeFailed, ValueError) as error:
-            self._missed(endpoint, str(error))
+            if endpoint.config.metrics and await by_count.lacks_metrics(endpoint, error):
+                self._count(pool, endpoint)
+            else:
+                self._missed(endpoint, str(error))
         self.refresh(pool, endpoint)
+
+    def _count(self, pool: Pool, endpoint: Endpoint) -> None:
+        """Give calls by their count to an endpoint that lacks metrics."""
+        is_new = not endpoint.reachable or endpoint.has_metrics
+        endpoint.reachable, endpoint.has_metrics = True, False
+        endpoint.failures = min(endpoint.failures, 1)
+        if is_new:
+            self._by_model.clear()
+            by_count.set_slots(endpoint, self.slots)
+            self.on_lacking(endpoint)
+            self.admitted(pool, pool.scheduler.change_engine(endpoint.engine, time.monotonic()))
 
     async def _sample(self, pool: Pool, endpoint: Endpoint) -> None:
         """Sample its metrics; an endpoint that was not reachable is discovered first."""
@@ -273,7 +295,7 @@ class Pools:
         # meanwhile, includes the prompts that discovery sent.
         async with endpoint.finding:
             page = await self._page(endpoint)
-            if not endpoint.reachable:
+            if not (endpoint.reachable and endpoint.has_metrics):
                 await self._discover(pool, endpoint, page)
                 page = await self._page(endpoint)
                 endpoint.reachable = True
@@ -285,17 +307,13 @@ class Pools:
             if endpoint.reachable:
                 self.on_trouble(endpoint, f"it does not answer: {reason}")
             endpoint.reachable, endpoint.kv_usage = False, None
+            endpoint.has_metrics = False
             endpoint.pause_reason = reason
 
     async def _page(self, endpoint: Endpoint) -> MetricsPage:
         answer = await endpoint.ask(b"GET", b"/metrics")
         if answer.status != 200:
-            hint = (
-                "; set `metrics: false` if it has none"
-                if answer.status == HTTPStatus.NOT_FOUND
-                else ""
-            )
-            raise ProbeFailed(f"/metrics answered {answer.status}{hint}")
+            raise by_count.page_error(answer.status)
         return read_page(answer.body)
 
     async def _discover(self, pool: Pool, endpoint: Endpoint, page: MetricsPage) -> None:
@@ -312,6 +330,11 @@ class Pools:
             endpoint.engine.block_tokens = sample.block_tokens
         if endpoint.config.measure and sample.running == 0 and sample.waiting == 0:
             endpoint.engine.prefill_token_s = await self._prefill(endpoint, capacity)
+        endpoint.lacks = by_count.FOREIGN if by_count.is_foreign(sample, capacity) else ""
+        endpoint.has_metrics = True
+        by_count.set_slots(endpoint, self.slots)
+        if endpoint.lacks:
+            self.on_lacking(endpoint)
         # Whether it was restarted, so that its cache is empty, is seen from its counters (`_take`).
         pool.scheduler.change_engine(endpoint.engine, time.monotonic(), capacity_tokens=capacity)
 
@@ -359,21 +382,3 @@ def _for_scheduling(sample: EngineSample) -> EngineMetrics:
         sample.prefix_queries_total,
         sample.prefix_hits_total,
     )
-
-
-def describe(program: Program, now: float) -> dict[str, Any]:
-    """A program as `GET /programs` shows it, with ThunderAgent's keys and ours."""
-    waiting, running = len(program.waiting), len(program.running)
-    return {
-        "backend": program.engine.engine_id if program.engine else None,
-        "total_tokens": program.context_tokens,
-        "step_count": program.calls_done,
-        "status": "reasoning" if waiting or running else "acting",
-        "state": "paused" if waiting and not running else "active",
-        "in_flight": running,
-        "waiting": waiting,
-        "held": bool(waiting),
-        "held_s": round(program.held_s, 6),
-        "tool": program.tool,
-        "idle_s": None if program.idle_since is None else round(now - program.idle_since, 3),
-    }

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from tutti.tasks.serving.gateway.options import SLOTS
 from tutti.tasks.serving.metering.prices import PriceBook
 from tutti.tasks.serving.wire.connection import ServerLimits
 
@@ -11,6 +12,8 @@ from tutti.tasks.serving.wire.connection import ServerLimits
 class Settings:
     """Settings of one gateway; the defaults are safe."""
 
+    name: str = ""
+    """The sweep in which programs that come by base URL are attempts; empty: they are none."""
     policy: str = "adaptive"
     options: dict[str, Any] = field(default_factory=dict)
     hold_s: float = 300.0
@@ -26,6 +29,8 @@ class Settings:
     prices: PriceBook | None = None
     """Prices of models whose endpoint has no prices of its own."""
     record_tokens: bool = False
+    slots: int = SLOTS
+    """Calls in flight at an engine without usable metrics, if it sets no limit of its own."""
     all_events: bool = False
     """Also record events that `calls` already covers: arrive, admit, first_token, finish,
     tool_start."""

@@ -46,6 +46,8 @@ class ReasonCode(StrEnum):
     CELL_CHANGED = "cell_changed"
     STOPPING = "stopping"
     ENGINE_FAILED = "engine_failed"
+    NO_METRICS = "no_metrics"
+    """An engine has no usable metrics, so its calls are scheduled by count."""
     POLICY_FAILED = "policy_failed"
     GATEWAY_FAILED = "gateway_failed"
     ANSWERED = "answered"

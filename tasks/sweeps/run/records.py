@@ -112,6 +112,7 @@ def _common(plan: Plan, cell: Cell) -> dict[str, Any]:
         "policy": cell.policy,
         "concurrency": cell.concurrency,
         "repeat": cell.repeat,
+        "source": "sweep",
     }
 
 

@@ -133,6 +133,8 @@ class RawEngine:
     idle: bool = False
     """It says that nothing runs: then a gateway measures it."""
     port: int = 0
+    probed: Reply | None = None
+    """Answers the probes in place of the engine's own pages."""
     connections: int = 0
     _server: asyncio.Server | None = None
     _wires: set[Wire] = field(default_factory=set)
@@ -194,7 +196,9 @@ class RawEngine:
         headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines)}
         body = await wire.reader.readexactly(int(headers.get("content-length", 0)))
         asked = ReceivedRequest(method, path, headers, body)
-        if path == "/metrics" and method == "GET":
+        if method == "GET" and self.probed is not None:
+            await self.probed(asked, wire)
+        elif path == "/metrics" and method == "GET":
             page = self.page() if self.healthy else b""
             await wire.write(whole(page, 200 if self.healthy else 503))
         elif path == "/v1/models" and method == "GET":

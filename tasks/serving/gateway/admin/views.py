@@ -9,7 +9,7 @@ from importlib.resources import files
 from itertools import chain, islice
 from typing import Any
 
-from tutti.tasks.serving.gateway.pools import Pool, describe
+from tutti.tasks.serving.gateway.pools import Pool
 from tutti.tasks.serving.gateway.state import GatewayState, Trend
 from tutti.tasks.serving.scheduling import Program
 from tutti.tasks.serving.wire.messages import Headers
@@ -103,6 +103,8 @@ def engines(gateway: GatewayState) -> list[dict[str, Any]]:
             "reachable": endpoint.reachable,
             "draining": endpoint.draining,
             "reason": "" if endpoint.engine.accepting else endpoint.pause_reason,
+            "lacks": endpoint.lacks,
+            "max_calls": endpoint.engine.max_calls,
             "capacity_tokens": endpoint.engine.capacity_tokens,
             "booked_tokens": _booked(pool, endpoint.name),
             "kv_usage": endpoint.kv_usage,
@@ -242,3 +244,21 @@ def _number(value: float) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def describe(program: Program, now: float) -> dict[str, Any]:
+    """A program as `GET /programs` shows it, with ThunderAgent's keys and ours."""
+    waiting, running = len(program.waiting), len(program.running)
+    return {
+        "backend": program.engine.engine_id if program.engine else None,
+        "total_tokens": program.context_tokens,
+        "step_count": program.calls_done,
+        "status": "reasoning" if waiting or running else "acting",
+        "state": "paused" if waiting and not running else "active",
+        "in_flight": running,
+        "waiting": waiting,
+        "held": bool(waiting),
+        "held_s": round(program.held_s, 6),
+        "tool": program.tool,
+        "idle_s": None if program.idle_since is None else round(now - program.idle_since, 3),
+    }

@@ -90,6 +90,8 @@ class CallRequest:
     """Which of the client's recorded messages form the prompt; None if all of them do."""
     has_call_id: bool = False
     """Whether the client set the call's id."""
+    is_auxiliary: bool = False
+    """Whether its messages are recorded beside those of its program: an expert's, a judge's."""
     usage_added: bool = False
     """Whether usage was requested by the gateway and not by the client, which must not see it."""
 
@@ -159,6 +161,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         step=None if step is None else int(step),
         role=role,
         keeps_messages=own.get(b"x-tutti-messages") == b"kept",
+        is_auxiliary=own.get(b"x-tutti-messages") == b"auxiliary",
         model=model,
         has_call_id=b"x-call-id" in own,
         stream=body.get("stream") is True,

@@ -1,13 +1,17 @@
 """Decisions as rows of `gateway_events`, with the booked tokens and the capacity at that moment."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from tutti.storage import BufferedWriter
 from tutti.storage import catalog as cat
+from tutti.tasks.serving.gateway import by_count
+from tutti.tasks.serving.gateway.endpoint import Endpoint
 from tutti.tasks.serving.gateway.pools import Pools
-from tutti.tasks.serving.scheduling import Call, Program, Reason
+from tutti.tasks.serving.scheduling import Call, Program, Reason, ReasonCode
 
+log = logging.getLogger(__name__)
 DECISION_EVENTS = frozenset(
     ("hold", "pause", "resume", "release", "expire", "reject", "disconnect")
 )
@@ -43,6 +47,15 @@ class EventLog:
     def trouble(self, reason: Reason) -> None:
         """Record a failure that belongs to no program: of an engine or of the policy."""
         self._add("", "reject", reason, {})
+
+    def engine_trouble(self, endpoint: Endpoint, reason: str) -> None:
+        """Record a failure of an engine."""
+        self.trouble(Reason(ReasonCode.ENGINE_FAILED, f"{endpoint.name}: {reason}"))
+
+    def lacking(self, endpoint: Endpoint) -> None:
+        """Record an engine whose calls are scheduled by count, and warn the operator."""
+        log.warning(text := by_count.warning(endpoint))
+        self.trouble(Reason(ReasonCode.NO_METRICS, text))
 
     def _add(self, program: str, event: str, reason: Reason, more: dict[str, Any]) -> None:
         row = {"at": cat.now(), "cell_id": self._cell(), "program_id": program}

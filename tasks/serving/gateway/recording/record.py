@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
+from tutti.storage import ProgramTally, spans_of
 from tutti.storage import catalog as cat
-from tutti.storage import spans_of
-from tutti.tasks.serving.gateway.calls.request import CallRequest
+from tutti.tasks.serving.gateway.calls.request import ROLE, CallRequest
 from tutti.tasks.serving.gateway.endpoint import Endpoint
 from tutti.tasks.serving.gateway.recording.protocols import (
     read_answer,
@@ -61,6 +61,8 @@ class CallRecord:
     """The stream as received; parsed when the rows are made."""
     streamed: bool = False
     records_tokens: bool = False
+    tally: ProgramTally | None = None
+    """Of the program whose attempt the gateway writes; None for others."""
     weights: tuple[str, str] = ("", "")
     """The versions of the engine's weights at its start and at its end; empty if never changed."""
 
@@ -109,6 +111,11 @@ class CallRecord:
             spent[unit] = spent.get(unit, 0) + amount
 
     @property
+    def attempt_id(self) -> str:
+        """What its rows are of: its program, or which of the program's attempts it is."""
+        return self.request.program if self.tally is None else self.tally.attempt_id
+
+    @property
     def is_heavy(self) -> bool:
         """Whether converting it would block the event loop noticeably."""
         reads = self.reads_answer and len(self.answered) > MANY_PIECES
@@ -134,6 +141,11 @@ class CallRecord:
         """The call's row, and its messages unless the client records them itself."""
         request, prompt, row = self.request, self.prompt, self._row()
         answer = read_answer(request.kind, self._objects() if self.reads_answer else ())
+        if self.tally is not None:
+            row["sweep_id"] = self.tally.cell.sweep_id  # its cell may not be in the catalog yet
+            self.tally.take(row)
+            if row["role"] == ROLE:
+                self.tally.take_answer(answer.message())
         if self.records_tokens:
             row |= self._tokens(answer, transcripts)
         if prompt is None:
@@ -142,6 +154,8 @@ class CallRecord:
             row["prompt_spans"] = request.spans or spans_of(range(len(prompt)))
             return {"calls": [row]}
         kept = read_context(request.kind, request.body, answer)
+        if request.is_auxiliary:
+            return transcripts.auxiliary_rows(row, prompt, answer.message(), kept)
         rows = transcripts.rows(row, prompt, answer.message(), kept)
         if request.is_anonymous:
             transcripts.forget(request.program)
@@ -185,7 +199,7 @@ class CallRecord:
         prompt = body.get("messages", body.get("prompt", body.get("input")))
         return {
             "call_id": request.call_id,
-            "attempt_id": request.program,
+            "attempt_id": self.attempt_id,
             "cell_id": request.cell,
             "policy": self.policy,
             "concurrency": self.concurrency,

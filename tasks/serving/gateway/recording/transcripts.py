@@ -22,6 +22,8 @@ class Transcripts:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._known: OrderedDict[str, Conversation] = OrderedDict()
+        self._threads: OrderedDict[str, Conversation] = OrderedDict()
+        """By program, the conversation of those whom its agent asks."""
         self._lock = threading.Lock()
         self.tokens = TokenHistories()
         """The token ids of programs, also of those that keep their messages themselves."""
@@ -43,13 +45,40 @@ class Transcripts:
         conversation = self._conversation(str(call["attempt_id"]), prompt, kept)
         messages, spans = conversation.observe(str(call["call_id"]), prompt, answer, kept)
         for message in messages:
-            message["cell_id"] = call["cell_id"]
+            message |= {"cell_id": call["cell_id"], "sweep_id": call.get("sweep_id")}
         return {"calls": [{**call, "prompt_spans": spans}], "messages": [*messages]}
+
+    def auxiliary_rows(
+        self,
+        call: Mapping[str, Any],
+        prompt: Sequence[Message],
+        answer: Message | None,
+        kept: KeptContext | None = None,
+    ) -> Rows:
+        """Like `rows`, for a call that an expert, a judge or a simulated user answers: its
+        messages are of a thread beside the program's own.
+
+        The first call's id names the thread, so that positions are never given twice: neither by
+        another gateway, nor after the program was forgotten here.
+        """
+        program, call_id = str(call["attempt_id"]), str(call["call_id"])
+        with self._lock:
+            thread = self._threads.pop(program, None) or Conversation(call_id)
+            self._threads[program] = thread  # as the last
+            if len(self._threads) > MAX_PROGRAMS:
+                self._threads.popitem(last=False)
+        messages, spans = thread.observe(call_id, prompt, answer, kept)
+        name = thread.attempt_id
+        for message in messages:
+            message |= {"attempt_id": program, "thread": name, "cell_id": call["cell_id"]}
+        row = {**call, "prompt_spans": spans, "prompt_thread": name}
+        return {"calls": [row], "auxiliary_messages": [*messages]}
 
     def forget(self, program: str) -> None:
         """Forget a program that will make no more calls."""
         with self._lock:
             self._known.pop(program, None)
+            self._threads.pop(program, None)
 
     def _conversation(
         self, program: str, prompt: Sequence[Message], kept: KeptContext | None

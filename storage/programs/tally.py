@@ -1,0 +1,147 @@
+"""What a program's calls took, and the row of `attempts` that they make."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tutti.storage.error_types import ErrorType, http_error
+from tutti.storage.lineage import artifact_id
+
+GATEWAY = "gateway"
+"""`attempts.source`."""
+BENCHMARK = "programs"
+"""`attempts.benchmark` of programs, which are of none."""
+AGENT = "orchestrator"
+WORKER_LOST = "worker_lost"
+CUT_OFF = frozenset(("length", "max_tokens", "max_output_tokens", "incomplete"))
+"""Finish reasons of an answer that a limit of tokens ended, in all protocols."""
+
+
+@dataclass(frozen=True)
+class ProgramCell:
+    """The cell of a gateway's programs: their first call's model, under a policy."""
+
+    name: str
+    """The gateway's name: its sweep's."""
+    model: str
+    policy: str
+
+    @property
+    def sweep_id(self) -> str:
+        """The id of the sweep of all gateways of that name."""
+        return sweep_of_gateway(self.name)
+
+    @property
+    def cell_id(self) -> str:
+        """Its id, the same after every restart."""
+        point = {"gateway": self.name, "model": self.model, "policy": self.policy}
+        return artifact_id("cell", point)
+
+
+def sweep_of_gateway(name: str) -> str:
+    """The id of a gateway's sweep."""
+    return artifact_id("sweep", {"gateway": name})
+
+
+@dataclass
+class ProgramTally:
+    """What a program's calls took so far, and how the last one ended."""
+
+    attempt_id: str
+    cell: ProgramCell
+    engine_id: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    steps: int = 0
+    tool_calls: int = 0
+    held_s: float = 0.0
+    tokens: dict[str, int] = field(default_factory=dict)
+    cost_usd: float | None = 0.0
+    """Of all roles; None once a price is unknown."""
+    last: Mapping[str, Any] = field(default_factory=dict)
+    """The agent's last call that ended, in columns of `calls`."""
+    answer: str | None = None
+
+    def take(self, call: Mapping[str, Any]) -> None:
+        """Add a call that ended, in columns of `calls`; calls of others than the agent only cost."""
+        cost = call["cost_usd"]
+        failed = call["status"] != "ok"  # nobody is charged for an answer that did not come
+        if cost is None and not failed:
+            self.cost_usd = None
+        elif self.cost_usd is not None:
+            self.cost_usd += cost or 0.0
+        if call["role"] != AGENT:
+            return
+        self.engine_id = self.engine_id or call["endpoint"] or None
+        self.started_at = min(self.started_at or call["sent_at"], call["sent_at"])
+        self.ended_at = max(self.ended_at or call["ended_at"], call["ended_at"])
+        self.steps += 1
+        self.held_s += call["held_s"] or 0.0
+        for name in ("prompt_tokens", "cached_tokens", "completion_tokens"):
+            if (count := call[name]) is not None:
+                self.tokens[name] = self.tokens.get(name, 0) + count
+        self.last = call
+
+    def take_answer(self, message: Mapping[str, Any] | None) -> None:
+        """Add an answer of the agent's model, as a chat message."""
+        if message is None:
+            return
+        self.tool_calls += len(message.get("tool_calls") or ())
+        content = message.get("content")
+        self.answer = content if isinstance(content, str) and content else self.answer
+
+    def outcome(self) -> dict[str, Any]:
+        """Status and error, by its last call."""
+        status, http = self.last.get("status", "cancelled"), self.last.get("http_status")
+        if status == "ok":
+            cut = self.last.get("finish_reason") in CUT_OFF
+            return {"status": "limit" if cut else "ok"}
+        if status == "cancelled":
+            return {"status": status}
+        if http is None:
+            return {"status": status, "error_type": str(ErrorType.CONNECTION)}
+        kind = ErrorType.INVALID_REPLY if http == 200 else http_error(http)
+        return {"status": status, "error_type": str(kind)}
+
+    def row(self, stop_reason: str, run_id: str) -> dict[str, Any]:
+        """Its row of `attempts`; one whose gateway was killed is void, whatever it said."""
+        outcome = self.outcome()
+        if stop_reason == WORKER_LOST:
+            outcome = {"status": "cancelled", "error_type": str(ErrorType.WORKER_LOST)}
+        seconds = None
+        if self.started_at is not None and self.ended_at is not None:
+            seconds = (self.ended_at - self.started_at).total_seconds() - self.held_s
+        return {
+            "run_id": run_id,
+            "sweep_id": self.cell.sweep_id,
+            "cell_id": self.cell.cell_id,
+            "sample_id": sample_of(self.cell.cell_id, self.attempt_id),
+            "attempt_id": self.attempt_id,
+            "benchmark": BENCHMARK,
+            "task_id": self.attempt_id,
+            "trial": 0,
+            "attempt": 1,
+            "model": self.cell.model,
+            "engine_id": self.engine_id,
+            "policy": self.cell.policy,
+            "repeat": 0,
+            "stop_reason": stop_reason,
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
+            "working_s": seconds,
+            "held_s": self.held_s,
+            "steps": self.steps,
+            "calls": self.steps,
+            "tool_calls": self.tool_calls,
+            "cost_usd": self.cost_usd,
+            "answer": self.answer,
+            "source": GATEWAY,
+            **self.tokens,
+            **outcome,
+        }
+
+
+def sample_of(cell_id: str, attempt_id: str) -> str:
+    """The sample of a program's one attempt."""
+    return artifact_id("sample", [cell_id, attempt_id])

@@ -1,0 +1,147 @@
+"""Attempts of programs that come by base URL: an agent that is no sweep's is kept as a whole, too.
+
+A program is every id that a call names outside a cell, unless its client stores its messages
+itself (a sweep's attempts). It is entered as running with its first call; its attempt is written
+when it is released, when its lease ends, when it is crowded out, or when the gateway stops. A
+program that comes again after that is another attempt: `PROGRAM#2`.
+"""
+
+import uuid
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from tutti.storage import (
+    BufferedWriter,
+    Catalog,
+    ProgramCell,
+    ProgramTally,
+    begin_program,
+    end_program,
+    held,
+    known_programs,
+    may_end,
+    read_tallies,
+    record_lost,
+    sweep_of_gateway,
+)
+from tutti.storage import catalog as cat
+from tutti.tasks.serving.gateway.recording.record import CallRecord
+from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts
+from tutti.tasks.serving.scheduling import ReasonCode
+
+GENERATING = frozenset(("chat/completions", "completions", "responses", "messages"))
+"""Paths below /v1 whose calls begin a program; an embedding alone is no attempt at anything."""
+AGAIN = "#"
+ENDINGS = {
+    ReasonCode.RELEASED: "released",
+    ReasonCode.LEASE_ENDED: "idle",
+    ReasonCode.CROWDED_OUT: "crowded_out",
+    ReasonCode.STOPPING: "gateway_stopped",
+}
+"""`attempts.stop_reason` by why a program ended; ``worker_lost``: its gateway was killed."""
+
+
+@dataclass
+class ProgramAttempts:
+    """The attempts of one gateway's programs. All methods but `open` are for its event loop."""
+
+    catalog: Catalog
+    writer: BufferedWriter
+    transcripts: Transcripts
+    name: str
+    """The name of the sweep that they are in; empty: none are kept."""
+    policy: str
+    run_id: str = field(default_factory=lambda: f"gateway-{uuid.uuid4().hex[:12]}")
+    _open: dict[str, ProgramTally] = field(default_factory=dict)
+    """By program."""
+    _lives: dict[str, int] = field(default_factory=dict)
+    """How many attempts a program has had."""
+    _held: ExitStack = field(default_factory=ExitStack)
+
+    def open(self, living: Iterable[tuple[str, str]]) -> None:
+        """Take the name, go on with the `living` programs of the journal (pool, id), and record
+        the others that a killed gateway left.
+
+        Raises StoreBusy if a gateway of that name runs, StoreError.
+        """
+        if not self.name:
+            return
+        self._held.enter_context(held(self.catalog, sweep_of_gateway(self.name)))
+        known, wanted = known_programs(self.catalog, self.name), {program for _, program in living}
+        for attempt_id in known:
+            program, number = program_of(attempt_id)
+            self._lives[program] = max(self._lives.get(program, 0), number)
+        running = [each for each, state in known.items() if state == "running"]
+        going_on = [each for each in running if program_of(each)[0] in wanted]
+        for attempt_id, tally in read_tallies(self.catalog, going_on).items():
+            self._open[program_of(attempt_id)[0]] = tally
+        lost = [each for each in running if each not in going_on]
+        record_lost(self.catalog, lost, self.run_id)
+
+    def take(self, record: CallRecord) -> None:
+        """A call has ended: it is its program's."""
+        request = record.request
+        ours = not (request.cell or request.is_anonymous or request.is_auxiliary)
+        if not self.name or not ours or request.keeps_messages:
+            return
+        tally = self._open.get(request.program)
+        if tally is None and request.kind in GENERATING:
+            tally = self._begin(record)
+        if tally is not None:
+            record.tally = tally
+            request.cell = tally.cell.cell_id
+
+    def _begin(self, record: CallRecord) -> ProgramTally:
+        program = record.request.program
+        number = self._lives[program] = self._lives.get(program, 0) + 1
+        cell = ProgramCell(self.name, record.model or record.request.model, self.policy)
+        tally = ProgramTally(program if number == 1 else f"{program}{AGAIN}{number}", cell)
+        self._open[program], run_id = tally, self.run_id
+        started_at = cat.at(record.sent)
+
+        def complete(connection: sa.Connection) -> None:
+            begin_program(connection, tally.attempt_id, cell, run_id, started_at)
+
+        self.writer.offer({}, complete=complete)
+        return tally
+
+    def end(self, program: str, code: ReasonCode) -> None:
+        """A program has ended: its attempt is written behind its calls."""
+        tally = self._open.pop(program, None)
+        if tally is None:
+            return
+        made: list[str] = []
+
+        def make() -> Rows:
+            self.transcripts.forget(tally.attempt_id)
+            if not may_end(self.catalog, tally.attempt_id, tally.cell.cell_id):
+                return {}
+            row = tally.row(ENDINGS.get(code, str(code)), self.run_id)
+            made.append(row["status"])
+            return {"attempts": [row]}
+
+        def complete(connection: sa.Connection) -> None:
+            if made:
+                end_program(connection, tally.attempt_id, made[0])
+
+        # A row that no longer fits leaves the program running: the next start records it as lost.
+        if self.writer.add_made(make):
+            self.writer.offer({}, complete=complete)
+
+    def end_all(self) -> None:
+        """The gateway stops: all programs end."""
+        for program in list(self._open):
+            self.end(program, ReasonCode.STOPPING)
+
+    def close(self) -> None:
+        """Give the name back, once everything is committed."""
+        self._held.close()
+
+
+def program_of(attempt_id: str) -> tuple[str, int]:
+    """The program of an attempt, and which of its attempts it is, from 1."""
+    program, again, number = attempt_id.rpartition(AGAIN)
+    return (program, int(number)) if again and number.isdigit() else (attempt_id, 1)

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageLog, StageProgress, stage
@@ -47,16 +48,26 @@ class Services:
 
 
 @stage(name="engine", tags=("engine",))
-async def start_engines(_: StageProgress, serving: Serving, stack: contextlib.ExitStack) -> None:
+async def start_engines(
+    progress: StageProgress, serving: Serving, stack: contextlib.ExitStack
+) -> None:
     """Start the engines of a bench; `stack` stops each, also one whose start fails.
 
-    Their GPUs and commands are checked before the first is started.
+    Their GPUs and commands are checked before the first is started. While cards are waited for, the
+    progress says who has them.
     """
     place_engines(serving.started)
     await asyncio.to_thread(check_engines, serving.started)
     for engine in serving.every:
         stack.callback(engine.stop)
+        if isinstance(engine, Engine):
+            engine.on_wait = partial(_say_waiting, progress)
         await asyncio.to_thread(engine.start)
+
+
+def _say_waiting(progress: StageProgress, text: str) -> None:
+    """A line that stays: the wait may take an hour."""
+    progress.console.print(text, markup=False)
 
 
 class Bench:

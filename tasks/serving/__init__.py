@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.adapters import load_adapter as load_adapter
     from tutti.tasks.serving.addresses import announce_served as announce_served
     from tutti.tasks.serving.addresses import served_page as served_page
+    from tutti.tasks.serving.addresses import show_engines as show_engines
     from tutti.tasks.serving.dialects import Dialect as Dialect
     from tutti.tasks.serving.discovery import CONTEXT_TOKENS as CONTEXT_TOKENS
     from tutti.tasks.serving.discovery import DiscoveredEntry as DiscoveredEntry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engine import EngineAddress as EngineAddress
     from tutti.tasks.serving.engine import check_engines as check_engines
     from tutti.tasks.serving.engine import engine_line as engine_line
+    from tutti.tasks.serving.engine import engine_lines as engine_lines
     from tutti.tasks.serving.engine import models_python as models_python
     from tutti.tasks.serving.engine import place_engines as place_engines
     from tutti.tasks.serving.engine import require_engines as require_engines

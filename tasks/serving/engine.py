@@ -16,6 +16,8 @@ from tutti.storage import Catalog, Home, artifact_id
 from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus, read_inventory
 from tutti.tasks.project import IS_SOURCE, models_python_path
 from tutti.tasks.serving.engines import (
+    Build,
+    Launch,
     Place,
     Source,
     Verdict,
@@ -98,7 +100,24 @@ def engine_line(name: str, model: Model, home: Home) -> str:
     whole or do not fit, ModelsEnvironmentMissing, ServingError.
     """
     build = build_of(models_python_path())
-    launch = launch_of(name, model, source_of(model), build, home)
+    return _line(launch_of(name, model, source_of(model), build, home), build, home)
+
+
+def engine_lines(engines: Iterable["Engine"]) -> dict[str, str]:
+    """`engine_line` of each of some engines that run at the same time, by name, with its GPUs.
+
+    Nothing is started. Raises RegistryError also where they do not fit together.
+    """
+    every = list(engines)
+    lines: dict[str, str] = {}
+    for engine, each in zip(every, place_engines(every), strict=True):
+        line = _line(engine.launch, engine.build, engine.catalog.home)
+        cards = f"; GPU {', '.join(str(gpu.index) for gpu in each.gpus)}" * bool(each.gpus)
+        lines[each.name] = line + cards
+    return lines
+
+
+def _line(launch: Launch, build: Build, home: Home) -> str:
     fits = refuse_what_does_not_fit([launch], read_inventory(home))
     verdicts = refuse_wrong_commands([launch], build, home)
     parsers = launch.parsers

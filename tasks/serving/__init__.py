@@ -50,13 +50,20 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.process import reap_stale as reap_stale
     from tutti.tasks.serving.registry import Model as Model
     from tutti.tasks.serving.registry import checkpoint_id as checkpoint_id
+    from tutti.tasks.serving.registry import hub_weights_here as hub_weights_here
+    from tutti.tasks.serving.registry import is_hub_name as is_hub_name
     from tutti.tasks.serving.registry import pick_model as pick_model
     from tutti.tasks.serving.registry import pick_models as pick_models
     from tutti.tasks.serving.registry import read_registry as read_registry
+    from tutti.tasks.serving.registry import require_trainable as require_trainable
+    from tutti.tasks.serving.registry import require_weights as require_weights
+    from tutti.tasks.serving.registry import weights_folder as weights_folder
+    from tutti.tasks.serving.registry import weights_here as weights_here
     from tutti.tasks.serving.registry import weights_id as weights_id
     from tutti.tasks.serving.services import GatewayClient as GatewayClient
     from tutti.tasks.serving.services import open_gateway as open_gateway
     from tutti.tasks.serving.services import retrieval_service as retrieval_service
+    from tutti.tasks.serving.weights import resolve_hub as resolve_hub
     from tutti.tasks.serving.wire.answer import Answer as Answer
     from tutti.tasks.serving.wire.answer import AnswerReceiver as AnswerReceiver
     from tutti.tasks.serving.wire.answer import NoAnswer as NoAnswer

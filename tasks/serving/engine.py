@@ -189,7 +189,7 @@ class Engine:
         content |= {"context": model.context_tokens}
         content |= {} if trained_by is None else {"trained_by": trained_by}
         self.engine_id = artifact_id("engine", content, [checkpoint])
-        catalog.enter_artifact(checkpoint, {"folder": str(model.checkpoint)})
+        catalog.enter_artifact(checkpoint, {"folder": str(weights_folder(model))})
         catalog.enter_artifact(self.engine_id, content, [checkpoint])
         self.kept = False
         """Whether other runs may find and use it once it runs (`tutti serve --keep`)."""

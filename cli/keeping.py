@@ -69,23 +69,14 @@ class Keeping:
         """Serve the judge behind a gateway, which records its calls, and ask it."""
         import typer
 
+        from tutti.flows.teaching import TeacherCalls, serve_teachers
         from tutti.tasks.progress import StageLog
-        from tutti.tasks.serving import pick_models
-        from tutti.tasks.sweeps.run import open_bench
         from tutti.tasks.synthesis import JudgeRequest, keep_judged
-        from tutti.tasks.synthesis.teacher import TeacherEndpoint, prices_of
 
         request = JudgeRequest.model_validate({**given, "judge": self.judge})
-        entries = pick_models(models, [self.judge])
-        async with open_bench(entries, None, catalog, StageLog()) as bench:
-            services = await bench.services()
-            endpoint = TeacherEndpoint(
-                base_url=f"{services.gateway.url}/v1",
-                model=services.engine.address.served_name,
-                program=f"judge-{request.request_hash}",
-                role="judge",
-            )
-            prices = prices_of(entries[self.judge])
-            made, spent = await keep_judged(request, endpoint, prices, catalog)
+        calls = TeacherCalls(request.request_hash, role="judge")
+        log = StageLog()
+        async with serve_teachers([self.judge], models, catalog, log, calls) as (served,):
+            made, spent = await keep_judged(request, *served, catalog)
         typer.echo(f"judge: {spent}", err=True)
         return made

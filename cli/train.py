@@ -41,7 +41,7 @@ def train_sft(
         Path | None, typer.Argument(help="job file (YAML); flags change what it says")
     ] = None,
     base: Annotated[
-        str | None, typer.Option(help="entry of the registry with a checkpoint, or a folder")
+        str | None, typer.Option(help="entry of the registry, folder, or NAME@REVISION of the Hub")
     ] = None,
     query: Annotated[str | None, typer.Option("--from", help="SQL that gives attempt_id")] = None,
     file: Annotated[

@@ -24,7 +24,7 @@ from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import checkpoint_id, pick_models, require_engines
+from tutti.tasks.serving import checkpoint_id, pick_models, require_engines, weights_folder
 from tutti.tasks.sweeps.plan import Adapter, made_tasks, make_tasks, open_library, plan_of
 from tutti.tasks.sweeps.run import Bench, open_bench, run_plan
 from tutti.tasks.synthesis import read_conversations
@@ -80,8 +80,7 @@ async def teach(
     conversations = read_conversations(run.catalog, lesson_set, "train")
     training_set = made_conversations(conversations, [lesson_set], run.catalog)
     model = bench.serving.model
-    assert model.checkpoint is not None, "the demo's model has weights"
-    base = (model.checkpoint, checkpoint_id(model))
+    base = (weights_folder(model), checkpoint_id(model))
     job = lesson_job(parameters, training_set.rows)
     made = await asyncio.to_thread(fit_set, job, base, training_set, run, show)
     return Adapter(TUNED, made.checkpoint_id, made.folder)

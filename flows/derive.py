@@ -9,11 +9,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tutti.flows.teaching import TeacherCalls, serve_teachers
 from tutti.storage import content_hash
 from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import pick_models
-from tutti.tasks.sweeps.run import open_bench
 from tutti.tasks.synthesis import TeacherDesk, open_teachers
 from tutti.tasks.synthesis.preferences import (
     PreferenceRequest,
@@ -26,7 +25,7 @@ from tutti.tasks.synthesis.preferences import (
     write_profile,
 )
 from tutti.tasks.synthesis.skills import LabelRequest, make_labelled_set
-from tutti.tasks.synthesis.teacher import TeacherBudget, TeacherEndpoint, prices_of
+from tutti.tasks.synthesis.teacher import TeacherBudget
 
 Budgeted = PreferenceRequest | LabelRequest | ProfileRequest
 
@@ -101,15 +100,12 @@ async def _described(profile: Profile, request: ProfileRequest, models: Path, ru
 async def _desk(
     request: Budgeted, names: Sequence[str], models: Path, run: Run
 ) -> AsyncIterator[TeacherDesk]:
-    """The named models behind a gateway, which records their calls."""
-    entries = pick_models(models, names)
-    async with open_bench(entries, None, run.catalog, run.log) as bench:
-        services = await bench.services()
-        program = f"teacher-{content_hash(request.model_dump(mode='json'))[:16]}"
-        url = f"{services.gateway.url}/v1"
+    """The named models behind a gateway, and what they may spend."""
+    calls = TeacherCalls(content_hash(request.model_dump(mode="json"))[:16])
+    async with serve_teachers(names, models, run.catalog, run.log, calls) as served:
         yield TeacherDesk(
-            [TeacherEndpoint(url, name, program) for name in names],
-            [prices_of(entries[name]) for name in names],
+            [endpoint for endpoint, _ in served],
+            [prices for _, prices in served],
             TeacherBudget(request.usd, request.calls),
             getattr(request, "concurrency", 8),
             getattr(request, "seed", 0),

@@ -27,6 +27,7 @@ from tutti.tasks.serving import (
     require_engines,
     serve_for,
     served_page,
+    show_engines,
     stop_on_signals,
 )
 from tutti.tasks.sweeps.plan import open_library
@@ -84,11 +85,11 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
         library = None
         if parameters.search:
             library = await stack.enter_async_context(open_library(run.catalog, run.log))
-        port = parameters.port or None
-        opened = open_bench(entries, library, run.catalog, run.log, port)
+        opened = open_bench(entries, library, run.catalog, run.log, parameters.port or None)
         bench = await stack.enter_async_context(opened)
         if parameters.keep_minutes:
             bench.serving.keep()
+        show_engines(run.log.console, bench.serving.started)
         services = await bench.services()
         engines = (services.engine, *services.others)
         names = {name: each.address.served_name for each in engines for name in each.entries}
@@ -100,9 +101,8 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
         page = served_page(url, names, answers, search)
         await leave_page(page, "served-models", f"Models at {url}")
         kept, use = parameters.keep_minutes, EngineUse(run.catalog, services.gateway, engines)
-        await keep_serving(
-            run.log, engines, kept or parameters.minutes, use.is_busy if kept else None
-        )
+        is_busy = use.is_busy if kept else None
+        await keep_serving(run.log, engines, kept or parameters.minutes, is_busy)
     return {"models": names, **address, "answers": [asdict(answer) for answer in answers]}
 
 

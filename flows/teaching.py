@@ -1,15 +1,13 @@
-"""What a teacher model makes for the flow `synthesize-tasks`.
-
-It is served behind a gateway, which records and prices its calls.
-"""
+"""Teachers and judges behind a gateway, and what they make for the flow `synthesize-tasks`."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.storage import content_hash
-from tutti.tasks.progress import StageProgress, stage
+from tutti.storage import Catalog, content_hash
+from tutti.tasks.progress import StageLog, StageProgress, stage
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.run import open_bench
@@ -31,29 +29,48 @@ from tutti.tasks.synthesis.teacher import (
 )
 
 
+@dataclass(frozen=True)
+class TeacherCalls:
+    """How the calls of served teachers and judges are recorded and made."""
+
+    program: str
+    """What they belong to: a request's hash."""
+    role: str = "teacher"
+    batch: bool = False
+    """Whether they may be asked in their providers' batches."""
+
+
 @asynccontextmanager
-async def serve_teacher(
-    teacher: str, program: str, models: Path, run: Run, batch: bool = False
-) -> AsyncIterator[ServedTeacher]:
-    """Serve an entry of the registry for the block; `program` is what its calls belong to, `batch`
-    whether it may be asked in the provider's batches."""
-    entries = pick_models(models, [teacher])
-    async with open_bench(entries, None, run.catalog, run.log) as bench:
+async def serve_teachers(
+    names: Sequence[str], models: Path, catalog: Catalog, log: StageLog, calls: TeacherCalls
+) -> AsyncIterator[list[ServedTeacher]]:
+    """Serve entries of the registry for the block, in their order, behind one gateway that records
+    and prices their calls.
+
+    Raises RegistryError for an unknown name, and what starting engines and the gateway raises.
+    """
+    entries = pick_models(models, names)
+    reached = [entries[name].served_name or name for name in names]
+    async with open_bench(entries, None, catalog, log) as bench:
         services = await bench.services()
-        endpoint = TeacherEndpoint(
-            base_url=f"{services.gateway.url}/v1",
-            model=services.engine.address.served_name,
-            program=f"teacher-{program}",
-            batch=provider_address(entries[teacher]) if batch else None,
-        )
-        yield endpoint, prices_of(entries[teacher])
+        served = []
+        for name, at in zip(names, reached, strict=True):
+            endpoint = TeacherEndpoint(
+                base_url=f"{services.gateway.url}/v1",
+                # two that others serve by one name are told apart by their entries
+                model=at if reached.count(at) == 1 else name,
+                program=f"{calls.role}-{calls.program}",
+                role=calls.role,
+                batch=provider_address(entries[name]) if calls.batch else None,
+            )
+            served.append((endpoint, prices_of(entries[name])))
+        yield served
 
 
 async def teach_domain(request: TeacherSetRequest, models: Path, run: Run) -> str:
     """Make a teacher's domain; returns its set's id."""
-    async with serve_teacher(
-        request.teacher, request.request_hash, models, run, request.batch
-    ) as served:
+    calls = TeacherCalls(request.request_hash, batch=request.batch)
+    async with serve_teachers([request.teacher], models, run.catalog, run.log, calls) as (served,):
         return _told(await ask_teacher(run.log, request, *served, run), run)
 
 
@@ -61,8 +78,8 @@ async def teach_documents(request: DocumentsRequest, models: Path, run: Run) -> 
     """Make questions about documents, by the program where no teacher is named; the set's id."""
     if not request.teacher:
         return await ask_documents(run.log, request, run.catalog)
-    program = content_hash(request.as_asked(request.index))
-    async with serve_teacher(request.teacher, program, models, run) as served:
+    calls = TeacherCalls(content_hash(request.as_asked(request.index)))
+    async with serve_teachers([request.teacher], models, run.catalog, run.log, calls) as (served,):
         made = await ask_teacher_about_documents(run.log, request, served, run.catalog)
     return _told(made, run)
 

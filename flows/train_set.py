@@ -44,7 +44,7 @@ async def train_set(job: TrainJob = SOLVED, models: Path = MODELS) -> dict[str, 
     Returns the checkpoint's id, folder and card. Raises JobError before anything starts, and
     TrainingFailed with the trainer's words.
     """
-    base = base_of(job.base, models)
+    base = await asyncio.to_thread(base_of, job.base, models)  # it may be fetched first
     with open_run("train-set", job.model_dump(mode="json")) as run:
         require_gpus(job.claim(run.run_id, job.name), run.catalog.home)
         training_set = await freeze(run.log, job, base, run)

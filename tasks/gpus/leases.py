@@ -24,7 +24,7 @@ from tutti.storage import Catalog, Lease, LeaseLost, Renewals, StoreBusy, check_
 from tutti.tasks.gpus.claim import GpuClaim, candidates
 from tutti.tasks.gpus.errors import GpuLost, GpusBusy
 from tutti.tasks.gpus.inventory import VISIBLE, Gpu, read_inventory
-from tutti.tasks.gpus.listing import list_gpu
+from tutti.tasks.gpus.listing import foreign_process, list_gpu
 from tutti.tasks.gpus.locks import take_lock
 
 POLL_S = 0.2
@@ -122,17 +122,21 @@ def _lost(gpu: Gpu) -> GpuLost:
 
 @contextmanager
 def lease_gpus(
-    catalog: Catalog, claim: GpuClaim, on_wait: OnWait = lambda text: None
+    catalog: Catalog,
+    claim: GpuClaim,
+    on_wait: OnWait = lambda text: None,
+    stopped: threading.Event | None = None,
 ) -> Iterator[GpuLease]:
     """Hold cards during the block, those with the lowest indices that are free.
 
-    `on_wait` is told who has them while it waits. Raises NoSuchGpu, GpusBusy with the holders after
-    `claim.wait_s`, GpuError.
+    `on_wait` is told who has them while it waits; `stopped`, set by another thread, ends the wait.
+    Raises NoSuchGpu, GpusBusy with the holders after `claim.wait_s`, GpuError.
     """
-    search = _Search(catalog, claim, on_wait)
+    search, stopped = _Search(catalog, claim, on_wait), stopped or threading.Event()
     with ExitStack() as stack:
         while (lease := search.attempt(stack)) is None:
-            time.sleep(search.pause_s())
+            if stopped.wait(search.pause_s()):
+                raise GpusBusy("gpus: not waited for any longer, because the run was stopped")
         yield lease
 
 
@@ -199,6 +203,8 @@ class _Search:
         renewals = Renewals(lambda: lease._renew(gpu), lambda error: lease._lose(gpu))
         with ExitStack() as mine:
             mine.callback(os.close, lock)
+            if foreign_process(gpu) is not None:
+                return False  # its memory is not ours to count on
             held_lease = held(self._catalog, gpu.lease_name, claim.lease_s, claim.note, renewals)
             try:
                 lease.leases.append(mine.enter_context(held_lease))

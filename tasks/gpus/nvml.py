@@ -39,6 +39,28 @@ def cards_of_nvml(nvml: Any = None) -> tuple[list[Card], str]:
     return cards, "" if cards else "NVML lists no GPU"
 
 
+def processes_of_nvml(uuid: str, nvml: Any = None) -> list[int]:
+    """The pids that compute on a card, by the driver; none where it cannot be asked.
+
+    In a container they are the host's. Programs that only draw are not among them.
+    """
+    try:
+        nvml = nvml if nvml is not None else import_module("pynvml")
+    except ImportError:
+        return []
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:  # who lists the cards has said what is wrong with it
+        return []
+    try:
+        gpu = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        return sorted({each.pid for each in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)})
+    except nvml.NVMLError:  # a card of a list that this driver does not have
+        return []
+    finally:
+        nvml.nvmlShutdown()
+
+
 def _card(nvml: Any, index: int) -> Card:
     gpu = nvml.nvmlDeviceGetHandleByIndex(index)
     try:

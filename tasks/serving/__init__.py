@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.adapters import load_adapter as load_adapter
     from tutti.tasks.serving.addresses import announce_served as announce_served
     from tutti.tasks.serving.addresses import served_page as served_page
+    from tutti.tasks.serving.addresses import show_engines as show_engines
     from tutti.tasks.serving.dialects import Dialect as Dialect
     from tutti.tasks.serving.discovery import CONTEXT_TOKENS as CONTEXT_TOKENS
     from tutti.tasks.serving.discovery import DiscoveredEntry as DiscoveredEntry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engine import EngineAddress as EngineAddress
     from tutti.tasks.serving.engine import check_engines as check_engines
     from tutti.tasks.serving.engine import engine_line as engine_line
+    from tutti.tasks.serving.engine import engine_lines as engine_lines
     from tutti.tasks.serving.engine import models_python as models_python
     from tutti.tasks.serving.engine import place_engines as place_engines
     from tutti.tasks.serving.engine import require_engines as require_engines
@@ -52,13 +54,20 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.process import reap_stale as reap_stale
     from tutti.tasks.serving.registry import Model as Model
     from tutti.tasks.serving.registry import checkpoint_id as checkpoint_id
+    from tutti.tasks.serving.registry import hub_weights_here as hub_weights_here
+    from tutti.tasks.serving.registry import is_hub_name as is_hub_name
     from tutti.tasks.serving.registry import pick_model as pick_model
     from tutti.tasks.serving.registry import pick_models as pick_models
     from tutti.tasks.serving.registry import read_registry as read_registry
+    from tutti.tasks.serving.registry import require_trainable as require_trainable
+    from tutti.tasks.serving.registry import require_weights as require_weights
+    from tutti.tasks.serving.registry import weights_folder as weights_folder
+    from tutti.tasks.serving.registry import weights_here as weights_here
     from tutti.tasks.serving.registry import weights_id as weights_id
     from tutti.tasks.serving.services import GatewayClient as GatewayClient
     from tutti.tasks.serving.services import open_gateway as open_gateway
     from tutti.tasks.serving.services import retrieval_service as retrieval_service
+    from tutti.tasks.serving.weights import resolve_hub as resolve_hub
     from tutti.tasks.serving.wire.answer import Answer as Answer
     from tutti.tasks.serving.wire.answer import AnswerReceiver as AnswerReceiver
     from tutti.tasks.serving.wire.answer import NoAnswer as NoAnswer

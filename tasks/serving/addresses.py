@@ -1,9 +1,14 @@
-"""Markdown page that lists the served models and how to call them: an artifact of a flow run."""
+"""What is said of served models: before their engines start, and how to call them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from tutti.tasks.serving.engine import Engine, engine_lines
 from tutti.tasks.serving.first_call import QUESTION, FirstAnswer
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def served_page(
@@ -42,3 +47,12 @@ def announce_served(names: str, address: Mapping[str, str | None], how: str) -> 
     also = f"; search at {address['search']}" if address["search"] else ""
     words = f"{names} answers at {address['url']}{also}"
     print(json.dumps({"model": names, **address}) if how == "json" else words, flush=True)
+
+
+def show_engines(console: "Console", engines: Iterable[Engine]) -> None:
+    """Print what is about to be started, a line an engine: server, device, fit and GPUs.
+
+    Raises RegistryError where they do not fit, or a command is refused.
+    """
+    for name, line in engine_lines(engines).items():
+        console.print(f"engine {name}: {line}", markup=False, highlight=False)

@@ -5,7 +5,8 @@ platform talks to it over HTTP only.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from tutti.storage import Catalog, artifact_id
 from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus, read_inventory
 from tutti.tasks.project import IS_SOURCE, models_python_path
 from tutti.tasks.serving.engines import (
+    Build,
     CacheRecord,
     Launch,
     Place,
@@ -25,6 +27,8 @@ from tutti.tasks.serving.engines import (
     build_of,
     command_of,
     estimated_cache,
+    explain,
+    is_port_taken,
     is_ready,
     keep_cache,
     known_cache,
@@ -37,13 +41,22 @@ from tutti.tasks.serving.engines import (
     used,
     warm_engines,
 )
-from tutti.tasks.serving.errors import EngineFailed, ModelsEnvironmentMissing, ServingError
+from tutti.tasks.serving.errors import (
+    EngineFailed,
+    ModelsEnvironmentMissing,
+    PortTaken,
+    ServingError,
+)
 from tutti.tasks.serving.prefix_cache import reset_prefix_cache
-from tutti.tasks.serving.process import Child, answers, claim_port
+from tutti.tasks.serving.process import Child, answers, claim_port, stranger_at
 from tutti.tasks.serving.registry import Model, checkpoint_id, weights_folder
 from tutti.tasks.serving.weights import read_weights
 
 WATCH_S = 0.5
+LLAMA = "llama.cpp"
+"""The server that needs no models environment."""
+PORT_TRIES = 3
+"""Starts, each at another free port, before a port that others take is an error."""
 
 
 def models_python() -> Path:
@@ -66,7 +79,8 @@ def require_engines(models: Iterable[Model]) -> None:
     for model in models:
         if model.checkpoint is not None:
             read_weights(weights_folder(model))
-            models_python()
+            if model.engine is not None and model.engine.server != LLAMA:
+                models_python()
 
 
 def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
@@ -78,7 +92,8 @@ def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
     every = list(engines)
     if not every:
         return []
-    models_python()
+    if any(engine.settings.server != LLAMA for engine in every):
+        models_python()
     home = every[0].catalog.home
     refuse_what_does_not_fit([engine.launch for engine in every], read_inventory(home))
     return refuse_wrong_commands([engine.launch for engine in every], every[0].build, home)
@@ -91,8 +106,27 @@ def engine_line(name: str, model: Model, catalog: Catalog) -> str:
     Nothing is started. Raises RegistryError for a command that is refused or weights that are not
     whole or do not fit, ModelsEnvironmentMissing, ServingError.
     """
-    build, home = build_of(models_python_path()), catalog.home
-    launch = launch_of(name, model, source_of(model), build, home)
+    build = build_of(models_python_path())
+    launch = launch_of(name, model, source_of(model), build, catalog.home)
+    return _line(identify(model, launch).engine_id, launch, build, catalog)
+
+
+def engine_lines(engines: Iterable["Engine"]) -> dict[str, str]:
+    """`engine_line` of each of some engines that run at the same time, by name, with its GPUs.
+
+    Nothing is started. Raises RegistryError also where they do not fit together.
+    """
+    every = list(engines)
+    lines: dict[str, str] = {}
+    for engine, each in zip(every, place_engines(every), strict=True):
+        line = _line(engine.engine_id, engine.launch, engine.build, engine.catalog)
+        cards = f"; GPU {', '.join(str(gpu.index) for gpu in each.gpus)}" * bool(each.gpus)
+        lines[each.name] = line + cards
+    return lines
+
+
+def _line(engine_id: str, launch: Launch, build: Build, catalog: Catalog) -> str:
+    home = catalog.home
     fits = refuse_what_does_not_fit([launch], read_inventory(home))
     verdicts = refuse_wrong_commands([launch], build, home)
     parsers = launch.parsers
@@ -100,11 +134,11 @@ def engine_line(name: str, model: Model, catalog: Catalog) -> str:
     said += [f"tools by {parsers.tools}"] * (parsers.tools is not None)
     said += [f"reasoning by {parsers.reasoning}"] * (parsers.reasoning is not None)
     said += [fit.text for fit in fits.values()]
-    ran = known_cache(catalog, identify(model, launch).engine_id)
+    ran = known_cache(catalog, engine_id)
     estimated = estimated_cache(launch, read_inventory(home)) or ran.estimated
     cache = replace(ran, estimated=estimated).text
     said += [cache] * bool(cache)
-    if not build.python.is_file() and launch.settings.server != "llama.cpp":
+    if not build.python.is_file() and launch.settings.server != LLAMA:
         said.append("not checked: the start, for the models environment is not here")
     said += [f"not checked: {what}" for verdict in verdicts for what in verdict.unchecked]
     return "; ".join(said)
@@ -178,11 +212,12 @@ class Engine:
         self.trained_by = trained_by
         self.catalog = catalog
         self.port = claim_port(port)
+        self._is_port_asked = port is not None
         self.build = build_of(models_python_path())
         self.launch = launch_of(name, model, source_of(model), self.build, catalog.home)
         made = identify(model, self.launch, trained_by)
         self.engine_id = made.engine_id
-        catalog.enter_artifact(made.checkpoint, {"folder": str(model.checkpoint)})
+        catalog.enter_artifact(made.checkpoint, {"folder": str(weights_folder(model))})
         catalog.enter_artifact(self.engine_id, dict(made.content), [made.checkpoint])
         self.kept = False
         """Whether other runs may find and use it once it runs (`tutti serve --keep`)."""
@@ -192,6 +227,9 @@ class Engine:
         self._leased = ExitStack()
         self.gpus: GpuLease | None = None
         """The cards that it holds while it runs, where its entry names any."""
+        self.on_wait: Callable[[str], None] = lambda text: None
+        """Told who has its cards while it waits for them."""
+        self._stopped = threading.Event()
 
     @property
     def address(self) -> EngineAddress:
@@ -213,7 +251,20 @@ class Engine:
         Raises EngineFailed with the end of its log, GpuError, and ModelsEnvironmentMissing before
         anything is held.
         """
-        return self.address if self._takes_warm() else self._start()
+        self._stopped.clear()
+        if self._takes_warm():
+            return self.address
+        for _ in range(PORT_TRIES - 1):
+            try:
+                return self._start()
+            except PortTaken as error:
+                if self._is_port_asked:
+                    raise EngineFailed(str(error)) from None
+                self.port = claim_port(None)
+        try:
+            return self._start()
+        except PortTaken as error:
+            raise EngineFailed(str(error)) from None
 
     def _takes_warm(self) -> bool:
         """Whether an engine of this id is kept, answers, and is free; it is then this run's."""
@@ -232,29 +283,29 @@ class Engine:
         return is_ready(warm, self.settings.server)
 
     def _start(self) -> EngineAddress:
+        """One start. Raises PortTaken where another process has taken the port meanwhile."""
         require_device(self.launch, self.build)
         command = command_of(self.launch, self.build)
-        program = [str(models_python())] * command.by_python + list(command.program)
-        argv = [*program, *command.arguments, "--port", str(self.port)]
+        python = [str(models_python())] if command.by_python else []
+        argv = [*python, *command.program, *command.arguments, "--port", str(self.port)]
         try:
             if (gpus := self.wanted_gpus) is not None:
                 claim = GpuClaim(gpus, work=f"engine {self.name}")
-                self.gpus = self._leased.enter_context(lease_gpus(self.catalog, claim))
+                leased = lease_gpus(self.catalog, claim, self.on_wait, self._stopped)
+                self.gpus = self._leased.enter_context(leased)
             role = self.settings.server
             child = Child(role, argv, command.environment, self.catalog, self.gpus)
             self._child = child
-            timeout_s = self.settings.timeout_s(self.launch.device)
-            child.wait_ready(lambda: answers(f"{self.address.url}/health"), timeout_s)
+            if self._stopped.is_set():  # by another thread, when there was no child to end yet
+                raise EngineFailed(f"models.{self.name}: stopped before it was started")
+            self._wait_ready(child)
             self._keep_cache()
             if self.kept:
                 at = self.address
                 kept = WarmEngine(at.engine_id, at.url, child.pid, at.served_name)
                 announce(self.catalog, child.key, kept)
-        except ServingError as error:
-            self.stop()
-            raise EngineFailed(str(error)) from None
         except BaseException:
-            self.stop()
+            self._release()
             raise
         return self.address
 
@@ -269,8 +320,33 @@ class Engine:
         """Its KV cache, as it was estimated and as it reported when it last started."""
         return known_cache(self.catalog, self.engine_id)
 
+    def _wait_ready(self, child: Child) -> None:
+        """Wait until the server answers. Raises EngineFailed, PortTaken."""
+        timeout_s = self.settings.timeout_s(self.launch.device)
+        try:
+            child.wait_ready(lambda: answers(f"{self.address.url}/health"), timeout_s)
+        except ServingError as error:
+            log, code = child.log_text(), child.poll()
+            if code is not None and is_port_taken(log):
+                raise self._port_taken("another process") from None
+            why = explain(child.role, code, log)
+            raise EngineFailed(f"models.{self.name}: {why}\n{error}") from None
+        if (pid := stranger_at(self.port, child.pid)) is not None:
+            raise self._port_taken(f"process {pid}")
+
+    def _port_taken(self, who: str) -> PortTaken:
+        return PortTaken(
+            f"models.{self.name}: port {self.port} was taken by {who} while the engine started; "
+            "run it again, or name a port that nobody else takes"
+        )
+
     def stop(self) -> None:
-        """Stop the engine if it runs, and give its cards back; leave a kept one to its keeper."""
+        """Stop the engine if it runs or is being started by another thread, and give its cards
+        back; leave a kept one to its keeper."""
+        self._stopped.set()
+        self._release()
+
+    def _release(self) -> None:
         if self._child is not None:
             self._child.stop()
             self._child = None

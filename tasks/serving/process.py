@@ -27,7 +27,7 @@ from tutti.storage import Catalog, start_ticks, this_host
 from tutti.storage import catalog as cat
 from tutti.tasks.gpus import GpuLease
 from tutti.tasks.serving.errors import PortTaken, ServingError
-from tutti.tasks.serving.supervise import GRACE_S, SILENCE
+from tutti.tasks.serving.supervise import GRACE_S, SILENCE, descendants
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 TOKEN = "TUTTI_CHILD"
@@ -36,6 +36,8 @@ ERROR_LINES = 3
 ERROR_LINE = re.compile(r"\b[A-Z]\w*(Error|Exception|Interrupt)\b: ")
 READY_POLL_S = 0.2
 PROBE_TIMEOUT_S = 2.0
+LISTENING = "0A"
+"""The state of a listening socket in /proc/net/tcp."""
 
 
 class Child:
@@ -98,16 +100,18 @@ class Child:
     def last_words(self) -> str:
         """Why it failed, from its log: the first lines that name an error, the last lines, and the
         log's path."""
-        whole = self.log_tail(lines=sys.maxsize).splitlines()
+        whole = self.log_text().splitlines()
         errors = [line for line in whole[:-LOG_TAIL_LINES] if ERROR_LINE.search(line)]
         told = [*list(dict.fromkeys(errors))[:ERROR_LINES], self.log_tail()]
         return "its log says:\n" + "\n".join(told) + f"\n(whole log: {self.log})"
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
         """The last lines of its output."""
-        if not self.log.is_file():
-            return ""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(self.log_text().splitlines()[-lines:])
+
+    def log_text(self) -> str:
+        """All that it has written."""
+        return self.log.read_text(errors="replace") if self.log.is_file() else ""
 
     def check(self) -> None:
         """Return if it is running. Raises ServingError with its last words if it has ended."""
@@ -225,6 +229,40 @@ def is_missing(url: str) -> bool:
         return error.code == HTTPStatus.NOT_FOUND
     except (urllib.error.URLError, OSError):
         return False
+
+
+def stranger_at(port: int, root: int) -> int | None:
+    """The pid of a process that listens at a port of this machine and is neither `root` nor below
+    it; None where there is none, or it belongs to another user and cannot be looked into.
+
+    A port is free when it is claimed, and another process may take it before a server binds it.
+    Servers share a port without an error where both set SO_REUSEPORT, as vLLM does.
+    """
+    inodes = _listeners(port)
+    ours = {root, *descendants(root)}
+    pids = (int(entry) for entry in os.listdir("/proc") if entry.isdecimal())
+    return next((pid for pid in pids if pid not in ours and inodes & _sockets(pid)), None)
+
+
+def _listeners(port: int) -> set[str]:
+    """Inodes of the sockets that listen at a port, as links of file descriptors name them."""
+    lines: list[str] = []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            lines += Path(table).read_text().splitlines()[1:]
+    rows = [line.split() for line in lines]
+    at_port = [row for row in rows if int(row[1].rpartition(":")[2], 16) == port]
+    return {f"socket:[{row[9]}]" for row in at_port if row[3] == LISTENING}
+
+
+def _sockets(pid: int) -> set[str]:
+    """The file descriptors of a process; none if it ended or belongs to another user."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(entry.path))
+    return found
 
 
 def claim_port(asked: int | None, otherwise: str = "leave the port out to get a free one") -> int:

@@ -24,7 +24,7 @@ from tutti.storage import content_hash, current_home
 from tutti.tasks.config import PASSWORD, read_document
 from tutti.tasks.serving.dialects import Dialect
 from tutti.tasks.serving.engines.settings import EngineSettings
-from tutti.tasks.serving.errors import RegistryError
+from tutti.tasks.serving.errors import RegistryError, WeightsError
 from tutti.tasks.serving.providers import NEWER, PROVIDERS
 from tutti.tasks.serving.weights import HashBook, HubId, read_weights, resolve_hub
 from tutti.tasks.serving.weights import weights_id as id_of_weights
@@ -257,6 +257,44 @@ def weights_folder(model: Model) -> Path:
     """
     assert model.checkpoint is not None, "an entry of weights has one"
     return model.checkpoint if model.hub_id is None else resolve_hub(model.hub_id)
+
+
+def weights_here(model: Model) -> Path | None:
+    """As `weights_folder`, and nothing is fetched: None for a hub id that the cache does not have
+    whole."""
+    return model.checkpoint if model.hub_id is None else hub_weights_here(model.hub_id)
+
+
+def hub_weights_here(hub_id: str) -> Path | None:
+    """The folder of a model that the Hub's cache has whole, else None; nothing is fetched."""
+    try:
+        return resolve_hub(hub_id, offline=True, report=lambda line: None)
+    except WeightsError:
+        return None
+
+
+def is_hub_name(text: str) -> bool:
+    """Whether a text names a model of the Hub with its revision, as ``Qwen/Qwen3-8B@main``, and no
+    folder or entry."""
+    name, at, revision = text.partition("@")
+    return bool(at and revision) and name.count("/") == 1 and not Path(name).is_absolute()
+
+
+def require_weights(folder: Path) -> None:
+    """See that a checkpoint's files are all there and whole. Raises WeightsError."""
+    read_weights(folder)
+
+
+def require_trainable(folder: Path) -> None:
+    """See that a folder has whole weights in safetensors, one file or shards.
+
+    Raises WeightsError with what to do.
+    """
+    if read_weights(folder).form == "gguf":
+        raise WeightsError(
+            f"{folder}: weights in GGUF form can be served, not trained; name the model that they "
+            "were converted from"
+        )
 
 
 def _resolved(name: str, model: Model, root: Path) -> Model:

@@ -16,7 +16,15 @@ from tutti.storage import Catalog, artifact_id, held
 from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim
 from tutti.tasks.reporting import steps_recorded
 from tutti.tasks.runs import Run, code_version, describe_machine
-from tutti.tasks.serving import checkpoint_id, pick_model, weights_id
+from tutti.tasks.serving import (
+    checkpoint_id,
+    is_hub_name,
+    pick_model,
+    require_trainable,
+    resolve_hub,
+    weights_folder,
+    weights_id,
+)
 from tutti.tasks.training.backends.run import run_backend
 from tutti.tasks.training.job import MACHINE_FIELDS, JobError, TrainJob
 from tutti.tasks.training.sets.build import build_set, conversation_set
@@ -26,6 +34,8 @@ from tutti.tasks.training.stage import Report, record_steps, run_job
 
 TRAINER = "tutti.tasks.training.trainer"
 EVALUATIONS = 10
+SERVED = ("model.safetensors", "model.safetensors.index.json")
+"""One of these is in a folder that an engine can serve: weights in one file, or in shards."""
 RESULT = "training.json"
 """What the trainer writes last."""
 
@@ -50,16 +60,23 @@ class Checkpoint:
 
 
 def base_of(name: str, models: Path) -> tuple[Path, str]:
-    """(folder, id) of a base: a folder with weights, or the registry's entry of that name.
+    """(folder, id) of a base: a folder with weights, NAME@REVISION of the Hub, or the registry's
+    entry of that name. What the Hub's cache lacks is fetched, after its size was told on stderr.
 
-    Raises JobError, RegistryError.
+    Raises JobError, RegistryError, WeightsError.
     """
-    if Path(name).is_dir():
-        return Path(name), weights_id(Path(name))
-    model = pick_model(models, name)
-    if model.checkpoint is None:
-        raise JobError(f"base: {name} has no checkpoint in {models}; only weights can be trained")
-    return model.checkpoint, checkpoint_id(model)
+    if Path(name).is_dir() or is_hub_name(name):
+        folder = Path(name) if Path(name).is_dir() else resolve_hub(name)
+        base = folder, weights_id(folder)
+    else:
+        model = pick_model(models, name)
+        if model.checkpoint is None:
+            raise JobError(
+                f"base: {name} has no checkpoint in {models}; only weights can be trained"
+            )
+        base = weights_folder(model), checkpoint_id(model)
+    require_trainable(base[0])
+    return base
 
 
 def ends_of_base(base: Path) -> frozenset[int]:
@@ -159,7 +176,7 @@ def _card(
 def enter_served(made_id: str, base_id: str, out: Path, catalog: Catalog) -> None:
     """Link what engines serve, which is named by its weights, to the training that made it."""
     for folder in (out, out / "best"):
-        if (folder / "model.safetensors").is_file():
+        if any((folder / name).is_file() for name in SERVED):
             served = weights_id(folder)
             if served != base_id:  # weights that did not change are not their own ancestor
                 catalog.enter_artifact(served, {"folder": str(folder)}, [made_id])

@@ -104,7 +104,9 @@ class TrainJob(JobMachine):
     """One training, from data to checkpoint."""
 
     name: str = Field("training", description="name of the job, shown in reports")
-    base: str = Field(description="an entry of models.yaml with a checkpoint, or a folder")
+    base: str = Field(
+        description="an entry of models.yaml with weights, a folder, or NAME@REVISION of the Hub"
+    )
     data: TrainingData = Field(description="what is trained on")
     backend: BackendName = Field("tutti", description="the trainer; docs/backends.md has all")
     backend_settings: dict[str, Any] = Field(

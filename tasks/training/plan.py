@@ -26,6 +26,7 @@ from tutti.tasks.training.plan_base import (
     AnyJob,
     PlannedBase,
     memory_shortage,
+    missing_weights,
     planned_base,
     trained_facts,
 )
@@ -108,9 +109,8 @@ def _others(
 
 
 def _absent(name: str, entry: Model) -> list[MissingThing]:
-    if entry.checkpoint is not None and not (entry.checkpoint / "model.safetensors").is_file():
-        what = f"no checkpoint of {name} at {entry.checkpoint}"
-        return [MissingThing(what, "fetch its weights there, as one model.safetensors")]
+    if entry.checkpoint is not None:
+        return missing_weights(name, entry)
     key = entry.api_key_env
     if entry.endpoint is not None and key is not None and not os.environ.get(key):
         return [MissingThing(f"no key of {name}: {key} is not set", f"export {key}")]

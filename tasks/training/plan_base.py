@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tutti.tasks.gpus import Gpu
-from tutti.tasks.serving import Model
+from tutti.tasks.serving import (
+    Model,
+    WeightsError,
+    hub_weights_here,
+    is_hub_name,
+    require_trainable,
+    require_weights,
+    weights_here,
+)
 from tutti.tasks.training.job import TrainJob
 from tutti.tasks.training.memory import TrainedModel, memory_parts
 from tutti.tasks.training.model_size import KNOWN, ModelSize, size_of_checkpoint
@@ -15,7 +23,6 @@ from tutti.tasks.training.plan_facts import MissingThing, PlanFact, size_text
 from tutti.tasks.training.policy.job import PolicyJob
 
 AnyJob = TrainJob | PolicyJob
-WEIGHTS = "model.safetensors"
 REFERENCE = (*PAIRS, "kto")
 """Objectives that compare with the base, whatever their settings."""
 
@@ -29,29 +36,39 @@ class PlannedBase:
     """None: a folder, or an entry that the registry does not have."""
     folder: Path | None
     size: ModelSize | None
+    hub_id: str | None = None
+    """Where its weights are from; its folder is then that of the cache, or None."""
     facts: list[PlanFact] = field(default_factory=list)
     missing: list[MissingThing] = field(default_factory=list)
 
     @property
     def is_here(self) -> bool:
         """Whether its weights can be trained."""
-        return self.folder is not None and (self.folder / WEIGHTS).is_file()
+        return self.folder is not None and _fault(self.folder) is None
 
 
 def planned_base(job: AnyJob, entries: Mapping[str, Model], registry: Path) -> PlannedBase:
     """The base of a job, with what of it is missing."""
     named = Path(job.base)
     entry = None if isinstance(job, TrainJob) and named.is_dir() else entries.get(job.base)
-    folder = None if entry is None else entry.checkpoint
+    hub_id = None if entry is None else entry.hub_id
+    folder = None if entry is None else weights_here(entry)
     if isinstance(job, TrainJob) and named.is_dir():
         folder = named
-    size = None if folder is None else size_of_checkpoint(folder)
-    base = PlannedBase(job.base, entry, folder, size)
+    elif isinstance(job, TrainJob) and is_hub_name(job.base):
+        hub_id, folder = job.base, hub_weights_here(job.base)
+    # Until it is fetched, its size is known by its name.
+    sized = folder or (Path(hub_id.partition("@")[0]) if hub_id else None)
+    size = None if sized is None else size_of_checkpoint(sized)
+    base = PlannedBase(job.base, entry, folder, size, hub_id)
     kind = "a folder" if folder == named else f"an entry of {registry}"
-    shown = "no such entry" if entry is None and folder is None else kind
+    kind = "a model of the Hub" if entry is None and hub_id is not None else kind
+    shown = "no such entry" if entry is None and folder is None and hub_id is None else kind
     base.facts.append(PlanFact("base", "name", job.base, f"{job.base}: {shown}"))
     if folder is not None:
         base.facts.append(PlanFact("base", "folder", str(folder), str(folder)))
+    if hub_id is not None:
+        base.facts.append(PlanFact("base", "hub", hub_id, hub_id))
     base.facts.append(
         PlanFact("base", "weights_here", base.is_here, "yes" if base.is_here else "no")
     )
@@ -63,6 +80,8 @@ def planned_base(job: AnyJob, entries: Mapping[str, Model], registry: Path) -> P
 
 
 def _missing(base: PlannedBase, entries: Mapping[str, Model], registry: Path) -> list[MissingThing]:
+    if base.folder is None and base.hub_id is not None:
+        return [_not_fetched(base.hub_id)]
     if base.folder is None:
         if base.entry is not None:
             return [MissingThing(f"{base.name} has no checkpoint in {registry}", "only weights "
@@ -72,13 +91,39 @@ def _missing(base: PlannedBase, entries: Mapping[str, Model], registry: Path) ->
         return [MissingThing(f"no entry {base.name!r} in {registry}", todo)]
     if base.is_here:
         return []
-    if list(base.folder.glob("model-*.safetensors")):
-        todo = f"save them as one {WEIGHTS}: `save_pretrained(…, max_shard_size='1TB')`"
-        return [MissingThing(f"the weights in {base.folder} are in several files", todo)]
     if base.folder.is_dir():
-        return [MissingThing(f"{base.folder} has no {WEIGHTS}", "fetch the checkpoint's weights")]
+        what, _, todo = (_fault(base.folder) or "").rpartition("; ")
+        return [MissingThing(what or todo, todo)]
     todo = f"fetch the checkpoint there, or change `checkpoint` of {base.name} in {registry}"
     return [MissingThing(f"no checkpoint folder {base.folder}", todo)]
+
+
+def missing_weights(name: str, entry: Model) -> list[MissingThing]:
+    """What is missing of the weights of an entry that is served beside the base."""
+    folder = weights_here(entry)
+    if folder is None:
+        return [_not_fetched(entry.hub_id or name)]
+    try:
+        require_weights(folder)
+    except WeightsError as error:
+        what, _, todo = str(error).rpartition("; ")
+        return [MissingThing(f"no checkpoint of {name}: {what or todo}", todo)]
+    return []
+
+
+def _not_fetched(hub_id: str) -> MissingThing:
+    name, _, revision = hub_id.partition("@")
+    todo = f"the job fetches it when it starts, or now: `hf download {name} --revision {revision}`"
+    return MissingThing(f"the Hub's cache has not all of {hub_id}", todo)
+
+
+def _fault(folder: Path) -> str | None:
+    """Why the weights in a folder cannot be trained."""
+    try:
+        require_trainable(folder)
+    except WeightsError as error:
+        return str(error)
+    return None
 
 
 def trained_facts(job: AnyJob, base: PlannedBase) -> tuple[list[PlanFact], list[MissingThing]]:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import TUTTI, Store
+from tests.serving.weights.checkpoints import make_cache, split_checkpoint
 from tutti.storage import open_catalog
 from tutti.storage.home import Home
 from tutti.storage.lineage_graph import walk
-from tutti.tasks.project import PROJECT
+from tutti.tasks.project import POCKET, PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 STEPS, KILLED_AT, PATIENCE_S = 10, 4, 120.0
@@ -137,3 +138,29 @@ def _check_lineage(home: Home, made: str, card: dict[str, Any]) -> None:
         found = walk(catalog, served[0], "up").nodes
         assert {made, card["base"], card["training_set"]} <= found.keys()
         assert all(node.entered for node in found.values())
+
+
+def test_a_base_in_shards_from_the_hubs_cache_trains_as_the_whole_one(
+    store: Store, tmp_path: Path
+) -> None:
+    """Named by its commit, with no Hub to ask: every loss is the same, and so are the weights."""
+    (tmp_path / "said.jsonl").write_text(sums(40))
+    shards = split_checkpoint(POCKET, tmp_path / "shards", 3)
+    make_cache(tmp_path / "hub", "org/pocket", "a" * 40, shards)
+    job = tmp_path / "job.yaml"
+    text = JOB.replace("FILE", str(tmp_path / "said.jsonl")).replace(f"steps: {STEPS}", "steps: 3")
+    offline = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+    made = []
+    for base in ("pocket", f"org/pocket@{'a' * 40}"):
+        job.write_text(text.replace("base: pocket", f"base: {base}"))
+        done = store.run("train", "sft", str(job), "--json", **offline)
+        assert done.returncode == 0, done.stderr[-3000:]
+        made.append(json.loads(done.stdout))
+    assert made[0]["checkpoint"] != made[1]["checkpoint"], "the bases' ids are of their files"
+    losses = [
+        [row["loss"] for row in store.sql(f"select * from train_steps where checkpoint_id = '{i}'")]
+        for i in (each["checkpoint"] for each in made)
+    ]
+    assert losses[0] == losses[1] and len(losses[0]) == 3
+    weights = [(Path(each["folder"]) / "model.safetensors").read_bytes() for each in made]
+    assert weights[0] == weights[1]

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,9 +19,11 @@ from aiohttp.test_utils import TestServer
 from typer.testing import CliRunner
 
 from tests.serving.engine_double import EngineDouble
+from tests.serving.weights.checkpoints import make_checkpoint
 from tutti import storage
 from tutti.cli.main import app
 from tutti.flows.serve import ServeParameters, serve_models
+from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import EngineFailed, RegistryError, ServingError, serve_for, served_page
 
 TWO = ("mine", "grader")
@@ -116,6 +120,40 @@ async def test_without_minutes_a_signal_ends_it(registry: Registry) -> None:
         served = await running
     assert served["answers"] == [] and served["search"] is None
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+async def test_the_fit_is_said_before_an_engine_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Server, device, arithmetic and card; a card that is too small starts nothing."""
+    python, cards = tmp_path / "python", tmp_path / "gpus.yaml"
+    double = shlex.join([sys.executable, "-m", "tests.serving.vllm_double"])
+    python.write_text(f'#!/bin/sh\nexec {double} "$@"\n')
+    python.chmod(0o755)
+    for name, value in (("MODELS_PYTHON", python), ("GPUS", cards), ("GPU_LOCKS", tmp_path / "l")):
+        monkeypatch.setenv(f"TUTTI_{name}", str(value))
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("tutti.tasks.serving.engine.refuse_wrong_commands", lambda *_: [])
+    weights = make_checkpoint(tmp_path / "weights")
+    entry = {"provider": "vllm", "checkpoint": str(weights), "context_tokens": 512}
+    entries = {"policy": {**entry, "engine": {"gpus": 1, "kv_tokens": 4096}}}
+    (tmp_path / "models.yaml").write_text(yaml.safe_dump({"models": entries}))
+    parameters = ServeParameters(
+        models=("policy",), minutes=0.01, search=False, registry=tmp_path / "models.yaml"
+    )
+    cards.write_text("gpus: [{index: 0, memory_mb: 81920}]\n")
+    await serve_models.fn(parameters)
+    said = " ".join(capsys.readouterr().err.split())
+    line = said.index("engine policy: vllm on cuda; tools by hermes; weights")
+    assert "4,090 tokens" in said[line:] and "; GPU 0" in said[line:]
+    assert line < said.index("✓ engine"), "before it is started"
+    logs = list((tmp_path / "home" / "logs").glob("vllm-*.log"))
+    cards.write_text("gpus: [{index: 0, memory_mb: 1024}]\n")
+    with pytest.raises(RegistryError, match=r"models\.policy: does not fit: weights"):
+        await serve_models.fn(parameters)
+    assert list((tmp_path / "home" / "logs").glob("vllm-*.log")) == logs
 
 
 class _Engine:

@@ -8,7 +8,7 @@ import pytest
 from tests.gpus.conftest import MakeCards
 from tutti import storage
 from tutti.tasks.gpus import GpuError, read_inventory
-from tutti.tasks.gpus.nvml import cards_of_nvml
+from tutti.tasks.gpus.nvml import cards_of_nvml, processes_of_nvml
 
 
 class FakeNvml:
@@ -25,6 +25,7 @@ class FakeNvml:
 
     def __init__(self, n: int = 2, fails: Exception | None = None, mig: int = 0) -> None:
         self.n, self.fails, self.mig, self.open = n, fails, mig, 0
+        self.pids: list[int] = []
 
     def nvmlInit(self) -> None:
         """Find the driver."""
@@ -43,6 +44,17 @@ class FakeNvml:
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
         """A handle is a number here."""
         return index
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
+        """Of the cards that it has."""
+        index = int(uuid.removeprefix("GPU-"))
+        if index >= self.n:
+            raise self.NVMLError("Not Found", 6)
+        return index
+
+    def nvmlDeviceGetComputeRunningProcesses(self, gpu: int) -> list[SimpleNamespace]:
+        """On card 0; a process has an entry a context."""
+        return [SimpleNamespace(pid=pid) for pid in self.pids * (gpu == 0)]
 
     def nvmlDeviceGetMigMode(self, gpu: int) -> list[int]:
         """Card 0 cannot be divided."""
@@ -157,3 +169,14 @@ def test_a_divided_card_is_refused() -> None:
     with pytest.raises(GpuError, match="gpu 1: MIG is on"):
         cards_of_nvml(nvml)
     assert nvml.open == 0
+
+
+def test_the_programs_that_compute_on_a_card() -> None:
+    """By the driver; a card of a list that it does not have has none, nor has a machine without."""
+    nvml = FakeNvml()
+    nvml.pids = [4711, 99, 4711]
+    assert processes_of_nvml("GPU-0", nvml) == [99, 4711]
+    assert processes_of_nvml("GPU-1", nvml) == []
+    assert processes_of_nvml("GPU-7", nvml) == []
+    assert nvml.open == 0
+    assert processes_of_nvml("GPU-0", FakeNvml(fails=FakeNvml.NVMLError("no driver"))) == []

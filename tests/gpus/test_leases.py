@@ -188,6 +188,31 @@ def test_a_card_whose_process_outlives_its_holder_is_not_free(
         pass
 
 
+def test_a_card_with_a_foreign_process_is_not_free(
+    catalog: storage.Catalog, cards: MakeCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that tutti did not start has its memory; the other card is taken, and who wants
+    both is told by whom one is used. Where it ends, or may share, the card is free."""
+    cards(2)
+    computing = {"GPU-0000-aa": [4711]}
+    seen = "tutti.tasks.gpus.listing.processes_of_nvml"
+    monkeypatch.setattr(seen, lambda uuid: computing.get(uuid, []))
+    assert states(catalog)[:2] == ["foreign", "free"]
+    with lease_gpus(catalog, of(1)) as lease:
+        assert [gpu.index for gpu in lease.gpus] == [1]
+    said = r"gpu 0 in use by process 4711, which tutti did not start \(end it, or set TUTTI_SHARE"
+    with pytest.raises(GpusBusy, match=said), lease_gpus(catalog, of(2)):
+        pass
+    monkeypatch.setenv("TUTTI_SHARE_GPUS", "1")
+    with lease_gpus(catalog, of(2)):
+        pass
+    monkeypatch.delenv("TUTTI_SHARE_GPUS")
+    computing.clear()
+    with lease_gpus(catalog, of(2)):
+        pass
+    assert states(catalog)[:2] == ["free", "free"]
+
+
 def take_over(catalog: storage.Catalog) -> None:
     """What another host does after the lease has run out."""
     with catalog.transaction() as connection:

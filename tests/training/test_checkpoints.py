@@ -7,16 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 
 from tests.conftest import NewCatalog
-from tests.serving.weights.checkpoints import make_checkpoint
+from tests.serving.weights.checkpoints import (
+    gguf_bytes,
+    make_cache,
+    make_checkpoint,
+    split_checkpoint,
+)
 from tutti.storage import Catalog, Home, StoreBusy, held, query
 from tutti.storage.lineage_graph import walk
 from tutti.tasks.progress import StageLog
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import weights_id
+from tutti.tasks.serving import WeightsError, weights_id
 from tutti.tasks.training import (
     Checkpoint,
     JobError,
@@ -32,6 +38,7 @@ from tutti.tasks.training import (
 
 BESIDE = (".best", ".state", ".settings.json")
 """What a trainer goes on from, beside the folder that it makes."""
+GGUF = {"token_embd.weight": (0, (8, 4), 128)}
 STEPS = [{"step": n, "tokens": 10 * n, "loss": 3.0 - n} for n in (1, 2)]
 
 
@@ -150,6 +157,55 @@ def test_two_runs_of_one_job_do_not_share_a_state(
     with held(run.catalog, f"training {made}"), pytest.raises(StoreBusy, match=made):
         fit_set(job(), base, data, run)
     assert trainer.started == 1
+
+
+def test_a_base_may_be_shards_or_a_model_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder, an entry of the registry, or the Hub's name with its revision: the folder that the
+    trainer reads, and the id that the engine has."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    shards = split_checkpoint(make_checkpoint(tmp_path / "one"), tmp_path / "shards", 3)
+    snapshot = make_cache(tmp_path / "hub", "org/model", "a" * 40, shards)
+    models = tmp_path / "deployments" / "models.yaml"
+    models.parent.mkdir()
+    entry = {"provider": "vllm", "context_tokens": 512, "engine": {"kv_blocks": 8}}
+    entries = {"shards": entry | {"checkpoint": "shards"}}
+    entries |= {"hub": entry | {"checkpoint": "org/model@main"}}
+    entries |= {"gone": entry | {"checkpoint": "org/model@v2"}}
+    models.write_text(yaml.safe_dump({"models": entries}))
+    assert base_of(str(shards), models) == (shards, weights_id(shards))
+    assert base_of("shards", models) == (shards, weights_id(shards))
+    for name in ("hub", "org/model@main", f"org/model@{'a' * 40}"):
+        assert base_of(name, models) == (snapshot, weights_id(shards))
+    for name in ("gone", "org/model@v2"):
+        with pytest.raises(WeightsError, match="org/model@v2: not in the cache"):
+            base_of(name, models)
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes({"general.architecture": "llama"}, GGUF))
+    models.write_text(yaml.safe_dump({"models": {"g": entry | {"checkpoint": "m.gguf"}}}))
+    with pytest.raises(WeightsError, match="GGUF form can be served, not trained"):
+        base_of("g", models)
+
+
+def test_trained_weights_in_shards_are_entered_as_what_engines_serve(
+    run: Run, base: tuple[Path, str], data: TrainingSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above some size, transformers writes several files."""
+
+    class Sharding(Trainer):
+        def __call__(
+            self, settings: Any, out: Path, catalog: Catalog, on_report: Any, claim: Any
+        ) -> None:
+            super().__call__(settings, out, catalog, on_report, claim)
+            whole = out.rename(out.with_name("whole"))
+            split_checkpoint(whole, out, 2)
+            shutil.rmtree(whole)
+
+    monkeypatch.setattr(checkpoints, "run_trainer", Sharding())
+    made = fit_set(job(), base, data, run)
+    assert run.catalog.parents(weights_id(made.folder)) == [made.checkpoint_id]
 
 
 def test_the_ends_of_a_base_are_in_its_files(tmp_path: Path) -> None:

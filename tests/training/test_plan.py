@@ -11,6 +11,7 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 import yaml
 
 from tests.conftest import NewCatalog
+from tests.serving.weights.checkpoints import make_cache, split_checkpoint
 from tutti.storage import Home
 from tutti.tasks.project import POCKET
 from tutti.tasks.serving import weights_id
@@ -162,17 +163,39 @@ def test_what_is_missing_is_named_with_what_to_do(
     assert all(each.todo for each in found.missing)
 
 
-def test_weights_in_several_files_are_missing(tmp_path: Path) -> None:
-    """The platform reads model.safetensors only."""
-    folder = tmp_path / "sharded"
-    folder.mkdir()
-    (folder / "config.json").write_bytes((POCKET / "config.json").read_bytes())
-    header = b'{"w": {"dtype": "F32", "shape": [2]}}'
-    (folder / "model-00001-of-00001.safetensors").write_bytes(
-        len(header).to_bytes(8, "little") + header
-    )
-    found = plan(POLICY, {"pocket": POCKET_ENTRY | {"checkpoint": str(folder)}})
-    assert "in several files" in whats(found)
+def test_weights_in_shards_are_weights(tmp_path: Path) -> None:
+    """Counted over all of them; without their index, or a shard, they are none."""
+    folder = split_checkpoint(POCKET, tmp_path / "sharded", 3)
+    sharded = {"pocket": POCKET_ENTRY | {"checkpoint": str(folder)}}
+    found = plan(POLICY, sharded)
+    assert found.missing == [] and found.content["base"]["parameters"] == 4_066_048
+    (folder / "model-00002-of-00003.safetensors").unlink()
+    (missing,) = plan(POLICY, sharded).missing
+    assert "model-00002-of-00003.safetensors missing" in missing.what
+    assert missing.todo == "fetch or copy them again"
+    (folder / "model.safetensors.index.json").unlink()
+    assert "copy the index too" in plan(POLICY, sharded).missing[0].todo
+
+
+def test_a_model_of_the_hub_is_looked_for_in_its_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an entry, or as the base itself; what is not there is not fetched, and its size is that
+    of its name."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    entry = {"pocket": POCKET_ENTRY | {"checkpoint": "Qwen/Qwen3-8B@main"}}
+    found = plan(POLICY, entry)
+    assert whats(found).startswith("the Hub's cache has not all of Qwen/Qwen3-8B@main")
+    assert "hf download Qwen/Qwen3-8B --revision main" in found.missing[0].todo
+    assert found.content["base"]["parameters"] == 8_190_735_360, "as published"
+    Path("said.jsonl").write_text('{"messages": []}\n' * 10)
+    by_name = FILE | {"base": "Qwen/Qwen3-8B@main"}
+    assert "Qwen/Qwen3-8B@main" in whats(plan(by_name))
+    make_cache(tmp_path / "hub", "Qwen/Qwen3-8B", "a" * 40, POCKET)
+    for job in (POLICY, by_name):
+        told = plan(job, entry)
+        assert told.missing == [] and told.content["base"]["parameters"] == 4_066_048
+        assert told.content["base"]["folder"].endswith("snapshots/" + "a" * 40)
 
 
 def test_no_models_environment_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

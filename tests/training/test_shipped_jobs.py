@@ -52,6 +52,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUTTI_MODELS_PYTHON", str(tmp_path / "python"))
     monkeypatch.setenv("TUTTI_GPUS", str(tmp_path / "gpus.yaml"))
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -78,7 +79,10 @@ def test_a_papers_job_lacks_its_weights_here(name: str) -> None:
     code, told = planned(FOLDER / f"{name}.yaml")
     base = told["base"]["name"]
     assert code == 1 and told["could_start"] is False
-    assert any(f"checkpoints/{base}" in each["what"] for each in told["missing"])
+    lacks = "the Hub's cache has not all of"
+    assert any(
+        each["what"].startswith(lacks) and f"/{base}@" in each["what"] for each in told["missing"]
+    )
     assert told["base"]["parameters"] > 2e9
     assert told["memory"]["weights"]["bytes"] == 4 * told["base"]["parameters"]
 
@@ -176,7 +180,7 @@ def test_the_table_is_80_columns_wide_and_says_what_to_do() -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    for said in ("8,190,735,360 x 4 B", "577,280", "missing here:", "fetch the checkpoint"):
+    for said in ("8,190,735,360 x 4 B", "577,280", "missing here:", "hf download"):
         assert said in done.stdout
 
 

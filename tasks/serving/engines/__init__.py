@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engines.settings import BLOCK_TOKENS as BLOCK_TOKENS
     from tutti.tasks.serving.engines.settings import Device as Device
     from tutti.tasks.serving.engines.settings import EngineSettings as EngineSettings
+    from tutti.tasks.serving.engines.start_failures import explain as explain
+    from tutti.tasks.serving.engines.start_failures import is_port_taken as is_port_taken
     from tutti.tasks.serving.engines.warm import IdleSleep as IdleSleep
     from tutti.tasks.serving.engines.warm import WarmEngine as WarmEngine
     from tutti.tasks.serving.engines.warm import announce as announce

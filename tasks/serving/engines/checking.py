@@ -25,6 +25,8 @@ SCRIPTS = {"vllm": "check_vllm.py", "sglang": "check_sglang.py"}
 REFUSED_BY_CPU_BUILD = ("--enable-sleep-mode",)
 """Flags that vLLM's CPU build refuses whatever the machine that is meant."""
 OF_OTHER_DEVICE = "GPU count, memory, and kernels for the dtype, quantization and KV cache"
+STRETCHING = ("--rope-", "--yarn-")
+"""How llama.cpp's flags begin that make a context above the model's own."""
 SIZES = frozenset(("kv_blocks", "kv_tokens", "max_sequences", "max_batched_tokens", "lora"))
 LEFT_OUT = frozenset(("start_timeout_s", "gpus", "replicas", "device", "server"))
 
@@ -81,7 +83,7 @@ def _checked(
         return []
     commands = {each.name: command_of(each, build) for each in launches}
     if server == "llama.cpp":
-        return [_by_help(each.name, commands[each.name]) for each in launches]
+        return [_by_help(each, commands[each.name]) for each in launches]
     unchecked = {each.name: _unchecked(each, build) for each in launches}
     keys = {each.name: _key(each, commands[each.name], build) for each in launches}
     known = {name for name, key in keys.items() if (_folder(home) / key).is_file()}
@@ -156,8 +158,12 @@ def _short(error: str) -> str:
     return reason.strip() or "refused without a reason (an assertion in the server's own code)"
 
 
-def _by_help(name: str, command: ServerCommand) -> Verdict:
-    """llama.cpp's flags, by what its --help lists; it has no other check without a start."""
+def _by_help(launch: Launch, command: ServerCommand) -> Verdict:
+    """llama.cpp's flags, by what its --help lists; it has no other check without a start.
+
+    It starts with a context above the model's, and answers nonsense beyond it; flags that stretch
+    the positions make it the user's affair.
+    """
     try:
         told = subprocess.run(
             [*command.program, "--help"], capture_output=True, text=True, timeout=TIMEOUT_S
@@ -167,5 +173,9 @@ def _by_help(name: str, command: ServerCommand) -> Verdict:
     known = {word.rstrip(",") for word in told.stdout.split() if word.startswith("--")}
     flags = [word for word in command.arguments if word.startswith("--")]
     missing = [flag for flag in flags if flag not in known]
-    wrong = f"{', '.join(missing)}: no flag of {command.program[0]}" if missing else None
-    return Verdict(name, wrong, ("values of flags", "memory"))
+    wrong = [f"{', '.join(missing)}: no flag of {command.program[0]}"] if missing else []
+    limit, asked = launch.max_context, launch.context_tokens
+    stretched = any(flag.startswith(STRETCHING) for flag in flags)
+    if limit is not None and asked > limit and not stretched:
+        wrong.append(f"context_tokens: {asked}, and the model was made for {limit}; lower it")
+    return Verdict(launch.name, "; ".join(wrong) or None, ("values of flags", "memory"))

@@ -2,7 +2,7 @@
 
 In: a folder (or a GGUF file). Out: `Weights`. Refused is what a server would only find after
 minutes: a missing shard, a link whose file is gone, a file that was not downloaded to its end, no
-configuration, no tokenizer.
+configuration, no tokenizer or another model's.
 """
 
 import re
@@ -16,6 +16,7 @@ from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.files import read_json, require_file
 from tutti.tasks.serving.weights.gguf_files import PART, config_of, parts_of, read_gguf
 from tutti.tasks.serving.weights.tensor_files import Tensor, read_tensors
+from tutti.tasks.serving.weights.vocabulary import require_tokenizer_of
 
 SINGLE, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 TOKENIZERS = (
@@ -97,6 +98,7 @@ def _is_there(path: Path) -> bool:
 def _safetensors(folder: Path) -> Weights:
     config = read_json(_required(folder, CONFIG, "copy it from where the weights are from"))
     _require_tokenizer(folder)
+    require_tokenizer_of(folder, config)
     mapping = _index(folder)
     names = sorted(set(mapping.values())) or [SINGLE]
     if _is_there(folder / SINGLE) and names != [SINGLE]:

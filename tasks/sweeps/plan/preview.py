@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tutti.storage import Catalog, open_catalog
 from tutti.tasks.retrieval import read_manifest
-from tutti.tasks.serving import engine_line, pick_models, place_engines
+from tutti.tasks.serving import engine_lines, pick_models
 from tutti.tasks.sweeps.plan.estimate import PlanEstimate, outlook_of
 from tutti.tasks.sweeps.plan.library import find_index, named_index
 from tutti.tasks.sweeps.plan.plan import plan_of
@@ -36,11 +36,7 @@ def engines_of(suite: Suite, models: Path) -> dict[str, str]:
     with open_catalog() as catalog:
         for part in parts(suite):
             entries = pick_models(models, (part.model, *other_models(part)))
-            started = serving_of(entries, catalog, part.execution.engines).started
-            for each in place_engines(started):
-                line = engine_line(each.name, entries[each.name], catalog)
-                cards = f"; GPU {', '.join(str(gpu.index) for gpu in each.gpus)}"
-                lines[each.name] = line + cards * bool(each.gpus)
+            lines |= engine_lines(serving_of(entries, catalog, part.execution.engines).started)
     return lines
 
 

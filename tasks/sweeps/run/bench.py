@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageLog, StageProgress, stage
@@ -52,16 +53,24 @@ async def start_engines(
 ) -> None:
     """Start the engines of a bench; `stack` stops each, also one whose start fails.
 
-    Their GPUs and commands are checked before the first is started. A cache that is much smaller or
-    larger than was estimated is remarked upon.
+    Their GPUs and commands are checked before the first is started. While cards are waited for, the
+    progress says who has them. A cache that is much smaller or larger than was estimated is
+    remarked upon.
     """
     place_engines(serving.started)
     await asyncio.to_thread(check_engines, serving.started)
     for engine in serving.every:
         stack.callback(engine.stop)
+        if isinstance(engine, Engine):
+            engine.on_wait = partial(_say_waiting, progress)
         await asyncio.to_thread(engine.start)
         if isinstance(engine, Engine) and engine.cache.remark:
             progress.console.print(f"[yellow]  {engine.name}: {engine.cache.text}[/]")
+
+
+def _say_waiting(progress: StageProgress, text: str) -> None:
+    """A line that stays: the wait may take an hour."""
+    progress.console.print(text, markup=False)
 
 
 class Bench:

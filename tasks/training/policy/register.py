@@ -9,6 +9,7 @@ from tutti.tasks.gpus import lease_gpus_async
 from tutti.tasks.reporting import steps_recorded
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.serving import checkpoint_id as weights_of
+from tutti.tasks.serving import weights_folder
 from tutti.tasks.sweeps.run import Bench
 from tutti.tasks.training.checkpoints import Checkpoint, ends_of_base, enter_served
 from tutti.tasks.training.policy.cells import PolicyCells
@@ -33,8 +34,7 @@ async def train_policy_job(
     `on_step` is called with all figures of each step that is done. Raises TrainingFailed.
     """
     catalog = run.catalog
-    base = bench.serving.model.checkpoint
-    assert base is not None, "the flow has looked"
+    base = weights_folder(bench.serving.model)
     base_id = weights_of(bench.serving.model)
     kind = "checkpoint" if job.lora is None else "adapter"
     checkpoint_id = artifact_id(kind, [cells.rollouts.sweep_id], [base_id])

@@ -138,6 +138,13 @@ def test_llama_cpps_flags_are_those_of_its_help(
     given = model(server="llama.cpp", device="cpu", args={"draft-max": 3})
     (verdict,) = check_launches([launched("m", given, build, home)], build, home)
     assert verdict.error is not None and verdict.error.startswith("--draft-max: no flag of")
+    long = launched("m", model(50000, server="llama.cpp", device="cpu"), build, home)
+    (verdict,) = check_launches([long], build, home)
+    assert verdict.error == "context_tokens: 50000, and the model was made for 40960; lower it"
+    server.write_text(f"#!/bin/sh\necho '{told}, --rope-scaling x'\n")
+    given = model(50000, server="llama.cpp", device="cpu", args={"rope-scaling": "yarn"})
+    (verdict,) = check_launches([launched("m", given, build, home)], build, home)
+    assert verdict.error is None, "who stretches the positions knows"
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -148,6 +155,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "tool parser": ({"tool_parser": "hermès"}, "invalid tool call parser: hermès"),
     "reasoning parser": ({"reasoning_parser": "nope"}, "Reasoning parser 'nope' not found"),
     "plugin": ({"args": {"tool-parser-plugin": "/no.py"}}, "--tool-parser-plugin: no file"),
+    "plugin without it": (
+        {"tool_parser": "mine", "args": {"tool-parser-plugin": __file__}},
+        "invalid tool call parser: mine",
+    ),
     "context": ({"context": 4096}, "(4096) is greater than the derived max_model_len"),
     "batch": ({"max_sequences": 4096}, "greater than or equal to max_num_seqs (4096)"),
     "heads": ({"args": {"tensor-parallel-size": 3}}, "must be divisible by tensor parallel"),

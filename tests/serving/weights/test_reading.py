@@ -83,6 +83,32 @@ def test_tensors_that_a_server_leaves_out(checkpoint: Path) -> None:
     assert (weights.bytes, weights.idle_bytes, weights.loaded_bytes) == (38, 28, 10)
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "config", "fits"),
+    [
+        ({"a": 0, "b": 4095}, {"vocab_size": 4096}, True),
+        ({"a": 0, "b": 4096}, {"vocab_size": 4096}, False),
+        ({"a": 0, "b": 4096}, {"text_config": {"vocab_size": 4096}}, False),
+        ([["a", 0.0], ["b", -1.0], ["c", -2.0]], {"vocab_size": 2}, False),
+        ([["a", 0.0], ["b", -1.0]], {"vocab_size": 2}, True),
+        ({"a": 9}, {}, True),
+        ("of another form", {"vocab_size": 2}, True),
+    ],
+)
+def test_the_tokenizer_of_another_model(
+    checkpoint: Path, vocabulary: Any, config: dict[str, Any], fits: bool
+) -> None:
+    """A server starts with it, and fails at the first token that the model has no embedding for."""
+    (checkpoint / "config.json").write_text(json.dumps({**CONFIG, **config}))
+    told = {"model": {"vocab": vocabulary}, "added_tokens": [{"id": 10**6, "content": "<x>"}]}
+    (checkpoint / "tokenizer.json").write_text(json.dumps(told))
+    if fits:
+        read_weights(checkpoint)
+    else:
+        said = refusal(checkpoint)
+        assert "tokenizer.json: token ids up to " in said and "not of one model; copy" in said
+
+
 def test_the_pocket() -> None:
     """The model that comes with the project: vLLM's own count of its parameters is 4,066,048."""
     assert read_weights(POCKET).bytes_by_dtype == {"BF16": 2 * 4_066_048}

@@ -6,7 +6,7 @@ In: a policy job and the entry of its base. Out: a folder, which appears only wh
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.serving import Model
+from tutti.tasks.serving import Model, weights_folder
 from tutti.tasks.sweeps.plan import read_set
 from tutti.tasks.training.backends.base import BackendRefused, check_names
 from tutti.tasks.training.backends.configure import (
@@ -78,7 +78,8 @@ def _plan(job: PolicyJob, backend: PolicyBackend, base: Model, folder: Path) -> 
     test = read_set(held_out_suite(job)).problems[: job.evaluation.limit]
     check_apart(train, test, job)
     _raise(backend, [*not_carried_of(train, "suite"), *not_carried_of(test, "evaluation")])
-    plan = PolicyPlan(job, base.checkpoint.resolve(), base.context_tokens, train, test, folder)
+    weights = weights_folder(base).resolve()
+    plan = PolicyPlan(job, weights, base.context_tokens, train, test, folder)
     _raise(backend, backend.refuse(plan))
     return plan
 

@@ -3,8 +3,12 @@
 from difflib import get_close_matches
 
 from tutti.tasks.benchmarks.api_bank.session import API_BANK_SESSIONS
-from tutti.tasks.benchmarks.api_bank.single_call import API_BANK_1, API_BANK_2
-from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.api_bank.single_call import (
+    API_BANK_1,
+    API_BANK_2,
+    API_BANK_RESPONSES,
+)
+from tutti.tasks.benchmarks.benchmark import PUBLISHED, Benchmark
 from tutti.tasks.benchmarks.errors import (
     BadBenchmarkFile,
     BadPrompt,
@@ -54,6 +58,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         AIME_25,
         API_BANK_1,
         API_BANK_2,
+        *API_BANK_RESPONSES,
         *API_BANK_SESSIONS,
         BFCL,
         BIRD,
@@ -109,6 +114,7 @@ __all__ = [
     "BENCHMARKS",
     "CUSTOMER",
     "EXPERTS",
+    "PUBLISHED",
     "SCORER_WORDS",
     "BadBenchmarkFile",
     "BadPrompt",

@@ -15,6 +15,9 @@ from tutti.tasks.scoring.judged.pairwise import Pairwise
 from tutti.tasks.scoring.judged.rubric import Rubric
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric, numbers
+from tutti.tasks.scoring.published.api_bank import ApiBankRecorded, ApiBankSession
+from tutti.tasks.scoring.published.bfcl import BfclAst
+from tutti.tasks.scoring.published.rouge import RougeL
 from tutti.tasks.scoring.reward import Reward
 from tutti.tasks.scoring.score import (
     Needs,
@@ -40,6 +43,10 @@ SCORERS: dict[str, Scorer] = {
     "state": State(),
     "dialogue": Dialogue(),
     "reward": Reward(),
+    "api_bank_recorded": ApiBankRecorded(),
+    "api_bank_session": ApiBankSession(),
+    "bfcl_ast": BfclAst(),
+    "rouge_l": RougeL(),
     "code": Code(),
     "sql": Sql(),
     "judge": Judge(),

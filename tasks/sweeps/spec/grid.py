@@ -10,6 +10,7 @@ from tutti.tasks.sweeps.spec.marks import value_of
 from tutti.tasks.sweeps.spec.own import (
     DOMAIN_FIELDS,
     JSONL_FIELDS,
+    has_rule,
     is_domain,
     is_jsonl,
     open_named,
@@ -56,9 +57,13 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
             change |= dict.fromkeys(JSONL_FIELDS)
             if suite.data.source is not None:
                 change["source"] = suite.data.source / stored_name(benchmark).partition("@")[0]
+        data = suite.data
+        if data.rule is not None and not has_rule(benchmark, data.rule):
+            change["rule"] = None
+            data = data.model_copy(update={"rule": None})
         if not is_domain(benchmark):
             change |= dict.fromkeys(DOMAIN_FIELDS)
-        known = open_named(benchmark, suite.data)
+        known = open_named(benchmark, data)
         if known.scoring.needs != "judge":
             change["judge"] = None
         if not known.needs_user or suite.harness.command is not None:

@@ -3,8 +3,12 @@
 from difflib import get_close_matches
 
 from tutti.tasks.benchmarks.api_bank.session import API_BANK_SESSIONS
-from tutti.tasks.benchmarks.api_bank.single_call import API_BANK_1, API_BANK_2
-from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.api_bank.single_call import (
+    API_BANK_1,
+    API_BANK_2,
+    API_BANK_RESPONSES,
+)
+from tutti.tasks.benchmarks.benchmark import PUBLISHED, Benchmark
 from tutti.tasks.benchmarks.errors import (
     BadBenchmarkFile,
     BadPrompt,
@@ -61,6 +65,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         AIME_26,
         API_BANK_1,
         API_BANK_2,
+        *API_BANK_RESPONSES,
         *API_BANK_SESSIONS,
         BFCL,
         BIRD,
@@ -125,6 +130,7 @@ __all__ = [
     "CUSTOMER",
     "EXPERTS",
     "MEAN_SCORE",
+    "PUBLISHED",
     "SCORER_WORDS",
     "SHARE_RIGHT",
     "BadBenchmarkFile",

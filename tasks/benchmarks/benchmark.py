@@ -7,7 +7,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from tutti.tasks.scoring import GRADED, SCORERS, Scorer, Submission
 
 Read = Callable[[Files], Iterator[Item | ExcludedRow]]
 Gold = Callable[[Item], str | None]
+
+PUBLISHED = "published"
+"""The default rule of a benchmark that has several: its publisher's."""
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +80,8 @@ class Benchmark:
     """Files beside the items, of which `command` needs one."""
     search_index: str | None = None
     """The id of the index that its agent searches, if its questions are about one."""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """Other rules that a suite can choose (`data.rule`), each with its scorer's name."""
     own_scorer: Scorer | None = None
     """The scorer, if it is not one of tutti's."""
     file: Path | None = None
@@ -103,6 +108,18 @@ class Benchmark:
     def split(self) -> str:
         """The default split."""
         return next(iter(self.splits))
+
+    def by_rule(self, rule: str | None) -> "Benchmark":
+        """The benchmark, scored by another of its `rules`; by its default rule if None.
+
+        Raises BenchmarkError for a rule that it does not have.
+        """
+        if rule is None or (rule == PUBLISHED and self.rules):
+            return self
+        if rule not in self.rules:
+            known = ", ".join((PUBLISHED, *self.rules)) if self.rules else f"one, {self.scorer}"
+            raise BenchmarkError(f"data.rule: {self.name} has no rule {rule!r}; it has {known}")
+        return replace(self, scorer=self.rules[rule])
 
     def load(self, source: Source, left_out: list[ExcludedRow] | None = None) -> Iterator[Item]:
         """Every item of `source`, in the files' order.
@@ -189,4 +206,6 @@ def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
     if "accepted" not in call:
         return dict(call["arguments"])
     accepted: Mapping[str, Sequence[Any]] = call["accepted"]
-    return {name: values[0] for name, values in accepted.items() if name not in call["optional"]}
+    # Seven arguments of BFCL's live_simple have no right value.
+    must = {name: values for name, values in accepted.items() if name not in call["optional"]}
+    return {name: values[0] for name, values in must.items() if values}

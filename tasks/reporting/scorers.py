@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.text.numbers import count
+from tutti.tasks.scoring import whose_rule
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -48,6 +49,12 @@ class ScorerUse:
         """``numeric 1``."""
         return f"{self.scorer} {self.version}"
 
+    @property
+    def whose(self) -> str:
+        """Whose rule it follows, with a semicolon; empty where a benchmark has one rule only."""
+        rule = whose_rule(self.scorer)
+        return f"{rule}; " if rule else ""
+
 
 def scorer_uses(focused: "DuckDBPyConnection") -> list[ScorerUse]:
     """The scorers of the report's attempts, the first used first."""
@@ -59,11 +66,13 @@ def scorer_findings(uses: Sequence[ScorerUse]) -> list[str]:
     agreeing = [use for use in uses if use.differing == 0]
     sentences = []
     if agreeing:
-        by = ", ".join(f"{use.name} (n = {count(use.n)}, {_days(use)})" for use in agreeing)
+        by = ", ".join(
+            f"{use.name} ({use.whose}n = {count(use.n)}, {_days(use)})" for use in agreeing
+        )
         sentences.append(f"Scored by {by}.")
     return sentences + [
-        f"{use.name} ({_days(use)}) judges {count(use.differing)} of {count(use.n)} attempts "
-        "otherwise; this report shows the verdicts given when the attempts were made."
+        f"{use.name} ({use.whose}{_days(use)}) judges {count(use.differing)} of {count(use.n)} "
+        "attempts otherwise; this report shows the verdicts given when the attempts were made."
         for use in uses
         if use.differing
     ]

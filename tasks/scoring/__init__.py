@@ -15,6 +15,17 @@ from tutti.tasks.scoring.judged.pairwise import Pairwise
 from tutti.tasks.scoring.judged.rubric import Rubric
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric, numbers
+from tutti.tasks.scoring.published.api_bank import ApiBankRecorded, ApiBankSession
+from tutti.tasks.scoring.published.bfcl import BfclAst
+from tutti.tasks.scoring.published.bird import BirdMeasure
+from tutti.tasks.scoring.published.judges import (
+    FramesRule,
+    HleRule,
+    PublishedJudge,
+    SimpleQaRule,
+    ToolOrchestraRule,
+)
+from tutti.tasks.scoring.published.rouge import RougeL
 from tutti.tasks.scoring.repetition import Repetition
 from tutti.tasks.scoring.reward import Reward
 from tutti.tasks.scoring.score import (
@@ -42,9 +53,18 @@ SCORERS: dict[str, Scorer] = {
     "dialogue": Dialogue(),
     "reward": Reward(),
     "repetition": Repetition(),
+    "api_bank_recorded": ApiBankRecorded(),
+    "api_bank_session": ApiBankSession(),
+    "bfcl_ast": BfclAst(),
+    "rouge_l": RougeL(),
     "code": Code(),
     "sql": Sql(),
+    **{name: BirdMeasure(name) for name in ("bird_ex", "bird_soft_f1", "bird_r_ves")},
     "judge": Judge(),
+    "hle_judge": PublishedJudge(HleRule()),
+    "simpleqa_judge": PublishedJudge(SimpleQaRule()),
+    "frames_judge": PublishedJudge(FramesRule()),
+    "toolorchestra_judge": PublishedJudge(ToolOrchestraRule()),
     "rubric": Rubric(),
     "pairwise": Pairwise(),
     "imported": ImportedScore(),
@@ -80,6 +100,7 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.metrics import majority_at_k as majority_at_k
     from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k
+    from tutti.tasks.scoring.published.whose import whose_rule as whose_rule
     from tutti.tasks.scoring.score import JudgeClient as JudgeClient
     from tutti.tasks.scoring.single_text import score_text as score_text
 

@@ -1,12 +1,14 @@
-"""SQL by execution, as BIRD does: the predicted query's rows against the gold query's.
+"""SQL by execution: the predicted query's rows against the gold query's; tutti's own rule.
+
+BIRD's published measures are in `tutti.tasks.scoring.published.bird`.
 
 Target: ``{"sql": gold query, "database": path of a SQLite file, "rows": "set"}``. Rows are tuples
 of values in the order of the columns; names of columns are ignored. How rows are compared:
 
-- ``set``: the same rows, ignoring duplicates and order; BIRD's own rule, and the default;
+- ``set``: the same rows, ignoring duplicates and order; the default;
 - ``order``: the same rows in the same order, duplicates counted; the default where the gold query's
   outermost part has ORDER BY. Rows that tie in it have no defined order, so a right query may be
-  scored wrong; ``"rows": "set"`` gives BIRD's published figure;
+  scored wrong;
 - ``bag``: the same rows equally often, ignoring order.
 
 The file is opened read-only, and an authorizer permits reading only. A query that times out,
@@ -100,6 +102,13 @@ def same_rows(gold: list[Row], given: list[Row], how: str) -> bool:
     return Counter(gold) == Counter(given) if how == "bag" else set(gold) == set(given)
 
 
+def query_in(submission: Submission) -> str:
+    """The query of an attempt."""
+    text = submission.answer or said(submission)
+    fenced = _FENCE.findall(text)
+    return str(fenced[-1] if fenced else text).strip()
+
+
 class Sql:
     """Compares the query's rows with those of the gold query."""
 
@@ -124,9 +133,7 @@ class Sql:
             raise ScorerFailed(f"sql: rows is {how!r}, not 'set', 'bag' or 'order'")
         if not database.is_file():
             raise ScorerFailed(f"sql: no database {database}")
-        query = submission.answer or said(submission)
-        fenced = _FENCE.findall(query)
-        query = (fenced[-1] if fenced else query).strip()
+        query = query_in(submission)
         try:
             gold = await asyncio.to_thread(run_query, database, gold_query, self.timeout_s)
         except QueryFailed as error:

@@ -75,10 +75,10 @@ def match(
 ) -> list[tuple[int, int]]:
     """A maximum set of pairs (index made, index expected), each index used at most once."""
     table = [[fits(call, wanted) for wanted in expected] for call in made]
-    return _in_order(table, len(expected)) if ordered else _in_any_order(table, len(expected))
+    return in_order(table, len(expected)) if ordered else _in_any_order(table, len(expected))
 
 
-def _in_order(table: Sequence[Sequence[bool]], width: int) -> list[tuple[int, int]]:
+def in_order(table: Sequence[Sequence[bool]], width: int) -> list[tuple[int, int]]:
     # Longest common subsequence.
     best = [[0] * (width + 1) for _ in range(len(table) + 1)]
     for i in reversed(range(len(table))):

@@ -319,7 +319,18 @@ def test_bfcl_irrelevance_wants_no_call(tmp_path: Path) -> None:
     """No answers' file is needed, and the target has no call."""
     write_bfcl(tmp_path, "irrelevance", None)
     (item,) = load("bfcl", tmp_path, split="irrelevance")
-    assert item.target == {"calls": []} and item.attributes["category"] == "irrelevance"
+    assert item.target["calls"] == [] and item.attributes["category"] == "irrelevance"
+
+
+def test_bfcl_targets_have_what_the_published_rule_needs(tmp_path: Path) -> None:
+    """Answers as written, types and required arguments in BFCL's words; a key with one value."""
+    write_bfcl(tmp_path, "simple", [{"geo.find": {"at": [{"lat": 3}], "unit": ["km", ""]}}])
+    (item,) = load("bfcl", tmp_path)
+    (call,) = item.target["calls"]
+    assert call["possible"] == {"at": [{"lat": 3}], "unit": ["km", ""]}
+    assert call["accepted"]["at"] == [{"lat": 3}]
+    types = {"at": ["dict", None], "unit": ["string", None]}
+    assert item.target["functions"] == {"geo_find": {"required": ["at"], "types": types}}
 
 
 def test_bfcl_answers_that_do_not_fit(tmp_path: Path) -> None:
@@ -331,7 +342,6 @@ def test_bfcl_answers_that_do_not_fit(tmp_path: Path) -> None:
     for truth, said in (
         ([{"other": {}}], "none of the functions"),
         ([{"geo.find": {"at": 3}}], "not a list"),
-        ([{"geo.find": {"at": [{"lat": 3}]}}], "must list their values"),
         ([{"geo.find": {"at": many}}], "more than 4096"),
     ):
         write_bfcl(tmp_path, "simple", truth)

@@ -56,7 +56,8 @@ def test_a_judge_beside_the_candidate(store: Store, models: Path, tmp_path: Path
     suite.write_text(
         yaml.safe_dump(
             COMMON
-            | {"name": "facts", "benchmark": "simpleqa", "data": {"source": str(facts)}}
+            | {"name": "facts", "benchmark": "simpleqa"}
+            | {"data": {"source": str(facts), "rule": "three_votes"}}
             | {"limits": {"max_turns": 1}}
         )
     )

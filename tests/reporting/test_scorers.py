@@ -6,9 +6,12 @@ from typing import Any
 
 from tests.reporting.conftest import START, Cell, build_store
 from tutti import storage
+from tutti.tasks.benchmarks import BENCHMARKS
 from tutti.tasks.reporting import build_report
 from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.scorers import scorer_findings, scorer_uses
+from tutti.tasks.reporting.scorers import ScorerUse, scorer_findings, scorer_uses
+from tutti.tasks.scoring import SCORERS
+from tutti.tasks.scoring.published.whose import WHOSE
 
 
 def scored(cell: Cell, scorer: str, wrong: int, day: int) -> list[dict[str, Any]]:
@@ -44,10 +47,21 @@ def test_later_scores_are_named_and_change_no_figure(tmp_path: Path) -> None:
     assert report.cells[0].correct == 30
     assert scorer_findings(uses) == [
         "Scored by numeric 1 (n = 39, 2026-01-01).",
-        "judge 1 (2026-01-02) judges 3 of 39 attempts otherwise; this report shows the verdicts "
-        "given when the attempts were made.",
+        "judge 1 (tutti's own rule, three votes; 2026-01-02) judges 3 of 39 attempts otherwise; "
+        "this report shows the verdicts given when the attempts were made.",
     ]
     assert set(scorer_findings(uses)) <= set(report.findings)
+
+
+def test_whose_rule_it_was_stands_beside_the_name() -> None:
+    """Publishers' by their program and version, ours as ours; one rule alone needs no words."""
+    use = ScorerUse("bfcl_ast", "1", 4, 0, START, START)
+    said = "Scored by bfcl_ast 1 (BFCL V4, bfcl-eval 2026.3.23; n = 4, 2026-01-01)."
+    assert scorer_findings([use]) == [said]
+    assert set(WHOSE) <= set(SCORERS)
+    others = {rule for each in BENCHMARKS.values() for rule in each.rules.values()}
+    several = {each.scorer for each in BENCHMARKS.values() if each.rules} | others
+    assert several <= set(WHOSE)
 
 
 def test_a_store_without_scores_names_none() -> None:

@@ -7,7 +7,11 @@ the reference's evaluation does. ``api-bank-3``: a request, and calls alone (its
 not in the repository).
 
 The target is the gold calls in their order, less the searches for tools (their keywords are free),
-others allowed. The library of level 2 is every API that the dialogues of both levels call; that of
+others allowed; scorer ``api_bank_session`` compares each by its API's own check, also those that
+their API would reject, and a dialogue with any error is wrong, as the reference counts level 3.
+Rule ``strict``: exact JSON.
+
+The library of level 2 is every API that the dialogues of both levels call; that of
 level 3 every API that its samples' searches found or that they call. ``known_bad`` counts a
 dialogue's calls that their own APIs do not confirm.
 """
@@ -152,7 +156,14 @@ def _library(rows: Sequence[Row], scripts: Sequence[Sequence[Step]]) -> list[dic
 def _session(single: Benchmark, level: int) -> Benchmark:
     """The level's files and scorer, each dialogue as one attempt."""
     name, whole = f"{single.name}-session", partial(read, level=level)
-    return replace(single, name=name, read=whole, interactive=True, world=RecordedWorld)
+    return replace(
+        single,
+        name=name,
+        read=whole,
+        scorer="api_bank_session",
+        interactive=True,
+        world=RecordedWorld,
+    )
 
 
 API_BANK_SESSIONS = (
@@ -162,7 +173,8 @@ API_BANK_SESSIONS = (
         name="api-bank-3",
         read=read_level_3,
         splits={"test": ("test-data/level-3.json", "test_data/level-3.json", "level-3.json")},
-        scorer="tool_calls",
+        scorer="api_bank_session",
+        rules={"strict": "tool_calls"},
         prompt="tools_request",
         interactive=True,
         world=RecordedWorld,

@@ -13,15 +13,19 @@ Level 1 gives the documentation of the APIs that its dialogue calls; level 2 the
 what it has found so far (13 gold calls are to an API that the gold searches never found:
 ``on_offer = 'no'``). `replay_note` in `api_bank_gold` says which gold calls their own APIs do not
 confirm. Whole dialogues, and level 3, are in `api_bank_session`.
+
+``api-bank-1``, ``api-bank-2``: each API's own check, as far as arguments and recorded results tell
+it (scorer ``api_bank_recorded``; rule ``strict``: exact JSON). ``api-bank-1-response`` and
+``api-bank-2-response``: the replies that follow a call, by ROUGE-L.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.benchmarks.api_bank.gold import Databases, replay_note
+from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Databases, replay_note
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
 from tutti.tasks.benchmarks.api_bank.world import text_of
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
@@ -98,6 +102,29 @@ def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
             yield _item(dialogue, turn, before, tools, databases)
 
 
+def read_responses(files: Files) -> Iterator[Item | ExcludedRow]:
+    """One item per reply that follows a call at once. Raises BadRow."""
+    dialogues = [read_dialogue(path) for path in files.paths]
+    for dialogue in dialogues:
+        replies = 0
+        for place, turn in enumerate(dialogue.turns):
+            if turn.role != "AI" or place == 0 or dialogue.turns[place - 1].role != "API":
+                continue
+            replies += 1
+            yield Item(
+                id=f"{dialogue.file.stem}#{turn.line}",
+                fields={},
+                target={"response": turn.text},
+                attributes={
+                    "api": dialogue.turns[place - 1].name,
+                    "dialogue": dialogue.file.stem,
+                },
+                messages=messages_of(dialogue.turns[:place]),
+            )
+        if not replies:
+            yield ExcludedRow(dialogue.file.name, "no reply follows a call")
+
+
 def _item(
     dialogue: Dialogue,
     turn: Turn,
@@ -105,14 +132,16 @@ def _item(
     tools: list[dict[str, Any]],
     databases: Databases,
 ) -> Item:
-    call = {"name": turn.name, "arguments": turn.arguments}
+    call: dict[str, Any] = {"name": turn.name, "arguments": turn.arguments}
     earlier = [(t.name, t.arguments or {}) for t in before if t.role == "API"]
     offered = {one["function"]["name"] for one in tools}
     note = replay_note(turn.name, turn.arguments or {}, earlier, databases)
+    if note.fault != NO_FAULT or note.needs_session:  # the reference runs it on fresh databases
+        call["fails"] = note.fault if note.fault != NO_FAULT else "needs an earlier call"
     return Item(
         id=f"{dialogue.file.stem}#{turn.line}",
         fields={},
-        target={"calls": [call]},
+        target={"calls": [call], "known": parameters_of(tools)},
         attributes={
             "api": turn.name,
             "dialogue": dialogue.file.stem,
@@ -123,6 +152,12 @@ def _item(
         messages=messages_of(before),
         tools=tools,
     )
+
+
+def parameters_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """By each tool's name its documented parameters."""
+    described = [one["function"] for one in tools]
+    return {one["name"]: list(one["parameters"]["properties"]) for one in described}
 
 
 def messages_of(turns: Sequence[Turn]) -> list[dict[str, Any]]:
@@ -179,13 +214,26 @@ def _level(level: int, folder: str) -> Benchmark:
         name=f"api-bank-{level}",
         read=partial(read, level=level),
         splits={"test": (f"lv1-lv2-samples/{folder}/*.jsonl", f"{folder}/*.jsonl")},
-        scorer="tool_calls",
+        scorer="api_bank_recorded",
+        rules={"strict": "tool_calls"},
         prompt="tools",
         gold=calls_of,
         licence=LICENCE,
     )
 
 
+def _responses(level: Benchmark) -> Benchmark:
+    return replace(
+        level,
+        name=f"{level.name}-response",
+        read=read_responses,
+        scorer="rouge_l",
+        rules={},
+        gold=lambda item: str(item.target["response"]),
+    )
+
+
 LICENCE = "Apache-2.0; Li et al. 2023, arXiv 2304.08244"
 API_BANK_1 = _level(1, "level-1-given-desc")
 API_BANK_2 = _level(2, "level-2-toolsearcher")
+API_BANK_RESPONSES = (_responses(API_BANK_1), _responses(API_BANK_2))

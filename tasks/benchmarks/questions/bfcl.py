@@ -1,10 +1,10 @@
 """BFCL's format: one turn, functions on offer, and for each argument the values that are right.
 
 The splits are BFCL's categories: questions in ``BFCL_v*_<category>.json``, answers in
-``possible_answer/`` under the same name; in the two irrelevance sets no call is right. Scored by
-structure and exactly, where BFCL's own checker ignores case and punctuation in texts: scores here
-are lower bounds of the leaderboard's. Left to BFCL's own package: several turns (they need its
-simulated back ends), Java and JavaScript (values are source text), executable and live web ones.
+``possible_answer/`` under the same name; in the irrelevance sets no call is right, in
+``live_relevance`` any call. Scorer ``bfcl_ast``: V4's own check. Rule ``strict``: exact JSON, so
+scores are lower. Left to BFCL's own package: several turns (they need its simulated back ends),
+Java and JavaScript (values are source text), agentic categories.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from tutti.tasks.benchmarks.source import Files, Hub
 
 MAX_VALUES = 4096  # values of one argument, written out; the largest in the data has a few dozen
 LEAVE_OUT = ""  # among an argument's values: it may be omitted
-IRRELEVANT = "irrelevance"
+WITHOUT_ANSWERS = ("irrelevance", "live_irrelevance", "live_relevance")
 TYPES = {
     "dict": "object",
     "float": "number",
@@ -33,6 +33,7 @@ TYPES = {
 }
 CATEGORIES = (
     "simple",
+    "simple_python",
     "multiple",
     "parallel",
     "parallel_multiple",
@@ -42,6 +43,7 @@ CATEGORIES = (
     "live_parallel",
     "live_parallel_multiple",
     "live_irrelevance",
+    "live_relevance",
 )
 
 
@@ -49,19 +51,35 @@ def read(files: Files) -> Iterator[Item]:
     """One item per question with ``id``, ``question`` and ``function``. Raises BadRow."""
     for path in files.paths:
         category = path.stem.split("_", 2)[-1]
-        answers = {} if IRRELEVANT in category else _answers(files, path.name)
+        answers = {} if category in WITHOUT_ANSWERS else _answers(files, path.name)
         for row in read_rows(path):
             item_id = row.text("id")
             names = {one.text("name"): _tool(one) for one in row.objects("function")}
-            calls = [] if IRRELEVANT in category else _right_calls(row, answers, names)
+            free = category in WITHOUT_ANSWERS
+            calls = [] if free else _right_calls(row, answers, names)
+            functions = dict(map(_declared, row.objects("function")))
             yield Item(
                 id=item_id,
                 fields={},
-                target={"calls": calls},
+                target={"calls": calls, "category": category, "functions": functions},
                 attributes={"category": category, "tools": str(len(names))},
                 messages=_messages(row),
                 tools=list(names.values()),
             )
+
+
+def _declared(row: Row) -> tuple[str, dict[str, Any]]:
+    """A function's name, required arguments, and of each argument the type and that of its items,
+    in BFCL's own words."""
+    parameters = row.object("parameters")
+    properties = parameters.object("properties") if parameters.name_of("properties") else None
+    types: dict[str, list[str | None]] = {}
+    for name in properties.data if properties else ():
+        inner = properties.object(name) if properties else parameters
+        items = inner.object("items") if inner.name_of("items") else None
+        types[name] = [inner.text("type"), items.text_or("", "type") if items else None]
+    required = parameters.texts("required") if parameters.name_of("required") else []
+    return _openai_name(row.text("name")), {"required": required, "types": types}
 
 
 def _answers(files: Files, name: str) -> dict[str, Row]:
@@ -120,23 +138,23 @@ def _call(row: Row, tools: Mapping[str, Any]) -> dict[str, Any]:
     if name not in tools:
         row.bad(name, f"is none of the functions on offer: {', '.join(tools)}")
     arguments = row.object(name)
-    accepted, optional = {}, []
+    accepted, possible, optional = {}, {}, []
     for argument in arguments.data:
         values = arguments.array(argument)
         if LEAVE_OUT in values:
             optional.append(argument)
+        possible[argument] = values
         accepted[argument] = [
             concrete for value in values for concrete in _concrete(value, arguments, argument)
         ]
-    return {"name": _openai_name(name), "accepted": accepted, "optional": optional}
+    call = {"name": _openai_name(name), "accepted": accepted, "optional": optional}
+    return call | {"possible": possible}
 
 
 def _concrete(value: Any, row: Row, argument: str) -> list[Any]:
-    """Every value that a right value stands for: in objects, each key lists its own values."""
-    try:
-        found = list(itertools.islice(_expand(value), MAX_VALUES + 1))
-    except TypeError as error:
-        row.bad(argument, f"an object's keys must list their values: {error}")
+    """Every value that a right value stands for: in objects, each key lists its own values, or
+    has one."""
+    found = list(itertools.islice(_expand(value), MAX_VALUES + 1))
     if len(found) > MAX_VALUES:
         row.bad(argument, f"stands for more than {MAX_VALUES} values")
     return found
@@ -155,9 +173,7 @@ def _expand(value: Any) -> Iterator[Any]:
 
 
 def _of_key(name: str, values: Any) -> Iterator[dict[str, Any]]:
-    if not isinstance(values, list):
-        raise TypeError(f"{name} has {values!r}")
-    for value in values:
+    for value in values if isinstance(values, list) else [values]:  # live_multiple has numbers
         if value == LEAVE_OUT:
             yield {}
         else:
@@ -172,7 +188,8 @@ BFCL = Benchmark(
         category: (f"BFCL_v?_{category}.json", f"data/BFCL_v?_{category}.json")
         for category in CATEGORIES
     },
-    scorer="tool_calls",
+    scorer="bfcl_ast",
+    rules={"strict": "tool_calls"},
     subsets="category",
     prompt="tools",
     also=("possible_answer/*.json", "data/possible_answer/*.json"),

@@ -2,6 +2,9 @@
 
 The folder is the publisher's: ``dev.json`` beside ``dev_databases/<db>/<db>.sqlite``. Each item
 carries its database's path and, in the prompt, its ``CREATE TABLE`` statements.
+
+Scored by BIRD's EX; rules ``soft_f1``, ``r_ves`` (BIRD's too) and ``strict`` (ours: the order of
+rows counts where the gold query has one).
 """
 
 import sqlite3
@@ -77,7 +80,8 @@ BIRD = Benchmark(
     name="bird",
     read=read,
     splits={"dev": ("dev.json", "mini_dev_sqlite.json"), "train": ("train.json",)},
-    scorer="sql",
+    scorer="bird_ex",
+    rules={"soft_f1": "bird_soft_f1", "r_ves": "bird_r_ves", "strict": "sql"},
     subsets="difficulty",
     prompt="sql",
     gold=gold,

@@ -1,4 +1,7 @@
-"""FRAMES: 824 questions that need facts from several Wikipedia pages."""
+"""FRAMES: 824 questions that need facts from several Wikipedia pages.
+
+Scored by one vote by its autorater's rule; rules ``three_votes`` (ours) and ``toolorchestra``.
+"""
 
 from collections.abc import Iterator
 
@@ -35,7 +38,8 @@ FRAMES = Benchmark(
     name="frames",
     read=read,
     splits={"test": ("frames.jsonl", "test.tsv", "test.jsonl", "*.parquet")},
-    scorer="judge",
+    scorer="frames_judge",
+    rules={"three_votes": "judge", "toolorchestra": "toolorchestra_judge"},
     prompt="short_answer",
     hub=Hub("google/frames-benchmark", "58d9fb6330f3ab1316d1eca12e5e8ef23dcc22ef"),
     licence="Apache-2.0; Krishna et al. 2024, arXiv 2409.12941",

@@ -2,6 +2,9 @@
 
 ``hle`` reads the text-only questions and reports how many it leaves out; ``hle-images`` reads all,
 and passes an image as a separate part of the prompt.
+
+Scored by one vote by HLE's own rule, which also reads the reply's confidence; rules ``three_votes``
+(ours) and ``toolorchestra``.
 """
 
 from collections.abc import Iterator
@@ -47,15 +50,17 @@ def _image(row: Row) -> str:
 
 HUB = Hub("cais/hle", "5a81a4c7271a2a2a312b9a690f0c2fde837e4c29")
 SPLITS = {"test": ("data/test-*.parquet", "test-*.parquet", "hle.jsonl", "test.jsonl")}
+RULES = {"three_votes": "judge", "toolorchestra": "toolorchestra_judge"}
 LICENCE = "MIT, behind a licence on the hub; Phan et al. 2025, arXiv 2501.14249"
 
 HLE = Benchmark(
     name="hle",
     read=partial(read, images=False),
     splits=SPLITS,
-    scorer="judge",
+    scorer="hle_judge",
+    rules=RULES,
     subsets="subject",
-    prompt="short_answer",
+    prompt="confident_answer",
     hub=HUB,
     licence=LICENCE,
 )
@@ -63,9 +68,10 @@ HLE_IMAGES = Benchmark(
     name="hle-images",
     read=partial(read, images=True),
     splits=SPLITS,
-    scorer="judge",
+    scorer="hle_judge",
+    rules=RULES,
     subsets="subject",
-    prompt="short_answer",
+    prompt="confident_answer",
     hub=HUB,
     licence=LICENCE,
 )

@@ -1,5 +1,5 @@
 """SimpleQA: 4,326 short questions with one fact as the answer; a judge says correct, incorrect or
-not attempted."""
+not attempted, by its grader's rule in one vote; rule ``three_votes`` is ours."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,8 @@ SIMPLEQA = Benchmark(
     name="simpleqa",
     read=read,
     splits={"test": ("simple_qa_test_set.csv", "*.csv", "*.jsonl", "data/*.parquet")},
-    scorer="judge",
+    scorer="simpleqa_judge",
+    rules={"three_votes": "judge"},
     subsets="subject",
     prompt="short_answer",
     hub=Hub("basicv8vc/SimpleQA", "e319282ab125c3dbd0c7fd00be2e4dd54e7e8f94"),

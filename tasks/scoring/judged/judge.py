@@ -1,4 +1,4 @@
-"""An LLM judge of answers against a reference.
+"""An LLM judge of answers against a reference: tutti's own rule, three votes.
 
 Target: ``{"question": text, "answer": reference or list of references}``. The judge votes `votes`
 times with different seeds: correct, incorrect, or not_attempted (as SimpleQA has it). The label
@@ -45,7 +45,7 @@ class Judge:
         answer = submission.answer if submission.answer is not None else said(submission)
         references = "\n".join(texts(target, "answer"))
         if not answer.strip():
-            none: dict[str, Any] = {"votes": []}
+            none: dict[str, Any] = {"votes": [], "verdict": "not_attempted"}
             return Score(self.name, self.version, 0.0, False, "not_attempted", none)
         parts = {
             "question": needed(target, "question", str),
@@ -57,7 +57,7 @@ class Judge:
         votes = await ask(judge_of(resources), prompt, LABELS, range(self.votes), material)
         winner = majority(votes)
         correct = winner.label == "correct"
-        detail = {"votes": [vote.audit() for vote in votes]}
+        detail = {"votes": [vote.audit() for vote in votes], "verdict": winner.label}
         return Score(
             self.name, self.version, float(correct), correct, winner.label, detail, winner.call_id
         )

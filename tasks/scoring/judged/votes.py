@@ -39,6 +39,16 @@ def judge_of(resources: ScoringResources) -> JudgeClient:
     return resources.judge
 
 
+async def reply_of(judge: JudgeClient, prompt: str, seed: int) -> tuple[str, str]:
+    """The judge's text and the id of its call. Raises ScorerFailed if the call fails."""
+    from tutti.tasks.agents import ContextExceeded, ModelCallFailed
+
+    try:
+        return await judge.ask(prompt, seed)
+    except (ModelCallFailed, ContextExceeded) as error:
+        raise ScorerFailed(f"the judge's call failed: {error}") from error
+
+
 async def ask(
     judge: JudgeClient, prompt: str, labels: Sequence[str], seeds: Sequence[int], material: str = ""
 ) -> list[Vote]:
@@ -46,13 +56,9 @@ async def ask(
 
     `material`: the untrusted part of the prompt, see `read_verdict`.
     """
-    from tutti.tasks.agents import ContextExceeded, ModelCallFailed
 
     async def one(seed: int) -> Vote:
-        try:
-            text, call_id = await judge.ask(prompt, seed)
-        except (ModelCallFailed, ContextExceeded) as error:
-            raise ScorerFailed(f"the judge's call failed: {error}") from error
+        text, call_id = await reply_of(judge, prompt, seed)
         return Vote(read_verdict(text, labels, material), text, call_id, seed)
 
     try:

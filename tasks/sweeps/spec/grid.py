@@ -11,6 +11,7 @@ from tutti.tasks.sweeps.spec.marks import value_of
 from tutti.tasks.sweeps.spec.own import (
     DOMAIN_FIELDS,
     JSONL_FIELDS,
+    has_rule,
     is_domain,
     is_jsonl,
     open_named,
@@ -58,9 +59,13 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
             change |= dict.fromkeys(JSONL_FIELDS)
             if suite.data.source is not None:
                 change["source"] = _source(suite.data.source, benchmark)
+        data = suite.data
+        if data.rule is not None and not has_rule(benchmark, data.rule):
+            change["rule"] = None
+            data = data.model_copy(update={"rule": None})
         if not is_domain(benchmark):
             change |= dict.fromkeys(DOMAIN_FIELDS)
-        known = open_named(benchmark, suite.data)
+        known = open_named(benchmark, data)
         if known.scoring.needs != "judge" and known.command is None:
             change["judge"] = None
         other = suite.harness.command is not None and known.command is None

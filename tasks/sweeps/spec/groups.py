@@ -66,6 +66,10 @@ class DataSelection(Group):
     answer_field: Annotated[str | None, TASKS] = Field(
         None, description="of a .jsonl file; default: answer, target or expected_answer"
     )
+    rule: Annotated[str | None, TASKS] = Field(
+        None,
+        description="how a public benchmark is scored, if not by its publisher's rule: strict …",
+    )
     solo: Annotated[bool | None, TASKS] = Field(
         None,
         description="of a synthesized domain: no user is simulated, the prompt has the scenario",

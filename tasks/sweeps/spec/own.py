@@ -9,6 +9,7 @@ from pathlib import Path
 from tutti.storage import open_catalog
 from tutti.tasks.benchmarks import (
     BENCHMARKS,
+    PUBLISHED,
     SCORER_WORDS,
     Benchmark,
     BenchmarkChoice,
@@ -27,6 +28,8 @@ from tutti.tasks.synthesis import (
     searched_index,
 )
 
+RULE_FIELDS = ("rule",)
+"""Fields of `data` that only a public benchmark has a use for."""
 JSONL_FIELDS = ("scorer", "question_field", "answer_field")
 """Fields of `data` that only a JSONL file of the user's own has a use for."""
 DOMAIN_FIELDS = ("solo",)
@@ -34,7 +37,7 @@ DOMAIN_FIELDS = ("solo",)
 
 
 def open_named(benchmark: str, data: DataSelection) -> Benchmark:
-    """The benchmark that a suite names. Raises BenchmarkError."""
+    """The benchmark that a suite names, with the rule that it asks for. Raises BenchmarkError."""
     choice = parse_benchmark(benchmark)
     if is_domain(benchmark):
         folder = _folder_of(choice)
@@ -46,7 +49,7 @@ def open_named(benchmark: str, data: DataSelection) -> Benchmark:
     reading = OwnReading(
         data.scorer, data.question_field, data.answer_field, data.prompt, data.source
     )
-    return open_benchmark(choice, reading)
+    return open_benchmark(choice, reading).by_rule(data.rule)
 
 
 def own_command(benchmark: str) -> str | None:
@@ -117,6 +120,8 @@ def stored_name(benchmark: str) -> str:
 
 def check_reading(benchmark: str, data: DataSelection) -> None:
     """See that the fields of `data` belong to the benchmark. Raises ValueError."""
+    if data.rule is not None:
+        _check_rule(benchmark, data.rule)
     if data.solo is not None and not is_domain(benchmark):
         raise ValueError(f"data.solo: for a synthesized domain, and {benchmark} is none")
     if not is_jsonl(benchmark):
@@ -129,6 +134,23 @@ def check_reading(benchmark: str, data: DataSelection) -> None:
         raise ValueError(f"`data.scorer`: {benchmark} needs one: {SCORER_WORDS}")
     if data.source is not None:
         raise ValueError(f"`data.source`: {benchmark} is the data itself; leave it out")
+
+
+def has_rule(benchmark: str, rule: str) -> bool:
+    """Whether a public benchmark has another rule of that name, or it is its published one."""
+    choice = parse_benchmark(benchmark)
+    if choice.path is not None or choice.task_set is not None:
+        return False
+    rules = benchmark_named(choice.name).rules
+    return rule in rules or (rule == PUBLISHED and bool(rules))
+
+
+def _check_rule(benchmark: str, rule: str) -> None:
+    """See that the benchmark has the rule. Raises ValueError."""
+    choice = parse_benchmark(benchmark)
+    if choice.path is not None or choice.task_set is not None:
+        raise ValueError(f"data.rule: for a public benchmark, and {choice.name} is none")
+    benchmark_named(choice.name).by_rule(rule)
 
 
 def without_path(benchmark: str) -> str:

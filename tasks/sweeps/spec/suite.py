@@ -40,6 +40,7 @@ from tutti.tasks.sweeps.spec.old_keys import lifted, with_new_places
 from tutti.tasks.sweeps.spec.own import (
     DOMAIN_FIELDS,
     JSONL_FIELDS,
+    RULE_FIELDS,
     check_reading,
     known_name,
     own_command,
@@ -50,7 +51,7 @@ from tutti.tasks.synthesis import TaskRequest
 
 STDLIB = "stdlib"
 PUBLIC_ONLY = (
-    *("source", "limit", "ids", "where", "prompt", *JSONL_FIELDS, *DOMAIN_FIELDS),
+    *("source", "limit", "ids", "where", "prompt", *JSONL_FIELDS, *DOMAIN_FIELDS, *RULE_FIELDS),
     *("command", "mcp", "search_index", "judge", "user", "search_url"),
 )
 """Fields that stdlib has no use for."""

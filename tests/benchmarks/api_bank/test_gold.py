@@ -39,9 +39,12 @@ async def value(name: str, item: Item) -> float:
     ],
 )
 async def test_gold_of_the_shared_data(data: Path, name: str, folder: str, count: int) -> None:
-    """Every gold answer of every item scores 1.0."""
-    values = [await value(name, item) for item in load(name, data / folder, [])]
-    assert values == [1.0] * count
+    """Every gold answer of every item scores 1.0; 61 calls of API-Bank do not pass by its own
+    rule, which the target says."""
+    items = load(name, data / folder, [])
+    fail = [any("fails" in call for call in item.target.get("calls", ())) for item in items]
+    values = [await value(name, item) for item in items]
+    assert values == [0.0 if fails else 1.0 for fails in fail] and len(values) == count
 
 
 async def test_gold_of_the_formats(tmp_path: Path) -> None:

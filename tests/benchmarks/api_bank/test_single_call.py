@@ -99,7 +99,23 @@ def test_two_calls_in_a_row_are_two_items(tmp_path: Path) -> None:
     assert [message["role"] for message in second.messages] == ["user", "assistant", "tool"]
     assert second.messages[1]["content"] == "ok"
     assert second.messages[2]["content"] == '{"t": 1}'
-    assert second.target == {"calls": [{"name": "B", "arguments": {"x": "1"}}]}
+    assert second.target["calls"] == [{"name": "B", "arguments": {"x": "1"}}]
+    assert second.target["known"] == {"A": [], "B": ["x"]}
+
+
+def test_gold_calls_that_fail_say_so(data: Path) -> None:
+    """54 of 508 are rejected by their own API, 7 more pass only after an earlier call; the target
+    says which, since the reference runs each call on fresh databases."""
+    items = [i for n in (1, 2) for i in load(f"api-bank-{n}", data / "api-bank", [])]
+    assert sum("fails" in item.target["calls"][0] for item in items) == 54 + 7
+
+
+def test_replies_that_follow_a_call(data: Path) -> None:
+    """375 and 103 replies; each item ends with the call's result."""
+    for level, count in ((1, 375), (2, 103)):
+        items = load(f"api-bank-{level}-response", data / "api-bank", [])
+        assert len(items) == count
+        assert all(item.messages[-1]["role"] == "tool" for item in items)
 
 
 def test_dialogues_as_messages() -> None:

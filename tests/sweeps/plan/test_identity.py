@@ -46,6 +46,7 @@ CHANGES: dict[str, Any] = {
     "scorer": "numeric",
     "question_field": "asked",
     "answer_field": "gold",
+    "rule": "strict",
     "solo": True,
     "search_index": "index:2",
     "model": "other",
@@ -96,6 +97,7 @@ NEEDS: dict[str, dict[str, Any]] = {name: {"benchmark": "gsm8k"} for name in PUB
 NEEDS |= {"experts": {"agent": "pocket"}, "search_url": {"benchmark": "gsm8k", "agent": "pocket"}}
 OWN = ("scorer", "question_field", "answer_field")
 NEEDS |= {name: {"benchmark": "my.jsonl", "scorer": "exact"} for name in OWN}
+NEEDS |= {"rule": {"benchmark": "bfcl"}}
 NEEDS |= {"solo": {"benchmark": "./shop"}}
 
 

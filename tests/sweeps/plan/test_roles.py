@@ -66,7 +66,7 @@ def facts(tmp_path: Path) -> Suite:
         benchmark="simpleqa",
         policies=("passthrough",),
         concurrency=(2,),
-        data={"source": file},
+        data={"source": file, "rule": "three_votes"},
         roles={"judge": "other"},
         limits={"max_turns": 1},
     )

@@ -103,7 +103,10 @@ def facts(tmp_path: Path) -> Suite:
     """One fact of SimpleQA, which a judge scores."""
     file = tmp_path / "facts.jsonl"
     file.write_text(json.dumps({"problem": "What is fact 1?", "answer": "1"}) + "\n")
-    fields: dict[str, Any] = {"data": {"source": file}, "limits": {"max_turns": 1}}
+    fields: dict[str, Any] = {
+        "data": {"source": file, "rule": "three_votes"},
+        "limits": {"max_turns": 1},
+    }
     fields |= {"policies": ("passthrough",), "concurrency": (1,)}
     return Suite(name="facts", benchmark="simpleqa", model="fast", **fields)
 

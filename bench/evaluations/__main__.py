@@ -1,0 +1,30 @@
+"""Compare: ``python -m bench.evaluations api-bank --python PYTHON --source CHECKOUT``.
+
+`--python` is the Python of an environment with the official program, `--source` its data or its
+checkout. `docs/evaluations.md` has the results and says how each environment is made.
+"""
+
+import argparse
+from pathlib import Path
+
+from bench.evaluations import api_bank, bfcl
+
+COMPARED = {
+    "api-bank": api_bank.calls,
+    "api-bank-response": api_bank.replies,
+    "bfcl": bfcl.calls,
+}
+
+
+def main() -> None:
+    """Print the agreement."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=COMPARED)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--source", required=True, type=Path)
+    asked = parser.parse_args()
+    print(COMPARED[asked.what](asked.python, asked.source.resolve()).table())
+
+
+if __name__ == "__main__":
+    main()

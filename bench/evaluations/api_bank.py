@@ -1,0 +1,93 @@
+"""API-Bank: `api_bank_recorded` and `rouge_l` beside the publisher's evaluator.
+
+In: the Python that has the package ``rouge``, and a checkout of ``api-bank``. Out: the agreement.
+Calls of four APIs are left out, whose gold results need an embedding model or a network.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from bench.evaluations.agreement import Agreement, official
+from bench.evaluations.perturb import KINDS, perturbed
+from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
+
+LEFT_OUT = ("ToolSearcher", "Dictionary", "Translate", "SearchEngine")
+FOLDERS = {1: "level-1-given-desc", 2: "level-2-toolsearcher"}
+
+
+def calls(python: str, checkout: Path) -> Agreement:
+    """Every gold call of levels 1 and 2, and its perturbations."""
+    asked, ours = [], []
+    for level in FOLDERS:
+        for item in _items(f"api-bank-{level}", checkout):
+            if item.attributes["api"] in LEFT_OUT:
+                continue
+            for kind in KINDS:
+                made = perturbed(item.target["calls"], kind, item.id)
+                asked.append(_place(item, level) | {"text": " ".join(map(_written, made))})
+                ours.append((kind, item, _score(item, made)))
+    found, said = Agreement(), official(python, "api_bank.py", [str(checkout)], asked)
+    for one, verdict, (kind, item, score) in zip(asked, said, ours, strict=True):
+        what = f"{item.id} {one['text'][:160]} ({verdict['why'][:100]})"
+        found.add(kind, score, verdict["correct"], what)
+    return found
+
+
+def replies(python: str, checkout: Path) -> Agreement:
+    """ROUGE-L of the gold reply, of a part of it, and of it in lower case."""
+    asked, ours = [], []
+    for level in FOLDERS:
+        for item in _items(f"api-bank-{level}-response", checkout):
+            gold = item.target["response"]
+            words = gold.split()
+            texts = {
+                "gold": gold,
+                "half": " ".join(words[: len(words) // 2 + 1]),
+                "lower": gold.lower(),
+                "turned": " ".join(reversed(words)),
+                "other": f"Sure. {gold} Is there more? I can help with the {words[0]}.",
+                "none": "",
+            }
+            for kind, text in texts.items():
+                asked.append(_place(item, level) | {"text": text})
+                score = SCORERS["rouge_l"].score(
+                    item.target, Submission(text, text), ScoringResources()
+                )
+                ours.append((kind, item, asyncio.run(_value(score))))
+    found, said = Agreement(), official(python, "api_bank.py", [str(checkout)], asked)
+    for verdict, (kind, item, value) in zip(said, ours, strict=True):
+        found.add(kind, value, verdict["score"], item.id)
+    return found
+
+
+async def _value(score: Any) -> float:
+    return float((await score).value)
+
+
+def _items(name: str, checkout: Path) -> list[Item]:
+    return list(benchmark_named(name).load(Source(checkout), []))
+
+
+def _place(item: Item, level: int) -> dict[str, Any]:
+    name, _, line = item.id.rpartition("#")
+    return {"file": f"lv1-lv2-samples/{FOLDERS[level]}/{name}.jsonl", "line": int(line)}
+
+
+def _written(call: dict[str, Any]) -> str:
+    """A call as the publisher's prompts ask for it."""
+    inside = ", ".join(f"{name}='{value}'" for name, value in call["arguments"].items())
+    return f"[{call['name']}({inside})]"
+
+
+def _score(item: Item, made: list[dict[str, Any]]) -> bool:
+    message = {"role": "assistant", "content": None, "tool_calls": made}
+    score = SCORERS["api_bank_recorded"].score(
+        item.target, Submission(None, "", [message]), ScoringResources()
+    )
+    return bool(asyncio.run(_correct(score)))
+
+
+async def _correct(score: Any) -> bool:
+    return bool((await score).correct)

@@ -1,0 +1,54 @@
+"""BFCL: `bfcl_ast` beside the publisher's check.
+
+In: the Python that has ``bfcl-eval``, and the folder of its data. Out: the agreement over every
+item of the single-turn categories, gold and perturbed. In the answers BFCL's dots in names are
+underscores, as for OpenAI's models.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from bench.evaluations.agreement import Agreement, official
+from bench.evaluations.perturb import KINDS, perturbed
+from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
+
+SHAPES = ("multiple", "parallel", "parallel_multiple")
+CATEGORIES = ("simple_python", *SHAPES, "live_simple", *(f"live_{name}" for name in SHAPES))
+
+
+def calls(python: str, data: Path) -> Agreement:
+    """Every item of the categories."""
+    found = Agreement()
+    for category in CATEGORIES:
+        items = list(benchmark_named("bfcl").load(Source(data, category), []))
+        _compare(found, python, category, items)
+    return found
+
+
+def _compare(found: Agreement, python: str, category: str, items: list[Item]) -> None:
+    asked, ours = [], []
+    for item in items:
+        for kind in KINDS:
+            made = perturbed([_gold(call) for call in item.target["calls"]], kind, item.id)
+            shown = [{call["name"]: call["arguments"]} for call in made]
+            asked.append({"id": item.id, "calls": shown})
+            ours.append((kind, item, asyncio.run(_score(item, made))))
+    said = official(python, "bfcl.py", [category], asked)
+    for one, verdict, (kind, item, score) in zip(asked, said, ours, strict=True):
+        what = f"{item.id} {str(one['calls'])[:200]} ({verdict['why'][:100]})"
+        found.add(kind, score, verdict["correct"], what)
+
+
+def _gold(call: dict[str, Any]) -> dict[str, Any]:
+    must = {name: values for name, values in call["accepted"].items() if values}
+    chosen = {name: values[0] for name, values in must.items() if name not in call["optional"]}
+    return {"name": call["name"], "arguments": chosen}
+
+
+async def _score(item: Item, made: list[dict[str, Any]]) -> bool:
+    message = {"role": "assistant", "content": None, "tool_calls": made}
+    attempt = Submission(None, "", [message])
+    score = await SCORERS["bfcl_ast"].score(item.target, attempt, ScoringResources())
+    return bool(score.correct)

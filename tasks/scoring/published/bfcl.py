@@ -1,0 +1,176 @@
+"""BFCL's check of calls by their syntax tree, as V4 has it (``bfcl-eval`` 2026.3.23).
+
+Target::
+
+    {"category": "parallel", "calls": [{"name": …, "possible": {argument: [values …]}}],
+     "functions": {name: {"required": [argument …], "types": {argument: [type, type of items]}}}}
+
+Categories with ``parallel`` in their name: as many calls as expected, in any order; each expected
+call in turn takes the first call that fits (greedy, no best matching). Other categories: one call.
+``irrelevance``: no call is right; ``relevance``: any call is right.
+
+A call fits if its name is the expected one, all required arguments are there, no argument is
+unknown, each value has its type (only a whole number may stand for a float) and is one of the
+values of the answer; an argument that is left out must have ``""`` among them. In texts, and in
+texts inside lists and objects, spaces and ``, . / - _ * ^`` are dropped, case is ignored and single
+quotes equal double ones. Lists are ordered, objects are compared key by key. Where an answer's
+values have another type than the argument, they are taken as names of variables and compared as
+they are. All this is checked one level deep only, as there.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
+from tutti.tasks.scoring.target import conversation, needed
+from tutti.tasks.scoring.tool_calls import Call, calls_made
+
+TYPES: Mapping[str, type[Any]] = {
+    "string": str,
+    "integer": int,
+    "float": float,
+    "boolean": bool,
+    "array": list,
+    "tuple": list,
+    "dict": dict,
+    "any": str,
+}
+LISTS = ("array", "tuple")
+LEFT_OUT = ""
+_DROPPED = re.compile(r"[ ,./\-_*^]")
+
+
+def standard(value: Any) -> Any:
+    """A text without what the comparison ignores; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    return _DROPPED.sub("", value).lower().replace("'", '"')
+
+
+def _has_type(
+    value: Any, possible: Sequence[Any], wanted: type[Any], inner: type[Any] | None
+) -> tuple[bool, bool]:
+    """Whether a value has its type, and whether it is taken as the name of a variable."""
+    known = next((type(each) for each in possible if each != LEFT_OUT), None)
+    if type(value) is not wanted:
+        return type(value) is known, True
+    is_variable = known is not None and known is not wanted
+    if inner is None:
+        return True, is_variable
+    for each in possible:
+        if not isinstance(each, list):
+            return True, is_variable
+        if all(_has_type(member, each, inner, None)[0] for member in value):
+            return True, is_variable
+    return False, is_variable
+
+
+def _in_lists(value: Sequence[Any], possible: Sequence[Any]) -> bool:
+    mine = [standard(each) for each in value]
+    return any(mine == [standard(member) for member in each] for each in possible)
+
+
+def _in_objects(value: Mapping[str, Any], possible: Sequence[Any]) -> bool:
+    return any(_is_object(value, each) for each in possible if each != LEFT_OUT)
+
+
+def _is_object(value: Mapping[str, Any], answer: Mapping[str, Sequence[Any]]) -> bool:
+    for key, member in value.items():
+        values = answer.get(key)
+        if not isinstance(values, list) or standard(member) not in map(standard, values):
+            return False  # two answers of live_multiple list no values, and end the program there
+    left = [values for key, values in answer.items() if key not in value]
+    return all(isinstance(values, list) and LEFT_OUT in values for values in left)
+
+
+def _in_lists_of_objects(value: Sequence[Any], possible: Sequence[Any]) -> bool:
+    return any(
+        len(value) == len(answers)
+        and all(_in_objects(one, [answer]) for one, answer in zip(value, answers, strict=True))
+        for answers in possible
+    )
+
+
+def argument_fits(value: Any, possible: Sequence[Any], kind: str, items: str | None) -> bool:
+    """Whether a value is right for an argument of type `kind`, whose items have type `items`."""
+    wanted = TYPES.get(kind, str)
+    inner = TYPES.get(items or "") if kind in LISTS else None
+    if kind == "float" and type(value) is int:
+        value = float(value)
+    valid, is_variable = _has_type(value, possible, wanted, inner)
+    if not valid:
+        return False
+    if is_variable or wanted not in (dict, list, str):
+        return value in possible
+    if wanted is dict:
+        return _in_objects(value, possible)
+    if wanted is str:
+        return standard(value) in [standard(each) for each in possible if isinstance(each, str)]
+    return (_in_lists_of_objects if inner is dict else _in_lists)(value, possible)
+
+
+def error_of(
+    made: Call, expected: Mapping[str, Any], functions: Mapping[str, Mapping[str, Any]]
+) -> str | None:
+    """Why a call does not fit the expected one; None if it does."""
+    if made.name != expected["name"]:
+        return "wrong_func_name"
+    if made.arguments is None:
+        return "unreadable_arguments"
+    function, possible = functions[expected["name"]], expected["possible"]
+    if any(name not in made.arguments for name in function["required"]):
+        return "missing_required"
+    types = function["types"]
+    for name, value in made.arguments.items():
+        if name not in types or name not in possible:
+            return f"unexpected_param: {name}"
+        if not argument_fits(value, possible[name], *types[name]):
+            return f"value_error: {name}"
+    for name, values in possible.items():
+        if name not in made.arguments and LEFT_OUT not in values:
+            return f"missing_optional: {name}"
+    return None
+
+
+class BfclAst:
+    """BFCL's own check of calls."""
+
+    name: str = "bfcl_ast"
+    version: str = "1"
+    needs: Needs = "pure"
+
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Right if the calls pass; the detail has the first error. Raises ScorerFailed."""
+        category, expected = needed(target, "category", str), needed(target, "calls", list)
+        made = calls_made(conversation(submission))
+        if "irrelevance" in category:
+            error = "calls_where_none_is_right" if made else None
+        elif "relevance" in category:
+            error = None if made else "no_call"
+        else:
+            functions = needed(target, "functions", dict)
+            if not expected or any("possible" not in call for call in expected):
+                raise ScorerFailed(f"{self.name}: the target's calls need possible values")
+            error = _error(made, expected, functions, "parallel" in category)
+        detail = {"error": error, "category": category}
+        return Score(self.name, self.version, float(error is None), error is None, detail=detail)
+
+
+def _error(
+    made: Sequence[Call],
+    expected: Sequence[Mapping[str, Any]],
+    functions: Mapping[str, Mapping[str, Any]],
+    parallel: bool,
+) -> str | None:
+    if len(made) != (len(expected) if parallel else 1):
+        return f"wrong_count: {len(made)}"
+    left = list(made)
+    for wanted in expected if parallel else expected[:1]:
+        errors = [error_of(call, wanted, functions) for call in left]
+        if None not in errors:
+            return str(errors[0])
+        del left[errors.index(None)]
+    return None

@@ -1,0 +1,26 @@
+"""Whose rule each scorer follows, in the words that reports show beside its name."""
+
+OURS = "tutti's own rule"
+
+WHOSE: dict[str, str] = {
+    "api_bank_recorded": "API-Bank's checks, from arguments and recorded results",
+    "api_bank_session": "API-Bank's checks, all of a dialogue",
+    "rouge_l": "API-Bank's ROUGE-L, package rouge 1.0.1",
+    "bfcl_ast": "BFCL V4, bfcl-eval 2026.3.23",
+    "hle_judge": "HLE's judge, one vote",
+    "simpleqa_judge": "SimpleQA's grader, one vote",
+    "frames_judge": "FRAMES' autorater, one vote",
+    "toolorchestra_judge": "ToolOrchestra's judge, one vote",
+    "bird_ex": "BIRD's EX, rows as a set",
+    "bird_soft_f1": "BIRD's soft-F1",
+    "bird_r_ves": "BIRD's R-VES",
+    "sql": f"{OURS}, the order of rows where the gold query has one",
+    "judge": f"{OURS}, three votes",
+    "tool_calls": f"{OURS}, exact JSON",
+}
+"""By a scorer's name; the others follow the one rule that their benchmarks have."""
+
+
+def whose_rule(scorer: str) -> str | None:
+    """Whose rule a scorer follows; None where there is one rule only."""
+    return WHOSE.get(scorer)

@@ -1,0 +1,11 @@
+"""An attempt that makes calls, as scorers see it."""
+
+from typing import Any
+
+from tutti.tasks.scoring import Submission
+
+
+def calling(*calls: tuple[str, Any]) -> Submission:
+    """One message with these calls, each a name and its arguments."""
+    made = [{"function": {"name": name, "arguments": given}} for name, given in calls]
+    return Submission(None, "", [{"role": "assistant", "content": None, "tool_calls": made}])

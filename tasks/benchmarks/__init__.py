@@ -22,7 +22,7 @@ from tutti.tasks.benchmarks.games.webshop import WEBSHOP
 from tutti.tasks.benchmarks.harness import HARNESS
 from tutti.tasks.benchmarks.item import EXPERTS, ExcludedRow, Item
 from tutti.tasks.benchmarks.negotiation.benchmark import NEGOTIATION
-from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, jsonl_benchmark
+from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, generated_name, jsonl_benchmark
 from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
 from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.paced import PACED
@@ -133,6 +133,7 @@ __all__ = [
     "benchmark_named",
     "carry_out",
     "first_prompt",
+    "generated_name",
     "load_prompt",
     "open_benchmark",
     "parse_benchmark",

@@ -28,6 +28,7 @@ from tutti.tasks.scoring.short_answer import ShortAnswer
 from tutti.tasks.scoring.sql import Sql
 from tutti.tasks.scoring.state import State
 from tutti.tasks.scoring.tool_calls import ToolCalls
+from tutti.tasks.scoring.unscored import UNSCORED
 
 SCORERS: dict[str, Scorer] = {
     EXACT: Exact(),
@@ -52,6 +53,7 @@ __all__ = [
     "EXACT",
     "LETTERS",
     "SCORERS",
+    "UNSCORED",
     "Needs",
     "Score",
     "Scorer",

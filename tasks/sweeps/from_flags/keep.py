@@ -33,7 +33,8 @@ MAX_TOKENS = 1024
 """The longest reply by default: long enough for a reasoned answer, which suites' 96 are not."""
 FIELDS = (
     *("limit", "ids", "where", "judge", "user", "agent", "temperature", "max_turns"),
-    *("repeats", "trials", "solo", "unsafe_sandbox"),
+    *("repeats", "trials", "first_trial", "solo", "unsafe_sandbox", "question_field", "prompt"),
+    *("python", "mcp", "search_index", "working_s"),
 )
 """Settings that are fields of a suite by the same name."""
 ALWAYS_WRITTEN = ("name", "benchmark", "model", "concurrency", "policies")
@@ -127,6 +128,8 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
         "concurrency": given.get("concurrency") or CONCURRENCY,
         "policies": given.get("policies") or POLICIES,
     }
+    if scorer := given.get("scorer"):
+        content["data"] = {"scorer": scorer}
     budget = {"minutes": given.get("budget_minutes"), "usd": given.get("budget_usd")}
     fields = {field: given.get(field) for field in FIELDS}
     fields |= {"budget": budget, "max_tokens": given.get("max_tokens")}

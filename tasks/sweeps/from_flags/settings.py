@@ -49,6 +49,22 @@ class RunSettings(TypedDict, total=False):
     """Times each cell is run, each with another seed."""
     trials: int | None
     """Samples of each task in a cell."""
+    first_trial: int | None
+    """The number of the first of them; seeds are made of it."""
+    scorer: str | None
+    """Of a JSONL file: how answers are compared; ``none``: not at all."""
+    question_field: str | None
+    """Of a JSONL file: the field of the question."""
+    prompt: str | None
+    """A prompt's name, a .yaml file, or a template."""
+    python: str | None
+    """The tool python: ``once`` or ``session``."""
+    mcp: str | None
+    """An MCP server whose tools the model gets: its URL or command."""
+    search_index: str | None
+    """An index that the model searches: its id or folder."""
+    working_s: float | None
+    """Seconds of one attempt."""
     budget_minutes: float | None
     """Stop starting samples after N minutes; run again to resume."""
     budget_usd: float | None

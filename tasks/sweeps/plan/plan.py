@@ -72,13 +72,13 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)
     ids, policies, cells = CellIds(suite, set_up, grid_id), suite.each_policy, []
-    labels = _labels(suite, whole)
+    labels, first = _labels(suite, whole), suite.repetition.first_trial
     for label, concurrency, repeat, block in _run_order(suite):
         trials = _trials(suite, concurrency, len(order))
         cell_id = ids.of(policies[label], concurrency, repeat, trials)
         samples = tuple(
             Sample(sample_id_of(cell_id, each.task_id, trial), each, trial)
-            for trial in range(trials)
+            for trial in range(first, first + trials)
             for each in order
         )
         cell = Cell(cell_id, labels[label], policies[label], concurrency, repeat, block, samples)

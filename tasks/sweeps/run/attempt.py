@@ -267,7 +267,7 @@ class Attempts:
     async def _score(
         self, problem: Problem, trajectory: Trajectory, others: OtherModels
     ) -> Score | None:
-        if trajectory.status not in COUNTED:
+        if trajectory.status not in COUNTED or not problem.is_scored:
             return None
         scorer = problem.scoring
         means = ScoringResources(self._sandbox, others.judge(trajectory.steps))

@@ -57,8 +57,11 @@ class DataSelection(Group):
         None,
         description="a prompt of tutti's by its name, a .yaml file, or a template: '{question}'",
     )
-    scorer: Annotated[Literal["exact", "numeric", "math", "choice", "judge"] | None, TASKS] = Field(
-        None, description="of a .jsonl file, which needs it: how answers are compared"
+    scorer: Annotated[
+        Literal["exact", "numeric", "math", "choice", "judge", "none"] | None, TASKS
+    ] = Field(
+        None,
+        description="of a .jsonl file, which needs it: how answers are compared; none: not at all",
     )
     question_field: Annotated[str | None, TASKS] = Field(
         None, description="of a .jsonl file; default: question, prompt or problem"
@@ -130,6 +133,9 @@ class Repetition(Group):
         False, description="A/A: repeat the first policy with the same seeds, to measure noise"
     )
     trials: Annotated[int, SWEEP] = Field(1, ge=1, description="samples of each task in a cell")
+    first_trial: Annotated[int, SWEEP] = Field(
+        0, ge=0, description="number of the first sample of each task; seeds are made of it"
+    )
     per_session: Annotated[int, CELL] = Field(
         0, ge=0, description="minimum samples per session; trials are added to reach it"
     )

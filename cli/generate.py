@@ -45,7 +45,8 @@ Chunk = Annotated[
     typer.Option(min=0, help="do this part, from 0; the last one merges all"),
 ]
 MaxTokens = Annotated[
-    int | None, typer.Option(min=1, help="most tokens of one reply (half of the context)")
+    int | None,
+    typer.Option(min=1, help="most tokens of one reply (half of the context)"),
 ]
 Key = Annotated[str, typer.Option(help="the field of the reply")]
 Times = Annotated[

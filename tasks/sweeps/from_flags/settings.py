@@ -42,7 +42,7 @@ class RunSettings(TypedDict, total=False):
     temperature: float | None
     """0 is greedy."""
     max_tokens: int | None
-    """Of one reply; default: 1,024, or half of a shorter context."""
+    """Of one reply; default: half of the context, at most 16,384."""
     max_turns: int | None
     """Calls of one attempt."""
     repeats: int | None

@@ -146,7 +146,7 @@ class Attempts:
 
     def _model(self, sample: Sample, attempt_id: str) -> GatewayModel:
         suite, entry = self.plan.suite, self.plan.set_up.model
-        asked = (suite.sampling.temperature, suite.sampling.max_tokens, self._seed(sample))
+        asked = (suite.sampling.temperature, suite.sampling.reply_tokens, self._seed(sample))
         sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
         file = self.plan.set_up.roles.agent
         if (
@@ -226,7 +226,7 @@ class Attempts:
         entry = self.plan.set_up.model
         if entry is None:
             return problem.agent
-        return agent_of(entry, problem.agent, self.plan.suite.sampling.max_tokens)
+        return agent_of(entry, problem.agent, self.plan.suite.sampling.reply_tokens)
 
     @contextlib.asynccontextmanager
     async def _tools(self, problem: Problem, attempt_id: str) -> AsyncIterator[Tools]:
@@ -246,7 +246,7 @@ class Attempts:
         assert suite.harness.command is not None, "asked for by the suite"
         task: dict[str, Any] = {"task_id": problem.task_id, "id": problem.item_id}
         task["messages"] = problem.messages
-        task |= {"tools": problem.offered, "max_tokens": suite.sampling.max_tokens}
+        task |= {"tools": problem.offered, "max_tokens": suite.sampling.reply_tokens}
         task |= {"temperature": suite.sampling.temperature}
         command = Command(suite.harness.command, suite.limits.command_s)
         name, seed = self.plan.set_up.command_name, self._seed(sample)

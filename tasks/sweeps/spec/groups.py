@@ -99,7 +99,18 @@ class SamplingSettings(Group):
     """How the measured model generates a reply."""
 
     temperature: Annotated[float, SWEEP] = Field(0.0, ge=0.0, description="0 is greedy")
-    max_tokens: Annotated[int, SWEEP] = Field(96, ge=1, description="of one reply")
+    max_tokens: Annotated[int | None, SWEEP] = Field(
+        None,
+        ge=1,
+        description="of one reply; default: half of the model's context, at most 16384; of stdlib "
+        "96",
+    )
+
+    @property
+    def reply_tokens(self) -> int:
+        """`max_tokens` of a suite that was planned, which states it."""
+        assert self.max_tokens is not None, "a plan states the length of replies"
+        return self.max_tokens
 
 
 class SuiteLimits(Group):

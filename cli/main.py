@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tutti.cli import derive, synth
+from tutti.cli import derive, generate, synth
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
 from tutti.cli.judge import arena, compare, gate, score
@@ -26,7 +26,19 @@ from tutti.cli.train import app as train_app
 from tutti.tasks.project import PROJECT, models_python_path
 
 ORDER = (
-    *("init", "doctor", "models", "gpus", "run", "demo", "sweep", "report", "sql", "compare"),
+    *(
+        "init",
+        "doctor",
+        "models",
+        "gpus",
+        "run",
+        "generate",
+        "demo",
+        "sweep",
+        "report",
+        "sql",
+        "compare",
+    ),
     *("score", "gate", "view", "synth", "derive", "index", "serve", "gateway", "simulate"),
     *("train", "ui"),
     *("import", "export", "lineage", "compact", "verify", "expire"),
@@ -60,6 +72,7 @@ app.add_typer(sweep_app, name="sweep")
 app.add_typer(train_app, name="train")
 init.register(app)
 from_flags.register(app)
+generate.register(app)
 lineage.register(app)
 gateway.register(app)
 simulate.register(app)

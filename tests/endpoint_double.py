@@ -2,15 +2,18 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
 @contextmanager
-def endpoint(*models: dict[str, Any]) -> Iterator[str]:
-    """A running endpoint that lists `models`; its URL."""
+def endpoint(
+    *models: dict[str, Any], reply: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+) -> Iterator[str]:
+    """A running endpoint that lists `models`; its URL. `reply` makes the message to a request's
+    body; its key `finish_reason` is the choice's."""
 
     class Handler(BaseHTTPRequestHandler):
         """One request."""
@@ -23,10 +26,12 @@ def endpoint(*models: dict[str, Any]) -> Iterator[str]:
 
         def do_POST(self) -> None:
             """A chat completion."""
-            self.rfile.read(int(self.headers["Content-Length"]))
-            message = {"role": "assistant", "content": "The answer is 42."}
+            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            message = {"content": "The answer is 42."}
+            message = {"role": "assistant", **(reply(json.loads(asked)) if reply else message)}
+            ended = message.pop("finish_reason", "stop")
             usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            choice = {"index": 0, "message": message, "finish_reason": ended}
             self.answer({"choices": [choice], "usage": usage})
 
         def answer(self, content: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ ContextTokens = Annotated[
 Name = Annotated[str | None, typer.Option(help="the sweep's name (made of benchmark and model)")]
 MaxTokens = Annotated[
     int | None,
-    typer.Option(min=1, help="most tokens of one reply (1024, or half of a shorter context)"),
+    typer.Option(min=1, help="most tokens of one reply (half of the context, at most 16384)"),
 ]
 MaxTurns = Annotated[int | None, typer.Option(min=1, help="most calls of one attempt (8)")]
 Repeats = Annotated[int | None, typer.Option(min=1, help="runs of each cell (1)")]

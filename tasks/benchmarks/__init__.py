@@ -28,7 +28,7 @@ from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
 from tutti.tasks.benchmarks.item import EXPERTS, ExcludedRow, Item
 from tutti.tasks.benchmarks.long_context.mrcr import MRCR
 from tutti.tasks.benchmarks.negotiation.benchmark import NEGOTIATION
-from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, jsonl_benchmark
+from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, generated_name, jsonl_benchmark
 from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
 from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.paced import PACED
@@ -157,6 +157,7 @@ __all__ = [
     "benchmark_named",
     "carry_out",
     "first_prompt",
+    "generated_name",
     "load_prompt",
     "open_benchmark",
     "parse_benchmark",

@@ -116,6 +116,12 @@ class Prompt:
         pool = self._pool[0] if examples and examples.source else []
         return artifact_id("prompt", [self.file.model_dump(by_alias=True), pool])
 
+    @property
+    def fields(self) -> list[str]:
+        """The names of the item's fields that it inserts, without duplicates."""
+        parts = (part for part in (self._system, self._user) if part is not None)
+        return list(dict.fromkeys(name for part in parts for name in part.fields))
+
     def _template(self, part: str, text: str | None) -> Template | None:
         try:
             return None if text is None else Template(text)

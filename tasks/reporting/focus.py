@@ -29,7 +29,7 @@ COPIED = {
     ),
     "calls": (
         "cell_id, attempt_id, step, role, status, http_status, sent_at, admitted_at, ended_at, "
-        "held_s, ttft_s, latency_s, prompt_tokens, cached_tokens, completion_tokens",
+        "held_s, ttft_s, latency_s, prompt_tokens, cached_tokens, completion_tokens, finish_reason",
         "cell_id",
     ),
     "tool_runs": (

@@ -64,6 +64,7 @@ from tutti.tasks.reporting.text.notes import (
     SERVER_NOTE,
     TRIALS_NOTE,
 )
+from tutti.tasks.reporting.truncation import truncation_alarms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -111,6 +112,7 @@ class ReportRows:
     faults: list[Fault]
     scorers: list[ScorerUse]
     shown: dict[str, Transcript]
+    cut: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def build_report(
         drawn = _drawn(focused, found)
     svgs = draw(drawn.all)
     pngs = write_figures(out, drawn.all, svgs) if files else {}
-    alarms = words.alarms(found.cells)
+    alarms = [*words.alarms(found.cells), *found.cut]
     said = [
         *headlines(found.cells),
         *words.load_findings(found.cells, found.policies, found.noise),
@@ -262,6 +264,7 @@ def _found(
         faults=faults(focused),
         scorers=scorer_uses(focused),
         shown=transcripts(focused, failed),
+        cut=truncation_alarms(focused),
     )
 
 

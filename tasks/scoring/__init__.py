@@ -40,6 +40,7 @@ from tutti.tasks.scoring.short_answer import ShortAnswer
 from tutti.tasks.scoring.sql import Sql
 from tutti.tasks.scoring.state import State
 from tutti.tasks.scoring.tool_calls import ToolCalls
+from tutti.tasks.scoring.unscored import UNSCORED
 
 SCORERS: dict[str, Scorer] = {
     EXACT: Exact(),
@@ -78,6 +79,7 @@ __all__ = [
     "GRADED",
     "LETTERS",
     "SCORERS",
+    "UNSCORED",
     "Needs",
     "Score",
     "Scorer",

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tutti.tasks.serving import Model
+from tutti.tasks.sweeps.spec import reply_tokens
 from tutti.tasks.training.job import TrainJob
 from tutti.tasks.training.objectives import settings_with
 from tutti.tasks.training.plan_base import AnyJob
@@ -73,7 +74,8 @@ def rollout_facts(job: PolicyJob, entry: Model | None) -> list[PlanFact]:
     if suite.command is not None:
         text = "unknown: the harness decides how often it calls"
         return [*facts, PlanFact("rollouts", "completion_tokens", None, text)]
-    turns, answer = suite.limits.max_turns, suite.sampling.max_tokens
+    turns = suite.limits.max_turns
+    answer = reply_tokens(suite, None if entry is None else entry.context_tokens)
     calls = attempts[1] * turns
     a_call = f"{attempts[1]:,} attempts x {turns} turns x"
     text = f"at most {calls * answer:,} = {a_call} {answer:,}"

@@ -17,11 +17,12 @@ from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.questions.choices import options_text
 from tutti.tasks.benchmarks.rows import Row, shown
 from tutti.tasks.benchmarks.source import Files
-from tutti.tasks.scoring import LETTERS, numbers
+from tutti.tasks.scoring import LETTERS, UNSCORED, numbers
 
 QUESTION_FIELDS = ("question", "prompt", "problem")
 ANSWER_FIELDS = ("answer", "target", "expected_answer")
-CHOICES, ID = "choices", "id"
+CHOICES, ID, MESSAGES = "choices", "id", "messages"
+ROLES = ("system", "developer", "user", "assistant", "tool")
 URLS = ("data:", "https:", "http:")
 DEFAULT_PROMPTS: Mapping[str, str] = {
     "exact": "plain",
@@ -29,8 +30,10 @@ DEFAULT_PROMPTS: Mapping[str, str] = {
     "math": "math",
     "choice": "choice",
     "judge": "short_answer",
+    UNSCORED.name: "plain",
 }
-"""Each scorer that a JSONL file can use, with the prompt that asks for an answer it can read."""
+"""Each scorer that a JSONL file can use, with the prompt that asks for an answer it can read;
+`none` scores nothing (`tutti generate`)."""
 SCORER_WORDS = (
     "exact (the whole reply), numeric (a number), math (a formula), choice (a letter), "
     "judge (a model compares; needs roles.judge)"
@@ -47,14 +50,20 @@ def jsonl_benchmark(name: str, path: Path, reading: OwnReading) -> Benchmark:
     if scorer is None or scorer not in DEFAULT_PROMPTS:
         raise BenchmarkError(f"data.scorer: {path.name} needs one: {SCORER_WORDS}")
     return Benchmark(
-        name=name,
+        name=generated_name(name) if scorer == UNSCORED.name else name,
         read=JsonlReader(scorer, reading).read,
         splits={"test": ("*.jsonl",)},
         scorer=scorer,
         prompt=DEFAULT_PROMPTS[scorer],
         gold=_first_answer,
         licence="yours",
+        own_scorer=UNSCORED if scorer == UNSCORED.name else None,
     )
+
+
+def generated_name(name: str) -> str:
+    """What ids and tables call a file whose rows are not scored: no benchmark has that name."""
+    return f"generate-{name}"
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,8 @@ class JsonlReader:
             yield item
 
     def _item(self, number: int, row: Row) -> Item:
+        if self.scorer == UNSCORED.name:
+            return self._unscored(number, row)
         question_names = _names(self.reading.question_field, QUESTION_FIELDS)
         answer_names = _names(self.reading.answer_field, ANSWER_FIELDS)
         question = row.name(*question_names) if self._has_question(row, question_names) else None
@@ -94,11 +105,33 @@ class JsonlReader:
         attributes = {key: text for key, text in others.items() if key != asked}
         return Item(item_id, fields, target, attributes)
 
+    def _unscored(self, number: int, row: Row) -> Item:
+        """A row whose reply is not scored: every field can be used in a prompt, an answer is kept
+        for a later `tutti score`, and ids may repeat, because a row is known by its number."""
+        names = _names(self.reading.question_field, (*QUESTION_FIELDS, MESSAGES))
+        fields, given = _texts_of(row), row.name_of(*names)
+        messages: list[dict[str, Any]] = []
+        if not self._has_question(row, names):
+            pass
+        elif isinstance(row.value(*names), str | int):
+            fields["question"] = row.name(*names)
+        elif self.reading.question_field or not self._has_own_prompt:
+            messages = [_message(each) for each in row.objects(*names)]
+            if not messages:
+                row.bad(given or names[0], "is empty")
+        field = row.name_of(*_names(self.reading.answer_field, ANSWER_FIELDS))
+        target = {} if field is None else {"answer": fields[field]}
+        attributes = {key: text for key, text in fields.items() if key not in (given, ID)}
+        return Item(str(number), fields, target, attributes, messages)
+
+    @property
+    def _has_own_prompt(self) -> bool:
+        prompt = self.reading.prompt or ""
+        return "{" in prompt or prompt.endswith((".yaml", ".yml"))
+
     def _has_question(self, row: Row, names: tuple[str, ...]) -> bool:
         """Whether to read the question. A prompt with fields of its own can do without one."""
-        prompt = self.reading.prompt or ""
-        own_prompt = "{" in prompt or prompt.endswith((".yaml", ".yml"))
-        required = not own_prompt or self.scorer == "judge" or self.reading.question_field
+        required = not self._has_own_prompt or self.scorer == "judge" or self.reading.question_field
         return bool(required) or row.name_of(*names) is not None
 
     def _target(self, row: Row, names: tuple[str, ...]) -> dict[str, Any]:
@@ -124,6 +157,21 @@ class JsonlReader:
             also = " or the text of a choice" if choices else ""
             row.bad(field, f"{shown(row.data[field])} is not one of {letters}{also}")
         return {"answer": letter, CHOICES: choices or len(LETTERS)}
+
+
+def _message(row: Row) -> dict[str, Any]:
+    """A message of a given conversation, unchanged. Raises BadRow."""
+    role = row.text("role")
+    if role not in ROLES:
+        row.bad("role", f"{shown(role)} is none of {', '.join(ROLES)}")
+    for call in row.objects("tool_calls") if row.name_of("tool_calls") else ():
+        call.text("id")
+        function = call.object("function")
+        function.text("name")
+        function.text("arguments", empty=True)
+    if not isinstance(row.data.get("content"), str | list) and not row.name_of("tool_calls"):
+        row.bad("content", "is neither a text nor a list of parts")
+    return {"content": None, **row.data}
 
 
 def _names(given: str | None, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -26,14 +26,13 @@ from tutti.tasks.serving import (
     short_name,
 )
 from tutti.tasks.sweeps.from_flags.settings import RunSettings
-from tutti.tasks.sweeps.spec import STDLIB, Suite, with_fields
+from tutti.tasks.sweeps.spec import STDLIB, Suite, default_tokens, with_fields
 
 CONCURRENCY, POLICIES = (8,), ("passthrough",)
-MAX_TOKENS = 1024
-"""The longest reply by default: long enough for a reasoned answer, which suites' 96 are not."""
 FIELDS = (
     *("limit", "ids", "where", "judge", "user", "agent", "temperature", "max_turns"),
-    *("repeats", "trials", "solo", "unsafe_sandbox"),
+    *("repeats", "trials", "first_trial", "solo", "unsafe_sandbox", "prompt"),
+    *("python", "mcp", "search_index", "working_s"),
 )
 """Settings that are fields of a suite by the same name."""
 READING = ("scorer", "question_field", "answer_field")
@@ -137,7 +136,7 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
     if source := given.get("source"):
         fields["source"] = Path(source).resolve()  # the kept suite is run from any folder
     if fields["max_tokens"] is None and benchmark != STDLIB:
-        fields["max_tokens"] = min(MAX_TOKENS, chosen.model.context_tokens // 2)
+        fields["max_tokens"] = default_tokens(chosen.model.context_tokens)
     # A file of the user's own is found from any folder, as the kept suite is.
     made = Suite.model_validate(content, context={"folder": Path.cwd()})
     return with_fields(made, fields)

@@ -32,7 +32,7 @@ class RunSettings(TypedDict, total=False):
     where: str | None
     """SQL filter on the items' attributes."""
     scorer: str | None
-    """Of a JSONL file: how answers are compared: exact, numeric, math, choice or judge."""
+    """Of a JSONL file: how answers are compared: exact, numeric, math, choice, judge, or none."""
     question_field: str | None
     """Of a JSONL file; default: question, prompt or problem."""
     answer_field: str | None
@@ -48,13 +48,25 @@ class RunSettings(TypedDict, total=False):
     temperature: float | None
     """0 is greedy."""
     max_tokens: int | None
-    """Of one reply; default: 1,024, or half of a shorter context."""
+    """Of one reply; default: half of the context, at most 16,384."""
     max_turns: int | None
     """Calls of one attempt."""
     repeats: int | None
     """Times each cell is run, each with another seed."""
     trials: int | None
     """Samples of each task in a cell."""
+    first_trial: int | None
+    """The number of the first of them; seeds are made of it."""
+    prompt: str | None
+    """A prompt's name, a .yaml file, or a template."""
+    python: str | None
+    """The tool python: ``once`` or ``session``."""
+    mcp: str | None
+    """An MCP server whose tools the model gets: its URL or command."""
+    search_index: str | None
+    """An index that the model searches: its id or folder."""
+    working_s: float | None
+    """Seconds of one attempt."""
     budget_minutes: float | None
     """Stop starting samples after N minutes; run again to resume."""
     budget_usd: float | None

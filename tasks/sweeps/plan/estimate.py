@@ -209,7 +209,10 @@ def _begun(plan: Plan, catalog: Catalog) -> set[str]:
 
 def _stale(plan: Plan, catalog: Catalog) -> dict[str, str]:
     """Cells with attempts that today's scorer has not scored."""
-    scorer = plan.cells[0].samples[0].problem.scoring
+    problem = plan.cells[0].samples[0].problem
+    if not problem.is_scored:
+        return {}
+    scorer = problem.scoring
     wanted: dict[str, Any] = {"cells": [cell.cell_id for cell in plan.cells]}
     wanted |= {"scorer": scorer.name, "version": scorer.version}
     reason = f"not scored by {scorer.name} {scorer.version}: `tutti score {plan.suite.name}`"

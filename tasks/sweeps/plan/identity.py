@@ -30,6 +30,8 @@ ALWAYS = {"temperature": "temperature", "max_tokens": "max_tokens", "max_turns":
 """Fields that stand in every id, by their keys there; others only where they are set."""
 DERIVED = frozenset(("name", "benchmark", "trials"))
 """Fields whose value in an id is not their own: see `sweep_content`."""
+FORMER_TOKENS = 96
+"""The default of `max_tokens` until it followed the context: a grid that states it keeps its id."""
 OF_A_POINT = frozenset(("per_session",))
 """Cell fields that act through the number of trials."""
 
@@ -72,6 +74,8 @@ def grid_id_of(suite: Suite) -> str | None:
     kept = {name for name, mark in marks_of(Suite).items() if mark in (SWEEP, TASKS, MODELS, INDEX)}
     given = without_groups(Suite, suite.model_dump(mode="json", exclude_defaults=True))
     settings = {name: value for name, value in given.items() if name in kept - {"name"}}
+    if settings.get("max_tokens") == FORMER_TOKENS:
+        del settings["max_tokens"]
     if "benchmark" in settings:
         settings["benchmark"] = without_path(suite.benchmark)
     return artifact_id("sweep", {"grid": suite.name, "settings": settings})

@@ -9,7 +9,7 @@ from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of, sample_id_of, 
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.roles import check_agent, check_search
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.spec import Policy, Suite, due_times
+from tutti.tasks.sweeps.spec import Policy, Suite, due_times, with_reply_tokens
 
 A_A = -1  # the repeat of a cell that measures the first policy again, with the first repeat's seeds
 
@@ -64,6 +64,8 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     Raises SuiteError where the suite's agent or its search is not made for such tasks, or its trace
     is too short.
     """
+    model = set_up.model
+    suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
     problems = set_up.task_set.problems
     searches = bool(set_up.index_id or suite.roles.search_url)
     check_agent(suite, set_up.roles, problems, searches)
@@ -72,13 +74,13 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)
     ids, policies, cells = CellIds(suite, set_up, grid_id), suite.each_policy, []
-    labels = _labels(suite, whole)
+    labels, first = _labels(suite, whole), suite.repetition.first_trial
     for label, concurrency, repeat, block in _run_order(suite):
         trials = _trials(suite, concurrency, len(order))
         cell_id = ids.of(policies[label], concurrency, repeat, trials)
         samples = tuple(
             Sample(sample_id_of(cell_id, each.task_id, trial), each, trial)
-            for trial in range(trials)
+            for trial in range(first, first + trials)
             for each in order
         )
         cell = Cell(cell_id, labels[label], policies[label], concurrency, repeat, block, samples)

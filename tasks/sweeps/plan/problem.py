@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.tasks.agents import Agent, ChatModel, CommandTrajectory, Message, Trajectory, opening
 from tutti.tasks.benchmarks import Benchmark, Item, Prompt, World
-from tutti.tasks.scoring import EXACT, SCORERS, Scorer, Submission
+from tutti.tasks.scoring import EXACT, SCORERS, UNSCORED, Scorer, Submission
 from tutti.tasks.synthesis import Task
 
 
@@ -40,6 +40,11 @@ class Problem:
     """Whether an agent with an actor can name strategies in its world."""
     own_scorer: Scorer | None = None
     """The scorer, if it is not one of tutti's."""
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether its attempts get a score."""
+        return self.own_scorer is not UNSCORED
 
     @property
     def scoring(self) -> Scorer:

@@ -24,6 +24,7 @@ from tutti.tasks.benchmarks import (
     select,
 )
 from tutti.tasks.sweeps.plan.by_shipped import check_shipped, check_shipped_items
+from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.sweeps.plan.problem import Problem, problem_of_item, problem_of_task
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, open_named
 from tutti.tasks.synthesis import read_tasks
@@ -108,7 +109,7 @@ def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
         detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(items)}
         detail |= {"request": None, "licence": benchmark.licence, "scorer": benchmark.scorer}
         detail |= _reported(benchmark)
-        if benchmark.own_scorer is not None:
+        if benchmark.own_scorer not in (None, UNSCORED):
             assert benchmark.file is not None, f"{benchmark.name}: its scorer is in a file"
             # `tutti score` finds the scorer there, from any folder.
             detail["file"] = str(benchmark.file.absolute())

@@ -149,7 +149,7 @@ class Attempts:
 
     def _model(self, sample: Sample, attempt_id: str) -> GatewayModel:
         suite, entry = self.plan.suite, self.plan.set_up.model
-        asked = (suite.sampling.temperature, suite.sampling.max_tokens, self._seed(sample))
+        asked = (suite.sampling.temperature, suite.sampling.reply_tokens, self._seed(sample))
         sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
         file = self.plan.set_up.roles.agent
         if (
@@ -229,7 +229,7 @@ class Attempts:
         entry = self.plan.set_up.model
         if entry is None:
             return problem.agent
-        return agent_of(entry, problem.agent, self.plan.suite.sampling.max_tokens)
+        return agent_of(entry, problem.agent, self.plan.suite.sampling.reply_tokens)
 
     @contextlib.asynccontextmanager
     async def _tools(self, problem: Problem, attempt_id: str) -> AsyncIterator[Tools]:
@@ -261,7 +261,7 @@ class Attempts:
     async def _score(
         self, problem: Problem, trajectory: Trajectory, others: OtherModels
     ) -> Score | None:
-        if trajectory.status not in COUNTED:
+        if trajectory.status not in COUNTED or not problem.is_scored:
             return None
         # What tutti's own harness gives is the benchmark's published rule.
         shipped = shipped_harness(self._command) is not None

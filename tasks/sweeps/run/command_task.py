@@ -31,7 +31,7 @@ def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
     """The content of ``TUTTI_TASK``; `seed` is the sample's."""
     suite, problem = plan.suite, sample.problem
     source = suite.data.source
-    temperature, most = suite.sampling.temperature, suite.sampling.max_tokens
+    temperature, most = suite.sampling.temperature, suite.sampling.reply_tokens
     task: dict[str, Any] = {"task_id": problem.task_id, "id": problem.item_id}
     task |= {"messages": problem.messages, "tools": problem.offered}
     task |= {"max_tokens": most, "temperature": temperature, "benchmark": suite.benchmark_name}

@@ -258,9 +258,10 @@ class _CellRun:
             progress.infra += 1
         else:
             progress.done += 1
-            progress.counted += trajectory.status in COUNTED
+            scored = trajectory.status in COUNTED and sample.problem.is_scored
+            progress.counted += scored
             progress.correct += score is not None and score.correct
-            if trajectory.status in COUNTED:
+            if scored:
                 value = 0.0 if score is None else score.value
                 self._tell(lambda watch: watch.sample(sample.problem.task_id, sample.trial, value))
         self._close_if(self.spending.spent())

@@ -57,8 +57,11 @@ class DataSelection(Group):
         None,
         description="a prompt of tutti's by its name, a .yaml file, or a template: '{question}'",
     )
-    scorer: Annotated[Literal["exact", "numeric", "math", "choice", "judge"] | None, TASKS] = Field(
-        None, description="of a .jsonl file, which needs it: how answers are compared"
+    scorer: Annotated[
+        Literal["exact", "numeric", "math", "choice", "judge", "none"] | None, TASKS
+    ] = Field(
+        None,
+        description="of a .jsonl file, which needs it: how answers are compared; none: not at all",
     )
     question_field: Annotated[str | None, TASKS] = Field(
         None, description="of a .jsonl file; default: question, prompt or problem"
@@ -100,7 +103,18 @@ class SamplingSettings(Group):
     """How the measured model generates a reply."""
 
     temperature: Annotated[float, SWEEP] = Field(0.0, ge=0.0, description="0 is greedy")
-    max_tokens: Annotated[int, SWEEP] = Field(96, ge=1, description="of one reply")
+    max_tokens: Annotated[int | None, SWEEP] = Field(
+        None,
+        ge=1,
+        description="of one reply; default: half of the model's context, at most 16384; of stdlib "
+        "96",
+    )
+
+    @property
+    def reply_tokens(self) -> int:
+        """`max_tokens` of a suite that was planned, which states it."""
+        assert self.max_tokens is not None, "a plan states the length of replies"
+        return self.max_tokens
 
 
 class SuiteLimits(Group):
@@ -134,6 +148,9 @@ class Repetition(Group):
         False, description="A/A: repeat the first policy with the same seeds, to measure noise"
     )
     trials: Annotated[int, SWEEP] = Field(1, ge=1, description="samples of each task in a cell")
+    first_trial: Annotated[int, SWEEP] = Field(
+        0, ge=0, description="number of the first sample of each task; seeds are made of it"
+    )
     per_session: Annotated[int, CELL] = Field(
         0, ge=0, description="minimum samples per session; trials are added to reach it"
     )

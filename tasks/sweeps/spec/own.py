@@ -20,6 +20,7 @@ from tutti.tasks.benchmarks import (
     open_benchmark,
     parse_benchmark,
 )
+from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.sweeps.spec.groups import DataSelection
 from tutti.tasks.synthesis import (
     document_benchmark,
@@ -79,11 +80,10 @@ def _folder_of(choice: BenchmarkChoice) -> Path:
     return Path(entry["path"])
 
 
-def known_name(benchmark: str, reserved: str, folder: Path | None) -> str:
+def known_name(benchmark: str, folder: Path | None) -> str:
     """A benchmark as a suite keeps it: a relative path of a file starts at `folder`.
 
-    Raises BenchmarkError for an unknown one, and ValueError for a file with the name of another
-    benchmark.
+    Raises BenchmarkError for an unknown one.
     """
     choice = parse_benchmark(benchmark)
     if choice.task_set is not None:
@@ -91,8 +91,6 @@ def known_name(benchmark: str, reserved: str, folder: Path | None) -> str:
     if choice.path is None:
         benchmark_named(choice.name)
         return benchmark
-    if choice.name in (*BENCHMARKS, reserved):
-        raise ValueError(f"{choice.name} is a benchmark of tutti's: rename {choice.path}")
     if folder is None or choice.path.is_absolute():
         return benchmark
     return str((folder / benchmark.strip()).absolute())
@@ -118,8 +116,13 @@ def stored_name(benchmark: str) -> str:
     return benchmark.partition(":")[0] if named else choice.name
 
 
-def check_reading(benchmark: str, data: DataSelection) -> None:
-    """See that the fields of `data` belong to the benchmark. Raises ValueError."""
+def check_reading(benchmark: str, data: DataSelection, reserved: str) -> None:
+    """See that the fields of `data` belong to the benchmark, and that a scored file is not called
+    as another benchmark. Raises ValueError."""
+    choice = parse_benchmark(benchmark)
+    taken = choice.path is not None and choice.name in (*BENCHMARKS, reserved)
+    if taken and data.scorer != UNSCORED.name:
+        raise ValueError(f"{choice.name} is a benchmark of tutti's: rename {choice.path}")
     if data.rule is not None:
         _check_rule(benchmark, data.rule)
     if data.solo is not None and not is_domain(benchmark):

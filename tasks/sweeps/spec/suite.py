@@ -15,8 +15,9 @@ from pydantic import (
 )
 
 from tutti.tasks.agents import shipped_harness
-from tutti.tasks.benchmarks import BenchmarkError, parse_benchmark
+from tutti.tasks.benchmarks import BenchmarkError, generated_name, parse_benchmark
 from tutti.tasks.config import read_document
+from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.serving.scheduling import DEFAULT_CAP
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.spec.cron import check_cron
@@ -195,7 +196,7 @@ class Suite(BaseModel):
             if self.data.split not in (None, "train", "test"):
                 raise ValueError(f"data.split: {self.data.split!r} of stdlib is train or test")
             return self
-        check_reading(self.benchmark, self.data)
+        check_reading(self.benchmark, self.data, STDLIB)
         if parse_benchmark(self.benchmark).trials > 1 and self.repetition.trials > 1:
             raise ValueError("trials are given twice, by `benchmark` and by `repetition.trials`")
         return self
@@ -245,7 +246,8 @@ class Suite(BaseModel):
     @property
     def benchmark_name(self) -> str:
         """With its revision, without its trials: ``gsm8k``; of a file its name."""
-        return stored_name(self.benchmark)
+        name = stored_name(self.benchmark)
+        return generated_name(name) if self.data.scorer == UNSCORED.name else name
 
     @property
     def samples_of_each(self) -> int:
@@ -258,7 +260,7 @@ class Suite(BaseModel):
     def _known_benchmark(cls, name: str, info: ValidationInfo) -> str:
         try:
             folder = (info.context or {}).get("folder")
-            return name if name == STDLIB else known_name(name, STDLIB, folder)
+            return name if name == STDLIB else known_name(name, folder)
         except BenchmarkError as error:
             raise ValueError(f"{error}, and stdlib") from None
 

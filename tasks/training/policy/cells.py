@@ -11,7 +11,7 @@ from random import Random
 
 from tutti.storage import artifact_id
 from tutti.tasks.sweeps.plan import Cell, Plan, Problem, Sample, SetUp
-from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.sweeps.spec import Suite, with_reply_tokens
 from tutti.tasks.training.job import JobError
 from tutti.tasks.training.policy.job import PolicyJob
 
@@ -120,6 +120,8 @@ def _distinct(problems: Sequence[Problem]) -> list[Problem]:
 def _plan(
     own: str, kind: str, suite: Suite, set_up: SetUp, steps: Sequence[Sequence[Problem]]
 ) -> Plan:
+    model = set_up.model
+    suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
     (policy,) = suite.each_policy.items()
     trials, cells = suite.repetition.trials, []
     for number, problems in enumerate(steps):

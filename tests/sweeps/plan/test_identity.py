@@ -67,6 +67,7 @@ CHANGES: dict[str, Any] = {
     "repeats": 2,
     "a_a": True,
     "trials": 2,
+    "first_trial": 4,
     "per_session": 40,
     "cell_s": 30.0,
     "saturation": {"step_latency_p95": 1.0},

@@ -49,7 +49,9 @@ async def test_an_entry_decides_how_its_model_is_asked(
     plan = plan_with()
     await sweep.run(plan, sweep.enter(plan))
     for body in bodies:
-        assert body["max_completion_tokens"] == SUITE.sampling.max_tokens and body["top_p"] == 0.5
+        assert (
+            body["max_completion_tokens"] == plan.suite.sampling.max_tokens and body["top_p"] == 0.5
+        )
         assert body["reasoning_effort"] == "none"
         assert not {"tools", "max_tokens", "temperature"} & body.keys()
     assert '"name": "search"' in bodies[0]["messages"][0]["content"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from tutti.tasks.project import PACKAGE
 from tutti.tasks.sweeps.plan import Problem
+from tutti.tasks.sweeps.spec import reply_tokens
 from tutti.tasks.training.backends.base import flat, set_at
 from tutti.tasks.training.objectives import Clipping, settings_with
 from tutti.tasks.training.policy.job import PolicyJob
@@ -38,7 +39,12 @@ class PolicyPlan:
     @property
     def answer_tokens(self) -> int:
         """Most tokens of an answer."""
-        return self.job.suite.sampling.max_tokens
+        return reply_tokens(self.job.suite, self.context_tokens)
+
+    @property
+    def held_out_tokens(self) -> int:
+        """Most tokens of an answer to a held-out task."""
+        return reply_tokens(self.job.evaluation.suite or self.job.suite, self.context_tokens)
 
     @property
     def prompt_tokens(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tutti.tasks.serving import Model, weights_folder
 from tutti.tasks.sweeps.plan import read_set
+from tutti.tasks.sweeps.spec import reply_tokens
 from tutti.tasks.training.backends.base import BackendRefused, check_names
 from tutti.tasks.training.backends.configure import (
     backend_python,
@@ -68,7 +69,7 @@ def _plan(job: PolicyJob, backend: PolicyBackend, base: Model, folder: Path) -> 
     _raise(backend, [*not_carried(job)])
     if base.checkpoint is None:
         raise BackendRefused(f"base: {job.base} has no checkpoint in models.yaml")
-    longest = job.suite.sampling.max_tokens
+    longest = reply_tokens(job.suite, base.context_tokens)
     if longest >= base.context_tokens:
         raise BackendRefused(
             f"suite.sampling.max_tokens: {longest} leaves no room for a prompt in the "

@@ -98,7 +98,7 @@ def _orchestrator(plan: PolicyPlan) -> dict[str, Any]:
         "eval": {
             "interval": plan.measured_every,
             "group_size": trials,
-            "sampling": evaluation | {"max_completion_tokens": held_out.max_tokens},
+            "sampling": evaluation | {"max_completion_tokens": plan.held_out_tokens},
             "source": [_source("held_out")],
         },
     }

@@ -79,10 +79,9 @@ def refuse(plan: PolicyPlan) -> list[str]:
             f"reward.overlong.most_tokens: {longest.most_tokens}; verl counts from the longest "
             f"answer, suite.sampling.max_tokens ({plan.answer_tokens})"
         )
-    held_out = job.evaluation.suite
-    if held_out is not None and held_out.sampling.max_tokens != plan.answer_tokens:
+    if plan.held_out_tokens != plan.answer_tokens:
         reasons.append(
-            f"evaluation.suite.sampling.max_tokens: {held_out.sampling.max_tokens}; verl has one "
+            f"evaluation.suite.sampling.max_tokens: {plan.held_out_tokens}; verl has one "
             f"length of answers, suite.sampling.max_tokens ({plan.answer_tokens})"
         )
     if job.objective == "gspo" and plan.clip.dual is not None:

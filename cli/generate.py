@@ -1,0 +1,145 @@
+"""`tutti generate`: a model's replies to the rows of a JSONL file, without a score."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tutti.cli.failures import guarded
+from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.sweep import suites
+from tutti.cli.sweep.from_flags import ApiKeyEnv, ContextTokens, ServedName
+from tutti.errors import INCONCLUSIVE
+
+if TYPE_CHECKING:
+    from tutti.flows.generate import GenerateResult
+    from tutti.tasks.sweeps.from_flags import RunSettings
+
+CONCURRENCY = 32
+File = Annotated[Path, typer.Argument(help="a .jsonl file: one object a line")]
+ModelOrUrl = Annotated[
+    str | None,
+    typer.Option("--model", help="a model in the registry, or an endpoint's URL"),
+]
+Out = Annotated[Path, typer.Option(help="the folder of the replies")]
+Field = Annotated[
+    str | None,
+    typer.Option(help="the question's field, or a list of messages (question, prompt, problem)"),
+]
+PromptText = Annotated[
+    str | None,
+    typer.Option(help="a template over the rows' fields: '{question}', or a prompt's .yaml file"),
+]
+Samples = Annotated[
+    int | None,
+    typer.Option(min=1, help="seeds of each row, a file each (one greedy reply, no seed)"),
+]
+FirstSeed = Annotated[int, typer.Option(min=0, help="the number of the first seed")]
+Chunks = Annotated[int, typer.Option(min=1, help="parts of the file, for several machines")]
+Chunk = Annotated[
+    int | None,
+    typer.Option(min=0, help="do this part, from 0; the last one merges all"),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(min=1, help="most tokens of one reply (half of the context)"),
+]
+Key = Annotated[str, typer.Option(help="the field of the reply")]
+Times = Annotated[
+    bool, typer.Option("--times", help="also write times and ids, which differ from run to run")
+]
+Python = Annotated[
+    Literal["once", "session"] | None,
+    typer.Option(help="offer the tool python: each program alone, or in one session a row"),
+]
+Mcp = Annotated[str | None, typer.Option(help="offer the tools of an MCP server: URL or command")]
+SearchIndex = Annotated[str | None, typer.Option(help="offer the tool search over this index")]
+Sessions = Annotated[int, typer.Option(min=1, help="rows at once")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("generate")(generate)
+
+
+def generate(
+    file: File,
+    models: ModelsFile,
+    model: ModelOrUrl = None,
+    out: Out = Path("generated"),
+    field: Field = None,
+    prompt: PromptText = None,
+    samples: Samples = None,
+    first_seed: FirstSeed = 0,
+    chunks: Chunks = 1,
+    chunk: Chunk = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="only the first N rows")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0.0, help="0 is greedy (0.7 with --samples, else 0)")
+    ] = None,
+    max_tokens: MaxTokens = None,
+    concurrency: Sessions = CONCURRENCY,
+    key: Key = "generation",
+    times: Times = False,
+    max_turns: Annotated[
+        int | None, typer.Option(min=1, help="with tools: most calls of a row (8)")
+    ] = None,
+    served_name: ServedName = None,
+    api_key_env: ApiKeyEnv = None,
+    context_tokens: ContextTokens = None,
+    name: Annotated[str | None, typer.Option(help="the sweep's name in the store")] = None,
+    budget_minutes: suites.BudgetMinutes = None,
+    budget_usd: suites.BudgetUsd = None,
+    as_json: AsJson = False,
+) -> None:
+    """Generate a model's replies to the rows of a file; nothing is scored.
+
+    OUT/output-rs{S}.jsonl has each row with its reply. The same command resumes and adds seeds.
+    Exit code 3 if a file is not whole.
+    """
+    settings: RunSettings = {"registry": models, "name": name, "served_name": served_name}
+    settings |= {"api_key_env": api_key_env, "context_tokens": context_tokens}
+    settings |= {"question_field": field, "prompt": prompt, "temperature": temperature}
+    settings |= {"max_tokens": max_tokens, "max_turns": max_turns}
+    settings |= {"budget_minutes": budget_minutes, "budget_usd": budget_usd}
+
+    def work() -> bool:
+        from tutti.flows.generate import generate_outputs
+        from tutti.tasks.sweeps.generate import GenerateRequest
+
+        given: dict[str, Any] = {"samples": samples, "first_seed": first_seed, "chunks": chunks}
+        given |= {"chunk": chunk, "limit": limit, "key": key, "times": times}
+        request = GenerateRequest(file, model, out, **given, settings=settings)
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            done = asyncio.run(generate_outputs(request, concurrency))
+        typer.echo(json.dumps(_as_json(done)) if as_json else _words(done), nl=as_json)
+        for note in done.notes:
+            typer.echo(f"tutti: {note}", err=True)
+        if done.missing:
+            lines = "rows without a reply are left; run the same command again to resume"
+            typer.echo(f"{len(done.missing)} files are not whole: {lines}", err=True)
+        return not done.missing
+
+    if not guarded(work):
+        raise typer.Exit(INCONCLUSIVE)
+
+
+def _words(done: "GenerateResult") -> str:
+    """The files written, a line each; what other machines owe."""
+    lines = [str(path) for path in done.written]
+    if not lines and not done.missing and not done.chunks_missing:
+        lines = ["all files are there; nothing was generated"]
+    if owed := done.chunks_missing:
+        more = f" and {len(owed) - 1} more are" if len(owed) > 1 else " is"
+        lines.append(f"not merged yet: {owed[0]}{more} missing")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _as_json(done: "GenerateResult") -> dict[str, Any]:
+    named = ("written", "missing", "chunks_missing")
+    files = {name: [str(path) for path in getattr(done, name)] for name in named}
+    return {"rows": done.rows, **files, "sweeps": done.sweeps}

@@ -1,0 +1,91 @@
+"""Replies of a model to the rows of a file: what `tutti generate` does.
+
+In: a request. Out: ``output-rs{S}.jsonl``, and attempts, calls and messages in the store. What the
+store has is not generated again, so the same command resumes after a kill.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tutti.flows.sweep import measure
+from tutti.tasks.runs import open_run
+from tutti.tasks.sweeps.generate import (
+    CheckedFile,
+    GenerateRequest,
+    Part,
+    check_file,
+    given_settings,
+    merge_chunks,
+    open_work,
+    settings_of,
+    suite_of_part,
+    write_seeds,
+)
+from tutti.tasks.sweeps.spec import Suite
+
+
+@dataclass
+class GenerateResult:
+    """What became of a request."""
+
+    rows: int
+    written: list[Path] = field(default_factory=list)
+    missing: list[Path] = field(default_factory=list)
+    """Files that are not whole yet; the same command goes on."""
+    chunks_missing: list[Path] = field(default_factory=list)
+    """Chunks of other machines that are not in the folder yet."""
+    sweeps: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+async def generate_outputs(request: GenerateRequest, concurrency: int) -> GenerateResult:
+    """Generate what is missing, and write and merge what is whole.
+
+    Raises BadRow with file, line and field before anything is served; UsageError for a folder with
+    replies of other settings; and what `eval_sweep` raises.
+    """
+    checked = check_file(request)
+    rows = len(checked.task_ids)
+    result = GenerateResult(rows)
+    if request.model is not None:
+        await _generate(request, checked, concurrency, result)
+    if request.chunks > 1:
+        merged, result.chunks_missing = merge_chunks(request, rows)
+        result.written += merged
+    return result
+
+
+async def _generate(
+    request: GenerateRequest, checked: CheckedFile, concurrency: int, result: GenerateResult
+) -> None:
+    work = open_work(request, concurrency)
+    work.check(given_settings(request, checked))
+    for part in work.dropped:
+        names = f"seeds {part.first} to {part.first + part.count - 1}"
+        result.notes.append(f"{names} were begun together; those now asked for begin anew")
+    for part in work.left:
+        if part.concurrency != concurrency:
+            words = f"was begun with --concurrency {part.concurrency}, and goes on with it"
+            result.notes.append(f"seed {part.first} {words}")
+        kept = await suite_of_part(request, part, len(checked.task_ids))
+        work.keep(settings_of(kept.suite, request, checked))
+        if kept.assumed_context:
+            result.notes.append(kept.words)
+        await _run_part(request, checked, part, (kept.suite, kept.models), result)
+
+
+async def _run_part(
+    request: GenerateRequest,
+    checked: CheckedFile,
+    part: Part,
+    kept: tuple[Suite, Path],
+    result: GenerateResult,
+) -> None:
+    suite, models = kept
+    parameters = {"suite": suite.model_dump(mode="json"), "models": str(models)}
+    with open_run("generate", parameters | {"file": str(request.file)}) as run:
+        sweep_id = await measure(suite, models, run, publish=False)
+        result.written += write_seeds(request, checked, part, sweep_id)
+    result.sweeps.append(sweep_id)
+    files = [request.path_of(seed, request.chunk) for seed in part.seeds]
+    result.missing += [path for path in files if not path.exists()]

@@ -1,0 +1,144 @@
+"""What an output folder holds: the settings of its files, and which samples were begun together.
+
+In: a request. Out: the parts of it that are left to do. The file ``generate.json`` (of a chunk
+``generate_chunk_{i}.json``) keeps the settings, so that replies of others are not mixed with them,
+and each part's samples and sessions, which are part of the ids by which the store finds it again.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tutti.errors import UsageError
+from tutti.tasks.sweeps.generate.request import GenerateRequest
+
+
+@dataclass(frozen=True)
+class Part:
+    """Seeds that run as one cell."""
+
+    first: int
+    count: int
+    concurrency: int
+
+    @property
+    def seeds(self) -> range:
+        """The numbers of its samples."""
+        return range(self.first, self.first + self.count)
+
+
+@dataclass(frozen=True)
+class WorkFolder:
+    """An output folder and what is known of it."""
+
+    path: Path
+    """The file that keeps this."""
+    settings: Mapping[str, Any] | None
+    """None before the first run."""
+    parts: tuple[Part, ...]
+    """All, also those that are done."""
+    left: tuple[Part, ...]
+    """Those whose files are not all there."""
+    dropped: tuple[Part, ...] = ()
+    """Begun for more seeds than are now asked for: they begin anew."""
+
+    def check(self, settings: Mapping[str, Any]) -> None:
+        """Raises UsageError where the folder's replies have others of these settings."""
+        if self.settings is not None and (changed := _changed(self.settings, settings)):
+            raise UsageError(
+                f"{self.path} says that the replies there have other settings: {changed}; "
+                "give another --out"
+            )
+
+    def keep(self, settings: Mapping[str, Any]) -> None:
+        """Write the file. Raises as `check`."""
+        self.check(settings)
+        content = {"settings": settings, "parts": [asdict(part) for part in self.parts]}
+        write_whole(self.path, json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def open_work(request: GenerateRequest, concurrency: int) -> WorkFolder:
+    """What is left to do in the request's folder. Raises UsageError."""
+    name = "generate" if request.chunk is None else f"generate_chunk_{request.chunk}"
+    path = request.out / f"{name}.json"
+    kept = _read(path)
+    if not kept and (whole := _read(request.out / "generate.json")):  # of merged chunks
+        kept = {"settings": whole["settings"], "parts": []}
+    done = [seed for seed in request.seeds if is_done(request, seed)]
+    if done and not kept:
+        there = request.path_of(done[0], request.chunk)
+        raise UsageError(
+            f"{there} is there, and no {path.name} says what made it; give another --out"
+        )
+    begun = [Part(**part) for part in kept.get("parts", ())]
+    return _planned(path, kept.get("settings"), begun, request, concurrency)
+
+
+def is_done(request: GenerateRequest, seed: int) -> bool:
+    """Whether a seed's file is there: whole, or the request's chunk of it."""
+    places = [request.path_of(seed)]
+    if request.chunk is not None:
+        places.append(request.path_of(seed, request.chunk))
+    return any(place.exists() for place in places)
+
+
+def _planned(
+    path: Path,
+    settings: Mapping[str, Any] | None,
+    begun: Sequence[Part],
+    request: GenerateRequest,
+    concurrency: int,
+) -> WorkFolder:
+    missing = {seed for seed in request.seeds if not is_done(request, seed)}
+    wanted = set(request.seeds)
+    kept, dropped, left = list[Part](), list[Part](), list[Part]()
+    for part in begun:
+        if not missing.intersection(part.seeds):
+            kept.append(part)
+        elif wanted.issuperset(part.seeds):
+            kept.append(part)
+            left.append(part)
+        else:
+            dropped.append(part)
+    new = missing.difference(*(part.seeds for part in kept))
+    fresh = [Part(first, count, concurrency) for first, count in _runs_of(sorted(new))]
+    return WorkFolder(path, settings, (*kept, *fresh), (*left, *fresh), tuple(dropped))
+
+
+def _runs_of(seeds: Sequence[int]) -> list[tuple[int, int]]:
+    """Numbers that follow each other, as (first, count)."""
+    found: list[tuple[int, int]] = []
+    for seed in seeds:
+        if found and seed == sum(found[-1]):
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((seed, 1))
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Raises UsageError for a file that is not ours."""
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+        [Part(**part) for part in kept["parts"]]
+        dict(kept["settings"])
+    except FileNotFoundError:
+        return {}
+    except (ValueError, LookupError, TypeError) as error:
+        raise UsageError(f"{path}: was not written by `tutti generate`: {error}") from error
+    return dict(kept)
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    names = sorted(name for name in now if before.get(name) != now[name])
+    return ", ".join(f"{name} {before.get(name)!r}, now {now[name]!r}" for name in names)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is whole or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(text, "utf-8")
+    unfinished.replace(path)

@@ -1,0 +1,167 @@
+"""Writes the replies of a part: a file a seed, a line a row, in the order of the rows.
+
+In: the store. Out: ``output-rs{S}.jsonl``: each row's fields and the reply's. A file is written
+when it is whole. Nothing in a line depends on when or how often the command ran: times, ids of
+attempts and tool calls, and what an engine had cached are left out, unless they are asked for.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+from tutti.storage import query
+from tutti.tasks.benchmarks import Source
+from tutti.tasks.sweeps.generate.check import CheckedFile
+from tutti.tasks.sweeps.generate.kept import Part, is_done
+from tutti.tasks.sweeps.generate.request import GenerateRequest
+
+CELL = """
+select cell_id from cells where sweep_id = $sweep and concurrency = $concurrency and repeat = 0
+  and policy = 'passthrough' and status <> 'superseded'
+"""
+ATTEMPTS = """
+select task_id, attempt_id, status, error_type, error_message, prompt_tokens, completion_tokens,
+       tool_calls, started_at, ended_at
+from attempts
+where cell_id = $cell and trial = $seed and status not in ('infra_error', 'cancelled')
+qualify row_number() over (partition by task_id order by attempt desc) = 1
+"""
+ENDS = """
+select c.attempt_id, c.finish_reason from calls c
+where c.cell_id = $cell and c.role = 'orchestrator' and c.finish_reason is not null
+  and c.attempt_id in (select attempt_id from attempts where cell_id = $cell and trial = $seed)
+qualify row_number() over (partition by c.attempt_id order by c.step desc, c.ended_at desc) = 1
+"""
+MESSAGES = """
+select attempt_id, position, role, content, reasoning, tool_calls, tool_call_id, name, call_id
+from messages
+where cell_id = $cell
+  and attempt_id in (select attempt_id from attempts where cell_id = $cell and trial = $seed)
+order by attempt_id, position
+"""
+Found = Mapping[str, Any]
+
+
+def write_seeds(
+    request: GenerateRequest, checked: CheckedFile, part: Part, sweep_id: str
+) -> list[Path]:
+    """Write the files of the part's seeds whose rows all have replies; returns those written."""
+    written = []
+    where = {"sweep": sweep_id, "concurrency": part.concurrency}
+    cells = query(CELL, parameters=where)
+    for seed in part.seeds if cells else ():
+        replies = _replies(cells[0]["cell_id"], seed)
+        if is_done(request, seed) or not all(t in replies for t in _tasks(request, checked)):
+            continue
+        path = request.path_of(seed, request.chunk)
+        write_lines(path, _lines(request, checked, replies))
+        written.append(path)
+    return written
+
+
+def row_numbers(request: GenerateRequest, rows: int) -> range:
+    """The rows that the request's file holds, of `rows`."""
+    return range(rows) if request.chunk is None else request.rows_of(request.chunk, rows)
+
+
+def rows_in(request: GenerateRequest, chosen: range) -> Iterator[Mapping[str, Any]]:
+    """Some rows of the file, as they are there. Raises BadRow."""
+    rows = Source(request.file).files(request.file.name, None, ("*.jsonl",)).rows()
+    return (row.data for row in islice(rows, chosen.start, chosen.stop))
+
+
+def _tasks(request: GenerateRequest, checked: CheckedFile) -> Sequence[str]:
+    chosen = row_numbers(request, len(checked.task_ids))
+    return checked.task_ids[chosen.start : chosen.stop]
+
+
+def _replies(cell_id: str, seed: int) -> dict[str, dict[str, Any]]:
+    """What came of each task at a seed: by task id its attempt, `finish_reason` and `messages`."""
+    of = {"cell": cell_id, "seed": seed}
+    ends = {row["attempt_id"]: row["finish_reason"] for row in query(ENDS, parameters=of)}
+    rows = query(MESSAGES, parameters=of)
+    messages = {a: list(each) for a, each in groupby(rows, key=lambda row: row["attempt_id"])}
+    return {
+        row["task_id"]: row
+        | {
+            "finish_reason": ends.get(row["attempt_id"]),
+            "messages": messages.get(row["attempt_id"], []),
+        }
+        for row in query(ATTEMPTS, parameters=of)
+    }
+
+
+def _lines(
+    request: GenerateRequest, checked: CheckedFile, replies: Mapping[str, Found]
+) -> Iterator[str]:
+    tasks = _tasks(request, checked)
+    rows = rows_in(request, row_numbers(request, len(checked.task_ids)))
+    for task_id, row in zip(tasks, rows, strict=True):
+        line = {**row, **reply_fields(replies[task_id], request.key)}
+        if request.times:
+            line |= _times(replies[task_id])
+        yield json.dumps(line, ensure_ascii=False)
+
+
+def reply_fields(found: Found, key: str) -> dict[str, Any]:
+    """The fields of a reply that do not depend on the run."""
+    made = [each for each in found["messages"] if each["call_id"] is not None]
+    last = made[-1] if made else {}
+    fields = {
+        key: last.get("content") or "",
+        "num_generated_tokens": found["completion_tokens"],
+        "num_input_tokens": found["prompt_tokens"],
+        "finish_reason": found["finish_reason"],
+    }
+    if last.get("reasoning"):
+        fields["reasoning_content"] = last["reasoning"]
+    if found["tool_calls"]:
+        fields |= {"num_tool_calls": found["tool_calls"], "conversation": _conversation(found)}
+    if found["error_type"] is not None:
+        fields |= {"error": found["error_type"], "detailed_error": found["error_message"]}
+    return fields
+
+
+def _conversation(found: Found) -> list[dict[str, Any]]:
+    """What followed the prompt. Calls are numbered: their ids are drawn anew in each run."""
+    messages = found["messages"]
+    first = next((n for n, each in enumerate(messages) if each["call_id"]), len(messages))
+    numbers: dict[str, str] = {}
+    said = []
+    for each in messages[first:]:
+        message = {"role": each["role"], "content": each["content"]}
+        calls = []
+        for call in each["tool_calls"] or ():
+            number = numbers.setdefault(call["id"], f"call-{len(numbers)}")
+            function = {"name": call["name"], "arguments": call["arguments"]}
+            calls.append({"id": number, "type": "function", "function": function})
+        message |= {"tool_calls": calls} if calls else {}
+        if each["tool_call_id"] is not None:
+            answered = numbers.get(each["tool_call_id"], each["tool_call_id"])
+            message |= {"tool_call_id": answered, "name": each["name"]}
+        said.append(message)
+    return said
+
+
+def _times(found: Found) -> dict[str, Any]:
+    """In seconds; starts and ends since 1970."""
+    started: datetime = found["started_at"]
+    ended: datetime = found["ended_at"]
+    return {
+        "generation_start_time": started.timestamp(),
+        "generation_end_time": ended.timestamp(),
+        "generation_time": (ended - started).total_seconds(),
+        "attempt_id": found["attempt_id"],
+    }
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a file so that it is whole or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    unfinished.replace(path)

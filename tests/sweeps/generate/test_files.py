@@ -1,0 +1,108 @@
+"""Lines of replies, and the merge of chunks: only those of these rows, made with one setting."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sweeps.generate.test_work import request_of
+from tutti.errors import UsageError
+from tutti.tasks.sweeps.generate import merge_chunks
+from tutti.tasks.sweeps.generate.output import reply_fields
+
+ROWS = [{"question": str(number)} for number in range(3)]
+
+
+def found(*messages: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """An attempt as it is read from the store."""
+    empty: dict[str, Any] = {
+        "reasoning": None,
+        "tool_calls": [],
+        "tool_call_id": None,
+        "name": None,
+    }
+    said = [{**empty, "call_id": None, "content": "", **each} for each in messages]
+    row = {"messages": said, "completion_tokens": 5, "prompt_tokens": 10, "tool_calls": 0}
+    return row | {"finish_reason": "stop", "error_type": None, "error_message": None} | fields
+
+
+def test_a_reply_and_its_reasoning() -> None:
+    asked = {"role": "user", "content": "?"}
+    said = {"role": "assistant", "content": "Yes", "reasoning": "Hm", "call_id": "c1"}
+    assert reply_fields(found(asked, said), "generation") == {
+        "generation": "Yes",
+        "num_generated_tokens": 5,
+        "num_input_tokens": 10,
+        "finish_reason": "stop",
+        "reasoning_content": "Hm",
+    }
+
+
+def test_no_reply_is_an_error_in_the_row() -> None:
+    """The prompt's own assistant message is no reply."""
+    given = {"role": "assistant", "content": "earlier"}
+    fields = reply_fields(found(given, error_type="context_exceeded", error_message="long"), "g")
+    assert (fields["g"], fields["error"], fields["detailed_error"]) == (
+        "",
+        "context_exceeded",
+        "long",
+    )
+
+
+def test_a_conversation_numbers_its_calls() -> None:
+    """Engines draw ids anew, and a line must not."""
+    call = {"id": "chatcmpl-x7", "name": "python", "arguments": "{}"}
+    asks = {"role": "assistant", "tool_calls": [call], "call_id": "c1"}
+    told = {"role": "tool", "content": "4", "tool_call_id": "chatcmpl-x7", "name": "python"}
+    said = {"role": "assistant", "content": "Four", "call_id": "c2"}
+    fields = reply_fields(found({"role": "user"}, asks, told, said, tool_calls=1), "generation")
+    assert (fields["generation"], fields["num_tool_calls"]) == ("Four", 1)
+    first, second, third = fields["conversation"]
+    assert first["tool_calls"][0]["id"] == second["tool_call_id"] == "call-0"
+    assert third == {"role": "assistant", "content": "Four"}
+
+
+def write_chunk(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Lines with replies."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(row | {"generation": "x"}) + "\n" for row in rows))
+
+
+def test_chunks_merge_when_all_are_there(tmp_path: Path) -> None:
+    """In the order of the rows; the parts go."""
+    request = request_of(tmp_path, ROWS, samples=1, chunks=2, model=None)
+    write_chunk(request.path_of(0, 1), ROWS[1:])
+    assert merge_chunks(request, 3) == ([], [request.path_of(0, 0)])
+    write_chunk(request.path_of(0, 0), ROWS[:1])
+    assert merge_chunks(request, 3) == ([request.path_of(0)], [])
+    lines = [json.loads(line) for line in request.path_of(0).read_text().splitlines()]
+    assert [line["question"] for line in lines] == ["0", "1", "2"]
+    assert [path.name for path in request.out.iterdir()] == ["output-rs0.jsonl"]
+    assert merge_chunks(request, 3) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (ROWS[1:2], "has 1 lines; this chunk has 2 rows"),
+        ([ROWS[2], ROWS[1]], r"chunk_1\.jsonl:1: question: is not that of row 2 of"),
+    ],
+)
+def test_a_chunk_of_other_rows_is_not_merged(tmp_path: Path, rows: Any, words: str) -> None:
+    request = request_of(tmp_path, ROWS, samples=1, chunks=2, chunk=0)
+    write_chunk(request.path_of(0, 0), ROWS[:1])
+    write_chunk(request.path_of(0, 1), rows)
+    with pytest.raises(UsageError, match=words):
+        merge_chunks(request, 3)
+    assert not request.path_of(0).exists()
+
+
+def test_chunks_of_other_settings_are_not_merged(tmp_path: Path) -> None:
+    request = request_of(tmp_path, ROWS, samples=1, chunks=2, chunk=0)
+    for chunk, rows, temperature in ((0, ROWS[:1], 0.7), (1, ROWS[1:], 1.0)):
+        write_chunk(request.path_of(0, chunk), rows)
+        kept = {"settings": {"temperature": temperature}, "parts": []}
+        (request.out / f"generate_chunk_{chunk}.json").write_text(json.dumps(kept))
+    with pytest.raises(UsageError, match="other settings, so their chunks are not merged: temp"):
+        merge_chunks(request, 3)

@@ -1,0 +1,52 @@
+"""The length of replies: stated ones keep their ids; left out, it is of the model's context."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.sweeps.conftest import make_tasks, set_up_of
+from tutti.tasks.serving.registry import Model
+from tutti.tasks.sweeps.plan.identity import grid_id_of
+from tutti.tasks.sweeps.plan.plan import Plan, plan_of
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.spec import Suite, default_tokens, reply_tokens, with_fields
+
+
+def planned(suite: Suite, context_tokens: int) -> Plan:
+    """The plan of `suite` for a model with such a context."""
+    made = set_up_of([problem_of_task(task) for task in make_tasks(2)])
+    model = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=context_tokens)
+    return plan_of(suite, replace(made, model=model))
+
+
+@pytest.mark.parametrize(
+    ("context", "tokens"), [(512, 256), (8192, 4096), (32_768, 16_384), (1_000_000, 16_384)]
+)
+def test_half_of_the_context_up_to_what_providers_take(context: int, tokens: int) -> None:
+    suite = Suite(benchmark="gsm8k")
+    assert default_tokens(context) == reply_tokens(suite, context) == tokens
+    assert planned(suite, context).suite.sampling.reply_tokens == tokens
+    stated = with_fields(suite, {"max_tokens": 12})
+    assert planned(stated, context).suite.sampling.reply_tokens == 12
+
+
+def test_a_default_is_the_cell_of_its_length() -> None:
+    """The same cells as if it were stated, and others than those of the former 96 tokens."""
+    left_out = planned(Suite(benchmark="gsm8k"), 8192)
+    stated = planned(Suite.model_validate({"benchmark": "gsm8k", "max_tokens": 4096}), 8192)
+    former = planned(Suite.model_validate({"benchmark": "gsm8k", "max_tokens": 96}), 8192)
+    ids = [[cell.cell_id for cell in plan.cells] for plan in (left_out, stated, former)]
+    assert ids[0] == ids[1] and not set(ids[0]) & set(ids[2])
+
+
+def test_stdlib_keeps_its_cells() -> None:
+    """Its answers are a word, and its sweeps were measured with 96."""
+    left_out = planned(Suite(), 8192)
+    stated = planned(Suite.model_validate({"sampling": {"max_tokens": 96}}), 8192)
+    assert left_out.sweep_id == stated.sweep_id
+
+
+def test_a_grid_that_states_the_former_default_keeps_its_id() -> None:
+    grid = Suite(models=("a", "b"))
+    assert grid_id_of(grid) == grid_id_of(with_fields(grid, {"max_tokens": 96}))
+    assert grid_id_of(grid) != grid_id_of(with_fields(grid, {"max_tokens": 97}))

@@ -1,0 +1,1 @@
+"""The evaluations of the systems that tutti unites, whole, on scripted models."""

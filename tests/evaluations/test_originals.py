@@ -1,0 +1,183 @@
+"""The evaluation commands of the originals as tutti's suites, end to end on scripted models.
+
+What each must give is known: who is right, by which publisher's rule, with which metrics.
+docs/originals.md has the commands side by side.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.conftest import data as data  # the fixture
+from tests.benchmarks.conftest import load
+from tests.evaluations.scripted import FACT, lines, players, sweep, text_of, tutti
+from tutti.tasks.benchmarks import Item
+
+pytestmark = pytest.mark.slow
+
+SUMS = [{"question": f"What is {n} + {n + 1}?", "answer": f"#### {2 * n + 1}"} for n in range(1, 5)]
+EVEN = [{"question": f"What is {n} + {n}?", "answer": f"#### {2 * n}"} for n in range(1, 5)]
+EXPERTS = {
+    name: "expert"
+    for name in (
+        *("gpt-5", "gpt-5-mini", "Qwen3-32B", "Qwen2.5-Coder-32B", "Llama-3.3-70B"),
+        *("Qwen2.5-Math-72B", "Qwen2.5-Math-7B"),
+    )
+}
+
+
+@pytest.fixture(autouse=True)
+def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
+
+
+def suite(name: str, benchmark: str, **fields: Any) -> dict[str, Any]:
+    """One cell of two sessions, passed through."""
+    base = {"name": name, "benchmark": benchmark, "concurrency": [2], "policies": ["passthrough"]}
+    return base | {"model": "solver"} | fields
+
+
+def test_nemo_skills_repeated_samples(tmp_path: Path) -> None:
+    """``ns eval --benchmarks=gsm8k:4,aime25:8``: pass@k, majority@k and the average of k, from
+    samples whose answers are known: half of the tasks are right in every trial."""
+    lines(tmp_path / "gsm8k/test.jsonl", SUMS + EVEN)
+    aime = [{"id": n, "problem": f"What is {n} + {n + 1}?", "answer": 2 * n + 1} for n in (1, 2, 3)]
+    lines(tmp_path / "aime/test.jsonl", aime)
+    sampled = {"sampling": {"temperature": 1.0}, "limits": {"max_turns": 1}}
+    with players(tmp_path) as registry:
+        gsm8k = suite("gsm8k-4", "gsm8k:4", data={"source": "gsm8k"}, **sampled)
+        rows = sweep(tmp_path, registry, gsm8k)
+        aime_8 = suite("aime-8", "aime-25:8", data={"source": "aime"}, **sampled)
+        assert len(sweep(tmp_path, registry, aime_8)) == 24
+    assert len(rows) == 32
+    right = {row["task_id"] for row in rows if row["correct"]}
+    wrong = {row["task_id"] for row in rows if not row["correct"]}
+    # 2 + 2 and 4 + 4 are sums that 4 divides
+    assert (len(right), len(wrong)) == (6, 2)
+    told = json.loads(tutti("report", "gsm8k-4", "--json"))
+    (cell,) = told["cells"]
+    trials = {trial["k"]: trial for trial in cell["trials"]}
+    assert {k: (t["pass_at_k"], t["majority_at_k"]) for k, t in trials.items()} == {
+        k: (pytest.approx(0.75), pytest.approx(0.75)) for k in (1, 2, 3, 4)
+    }
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> str:
+    """The folder of an index that holds the fact."""
+    texts = [FACT, "Another page about tea.", "A page about trains to Bergen."]
+    lines(tmp_path / "docs.jsonl", [{"id": f"d{n}", "text": text} for n, text in enumerate(texts)])
+    return tutti("index", str(tmp_path / "docs.jsonl")).strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(("benchmark", "rule"), [("frames", None), ("hle", "toolorchestra")])
+def test_toolorchestra_with_experts_and_search(
+    tmp_path: Path, documents: str, benchmark: str, rule: str | None
+) -> None:
+    """``eval_frames.py`` and ``eval_hle.py``: the orchestrator searches, an expert answers, the
+    judge decides by the publisher's rule or by ToolOrchestra's; every call is priced by role."""
+    asked = "What number does the record say?"
+    given = [{"id": f"q{n}", "question": f"{asked} ({n})", "answer": a} for n, a in ((1, "42"),)]
+    given.append({"id": "q2", "question": f"{asked} (2)", "answer": "7"})
+    rows = [row | {"answer_type": "exactMatch", "category": "Math"} for row in given]
+    lines(tmp_path / f"questions/{benchmark}.jsonl", rows)
+    agent = "toolorchestra-frames" if benchmark == "frames" else "toolorchestra"
+    asked_for = suite(
+        f"{benchmark}-orchestrated",
+        benchmark,
+        model="orchestrator",
+        data={"source": "questions"} | ({} if rule is None else {"rule": rule}),
+        roles={"agent": agent, "judge": "judge", "experts": EXPERTS},
+        harness={"search_index": documents},
+    )
+
+    def judge(body: dict[str, Any]) -> dict[str, Any]:
+        right = f"{asked} (1)" in text_of(body)
+        hle = json.dumps({"extracted_final_answer": "42", "correct": "yes" if right else "no"})
+        decided = f"Decision: {'TRUE' if right else 'FALSE'}\n<correct>{right}</correct>"
+        return {"content": f"{hle}\n{decided}"}
+
+    with players(tmp_path, judge=judge) as registry:
+        attempts = sweep(tmp_path, registry, asked_for)
+    own = {"frames": "frames_judge", "hle": "hle_judge"}[benchmark]
+    assert {row["scorer"] for row in attempts} == {"toolorchestra_judge" if rule else own}
+    assert sorted(row["correct"] for row in attempts) == [False, True]
+    told = "select role, count(*) n from calls where attempt_id is not null group by 1"
+    roles = json.loads(tutti("sql", "--json", told))
+    counts = {row["role"]: row["n"] for row in roles}
+    # a search and an answer by each orchestrator, an expert each; ToolOrchestra's rule decides an
+    # equal text without its judge
+    assert counts == {"orchestrator": 4, "expert": 4, "judge": 1 if rule else 2}
+
+
+def test_thunderagents_hle_sweep_scaled_down(tmp_path: Path, documents: str) -> None:
+    """The shipped suite `thunderagent-hle` with fewer sessions: every policy gives the same
+    answers, and a row of figures."""
+    rows = [
+        {"id": f"q{n}", "question": f"What number does the record say? ({n})", "answer": "42"}
+        for n in range(6)
+    ]
+    lines(tmp_path / "questions/hle.jsonl", rows)
+    scaled = suite(
+        "thunderagent-hle-small",
+        "hle",
+        model="orchestrator",
+        concurrency=[2, 4],
+        policies=["passthrough", "continuum", "thunderagent", "adaptive"],
+        data={"source": "questions"},
+        roles={
+            "agent": "thunderagent-hle",
+            "judge": "judge",
+            "experts": dict.fromkeys(("gpt-5", "gpt-5-mini", "gpt-oss-120b"), "expert"),
+        },
+        harness={"search_index": documents},
+    )
+    with players(tmp_path) as registry:
+        attempts = sweep(tmp_path, registry, scaled)
+    assert len(attempts) == 6 * 2 * 4 and all(row["correct"] for row in attempts)
+
+
+def test_api_bank_levels_1_to_3(data: Path, tmp_path: Path) -> None:
+    """``evaluator.py``: gold calls for every second item score by API-Bank's own rule what they
+    must."""
+    for level in (1, 2):
+        name = f"api-bank-{level}"
+        items = [item for item in load(name, data / "api-bank") if _sound(item)][:8]
+        asked = suite(
+            name,
+            name,
+            data={"source": str(data / "api-bank"), "ids": [item.id for item in items]},
+        )
+        with players(tmp_path, solver=_gold_of_every_second(items)) as registry:
+            rows = sweep(tmp_path, registry, asked)
+        assert {row["scorer"] for row in rows} == {"api_bank_recorded"}
+        assert sum(bool(row["correct"]) for row in rows) == 4, name
+
+
+def _sound(item: Item) -> bool:
+    return item.attributes["known_bad"] == "no"
+
+
+def _gold_of_every_second(items: list[Item]) -> Any:
+    """A solver that makes the gold call of every second item, and none of the others."""
+    from tutti.tasks.benchmarks.benchmark import gold_calls
+
+    known = {"\n".join(str(m.get("content") or "") for m in i.messages): i for i in items}
+    right = {item.id for item in items[::2]}
+
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        said = text_of(body)
+        item = next((item for text, item in known.items() if said.endswith(text)), None)
+        if item is None:  # the first call of a run
+            return {"content": "yes"}
+        if item.id not in right:
+            return {"content": "I do not know."}
+        calls = gold_calls(item)
+        return {"content": None, "tool_calls": calls, "finish_reason": "tool_calls"}
+
+    return reply

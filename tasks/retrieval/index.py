@@ -55,14 +55,15 @@ class Index:
     `embedder` replaces the one it was built with, for tests and benchmarks that provide vectors.
     """
 
-    def __init__(self, folder: Path, embedder: Embedder | None = None) -> None:
+    def __init__(self, folder: Path, embedder: Embedder | None = None, gpus: int = 0) -> None:
+        """`gpus`: how many FAISS takes, which the caller holds."""
         self.manifest = read_manifest(folder)
         self.index_id: str = self.manifest["index_id"]
         self.spec = IndexSpec(**self.manifest["spec"])
         self.documents = PassageStore(folder)
         self.embedder = embedder or _load_embedder(folder, self.manifest["embedder"])
         self.vectors: Vectors = np.load(folder / VECTORS, mmap_mode="r")
-        self._ann = Ann.load(folder, self.spec, self.vectors)
+        self._ann = Ann.load(folder, self.spec, self.vectors, gpus)
         self._words = WordIndex.loaded(folder / bm25.FOLDER) if self.spec.words else None
 
     @property
@@ -100,10 +101,12 @@ class Index:
         self, vectors: Vectors, k: int, rows: Rows | None = None, approximate: bool = False
     ) -> Neighbours:
         """The `k` nearest rows of each unit vector [q, dimensions], filtered as in `search`."""
-        given = rows is not None
-        if self._ann is None or (given and not (approximate and self._ann.filters)):
+        ann, given = self._ann, rows is not None
+        if ann is None or (given and not (approximate and ann.filters)):
             return search_exact(vectors, self.vectors, k, rows)
-        return self._ann.search(vectors, k, rows)
+        if ann.most is not None and k > ann.most:
+            return search_exact(vectors, self.vectors, k, rows)
+        return ann.search(vectors, k, rows)
 
     def _hits(self, nth: int, found: Mapping[str, Neighbours], k: int) -> list[Hit]:
         """The hits of query `nth`, from its only ranking or all fused."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from tutti.storage import Catalog, open_catalog
 from tutti.storage import catalog as cat
+from tutti.tasks.gpus import require_job_gpus
 from tutti.tasks.progress import StageLog
 from tutti.tasks.project import IS_CHECKOUT, PROJECT, package_version
 
@@ -54,8 +55,12 @@ class Run:
 
 @contextmanager
 def open_run(flow: str, parameters: dict[str, Any]) -> Iterator[Run]:
-    """A recorded run on this user's store, with its progress shown. Raises StoreError."""
+    """A recorded run on this user's store, with its progress shown.
+
+    Raises StoreError, and NoSuchGpu where it is a job for GPUs that this machine does not have.
+    """
     with open_catalog() as catalog, _recorded(catalog, flow, parameters) as run_id:
+        require_job_gpus(catalog.home)
         yield Run(catalog, run_id, StageLog())
 
 

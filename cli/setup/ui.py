@@ -22,16 +22,18 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from tutti.cli.setup.deployments import automate, written
+from tutti.cli.setup.deployments import Ask, automate, written
 from tutti.cli.setup.forms import DeploymentForms
 from tutti.cli.setup.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
 from tutti.errors import TuttiError
 from tutti.storage import Catalog, open_catalog
-from tutti.tasks.project import IMPORTS, PROJECT, models_python_path
+from tutti.tasks.project import DEPLOYMENTS, IMPORTS, PROJECT, models_python_path
 from tutti.tasks.serving import Child, PortTaken, ServingError, claim_port
 
 PORT = 4200  # reports use the next port, because browsers block file:// links on web pages
 POOLS = {"cpu": 1, "gpu": 1}  # concurrent flow runs; two sweeps would disturb each other
+TEMPLATES = {"gpu": DEPLOYMENTS / "pools" / "gpu.json"}
+"""Base job templates of pools that have one of their own; that of `cpu` is Prefect's."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GUIDE = """
 [bold green]{url}[/] shows the flow runs of {home}
@@ -108,9 +110,12 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
     workers = {}
     for pool, limit in POOLS.items():  # a worker creates its pool if necessary
         words = ["--pool", pool, "--type", "process", "--name", pool, "--limit", str(limit)]
+        words += ["--base-job-template", str(TEMPLATES[pool])] if pool in TEMPLATES else []
         workers[pool] = start(f"worker-{pool}", "prefect", "worker", "start", *words)
     for pool, worker in workers.items():
         worker.wait_ready(partial(_ask, f"{api}/work_pools/{pool}"), READY_TIMEOUT_S)
+        if not use_template(pool, api, _ask):
+            console.print(f"[yellow]pool {pool}: its job template was not registered[/]")
     words = ["deploy", "--all", "--prefect-file", str(wanted.file)]
     deploy = start("deploy", "prefect", "--no-prompt", *words)
     while deploy.poll() is None:
@@ -133,6 +138,20 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
             child.check()
         _follow(forms, console)
         time.sleep(0.5)
+
+
+def use_template(pool: str, api: str, ask: Ask) -> bool:
+    """Give a pool of an earlier version its job template; one that has the template's variables,
+    also as somebody has edited it, is left. Returns whether the pool has them."""
+    if pool not in TEMPLATES:
+        return True
+    template = json.loads(TEMPLATES[pool].read_text())
+    there = ask(f"{api}/work_pools/{pool}") or {}
+    variables = there.get("base_job_template", {}).get("variables", {}).get("properties", {})
+    if template["variables"]["properties"].keys() <= variables.keys():
+        return True
+    change = {"base_job_template": template}
+    return ask(f"{api}/work_pools/{pool}", change, "PATCH") is not None
 
 
 def _follow(forms: DeploymentForms, console: Console) -> None:

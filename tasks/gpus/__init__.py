@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tutti.tasks.gpus.claim import WantedGpus as WantedGpus
     from tutti.tasks.gpus.claim import candidates as candidates
     from tutti.tasks.gpus.claim import require_gpus as require_gpus
+    from tutti.tasks.gpus.claim import require_job_gpus as require_job_gpus
     from tutti.tasks.gpus.errors import GpuError as GpuError
     from tutti.tasks.gpus.errors import GpuLost as GpuLost
     from tutti.tasks.gpus.errors import GpusBusy as GpusBusy

@@ -1,5 +1,6 @@
 """What a job asks for: so many cards, or named ones."""
 
+import os
 from dataclasses import dataclass
 
 from tutti.storage import Home
@@ -10,6 +11,9 @@ LEASE_S = 300.0
 """A holder that is gone is known at once on its own host, and no other host has its cards. So only
 a holder that is stopped, or cannot reach the catalog, is waited for so long."""
 WAIT_S = 3600.0
+
+JOB_GPUS = "TUTTI_JOB_GPUS"
+"""GPUs that this machine must have for a run: the job variable `gpus` of the work pool `gpu`."""
 
 WantedGpus = int | tuple[int | str, ...] | None
 """A number of any cards; or cards by index or uuid; or one card where the machine has any."""
@@ -40,6 +44,25 @@ def require_gpus(claim: GpuClaim, home: Home) -> None:
     """Check that this machine has the cards, before minutes of other work. Raises NoSuchGpu,
     GpuError."""
     candidates(claim, read_inventory(home))
+
+
+def require_job_gpus(home: Home) -> None:
+    """Check that this machine has the GPUs that TUTTI_JOB_GPUS asks for; without it, any will do.
+
+    Raises NoSuchGpu with what there is, GpuError.
+    """
+    asked = os.environ.get(JOB_GPUS, "").strip()
+    if not asked:
+        return
+    if not asked.isdecimal():
+        raise NoSuchGpu(f"{JOB_GPUS}: {asked!r} is not a number of GPUs")
+    inventory = read_inventory(home)
+    if int(asked) > len(inventory.here):
+        raise NoSuchGpu(
+            f"this run is for machines with {_cards(int(asked))} (job variable `gpus` of its "
+            f"pool); {_what_is_here(inventory)}; lower `gpus`, start a worker of the pool where "
+            "the GPUs are, or run the deployment of the pool `cpu`"
+        )
 
 
 def candidates(claim: GpuClaim, inventory: Inventory) -> tuple[list[Gpu], int]:

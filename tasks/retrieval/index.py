@@ -56,7 +56,8 @@ class Index:
     `embedder` replaces the one it was built with, for tests and benchmarks that provide vectors.
     """
 
-    def __init__(self, folder: Path, embedder: Embedder | None = None) -> None:
+    def __init__(self, folder: Path, embedder: Embedder | None = None, gpus: int = 0) -> None:
+        """`gpus`: how many FAISS takes, which the caller holds."""
         self.manifest = read_manifest(folder)
         self.index_id: str = self.manifest["index_id"]
         self.spec = IndexSpec(**self.manifest["spec"])
@@ -66,11 +67,11 @@ class Index:
             self.documents = PassageStore(folder)
             vectors: Vectors = np.load(folder / VECTORS, mmap_mode="r")
             self._vectors: Vectors | None = vectors
-            self._ann = Ann.load(folder, self.spec, vectors)
+            self._ann = Ann.load(folder, self.spec, vectors, gpus)
         else:
             self.documents = PassageStore(folder, links.documents.checked())
             foreign = open_foreign(links.vectors.checked())
-            self._vectors, self._ann = foreign.vectors, foreign.searcher(self.spec)
+            self._vectors, self._ann = foreign.vectors, foreign.searcher(self.spec, gpus)
         self._words = WordIndex.loaded(folder / bm25.FOLDER) if self.spec.words else None
 
     @property
@@ -118,12 +119,13 @@ class Index:
 
         An imported index that keeps no plain vectors filters as exactly as FAISS can.
         """
-        given = rows is not None
-        exactly = self._ann is None or (given and not (approximate and self._ann.filters))
+        ann, given = self._ann, rows is not None
+        exactly = ann is None or (given and not (approximate and ann.filters))
+        exactly = exactly or (ann is not None and ann.most is not None and k > ann.most)
         if self._vectors is not None and exactly:
             return search_exact(vectors, self._vectors, k, rows)
-        assert self._ann is not None, "an index has plain vectors or is searched by FAISS"
-        return self._ann.search(vectors, k, rows)
+        assert ann is not None, "an index has plain vectors or is searched by FAISS"
+        return ann.search(vectors, k, rows)
 
     def _hits(self, nth: int, found: Mapping[str, Neighbours], k: int) -> list[Hit]:
         """The hits of query `nth`, from its only ranking or all fused."""

@@ -29,12 +29,13 @@ from tutti.tasks.retrieval.errors import (
     EmbedderFailed,
     FilterUnknown,
     RerankerFailed,
+    RetrievalError,
     WebSearchFailed,
 )
 from tutti.tasks.retrieval.index import Hit, Index
 from tutti.tasks.retrieval.pools import RowFilters, read_pools
 from tutti.tasks.retrieval.request import SearchRequest, read_ask, result_rows
-from tutti.tasks.retrieval.search.ann import limit_threads
+from tutti.tasks.retrieval.search.ann import gpu_count, limit_threads
 from tutti.tasks.retrieval.search.rerank import EndpointReranker, Reranker
 from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch, WebSearch
 
@@ -152,7 +153,9 @@ def make_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        state["searching"] = SearchService(Index(folder, embedder), options or Options())
+        state["searching"] = SearchService(
+            Index(folder, embedder, gpu_count()), options or Options()
+        )
         async with state["searching"].batcher:
             yield
 
@@ -230,6 +233,10 @@ def main() -> None:
         web_below=given.web_below,
         reranker=reranker,
     )
+    try:
+        gpu_count()  # said before the server starts, whose traceback would hide it
+    except RetrievalError as error:
+        sys.exit(f"error: {error}")
     serve(make_app(given.index, options), given.port)
 
 

@@ -1,17 +1,20 @@
 """Start the gateway and the retrieval service as supervised children, and talk to the gateway."""
 
 import json
+import os
 import secrets
 import sys
 import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.storage import Catalog, StoreFull
+from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus
 from tutti.tasks.project import IMPORTS
 from tutti.tasks.serving.engine import Engine
 from tutti.tasks.serving.errors import GatewayFailed, ServingError
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 60.0
 ORDER_TIMEOUT_S = 60.0
+SEARCH_GPUS = "TUTTI_SEARCH_GPUS"
+"""GPUs that a search service takes; none where it is not set."""
 
 
 class GatewayClient:
@@ -116,9 +121,9 @@ def open_gateway(
     token = secrets.token_urlsafe()
     # Tokens in our environment are for a public gateway; this one is private.
     tokens = {ADMIN_VARIABLE: token, TOKENS_VARIABLE: ""}
-    with _service(
-        "gateway", "tutti.tasks.serving.gateway", arguments, port, catalog, tokens
-    ) as url:
+    arguments += ["--port", str(port)]
+    child = ServiceChild("gateway", "tutti.tasks.serving.gateway", arguments, tokens)
+    with _service(child, port, catalog) as url:
         yield GatewayClient(url, token)
 
 
@@ -140,27 +145,46 @@ def _endpoint_of(engine: Engine | ExternalEndpoint) -> "EndpointConfig":
 
 @contextmanager
 def retrieval_service(folder: Path, catalog: Catalog, port: int | None = None) -> Iterator[str]:
-    """Run the retrieval service over the index in `folder`; yields its base URL."""
-    arguments = ["--index", str(folder)]
-    with _service(
-        "retrieval", "tutti.tasks.retrieval.service", arguments, claim_port(port), catalog
-    ) as u:
-        yield u
+    """Run the retrieval service over the index in `folder`; yields its base URL.
+
+    It leases as many GPUs as TUTTI_SEARCH_GPUS says, and sees no other. Raises GatewayFailed with
+    its last words, NoSuchGpu, GpusBusy, GpuError.
+    """
+    asked = os.environ.get(SEARCH_GPUS, "").strip() or "0"
+    if not asked.isdecimal():
+        raise ServingError(f"{SEARCH_GPUS}: {asked!r} is not a number of GPUs")
+    role, module = "retrieval", "tutti.tasks.retrieval.service"
+    arguments = ["--index", str(folder), "--port", str(port := claim_port(port))]
+    with ExitStack() as stack:
+        gpus = None
+        if int(asked):
+            claim = GpuClaim(int(asked), work="search")
+            gpus = stack.enter_context(lease_gpus(catalog, claim, _say))
+        child = ServiceChild(role, module, arguments, {SEARCH_GPUS: asked}, gpus)
+        yield stack.enter_context(_service(child, port, catalog))
+
+
+def _say(text: str) -> None:
+    print(f"tutti: search: {text}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class ServiceChild:
+    """A service that runs as a process of its own."""
+
+    role: str
+    module: str
+    arguments: list[str]
+    environment: Mapping[str, str]
+    gpus: GpuLease | None = None
 
 
 @contextmanager
-def _service(
-    role: str,
-    module: str,
-    arguments: list[str],
-    port: int,
-    catalog: Catalog,
-    more: Mapping[str, str] | None = None,
-) -> Iterator[str]:
+def _service(service: ServiceChild, port: int, catalog: Catalog) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", module, *arguments, "--port", str(port)]
-    environment = {"TUTTI_HOME": str(catalog.home), **IMPORTS, **(more or {})}
-    with Child(role, command, environment, catalog) as child:
+    command = [sys.executable, "-m", service.module, *service.arguments]
+    environment = {"TUTTI_HOME": str(catalog.home), **IMPORTS, **service.environment}
+    with Child(service.role, command, environment, catalog, service.gpus) as child:
         try:
             child.wait_ready(lambda: answers(f"{url}/health"), START_TIMEOUT_S)
         except ServingError as error:

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 from tutti.storage import Catalog, Home
 from tutti.tasks.retrieval.corpus import Document, Parameter
+from tutti.tasks.retrieval.embedder import Vectors
 from tutti.tasks.retrieval.index import Index, build_index
+from tutti.tasks.retrieval.search.exact import Neighbours, Rows, search_exact
 from tutti.tasks.retrieval.service import make_app
 
 DOCUMENTS = [
@@ -33,6 +36,28 @@ def test_a_name_finds_its_document_first(catalog: Catalog) -> None:
     queries = [d.name for d in DOCUMENTS] + ["Enum", "dumps"]
     found = [hits[0].document.id for hits in index.search(queries, 2)]
     assert found == [*(d.name for d in DOCUMENTS), "enum.Enum", "json.dumps"]
+    catalog.close()
+
+
+def test_more_hits_than_a_gpu_gives_are_found_exactly(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAISS fails there above 2,048; a fused search asks for four times its hits."""
+
+    class OnGpu:
+        filters, most, asked = False, 2, 0
+
+        def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> Neighbours:
+            assert k <= self.most and rows is None
+            self.asked += 1
+            return search_exact(queries, index.vectors, k)
+
+    index, gpu = Index(build_index(DOCUMENTS, catalog)), OnGpu()
+    monkeypatch.setattr(index, "_ann", gpu)
+    assert len(index.search(["heapq.nlargest"], 2)[0]) == 2 and gpu.asked == 1
+    assert len(index.search(["heapq.nlargest"], 3)[0]) == 3 and gpu.asked == 1
+    (hits,) = index.search(["heapq.nlargest"], 1, rows=np.array([2, 3]), approximate=True)
+    assert hits[0].row in (2, 3) and gpu.asked == 1
     catalog.close()
 
 

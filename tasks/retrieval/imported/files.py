@@ -17,7 +17,7 @@ import numpy as np
 
 from tutti.tasks.retrieval.embedder import Vectors
 from tutti.tasks.retrieval.errors import ImportRefused, IndexDamaged
-from tutti.tasks.retrieval.search.ann import Ann, gpu_count
+from tutti.tasks.retrieval.search.ann import Ann
 from tutti.tasks.retrieval.spec import IndexSpec
 
 LINKS = "imported.json"
@@ -97,11 +97,13 @@ class ForeignIndex:
     """Whether it ranks by squared distance instead of inner product: the same order for vectors
     of unit length."""
 
-    def searcher(self, spec: IndexSpec) -> Ann | None:
+    def searcher(self, spec: IndexSpec, gpus: int) -> Ann | None:
         """FAISS's own search; None where the view of plain vectors is searched exactly."""
-        if self.kind == "flat" and self.vectors is not None and not gpu_count():
+        if self.kind == "flat" and self.vectors is not None and not gpus:
             return None
-        return Ann.over(self.index, spec, self.distances)
+        # Compressed codes without lists stay on the CPU: filters and any k work there.
+        on_gpus = gpus if self.vectors is not None else 0
+        return Ann.over(self.index, spec, on_gpus, self.distances)
 
 
 def open_foreign(path: Path) -> ForeignIndex:

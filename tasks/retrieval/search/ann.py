@@ -1,9 +1,10 @@
 """Approximate search with FAISS: inverted lists or a graph, over the vectors of an index.
 
 In: unit vectors and an `IndexSpec`. Out: ``index.faiss``, loaded by memory map; rows and scores by
-inner product. Where the FAISS that is installed was built for GPUs and finds one, inverted lists
-are searched there. A flat index has no FAISS file: `tasks.retrieval.search.exact` searches the
-vectors themselves, where they lie; on a GPU FAISS's Flat is used.
+inner product. Where TUTTI_SEARCH_GPUS asks for GPUs, inverted lists are searched on the first that
+is visible, and flat indexes on as many as that; who starts the service leases them. A flat index
+has no FAISS file: `tasks.retrieval.search.exact` searches the vectors themselves, where they lie;
+on a GPU FAISS's Flat is used.
 """
 
 import os
@@ -15,6 +16,7 @@ import faiss
 import numpy as np
 
 from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.errors import RetrievalError
 from tutti.tasks.retrieval.search.exact import Neighbours, Rows
 from tutti.tasks.retrieval.spec import IndexSpec
 
@@ -28,6 +30,11 @@ TRAIN_SEED = 1234
 # queries of 384 dimensions found their lists at a fifth of the rate. From 4 queries on BLAS is
 # faster.
 BLAS_FROM_QUERIES = 4
+
+GPUS = "TUTTI_SEARCH_GPUS"
+"""GPUs that a search takes; none where it is not set: they are the engines'."""
+GPU_MOST = 2_048
+"""FAISS on a GPU returns no more neighbours, and scans no more lists."""
 
 Advance = Callable[[int, int], None]
 """Called with the number of vectors added and their total."""
@@ -85,8 +92,22 @@ def _write(index: Any, path: Path) -> None:
 
 
 def gpu_count() -> int:
-    """Number of GPUs that FAISS can use: 0 if it was built without them or finds none."""
-    return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
+    """Number of GPUs that searches take, by TUTTI_SEARCH_GPUS.
+
+    Raises RetrievalError where it is no number, or FAISS does not have so many: it was built
+    without them, or sees fewer.
+    """
+    asked = os.environ.get(GPUS, "").strip() or "0"
+    if not asked.isdecimal():
+        raise RetrievalError(f"{GPUS}: {asked!r} is not a number of GPUs")
+    built = hasattr(faiss, "StandardGpuResources")
+    there = int(faiss.get_num_gpus()) if built else 0
+    if int(asked) > there:
+        why = f"FAISS sees {there}" if built else "the FAISS that is installed is for the CPU only"
+        raise RetrievalError(
+            f"{GPUS}={asked}, and {why}; unset it, or install deployments/faiss-gpu.txt"
+        )
+    return int(asked)
 
 
 def limit_threads(count: int) -> None:
@@ -104,40 +125,49 @@ def limit_threads(count: int) -> None:
 class Ann:
     """A loaded FAISS index. Not thread-safe on a GPU."""
 
-    def __init__(self, index: Any, spec: IndexSpec, distances: bool = False) -> None:
+    def __init__(
+        self, index: Any, spec: IndexSpec, on_gpu: bool = False, distances: bool = False
+    ) -> None:
         """`distances`: the index gives squared distances of unit vectors, not inner products."""
         self._index, self._spec, self._distances = index, spec, distances
-        # FAISS filters on CPUs only.
-        self.filters = not gpu_count() or spec.kind == "hnsw"
+        self.filters = not on_gpu
+        """Whether it can be told rows: FAISS filters on CPUs only."""
+        self.most = GPU_MOST if on_gpu else None
+        """Neighbours that it returns at most; None for any number."""
 
     @classmethod
-    def load(cls, folder: Path, spec: IndexSpec, vectors: Vectors) -> "Ann | None":
+    def load(cls, folder: Path, spec: IndexSpec, vectors: Vectors, gpus: int = 0) -> "Ann | None":
         """Load the index of a folder; None for flat without a GPU, which needs none.
 
-        Sets, for the whole process, the number of queries from which FAISS uses BLAS.
+        `gpus`: how many it is searched on, which the caller holds; a graph is searched on the CPU,
+        for FAISS has none for GPUs. Sets, for the whole process, the number of queries from which
+        FAISS uses BLAS.
         """
         if spec.kind == "flat":
-            if not gpu_count():
+            if not gpus:
                 return None
             flat = faiss.IndexFlatIP(vectors.shape[1])
             flat.add(np.ascontiguousarray(vectors))
-            return cls.over(flat, spec)
+            return cls.over(flat, spec, gpus)
         faiss.cvar.distance_compute_blas_threshold = BLAS_FROM_QUERIES * vectors.shape[1]
         index: Any = faiss.read_index(str(folder / FILE), faiss.IO_FLAG_MMAP_IFC)
-        return cls.over(index, spec)
+        return cls.over(index, spec, gpus)
 
     @classmethod
-    def over(cls, index: Any, spec: IndexSpec, distances: bool = False) -> "Ann":
-        """Search with a FAISS index of `spec`'s kind, on a GPU where that is possible."""
+    def over(cls, index: Any, spec: IndexSpec, gpus: int = 0, distances: bool = False) -> "Ann":
+        """Search with a FAISS index of `spec`'s kind, on so many GPUs if it is no graph."""
         if spec.kind == "ivf":
-            index.nprobe = spec.probes
-            if gpu_count():
-                index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
-        elif spec.kind == "hnsw":
+            index.nprobe = min(spec.probes, GPU_MOST) if gpus else spec.probes
+        if gpus and spec.kind != "hnsw":
+            library: Any = faiss  # the stubs are those of the CPU's package
+            if spec.kind == "flat":
+                index = library.index_cpu_to_all_gpus(index, ngpu=gpus)
+            else:
+                index = library.index_cpu_to_gpu(library.StandardGpuResources(), 0, index)
+            return cls(index, spec, on_gpu=True, distances=distances)
+        if spec.kind == "hnsw":
             index.hnsw.efSearch = spec.search_depth
-        elif gpu_count():
-            index = faiss.index_cpu_to_all_gpus(index)
-        return cls(index, spec, distances)
+        return cls(index, spec, distances=distances)
 
     def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> Neighbours:
         """Approximately the `k` best rows of each query, best first, equal scores by row.

@@ -124,14 +124,14 @@ def test_a_disk_that_fills_during_the_sweep(small_disk: Path, tmp_path: Path) ->
     assert len(_counted(store)) == samples
 
 
-def wait_for_attempts(store: Store, wanted: int) -> None:
+def wait_for_attempts(store: Store, wanted: int, within_s: float = STARTED_TIMEOUT_S) -> None:
     """Wait until so many attempts are counted."""
-    deadline = time.monotonic() + STARTED_TIMEOUT_S
+    deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if (store.root / "catalog.db").exists() and len(_counted(store)) >= wanted:
             return
         time.sleep(0.3)
-    raise AssertionError(f"fewer than {wanted} attempts after {STARTED_TIMEOUT_S:.0f} s")
+    raise AssertionError(f"fewer than {wanted} attempts after {within_s:.0f} s")
 
 
 def _counted(store: Store) -> dict[str, bool]:

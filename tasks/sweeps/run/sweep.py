@@ -249,7 +249,7 @@ class _PlanRun:
     async def _restart(self, cell: Cell, engine_id: str, why: EngineFailed) -> None:
         """Say and record it, and have everything start anew. No window lies across it."""
         settings = self.plan.suite.execution
-        said = str(why).splitlines()[0].removesuffix("; its log says:")
+        said = str(why).splitlines()[0].removesuffix("; its log says:").removesuffix(".")
         again = f"start {self._restarts} of {settings.restarts} anew"
         self._run.log.console.print(f"[yellow]  {said}; {again}[/]")
         key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id, "at": cat.now()}

@@ -75,9 +75,8 @@ def score(
             sweep_id = find_sweep(catalog, sweep)
             _check_source(sweep_id, catalog, given, labels)
             if given is not None:
-                request = ScoringRequest(given, scorer, judge, models)
-                typer.echo(_programs(sweep_id, catalog, request, as_json))
-                return
+                by = ScoringRequest(given, scorer, judge, models)
+                return typer.echo(_programs(sweep_id, catalog, by, as_json))
             found = compared = None
             if labels is None or scorer is not None or judge is not None:
                 found = _rescored(sweep_id, catalog, scorer, judge, models, as_json)

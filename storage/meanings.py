@@ -90,7 +90,8 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
     "attempts": {
         "status": "ok, limit, model_error (these are scored), infra_error, scorer_error, cancelled",
         "stop_reason": "why it ended: answered, no_answer, malformed, turns, time, tokens, money, "
-        "context, ModelCallFailed, ToolUnavailable, worker_lost; imports may have others",
+        "context, ModelCallFailed, ToolUnavailable, worker_lost; of a gateway's program released, "
+        "idle, crowded_out, gateway_stopped; imports may have others",
         "error_message": "the error's text; null: no error",
         "due_at": "planned start of an open-loop load, UTC; null: closed loop",
         "working_s": "seconds of work, without being held; null: not measured",

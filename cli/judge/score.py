@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutti.cli.failures import guarded
+from tutti.cli.failures import UsageError, guarded
 from tutti.cli.options import ModelsFile
 
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics import Interval
-    from tutti.tasks.sweeps.judge import LabelAgreement, RescoreResult
+    from tutti.tasks.sweeps.judge import (
+        LabelAgreement,
+        ProgramScores,
+        RescoreResult,
+        ScoringRequest,
+    )
 
 SHOWN = 20  # changed attempts printed as text
 
@@ -36,6 +41,16 @@ def score(
             help="human labels: JSONL (attempt_id, correct)",
         ),
     ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            exists=True,
+            dir_okay=False,
+            help="score a gateway's programs: JSONL (program, attempt_id or task_id; with correct, "
+            "score, answer or target)",
+        ),
+    ] = None,
     *,
     models: ModelsFile,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
@@ -45,6 +60,8 @@ def score(
     The new scores are rows of the table scores. Attempts, reports and the view results keep the
     verdicts given when the attempts were made; the report says how many of the new ones disagree.
 
+    With --from, the programs of a gateway are scored, and their attempts get the verdicts.
+
     No model is called but the judge, if one is named. With --labels alone, the newest scores are
     compared with the labels and nothing is re-scored.
     """
@@ -52,9 +69,14 @@ def score(
     def work() -> None:
         from tutti.cli.local import find_sweep
         from tutti.storage import open_catalog
+        from tutti.tasks.sweeps.judge import ScoringRequest
 
         with open_catalog() as catalog:
             sweep_id = find_sweep(catalog, sweep)
+            _check_source(sweep_id, catalog, given, labels)
+            if given is not None:
+                by = ScoringRequest(given, scorer, judge, models)
+                return typer.echo(_programs(sweep_id, catalog, by, as_json))
             found = compared = None
             if labels is None or scorer is not None or judge is not None:
                 found = _rescored(sweep_id, catalog, scorer, judge, models, as_json)
@@ -77,6 +99,45 @@ def _rescored(
 
     with StageProgress("scoring", Console(stderr=True, quiet=quiet)) as shown:
         return asyncio.run(score_sweep(sweep_id, catalog, scorer, judge, models, shown.show))
+
+
+def _check_source(sweep_id: str, catalog: Any, given: Path | None, labels: Path | None) -> None:
+    """Raises UsageError where the options do not fit the sweep."""
+    from tutti.tasks.sweeps.judge import is_of_gateway
+
+    if given is not None and labels is not None:
+        raise UsageError("--from and --labels: name one; --from takes labels, too")
+    if given is None and labels is None and is_of_gateway(catalog, sweep_id):
+        raise UsageError(
+            "a gateway's programs have no targets; give them, or labels, by --from FILE"
+        )
+
+
+def _programs(sweep_id: str, catalog: Any, request: "ScoringRequest", as_json: bool) -> str:
+    """What came of scoring a gateway's programs, as text or JSON."""
+    from rich.console import Console
+
+    from tutti.tasks.progress import StageProgress
+    from tutti.tasks.sweeps.judge import score_programs
+
+    with StageProgress("scoring", Console(stderr=True, quiet=as_json)) as shown:
+        done = asyncio.run(score_programs(sweep_id, catalog, request, shown.show))
+    return _programs_as_json(done) if as_json else _programs_as_text(done)
+
+
+def _programs_as_json(done: "ProgramScores") -> str:
+    fields: dict[str, object] = {"scored": done.scored, "flipped": done.flipped}
+    fields |= {"failed": done.failed, "unscored": done.unscored, "uncounted": done.uncounted}
+    return json.dumps(fields)
+
+
+def _programs_as_text(done: "ProgramScores") -> str:
+    lines = _flips(done)
+    if done.unscored:
+        lines.append(f"{done.unscored} attempts are in no line of the file and stay as they were")
+    if done.uncounted:
+        lines.append(f"{done.uncounted} ended in infra errors or were cut; they are not scored")
+    return "\n".join(lines)
 
 
 def _as_json(found: "RescoreResult | None", compared: "LabelAgreement | None") -> str:

@@ -6,6 +6,7 @@ file is deleted when no reader can still have it open.
 
 from tutti.storage.maintenance.compaction import CompactionReport, compact
 from tutti.storage.maintenance.retention import ExpiredSweep, expire
+from tutti.storage.maintenance.verdicts import set_verdicts
 from tutti.storage.maintenance.verification import StoreFault, VerificationReport, verify
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "VerificationReport",
     "compact",
     "expire",
+    "set_verdicts",
     "verify",
 ]

@@ -17,9 +17,12 @@ from tutti.storage.columns import COLUMNS
 from tutti.storage.files import FileState, files_of
 from tutti.storage.integrity import MISSING, REPLACED_FOLDER, read_whole
 from tutti.storage.maintenance.compaction import REPLACED
+from tutti.storage.programs.states import lost_programs, record_lost
 from tutti.storage.views import connect
 
 MIN_AGE_S = 600.0  # a younger file may belong to a writer that has not entered it yet
+REPAIR_RUN = "verify"
+"""`run_id` of attempts that a repair records."""
 Part = dict[str, Any]
 
 
@@ -28,9 +31,10 @@ class StoreFault:
     """A fault in the store."""
 
     kind: str
-    """damaged, missing, orphan, lost (attempts without rows) or doubled (rows)."""
+    """damaged, missing, orphan, lost (attempts without rows), doubled (rows) or open (programs of
+    a gateway that was killed)."""
     path: str
-    """The file, relative to the store; the attempt's id for lost and doubled."""
+    """The file, relative to the store; the attempt's id for lost, doubled and open."""
     reason: str
     repaired: str = ""
     """The repair that was made; empty if none was."""
@@ -60,7 +64,8 @@ def verify(
 ) -> VerificationReport:
     """Verify everything; with `repair`, move damaged and unknown files into ``quarantine/``.
 
-    Attempts without rows are marked lost, so that their samples are run again. Files that are not
+    Programs that a killed gateway left running become attempts that are void. Attempts without rows
+    are marked lost, so that their samples are run again. Files that are not
     entered and younger than `min_age_s` seconds are left to their writers. Raises StoreError.
     """
     report = VerificationReport()
@@ -88,7 +93,7 @@ def verify(
     report.findings += _orphans(catalog, found, known, repair, min_age_s)
     if repair or not report.findings:
         report.attempts, findings = _attempts(catalog, repair)
-        report.findings += findings
+        report.findings += findings + _programs(catalog, repair)
     on_progress(len(live), len(live))
     return report
 
@@ -171,3 +176,12 @@ def _attempts(catalog: cat.Catalog, repair: bool) -> tuple[int, list[StoreFault]
         if count > 1
     ]
     return len(rows), findings
+
+
+def _programs(catalog: cat.Catalog, repair: bool) -> list[StoreFault]:
+    lost = lost_programs(catalog)
+    if repair:
+        record_lost(catalog, lost, REPAIR_RUN)
+    then = "recorded as cancelled" if repair else ""
+    reason = "its gateway ended without recording the attempt"
+    return [StoreFault("open", each, reason, then) for each in lost]

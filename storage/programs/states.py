@@ -29,7 +29,8 @@ from calls where attempt_id in (select unnest($ids)) order by ended_at
 """
 ANSWERS = """
 select attempt_id, sum(len(tool_calls)) as tool_calls, arg_max(content, position) as answer
-from messages where attempt_id in (select unnest($ids)) and role = 'assistant' and call_id is not null
+from messages where attempt_id in (select unnest($ids))
+    and role = 'assistant' and call_id is not null
 group by attempt_id
 """
 
@@ -37,11 +38,12 @@ group by attempt_id
 def begin_program(
     connection: sa.Connection, attempt_id: str, cell: ProgramCell, run_id: str, at: datetime
 ) -> None:
-    """Enter a program as running since `at`, with its cell, inside the caller's transaction. An id that is
-    already there, of a sweep's attempt or of a program, is not changed."""
+    """Enter a program as running since `at`, with its cell, inside the caller's transaction. An id
+    that is already there, of a sweep's attempt or of a program, is not changed."""
     _enter_cell(connection, cell)
     sample_id = sample_of(cell.cell_id, attempt_id)
-    row = {"attempt_id": attempt_id, "cell_id": cell.cell_id, "sample_id": sample_id}
+    row: dict[str, Any] = {"attempt_id": attempt_id, "cell_id": cell.cell_id}
+    row["sample_id"] = sample_id
     row |= {"task_id": attempt_id, "trial": 0, "attempt": 1, "run_id": run_id}
     entered = cat.insert_if_absent(
         connection, cat.attempt_states, {**row, "state": "running", "started_at": at}
@@ -117,7 +119,8 @@ def lost_programs(catalog: cat.Catalog) -> list[str]:
 def record_lost(catalog: cat.Catalog, ids: Sequence[str], run_id: str) -> int:
     """Write the attempts that a killed gateway left running; returns their number.
 
-    They are void (``cancelled``, ``worker_lost``), as those of a killed sweep: nobody saw their end.
+    They are void (``cancelled``, ``worker_lost``), as those of a killed sweep: their end is not
+    known.
     An attempt whose row was committed before its state only gets its state.
     """
     done = 0
@@ -167,7 +170,7 @@ def _enter_cell(connection: sa.Connection, cell: ProgramCell) -> None:
         sa.select(sa.func.count()).where(cells.sweep_id == sweep_id)
     ).scalar_one()
     task_set_id = artifact_id("task_set", {"gateway": cell.name})
-    row = {"cell_id": cell.cell_id, "sweep_id": sweep_id, "benchmark": BENCHMARK}
+    row: dict[str, Any] = {"cell_id": cell.cell_id, "sweep_id": sweep_id, "benchmark": BENCHMARK}
     row |= {"model": cell.model, "policy": cell.policy, "repeat": 0, "position": position}
     row |= {"task_set_id": task_set_id, "index_id": "", "samples": 0, "status": cat.FINISHED}
     if not cat.insert_if_absent(connection, cat.cells, {**row, "started_at": at}):

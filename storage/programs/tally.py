@@ -64,7 +64,7 @@ class ProgramTally:
     answer: str | None = None
 
     def take(self, call: Mapping[str, Any]) -> None:
-        """Add a call that ended, in columns of `calls`; calls of others than the agent only cost."""
+        """Add a call that ended, in columns of `calls`; those of others than the agent cost."""
         cost = call["cost_usd"]
         failed = call["status"] != "ok"  # nobody is charged for an answer that did not come
         if cost is None and not failed:

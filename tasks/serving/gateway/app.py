@@ -396,4 +396,3 @@ class Gateway:
     def count(self, name: str) -> None:
         """Add one to a counter that the metrics show."""
         self.counts[name] = self.counts.get(name, 0) + 1
-

@@ -65,6 +65,13 @@ class RescoreResult:
     flipped: list[dict[str, Any]] = field(default_factory=list)
     """Attempts whose `correct` is another now: attempt_id, task_id, answer, before, now."""
 
+    def count(self, row: Mapping[str, Any], score: Score) -> None:
+        """Add the score of an attempt."""
+        self.scored += 1
+        if row["correct"] is not None and row["correct"] != score.correct:
+            flip = {name: row[name] for name in ("attempt_id", "task_id", "answer")}
+            self.flipped.append(flip | {"before": row["correct"], "now": score.correct})
+
 
 async def rescore(
     sweep_id: str,
@@ -88,8 +95,8 @@ async def rescore(
     }
     judged = judge_of is not None
     chosen = {task_set: _scorer_of(found, scorer, judged) for task_set, found in details.items()}
-    sandbox = _sandbox(chosen.values())
-    messages = dict(_conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
+    sandbox = sandbox_for(chosen.values())
+    messages = dict(conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
     stated = any(each.name in COMPARE_STATES for each in chosen.values())
     ids = [row["attempt_id"] for row in attempts] if stated else []
     states = EndStates(sweep_id, ids, catalog)
@@ -100,7 +107,7 @@ async def rescore(
         async with slots:
             target = _target(row, "benchmark" in details[row["task_set_id"]])
             means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
-            said = _attempted(row, messages.get(row["attempt_id"], []))
+            said = submission_of(row, messages.get(row["attempt_id"], []))
             by = chosen[row["task_set_id"]]
             try:
                 said = replace(said, state=await states.of(row["attempt_id"], target, by))
@@ -108,8 +115,8 @@ async def rescore(
             except ScorerFailed as error:
                 done.failed[row["attempt_id"]] = str(error)
             else:
-                rows.append(_row(row, score))
-                _count(done, row, score)
+                rows.append(score_row(row, score))
+                done.count(row, score)
             on_progress(done.scored + len(done.failed), len(attempts))
 
     for start in range(0, len(attempts), ROWS):
@@ -134,11 +141,12 @@ def _scorer_of(detail: Mapping[str, Any], asked: str | None, judged: bool) -> Sc
     if asked is None:
         asks_judge = name in SCORERS and SCORERS[name].needs == "judge"
         asked = "judge" if judged and not asks_judge else name
-    _check(asked, judged)
+    check_scorer(asked, judged)
     return SCORERS[asked]
 
 
-def _check(name: str, judged: bool) -> None:
+def check_scorer(name: str, judged: bool) -> None:
+    """Raises SuiteError for a scorer that is not known, or needs a judge that is not given."""
     fit = {each: scorer.needs != "judge" or judged for each, scorer in SCORERS.items()}
     known = f"known: {', '.join(each for each, fits in fit.items() if fits)}"
     if name not in fit:
@@ -183,9 +191,10 @@ def _found(detail: Mapping[str, Any]) -> Path:
     )
 
 
-def _conversations(
+def conversations(
     rows: Iterable[Mapping[str, Any]],
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Each attempt with what it said from its first answer on, as chat messages."""
     for attempt, members in groupby(rows, key=lambda row: row["attempt_id"]):
         # What came before the first answer was the prompt: its calls are not the attempt's.
         made = dropwhile(lambda row: row["call_id"] is None, members)
@@ -205,7 +214,8 @@ def _message(row: Mapping[str, Any]) -> dict[str, Any]:
     return message | ({"tool_calls": calls} if calls else {})
 
 
-def _attempted(row: Mapping[str, Any], messages: list[dict[str, Any]]) -> Submission:
+def submission_of(row: Mapping[str, Any], messages: list[dict[str, Any]]) -> Submission:
+    """What an attempt submits, by its row and its messages."""
     said = (m["content"] for m in reversed(messages) if m["role"] == "assistant")
     return Submission(row["answer"], next(said, "") or "", messages)
 
@@ -218,19 +228,13 @@ def _target(row: Mapping[str, Any], of_benchmark: bool) -> dict[str, Any]:
     return {"question": row["question"], **target}
 
 
-def _sandbox(scorers: Iterable[Scorer]) -> Sandbox | None:
-    """None where no scorer needs one. Raises SandboxUnavailable."""
+def sandbox_for(scorers: Iterable[Scorer]) -> Sandbox | None:
+    """The sandbox of these scorers; None where none needs one. Raises SandboxUnavailable."""
     needed = any(scorer.needs == "sandbox" for scorer in scorers)
     return Sandbox(level_for_models()) if needed else None
 
 
-def _row(row: Mapping[str, Any], score: Score) -> dict[str, Any]:
+def score_row(row: Mapping[str, Any], score: Score) -> dict[str, Any]:
+    """A score in the columns of `scores`."""
     key = {name: row[name] for name in ("sweep_id", "cell_id", "attempt_id")}
     return key | score_columns(score, row["answer"])
-
-
-def _count(done: RescoreResult, row: Mapping[str, Any], score: Score) -> None:
-    done.scored += 1
-    if row["correct"] is not None and row["correct"] != score.correct:
-        flip = {name: row[name] for name in ("attempt_id", "task_id", "answer")}
-        done.flipped.append(flip | {"before": row["correct"], "now": score.correct})

@@ -36,6 +36,14 @@ ATTEMPTS = (
     "where attempt_id in (select unnest($ids))"
 )
 TASKS = "select task_id, split, question from tasks"
+PROGRAMS = """
+select a.task_id, string_agg(m.content, ' ' order by m.position) as question
+from attempts a left join messages m on m.attempt_id = a.attempt_id and m.role = 'user'
+where a.attempt_id in (select unnest($ids)) and a.source = 'gateway'
+    and a.task_id not in (select task_id from tasks)
+group by a.attempt_id, a.task_id
+"""
+"""Attempts of no task set: their users' messages are the question."""
 SAME_TURNS = "sdpo"
 OTHER_TOKENS = "ids of another tokenizer"
 
@@ -144,7 +152,12 @@ def _left_out(
     catalog: Catalog,
 ) -> dict[str, str]:
     """Attempts that may not be trained on, and why."""
-    held_out = HeldOut.of(query(TASKS, catalog.home), data.splits).with_near(data.near_held_out)
+    # A gateway's program is of no split; it is left out where its question is a held-out one.
+    split = {"split": data.splits[0] if data.splits else ""}
+    ids = {"ids": sorted(attempts)}
+    programs = [row | split for row in query(PROGRAMS, catalog.home, ids)]
+    tasks = [*query(TASKS, catalog.home), *programs]
+    held_out = HeldOut.of(tasks, data.splits).with_near(data.near_held_out)
     reasons = {}
     for name in {each.attempt_id: None for each in chosen}:
         known = attempts.get(name)

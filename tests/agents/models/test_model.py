@@ -152,3 +152,18 @@ async def test_another_refusal_is_one(far: Far) -> None:
         await far.model().complete(ASKED, [], 1)
     assert failed.value.status == 400
     assert json.loads(str(failed.value).removeprefix("HTTP 400: "))["error"]
+
+
+@pytest.mark.parametrize(
+    ("role", "kept"),
+    [("orchestrator", "kept"), ("expert", "auxiliary"), ("judge", "auxiliary")],
+)
+async def test_who_stores_a_calls_messages_is_said(far: Far, role: str, kept: str) -> None:
+    """The sweep stores the agent's with the attempt, the gateway all others."""
+    far.says(completion("hi"))
+    origin = CallOrigin("p", "cell:1", role)
+    model = GatewayModel(far.client, "m", origin, Sampling(), retry=Retry({}))
+    await model.complete(ASKED, (), 1, positions=(0,))
+    headers = far.double.requests[-1][0]
+    assert headers["X-Tutti-Messages"] == kept
+    assert ("X-Tutti-Spans" in headers) == (role == "orchestrator")

@@ -24,7 +24,7 @@ from tests.training.sets.recorded import (
     task,
     unrecorded,
 )
-from tutti.storage import Catalog, Home, query
+from tutti.storage import Catalog, Home, commit, query
 from tutti.storage.lineage_graph import walk
 from tutti.tasks.training import JobError, TrainingData, TrainingSet, build_set, conversation_set
 from tutti.tasks.training.sets.build import _aside
@@ -343,3 +343,28 @@ def test_a_file_that_is_not_there_or_empty_is_named(catalog: Catalog, tmp_path: 
     for name, said in (("none.jsonl", "cannot be read"), ("empty.jsonl", "no conversation in it")):
         with pytest.raises(JobError, match=f"{name}: {said}"):
             conversation_set(TrainingData(file=tmp_path / name), catalog)
+
+
+def test_a_gateways_programs_are_trained_on_unless_their_question_is_held_out(
+    catalog: Catalog,
+) -> None:
+    """They are of no task set, so their users' messages are compared; other attempts of no task
+    set are left out as before."""
+    tasks = [task("t2", "test", "what is the capital of the moon")]
+    attempts = []
+    for name, text, source in (
+        ("free", "another question", "gateway"),
+        ("same", "What is the capital of the moon?", "gateway"),
+        ("sweep", "another question", "sweep"),
+    ):
+        attempts.append({"attempt_id": name, "task_id": name, "status": "ok", "source": source})
+        said = [{"role": "user", "content": text}, {"role": "assistant", "content": "yes"}]
+        rows = [{"attempt_id": name, "position": nth, **each} for nth, each in enumerate(said)]
+        commit(catalog, {"messages": rows})
+    commit(catalog, {"attempts": attempts, "tasks": tasks})
+    made = built(catalog, tokens="template")
+    assert [row["name"] for row in rows_of(made)] == ["free"]
+    assert left_out(made) == {
+        "same": "question of a held-out task",
+        "sweep": "task of no known split",
+    }

@@ -20,8 +20,8 @@ from tutti.tasks.serving.gateway.recording.programs import program_of
 from tutti.tasks.serving.gateway.settings import Settings
 
 ATTEMPTS = """
-select attempt_id, status, stop_reason, error_type, steps, tool_calls, prompt_tokens, answer, source,
-       correct, working_s >= 0 as worked, cost_usd > 0 as paid
+select attempt_id, status, stop_reason, error_type, steps, tool_calls, prompt_tokens, answer,
+       source, correct, working_s >= 0 as worked, cost_usd > 0 as paid
 from attempts order by attempt_id
 """
 
@@ -127,7 +127,12 @@ async def test_who_is_no_program_is_no_attempt(make_bench: MakeBench) -> None:
 async def test_an_attempt_of_that_id_is_not_doubled(make_bench: MakeBench) -> None:
     """Somebody's sweep has it: its row stays the only one."""
     bench = await make_bench(name="mine")
-    row = {"attempt_id": "attempt:1", "cell_id": "cell:1", "sample_id": "s", "task_id": "t"}
+    row: dict[str, Any] = {
+        "attempt_id": "attempt:1",
+        "cell_id": "cell:1",
+        "sample_id": "s",
+        "task_id": "t",
+    }
     row |= {"trial": 0, "attempt": 1, "run_id": "r", "state": "done", "status": "ok"}
     with bench.catalog.transaction() as connection:
         connection.execute(sa.insert(cat.attempt_states).values(**row))

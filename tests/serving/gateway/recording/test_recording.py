@@ -14,6 +14,7 @@ from tutti import storage
 from tutti.storage import BufferedWriter
 from tutti.tasks.serving.gateway.calls.request import CallRequest
 from tutti.tasks.serving.gateway.recording.call_recorder import AT_ONCE, CallRecorder
+from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
 from tutti.tasks.serving.gateway.recording.record import MANY_BYTES, MANY_PIECES, CallRecord
 from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 
@@ -32,6 +33,13 @@ print("pandas" in sys.modules)
 def said(role: str, content: str) -> dict[str, Any]:
     """A message."""
     return {"role": role, "content": content}
+
+
+def recorder_of(
+    writer: storage.BufferedWriter, transcripts: Transcripts, catalog: storage.Catalog
+) -> CallRecorder:
+    """Of a gateway whose programs are no attempts."""
+    return CallRecorder(writer, transcripts, ProgramAttempts(catalog, writer, transcripts, "", ""))
 
 
 def ended(nth: int, messages: Any, answer: str = "", program: str = "agent") -> CallRecord:
@@ -90,7 +98,7 @@ def test_a_quick_call_is_rows_when_it_has_ended(
     catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of it waits for the writer's thread: its body can be forgotten."""
-    recording = CallRecorder(writer, Transcripts(catalog.home))
+    recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     monkeypatch.setattr(writer, "add_made", None)
     recording.keep(ended(1, [said("user", "a")], "b"))
     recording.keep(ended(2, [said("user", "a"), said("assistant", "b"), said("user", "c")], "d"))
@@ -110,7 +118,7 @@ def test_calls_after_one_that_takes_long_keep_its_programs_order(
     catalog: storage.Catalog, writer: Held, second: CallRecord
 ) -> None:
     """The third prompt repeats what the second call, which is made later, has said: once."""
-    recording = CallRecorder(writer, Transcripts(catalog.home))
+    recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     first = ended(1, [said("user", "a")], "b")
     answer = said("assistant", "d" if not second.streamed else "d" * 2 * MANY_PIECES)
     third = ended(3, [*second.request.body["messages"], answer, said("user", "e")], "f")
@@ -142,7 +150,7 @@ def test_a_program_that_began_before_asks_the_store_on_the_writers_thread(
             request.append(threading.current_thread().name)
             return 7
 
-    recording = CallRecorder(writer, Noted(catalog.home))
+    recording = recorder_of(writer, Noted(catalog.home), catalog)
     prompt = [said("user", "a"), said("assistant", "b"), said("user", "c")]
     recording.keep(ended(1, prompt, "d"))
     recording.keep(ended(2, [*prompt, said("assistant", "d"), said("user", "e")], "f"))
@@ -156,7 +164,7 @@ def test_what_cannot_be_recorded_is_counted_and_costs_no_other(
     catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the call, which has ended well, nor the rows beside it."""
-    recording = CallRecorder(writer, Transcripts(catalog.home))
+    recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     real = CallRecord.rows
 
     def rows(record: CallRecord, transcripts: Transcripts) -> Any:
@@ -179,7 +187,7 @@ def test_a_full_writer_leaves_no_program_waiting(catalog: storage.Catalog) -> No
     """What is refused is over: the program's next calls are made at once again."""
     writer = Held(catalog, max_rows=1)
     with writer:
-        recording = CallRecorder(writer, Transcripts(catalog.home))
+        recording = recorder_of(writer, Transcripts(catalog.home), catalog)
         for nth in range(1, 5):
             recording.keep(ended(nth, [said("user", LONG)]))
         assert writer.dropped == 3
@@ -200,9 +208,9 @@ async def test_ended_calls_are_kept_soon_and_all_of_them_before_a_flush(
     catalog: storage.Catalog, writer: Held
 ) -> None:
     """Not while an answer waits to be sent; in order; and a flush asks for what is left."""
-    recording = CallRecorder(writer, Transcripts(catalog.home))
+    recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     kept: list[int | None] = []
-    recording.keep = lambda record: kept.append(record.request.step)  # type: ignore[method-assign]
+    recording.keep = lambda record: kept.append(record.request.step)  # type: ignore
     records = [ended(nth, [said("user", "a")]) for nth in range(3 * AT_ONCE)]
     for record in records:
         recording.soon(record)

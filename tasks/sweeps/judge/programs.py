@@ -1,0 +1,272 @@
+"""Scores programs that came to a gateway by base URL, by a file that says what was wanted.
+
+In: a JSONL file, a line a program: ``{"program": …}``, or ``attempt_id`` or ``task_id``, with
+either a label (``correct``, ``score``) or a target (``answer``, or ``target`` as a benchmark writes
+it for its scorer; ``question`` for judges). ``task_id`` beside another name sets the program's
+task. Out: rows of `scores`, and the verdicts of `attempts`, which had none.
+"""
+
+import asyncio
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tutti.storage import Catalog, commit, query
+from tutti.storage import catalog as cat
+from tutti.storage.maintenance import set_verdicts
+from tutti.tasks.progress import StageLog
+from tutti.tasks.project import MODELS
+from tutti.tasks.scoring import EXACT, SCORERS, Score, ScorerFailed, ScoringResources
+from tutti.tasks.serving import pick_models
+from tutti.tasks.sweeps.judge.rescore import (
+    MESSAGES,
+    JudgeOf,
+    RescoreResult,
+    check_scorer,
+    conversations,
+    sandbox_for,
+    score_row,
+    submission_of,
+)
+from tutti.tasks.sweeps.plan import open_judge
+from tutti.tasks.sweeps.run import open_bench
+from tutti.tasks.sweeps.spec import SuiteError
+
+NAMES = ("attempt_id", "program", "task_id")
+"""How a line names what it is about, the first that it has."""
+FIELDS = frozenset((*NAMES, "correct", "score", "answer", "target", "question"))
+LABELS, LABELS_VERSION = "labels", "1"
+"""The scorer of a line that has a verdict itself."""
+AT_ONCE = 8  # attempts being scored
+AGAIN = "#"  # before the number of a program's second attempt
+ATTEMPTS = """
+select sweep_id, cell_id, attempt_id, task_id, answer, correct, status, started_at from attempts
+where sweep_id = $sweep and source = 'gateway' order by started_at, attempt_id
+"""
+COUNTED = frozenset(("ok", "limit", "model_error", "scorer_error"))
+
+
+@dataclass(frozen=True)
+class WantedAnswer:
+    """A line: what it is about, and a verdict or a target."""
+
+    name: str
+    value: str
+    task_id: str | None
+    label: Score | None
+    target: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class ScoringRequest:
+    """By what programs are scored."""
+
+    file: Path
+    scorer: str | None = None
+    """None: `judge` if one is named, else exact equality."""
+    judge: str | None = None
+    models: Path = MODELS
+
+
+@dataclass
+class ProgramScores(RescoreResult):
+    """What came of it."""
+
+    unscored: int = 0
+    """Attempts of the sweep that no line is about."""
+    uncounted: int = 0
+    """Attempts that a line is about and that ended in infra errors or were cut."""
+    rows: list[dict[str, Any]] = field(default_factory=list, repr=False)
+
+
+async def score_programs(
+    sweep_id: str,
+    catalog: Catalog,
+    request: ScoringRequest,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ProgramScores:
+    """Score a gateway's programs; what serves the judge is started for it.
+
+    Raises SuiteError with file and line for what is no such line, `SandboxUnavailable`, and as
+    `open_bench`.
+    """
+    wanted = list(_read(request.file))
+    targets = any(line.target is not None for line in wanted)
+    name = request.scorer or ("judge" if request.judge is not None else EXACT)
+    if targets:
+        check_scorer(name, request.judge is not None)
+    if request.judge is None or not targets:
+        return await _score(sweep_id, catalog, (wanted, name, request.file), None, on_progress)
+    models = pick_models(request.models, (request.judge,))
+    async with open_bench(models, None, catalog, StageLog()) as bench:
+        gateway = (await bench.services()).gateway
+        async with open_judge(gateway.url, bench.serving.served[request.judge]) as judge_of:
+            work = (wanted, name, request.file)
+            done = await _score(sweep_id, catalog, work, judge_of, on_progress)
+            await asyncio.to_thread(gateway.flush)
+            return done
+
+
+def is_of_gateway(catalog: Catalog, sweep_id: str) -> bool:
+    """Whether a sweep is a gateway's programs."""
+    rows = catalog.rows(sa.select(cat.sweeps.c.spec).where(cat.sweeps.c.sweep_id == sweep_id))
+    return any("gateway" in json.loads(row["spec"] or "{}") for row in rows)
+
+
+async def _score(
+    sweep_id: str,
+    catalog: Catalog,
+    work: tuple[list[WantedAnswer], str, Path],
+    judge_of: JudgeOf | None,
+    on_progress: Callable[[int, int], None],
+) -> ProgramScores:
+    lines, name, file = work
+    if not is_of_gateway(catalog, sweep_id):
+        raise SuiteError(
+            f"--from {file}: scores the programs of a gateway; this sweep's tasks have targets of "
+            "their own (without --from), and labels are compared by --labels"
+        )
+    attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id})
+    pairs = _matched(lines, attempts, file)
+    done = ProgramScores(unscored=len(attempts) - len(pairs))
+    ready = [(row, line) for row, line in pairs if row["status"] in COUNTED]
+    done.uncounted = len(pairs) - len(ready)
+    messages = dict(conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
+    asked = [SCORERS[name]] if any(line.target is not None for line in lines) else []
+    sandbox, slots = sandbox_for(asked), asyncio.Semaphore(AT_ONCE)
+
+    async def one(row: Mapping[str, Any], line: WantedAnswer) -> None:
+        async with slots:
+            score = line.label
+            if score is None:
+                assert line.target is not None, "a line has one of the two"
+                said = submission_of(row, messages.get(row["attempt_id"], []))
+                means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
+                try:
+                    score = await SCORERS[name].score(line.target, said, means)
+                except ScorerFailed as error:
+                    done.failed[row["attempt_id"]] = str(error)
+            if score is not None:
+                done.rows.append(score_row(row, score))
+                done.count(row, score)
+            on_progress(done.scored + len(done.failed), len(ready))
+
+    await asyncio.gather(*(one(row, line) for row, line in ready))
+    _commit(sweep_id, catalog, done, pairs)
+    return done
+
+
+def _commit(
+    sweep_id: str,
+    catalog: Catalog,
+    done: ProgramScores,
+    pairs: list[tuple[dict[str, Any], WantedAnswer]],
+) -> None:
+    """The scores first: a verdict whose score is missing could not be explained."""
+    commit(catalog, {"scores": done.rows})
+    verdicts: dict[str, dict[str, Any]] = {}
+    trials: Counter[str] = Counter()
+    for row, line in pairs:
+        if line.task_id is not None:
+            known = {"task_id": line.task_id, "trial": trials[line.task_id]}
+            verdicts[row["attempt_id"]] = known
+            trials[line.task_id] += 1
+    for score in done.rows:
+        verdict = verdicts.setdefault(score["attempt_id"], {})
+        verdict |= {"score": score["value"], "correct": score["correct"]}
+        verdict |= {"answer": score["answer"]}
+    set_verdicts(catalog, sweep_id, verdicts)
+
+
+def _matched(
+    lines: list[WantedAnswer], attempts: list[dict[str, Any]], file: Path
+) -> list[tuple[dict[str, Any], WantedAnswer]]:
+    """Each attempt that a line is about, in order of start. Raises SuiteError."""
+    found: dict[str, WantedAnswer] = {}
+    for number, line in enumerate(lines, 1):
+        mine = [row["attempt_id"] for row in attempts if _is_about(line, row)]
+        if not mine:
+            raise SuiteError(f"{file}: {line.name} {line.value!r} has no attempt in this sweep")
+        for attempt_id in mine:
+            if attempt_id in found:
+                raise SuiteError(f"{file}: {attempt_id} is scored twice (line {number} of those)")
+            found[attempt_id] = line
+    return [(row, found[row["attempt_id"]]) for row in attempts if row["attempt_id"] in found]
+
+
+def _is_about(line: WantedAnswer, row: Mapping[str, Any]) -> bool:
+    if line.name == "program":
+        program, again, number = str(row["attempt_id"]).rpartition(AGAIN)
+        its = program if again and number.isdigit() else row["attempt_id"]
+        return bool(line.value in (its, row["attempt_id"]))
+    return bool(row[line.name] == line.value)
+
+
+def _read(file: Path) -> Iterator[WantedAnswer]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SuiteError(f"{file}: {error}") from error
+    empty = True
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        empty = False
+        try:
+            yield _line(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise SuiteError(f"{file}:{number}: {error}") from error
+    if empty:
+        raise SuiteError(f"{file}: no lines")
+
+
+def _line(given: object) -> WantedAnswer:
+    """Raises ValueError."""
+    if not isinstance(given, dict):
+        raise ValueError("not an object")
+    if unknown := sorted(given.keys() - FIELDS):
+        raise ValueError(f"{unknown[0]}: not known; known: {', '.join(sorted(FIELDS))}")
+    named = [name for name in NAMES if name in given]
+    for name in named:
+        if not isinstance(given[name], str) or not given[name]:
+            raise ValueError(f"{name}: {given[name]!r} is no text")
+    if not named:
+        raise ValueError(f"names none of {', '.join(NAMES)}")
+    task_id = given["task_id"] if named[0] != "task_id" and "task_id" in given else None
+    label, target = _label(given), _target(given)
+    if (label is None) == (target is None):
+        raise ValueError(
+            "needs either a label (`correct`, `score`) or a target (`answer`, `target`)"
+        )
+    return WantedAnswer(named[0], given[named[0]], task_id, label, target)
+
+
+def _label(given: Mapping[str, Any]) -> Score | None:
+    correct, value = given.get("correct"), given.get("score")
+    if correct is None and value is None:
+        return None
+    if not isinstance(correct, bool | None):
+        raise ValueError(f"correct: {correct!r} is neither true nor false")
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+    ):
+        raise ValueError(f"score: {value!r} is no number")
+    value = float(bool(correct)) if value is None else float(value)
+    is_right = value >= 1 if correct is None else correct
+    return Score(LABELS, LABELS_VERSION, value, is_right)
+
+
+def _target(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    target, answer = given.get("target"), given.get("answer")
+    if target is None and answer is None:
+        return None
+    if target is not None and (answer is not None or not isinstance(target, dict)):
+        raise ValueError("target: an object, without `answer` beside it")
+    question = {"question": given["question"]} if "question" in given else {}
+    return {**question, **({"answer": answer} if target is None else target)}

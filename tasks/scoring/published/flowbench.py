@@ -16,10 +16,10 @@ same without a judge, so texts that differ are wrong: ours.
 
 ``flowbench_session``, target ``{"calls": …, "aim": text, "workflow": text}``: the judge says
 whether all aims of the user were met, how many there are and how many were met (asked again, at
-most `ASKS` times, if its form is wrong; then no, and 0). The value is that yes; the detail has ``progress``
-(met over all) and the counts of calls. A call made may stand for several gold ones, as there. The
-published program means to compare calls as above but ends in a name that does not exist, so that no
-two calls with a text are equal; here they are compared as meant.
+most `ASKS` times, if its form is wrong; then no, and 0). The value is that yes; the detail has
+``progress`` (met over all) and the counts of calls. A call made may stand for several gold ones, as
+there. The published program means to compare calls as above but ends in a name that does not
+exist, so that no two calls with a text are equal; here they are compared as meant.
 """
 
 import json

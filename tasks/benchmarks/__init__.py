@@ -39,6 +39,7 @@ from tutti.tasks.benchmarks.questions.gpqa import GPQA
 from tutti.tasks.benchmarks.questions.gsm8k import GSM8K
 from tutti.tasks.benchmarks.questions.hle import HLE, HLE_IMAGES
 from tutti.tasks.benchmarks.questions.humaneval import HUMANEVAL
+from tutti.tasks.benchmarks.questions.humaneval_plus import HUMANEVAL_PLUS
 from tutti.tasks.benchmarks.questions.ifeval import IFEVAL
 from tutti.tasks.benchmarks.questions.livecodebench import LIVECODEBENCH
 from tutti.tasks.benchmarks.questions.math_500 import MATH_500
@@ -71,6 +72,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         HLE,
         HLE_IMAGES,
         HUMANEVAL,
+        HUMANEVAL_PLUS,
         IFEVAL,
         LIVECODEBENCH,
         MATH_500,

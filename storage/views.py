@@ -38,6 +38,7 @@ MACROS = (
     "reference_window",
     "server_quantile",
     "cost_by_role",
+    "bfcl_overall",
     "transcript",
     "prompt",
     "results",

@@ -42,6 +42,7 @@ from tutti.tasks.benchmarks.questions.gpqa import GPQA
 from tutti.tasks.benchmarks.questions.gsm8k import GSM8K
 from tutti.tasks.benchmarks.questions.hle import HLE, HLE_IMAGES
 from tutti.tasks.benchmarks.questions.humaneval import HUMANEVAL
+from tutti.tasks.benchmarks.questions.humaneval_plus import HUMANEVAL_PLUS
 from tutti.tasks.benchmarks.questions.ifeval import IFEVAL
 from tutti.tasks.benchmarks.questions.livecodebench import LIVECODEBENCH
 from tutti.tasks.benchmarks.questions.math_500 import MATH_500
@@ -79,6 +80,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         HLE_IMAGES,
         HMMT_FEB_25,
         HUMANEVAL,
+        HUMANEVAL_PLUS,
         IFEVAL,
         LIVECODEBENCH,
         MATH_500,

@@ -18,6 +18,7 @@ from tutti.tasks.scoring.numeric import Numeric, numbers
 from tutti.tasks.scoring.published.api_bank import ApiBankRecorded, ApiBankSession
 from tutti.tasks.scoring.published.bfcl import BfclAst
 from tutti.tasks.scoring.published.bird import BirdMeasure
+from tutti.tasks.scoring.published.flowbench import FlowbenchSession, FlowbenchTurn
 from tutti.tasks.scoring.published.judges import (
     FramesRule,
     HleRule,
@@ -57,6 +58,9 @@ SCORERS: dict[str, Scorer] = {
     "api_bank_recorded": ApiBankRecorded(),
     "api_bank_session": ApiBankSession(),
     "bfcl_ast": BfclAst(),
+    "flowbench_turn": FlowbenchTurn(),
+    "flowbench_turn_text": FlowbenchTurn(asks_judge=False),
+    "flowbench_session": FlowbenchSession(),
     "rouge_l": RougeL(),
     "code": Code(),
     "sql": Sql(),

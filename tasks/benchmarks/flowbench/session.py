@@ -4,9 +4,8 @@
 each form of the workflow. A model plays the user by the session's persona. An API answers with what
 the session lists for that call; for any other call the same model invents an answer in the form
 that the API describes, and the same call gets the same answer again. So a conversation does not
-repeat; what is scored are its calls, against the gold ones: one to one, extra ones wrong, texts
-equal as they are written (the reference lets one call stand for several, and asks a model about
-texts). Its judge's success rate is not here.
+repeat. A judge says whether the user's aims were met and how many (``flowbench_session``), and the
+calls are counted. Rule ``strict``: the calls alone, one to one as exact JSON, extra ones wrong.
 
 The data were not at hand: rows are read as the published programs read them (``apis``,
 ``user_agent``, ``function_agent``, ``user_target``, ``gt_actions_string``, ``datetime``), and the
@@ -70,6 +69,8 @@ def read(files: Files, form: str) -> Iterator[Item]:
                 target={
                     "calls": [{n: one[n] for n in ("name", "arguments")} for one in calls],
                     "persona": "\n".join(filter(None, persona)),
+                    "aim": row.text("user_target"),
+                    "workflow": workflow,
                     "answers": [one for one in answers if one["answer"]],
                     "responses": _responses(function),
                 },
@@ -176,7 +177,8 @@ FLOWBENCH_SESSIONS = tuple(
         name=f"flowbench-{form}-session",
         read=partial(read, form=form),
         splits={"test": ("*.jsonl", "*/*.jsonl")},
-        scorer="tool_calls",
+        scorer="flowbench_session",
+        rules={"strict": "tool_calls"},
         prompt="workflow",
         interactive=True,
         world=FlowSession,

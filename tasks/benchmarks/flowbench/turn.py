@@ -3,7 +3,9 @@
 One benchmark for each form that the workflow is written in: ``flowbench-text``,
 ``flowbench-code``, ``flowbench-flowchart``. The item is one turn: the dialogue so far, the APIs,
 and as the target the call that the gold thought makes, or none where the gold turn is a reply.
-Replies themselves are not scored here. Whole sessions are `flowbench_session`'s.
+Replies themselves are not scored here. Scorer ``flowbench_turn`` needs a judge for texts that
+differ; rules ``without_judge`` and ``strict`` (exact JSON) do not. Whole sessions are
+`flowbench_session`'s.
 
 The data are on a drive of the authors' and were not at hand: rows are read as the published
 programs read them (``id``, ``messages``, ``apis``, ``gt_thought``, ``gt_response``), and the
@@ -101,7 +103,8 @@ FLOWBENCH = tuple(
         name=f"flowbench-{form}",
         read=partial(read, form=form),
         splits={"test": ("*.jsonl", "*/*.jsonl")},
-        scorer="tool_calls",
+        scorer="flowbench_turn",
+        rules={"without_judge": "flowbench_turn_text", "strict": "tool_calls"},
         prompt="workflow",
         gold=calls_of,
         licence="MIT (programs), none stated (data); Xiao et al. 2024, arXiv 2406.14884",

@@ -8,6 +8,7 @@ import pytest
 
 from tests.benchmarks.conftest import load, write_lines
 from tests.benchmarks.test_formats import lcb, write_bfcl, write_bird, write_flowbench
+from tests.scoring.conftest import ToldJudge
 from tutti.tasks.benchmarks import BENCHMARKS, BenchmarkError, Item, benchmark_named
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable, strongest_level
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
@@ -22,7 +23,8 @@ async def value(name: str, item: Item) -> float:
     """What the gold answer of `item` scores."""
     benchmark = benchmark_named(name)
     attempted = benchmark.gold_attempt(item)
-    return (await SCORERS[benchmark.scorer].score(item.target, attempted, ScoringResources())).value
+    means = ScoringResources(judge=ToldJudge([]))  # which a gold answer does not need
+    return (await SCORERS[benchmark.scorer].score(item.target, attempted, means)).value
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""HumanEval+: the scorer `code` with EvalPlus's inputs beside EvalPlus's own check.
+
+In: the Python that has evalplus, and the folder with ``HumanEvalPlus-Mini.jsonl``. Out: the
+agreement over every reference solution, and over it with one operator changed.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.evaluations.agreement import Agreement, official
+from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.sandbox import Sandbox, level_for_models
+from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
+
+CHANGES = ((r" < ", " <= "), (r"\+ 1", "+ 2"), (r"==", "!="), (r"return ", "return None and "))
+MINI = "HumanEvalPlus-Mini.jsonl"
+
+
+def solutions(python: str, data: Path) -> Agreement:
+    """Every task's solutions."""
+    items = list(benchmark_named("humaneval-plus").load(Source(data, "mini"), []))
+    asked, ours = [], []
+    sandbox = Sandbox(level_for_models())
+    for item in items:
+        for kind, code in _solutions(item):
+            asked.append({"id": item.id, "code": code})
+            ours.append((kind, item, asyncio.run(_score(item, code, sandbox))))
+    found, said = Agreement(), official(python, "evalplus.py", [str(data / MINI)], asked)
+    for verdict, (kind, item, score) in zip(said, ours, strict=True):
+        found.add(kind, score, verdict["correct"], f"{item.id} ({verdict['why']})")
+    return found
+
+
+def _solutions(item: Item) -> Iterator[tuple[str, str]]:
+    gold, prompt = item.target["answer"], item.target["prompt"]
+    yield "gold", gold
+    body = gold.removeprefix(prompt)
+    changed = (re.sub(old, new, body, count=1) for old, new in CHANGES)
+    code = next((each for each in changed if each != body), None)
+    if code is not None:
+        yield "changed", prompt + code
+
+
+async def _score(item: Item, code: str, sandbox: Sandbox) -> bool:
+    answer = f"```python\n{code}\n```"
+    submission = Submission(answer, answer)
+    score = await SCORERS["code"].score(item.target, submission, ScoringResources(sandbox))
+    return bool(score.correct)

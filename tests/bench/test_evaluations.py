@@ -1,0 +1,61 @@
+"""Our scorers beside the official programs, where these are installed; else skipped, and said."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.evaluations import api_bank, bfcl
+from bench.evaluations.agreement import Agreement, official
+from bench.evaluations.perturb import KINDS, perturbed
+
+CALL = {"name": "f", "arguments": {"a": "New York", "n": 2}}
+
+
+def named(variable: str) -> str:
+    """The path in an environment variable; skips where it is not set."""
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"{variable} names no official program (docs/evaluations.md)")
+    return value
+
+
+def test_bfcl_agrees_with_its_package() -> None:
+    """18,808 answers, gold and perturbed, without a difference."""
+    python = named("TUTTI_OFFICIAL_BFCL")
+    ask = "import bfcl_eval; print(bfcl_eval.__path__[0])"
+    run = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
+    found = bfcl.calls(python, Path(run.stdout.strip()) / "data")
+    assert sum(found.n.values()) == 18_808 and found.differing == []
+
+
+def test_api_bank_agrees_with_its_evaluator() -> None:
+    """One gold call in twenty, and what is made of it."""
+    python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
+    found = api_bank.calls(python, checkout, every=20)
+    assert sum(found.n.values()) > 150 and found.differing == []
+
+
+def test_perturbed_answers() -> None:
+    """Each kind changes what it says, and never the gold calls themselves."""
+    made = {kind: perturbed([CALL], kind, "seed") for kind in KINDS}
+    assert made["gold"] == [CALL] and made["none"] == [] and made["extra"] == [CALL, CALL]
+    assert made["name"][0]["name"] == "fX" and made["added"][0]["arguments"]["surplus"] == "1"
+    assert made["lower"][0]["arguments"] == {"a": "new york", "n": 2}
+    assert len(made["without"][0]["arguments"]) == 1
+    assert made["changed"] != [CALL] == perturbed([CALL], "gold", "other")
+
+
+def test_the_table_counts_by_kind(tmp_path: Path) -> None:
+    found = Agreement()
+    found.add("gold", True, True, "a")
+    found.add("gold", True, False, "b")
+    lines = found.table().splitlines()
+    assert lines[1].split() == ["gold", "2", "1", "1"] == ["gold", *lines[2].split()[1:]]
+    assert lines[3] == "gold: b: ours True, official False"
+
+
+def test_a_program_that_ends_in_an_error_is_no_verdict(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"api_bank\.py ended with 1"):
+        official("python3", "api_bank.py", [str(tmp_path)], [{"file": "x", "line": 1}])

@@ -1,0 +1,78 @@
+"""`bfcl_overall`: V4's weights over the categories that were measured; the others count 0."""
+
+from importlib import resources
+
+import duckdb
+import pytest
+
+TABLES = (
+    "sweeps (sweep_id text, name text, created_at timestamptz)",
+    "cells (cell_id text, sweep_id text, task_set_id text, benchmark text, model text, "
+    "policy text, status text)",
+    "tasks (task_id text, task_set_id text, slots text)",
+    "attempts (cell_id text, task_id text, status text, correct boolean)",
+)
+
+
+@pytest.fixture
+def connection() -> duckdb.DuckDBPyConnection:
+    """Empty tables and the macro."""
+    made = duckdb.connect()
+    for table in TABLES:
+        made.execute(f"create table {table}")
+    source = resources.files("tutti.storage").joinpath("sql", "bfcl_overall.sql")
+    made.execute(source.read_text())
+    return made
+
+
+def measure(
+    connection: duckdb.DuckDBPyConnection, category: str, correct: int, n: int, day: int = 1
+) -> None:
+    """A sweep of one category, with `correct` of `n` right, and one attempt lost."""
+    sweep = f"{category}-{day}"
+    connection.execute(
+        "insert into sweeps values (?, ?, make_timestamptz(2026, 1, ?, 0, 0, 0, 'UTC'))",
+        [sweep, f"bfcl-{category}", day],
+    )
+    cell = [sweep, sweep, f"set-{category}", "bfcl", "m", "cap", "finished"]
+    connection.execute("insert into cells values (?, ?, ?, ?, ?, ?, ?)", cell)
+    for nth in range(n + 1):
+        if day == 1:
+            slots = f'{{"category": "{category}"}}'
+            task = [f"{category}-{nth}", f"set-{category}", slots]
+            connection.execute("insert into tasks values (?, ?, ?)", task)
+        status = "ok" if nth < n else "infra_error"
+        attempt = [sweep, f"{category}-{nth}", status, nth < correct]
+        connection.execute("insert into attempts values (?, ?, ?, ?)", attempt)
+
+
+def test_weights_of_v4(connection: duckdb.DuckDBPyConnection) -> None:
+    """By hand: non-live ((.5 + 0 + 0) / 3 + 1 + 0 + 0) / 4; live by size (1 + 3) / 6; irrelevance
+    the mean of .5 and 0; multi-turn and agentic were not measured. Only the newest sweep counts."""
+    measure(connection, "simple_python", 0, 4)
+    measure(connection, "simple_python", 2, 4, day=2)
+    measure(connection, "multiple", 3, 3)
+    measure(connection, "live_simple", 1, 2)
+    measure(connection, "live_multiple", 3, 4)
+    measure(connection, "irrelevance", 1, 2)
+    asked = "select overall, non_live, live, irrelevance, multi_turn, agentic, n, measured "
+    (row,) = connection.execute(f"{asked} from bfcl_overall('bfcl-%')").fetchall()
+    non_live, live, irrelevance = (0.5 / 3 + 1) / 4, 4 / 6, 0.25
+    assert row[1:6] == pytest.approx((non_live, live, irrelevance, 0, 0))
+    assert row[0] == pytest.approx(0.1 * (non_live + live + irrelevance))
+    assert row[6] == 4 + 3 + 2 + 4 + 2
+    assert row[7] == ["irrelevance", "live_multiple", "live_simple", "multiple", "simple"]
+    assert connection.execute("select * from bfcl_overall('other-%')").fetchall() == []
+
+
+def test_all_categories_right_is_one(connection: duckdb.DuckDBPyConnection) -> None:
+    kinds = ("multiple", "parallel", "parallel_multiple")
+    every = ["simple_python", "simple_java", "simple_javascript", *kinds, "live_simple"]
+    every += [f"live_{kind}" for kind in kinds] + ["irrelevance", "live_irrelevance"]
+    every += [f"multi_turn_{kind}" for kind in ("base", "miss_func", "miss_param", "long_context")]
+    every += ["web_search_base", "web_search_no_snippet", "memory_kv", "memory_vector"]
+    every += ["memory_rec_sum", "live_relevance"]
+    for category in every:
+        measure(connection, category, 1, 1)
+    (row,) = connection.execute("select overall from bfcl_overall('bfcl-%')").fetchall()
+    assert row[0] == pytest.approx(1.0)

@@ -68,6 +68,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from tutti.tasks.scoring.calibration import calibration_error as calibration_error
+    from tutti.tasks.scoring.calibration import f1_of_attempted as f1_of_attempted
+    from tutti.tasks.scoring.calibration import right_of_attempted as right_of_attempted
     from tutti.tasks.scoring.judged.judge_agreement import Agreement as Agreement
     from tutti.tasks.scoring.judged.judge_agreement import agreement as agreement
     from tutti.tasks.scoring.metrics import avg_at_n as avg_at_n

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.headline import Headline
 from tutti.tasks.benchmarks.item import IMAGE, ExcludedRow, Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
@@ -45,6 +46,7 @@ def _image(row: Row) -> str:
     return image
 
 
+REPORTS = Headline("accuracy", metrics=("calibration",))
 HUB = Hub("cais/hle", "5a81a4c7271a2a2a312b9a690f0c2fde837e4c29")
 SPLITS = {"test": ("data/test-*.parquet", "test-*.parquet", "hle.jsonl", "test.jsonl")}
 LICENCE = "MIT, behind a licence on the hub; Phan et al. 2025, arXiv 2501.14249"
@@ -55,6 +57,7 @@ HLE = Benchmark(
     splits=SPLITS,
     scorer="judge",
     subsets="subject",
+    reports=REPORTS,
     prompt="short_answer",
     hub=HUB,
     licence=LICENCE,
@@ -65,6 +68,7 @@ HLE_IMAGES = Benchmark(
     splits=SPLITS,
     scorer="judge",
     subsets="subject",
+    reports=REPORTS,
     prompt="short_answer",
     hub=HUB,
     licence=LICENCE,

@@ -4,6 +4,7 @@ not attempted."""
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.headline import Headline
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
@@ -38,6 +39,7 @@ SIMPLEQA = Benchmark(
     splits={"test": ("simple_qa_test_set.csv", "*.csv", "*.jsonl", "data/*.parquet")},
     scorer="judge",
     subsets="subject",
+    reports=Headline("accuracy", metrics=("attempted",)),
     prompt="short_answer",
     hub=Hub("basicv8vc/SimpleQA", "e319282ab125c3dbd0c7fd00be2e4dd54e7e8f94"),
     licence="MIT; Wei et al. 2024, arXiv 2411.04368",

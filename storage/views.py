@@ -46,6 +46,7 @@ MACROS = (
 """Macros and views in SQL, in an order in which each comes after those that it needs."""
 NEEDED = {
     "window_summary": ("headlines",),
+    "compare": ("headlines",),
     "avg_at_n": ("headlines",),
     "best_of_k": ("headlines",),
     "results": ("headlines", "steady_window", "window_summary"),

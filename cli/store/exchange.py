@@ -5,9 +5,7 @@ problem as ``file:line: field: reason`` on standard error.
 """
 
 import json
-import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ import typer
 
 from tutti.cli.failures import guarded
 from tutti.cli.options import AsJson
-from tutti.cli.store import parquet, summaries, training_sets
+from tutti.cli.store import outputs, parquet, summaries, training_sets, viewer
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
 VIEW_PORT = 7575  # inspect view's own
-VIEW_READY_S = 60.0
 FORMATS = "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent"
 WORDS = {
     "sweep": "a sweep's id or name (the newest of that name)",
@@ -85,8 +82,9 @@ def export(
     format: Annotated[
         str,
         typer.Argument(
-            help="inspect (a .eval log per cell), atif, thunderagent (logs and summaries of a sweep), "
-            "or parquet (a file per table); with --training-set: " + training_sets.FORMATS
+            help="inspect (a .eval log per cell), atif, thunderagent (a sweep's logs and "
+            "summaries), nemo-skills (a sweep's output files and metrics.json), or parquet (a file "
+            "per table); with --training-set: " + training_sets.FORMATS
         ),
     ],
     out: Annotated[Path, typer.Option(help="output folder")],
@@ -116,11 +114,14 @@ def export(
         if format == summaries.FORMAT:
             _export_summaries(out, sweep, bool(cell or where), window, force, as_json)
             return
+        if format == outputs.FORMAT:
+            _export_outputs(out, sweep, bool(cell or where), force, as_json)
+            return
         if format == parquet.FORMAT:
             _export_tables(out, sweep, bool(cell or where), force, as_json)
             return
         if format not in EXPORTERS:
-            known = ", ".join([*EXPORTERS, summaries.FORMAT, parquet.FORMAT])
+            known = ", ".join([*EXPORTERS, summaries.FORMAT, outputs.FORMAT, parquet.FORMAT])
             raise UsageError(f"no export format {format!r}; known: {known}")
         with open_catalog() as catalog:
             chosen = AttemptChoice(sweep, cell or [], where)
@@ -135,19 +136,30 @@ def export(
 def _export_summaries(
     out: Path, sweep: str, narrowed: bool, window: str, force: bool, as_json: bool
 ) -> None:
-    from tutti.cli.failures import UsageError
     from tutti.storage import open_catalog
 
-    if narrowed:
-        raise UsageError(
-            "thunderagent exports whole cells; use --sweep instead of --cell and --where"
-        )
     with open_catalog() as catalog:
-        sweep_id = _find_sweep(catalog, sweep) if sweep else _newest_sweep(catalog)
+        sweep_id = _whole_sweep(catalog, summaries.FORMAT, sweep, narrowed)
         files = summaries.write_summaries(catalog, sweep_id, out, window, force)
     found = {"sweep_id": sweep_id, "files": [str(file) for file in files]}
     words = f"{sweep_id}: {len(files)} files in {out}"
     typer.echo(json.dumps(found) if as_json else words)
+
+
+def _export_outputs(out: Path, sweep: str, narrowed: bool, force: bool, as_json: bool) -> None:
+    from tutti.storage import open_catalog
+
+    with open_catalog() as catalog:
+        sweep_id = _whole_sweep(catalog, outputs.FORMAT, sweep, narrowed)
+        outputs.export(catalog, sweep_id, out, force, as_json)
+
+
+def _whole_sweep(catalog: "Catalog", format: str, sweep: str, narrowed: bool) -> str:
+    from tutti.cli.failures import UsageError
+
+    if narrowed:
+        raise UsageError(f"{format} exports whole cells; use --sweep instead of --cell and --where")
+    return _find_sweep(catalog, sweep) if sweep else _newest_sweep(catalog)
 
 
 def _export_tables(out: Path, sweep: str, narrowed: bool, force: bool, as_json: bool) -> None:
@@ -184,12 +196,12 @@ def view(
             chosen = sweep if sweep or cell or where else _newest_sweep(catalog)
             key = content_hash([str(chosen), cell or [], where])
             folder = catalog.home.root / "exports" / key
-            _clear(folder)
+            viewer.clear(folder)
             attempts = AttemptChoice(chosen, cell or [], where)
             files, count = _export(catalog, "inspect", folder, attempts, True)
             shown = {"url": f"http://{host}:{port}/", "folder": str(folder), "attempts": count}
             words = f"{count} attempts in {len(files)} logs at {shown['url']}\nCtrl-C ends it."
-            _serve(catalog, folder, host, port, json.dumps(shown) if as_json else words)
+            viewer.serve(catalog, folder, host, port, json.dumps(shown) if as_json else words)
 
     guarded(work)
 
@@ -363,31 +375,3 @@ def _check_cells(catalog: "Catalog", cells: list[str]) -> None:
     for cell in cells:
         if not catalog.rows(sa.select(cat.cells.c.cell_id).where(cat.cells.c.cell_id == cell)):
             raise UsageError(f"no cell {cell!r}; tutti sql 'select * from cells' lists them")
-
-
-def _clear(folder: Path) -> None:
-    """Remove the files of an earlier view, because the store may have changed."""
-    for file in folder.glob("*.eval"):
-        file.unlink()
-
-
-def _serve(catalog: "Catalog", folder: Path, host: str, port: int, words: str) -> None:
-    """Run `inspect view` until a signal. Raises ServingError if it ends by itself."""
-    from tutti.tasks.serving import Child, answers
-
-    command = [sys.executable, "-m", "inspect_ai", "view", "start", "--log-dir", str(folder)]
-    # Otherwise it would write files to the user's home.
-    own = {name: str(folder.parent / ".inspect") for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME")}
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with Child(
-            "inspect-view", [*command, "--host", host, "--port", str(port)], own, catalog
-        ) as child:
-            near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-            child.wait_ready(lambda: answers(f"http://{near}:{port}/"), VIEW_READY_S)
-            print(words, flush=True)
-            while True:
-                child.check()
-                time.sleep(0.2)
-    except KeyboardInterrupt:
-        return

@@ -90,7 +90,7 @@ def _show(found: "PlanEstimate") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tutti.tasks.sweeps.plan import detectable_words
+    from tutti.tasks.sweeps.plan import detectable_words, greedy_line
 
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -122,6 +122,8 @@ def _show(found: "PlanEstimate") -> None:
     console.print(
         f"{len(running)} of {len(found.cells)} cells to run, {samples} samples: {takes}{usd}"
     )
+    if line := greedy_line(found.plan):
+        console.print(f"[yellow]{line}[/]")
     if words := detectable_words(found.accuracy, found.detectable):
         console.print(words)
 

@@ -132,6 +132,7 @@ def _as_json(written: "Report") -> dict[str, Any]:
         "findings": written.findings,
         "missing": written.gaps,
         "cells": [asdict(cell) for cell in written.cells],
+        "metrics": [asdict(each) for each in written.metrics],
         "comparisons": [asdict(each) for each in written.compared],
         "efficiency": [_of(each.point, each, "point") for each in written.worth],
         "noise": [_of(each.cell, each, "cell") for each in written.noise],

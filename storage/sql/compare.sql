@@ -1,7 +1,8 @@
 -- Is cell_b better than cell_a? One row, paired by task: repeats of a task are averaged within each
 -- cell first, so that a task is one observation and its repeats are not taken as independent.
 -- What counts: attempts that ended in ok, limit or model_error, of each sample the last one. The
--- score is `score`, else `correct`, else 0. infra_errors, scorer_errors and cancelled attempts
+-- score is `score`, else `correct`, else 0; `correct` where the benchmark declares its accuracy
+-- (`headlines`). infra_errors, scorer_errors and cancelled attempts
 -- never count; a task without a counted attempt in one of the cells is in n_only_a or n_only_b.
 -- Interval: 95 %, mean difference (b - a) +- t(n - 1) s / sqrt(n). Where all differences are the
 -- same there is no s, and a width of zero would claim certainty. Then the interval is what follows
@@ -15,12 +16,15 @@
 -- loses the pair in a join of two steps.
 create or replace macro compare(cell_a, cell_b, margin := 0.05) as table
 with counted as (
-    select 'a' as side, * from attempts where cell_id = cell_a
-    union all select 'b', * from attempts where cell_id = cell_b
+    select 'a' as side, attempts.*, measure from attempts left join headlines using (cell_id)
+    where cell_id = cell_a
+    union all select 'b', attempts.*, measure from attempts left join headlines using (cell_id)
+    where cell_id = cell_b
 ),
 samples as (
     select side, task_id,
-           arg_max(coalesce(if(isfinite(score), score, null), cast(correct as double), 0),
+           arg_max(if(measure = 'accuracy', coalesce(cast(correct as double), 0),
+                      coalesce(if(isfinite(score), score, null), cast(correct as double), 0)),
                    (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
                     coalesce(attempt_id, ''))) as score
     from counted where status in ('ok', 'limit', 'model_error')

@@ -6,6 +6,6 @@
 -- degree of 0 to 1.
 create or replace view headlines as
 select cell_id, coalesce(detail ->> '$.headline.measure',
-                         if(detail ->> '$.scorer' in ('rubric', 'reward', 'pairwise'),
+                         if((detail ->> '$.scorer') in ('rubric', 'reward', 'pairwise'),
                             'mean score', null)) as measure
 from cells left join artifacts on artifact_id = task_set_id;

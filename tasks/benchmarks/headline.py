@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Measure = Literal["accuracy", "mean score"]
+Metric = Literal["attempted", "calibration"]
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,15 @@ class Headline:
     """Names of criteria in the scores' details (`rubric`) that are reported each by itself, in
     their own ranges, such as ``goal``."""
 
+    metrics: tuple[Metric, ...] = ()
+    """Further figures. attempted: SimpleQA's F1, the share right of those attempted, the share not
+    attempted. calibration: HLE's two calibration errors, of scores with a confidence."""
+
     def detail(self) -> dict[str, Any]:
         """As the task set's artifact has it."""
-        return {"measure": self.measure} | ({"parts": list(self.parts)} if self.parts else {})
+        found: dict[str, Any] = {"measure": self.measure}
+        found |= {"parts": list(self.parts)} if self.parts else {}
+        return found | ({"metrics": list(self.metrics)} if self.metrics else {})
 
 
 SHARE_RIGHT = Headline("accuracy")

@@ -21,6 +21,14 @@ CURRENT = "status is distinct from 'superseded'"
 """Cells that count; one replaced by a cell with other content is in nothing of a report."""
 
 ANSWER_HASH = "if(answer is null, null, hash(answer)) as answer_hash"
+# Of a score's detail the few numbers that are in a figure, not a judge's words.
+READ_OF_DETAIL = (
+    "if(answer in ('correct', 'incorrect', 'not_attempted'), answer, null) as verdict, "
+    "try_cast(try(detail ->> '$.confidence') as double) as confidence, "
+    "try(detail ->> '$.criteria[*].text') as criteria, "
+    "try(detail ->> '$.criteria[*].rating') as ratings, "
+    "try(detail ->> '$.criteria[*].range') as ranges"
+)
 # Table to the columns that a report and the macros it asks read, and the order of its copy.
 COPIED = {
     "attempts": (
@@ -38,7 +46,8 @@ COPIED = {
     ),
     "retrievals": ("cell_id, attempt_id, step, latency_s", "cell_id"),
     "scores": (
-        f"cell_id, attempt_id, scorer, scorer_version, correct, scored_at, {ANSWER_HASH}",
+        f"cell_id, attempt_id, scorer, scorer_version, correct, scored_at, {ANSWER_HASH}, "
+        + READ_OF_DETAIL,
         "attempt_id",
     ),
     "server_metrics": ('cell_id, engine_id, name, "at", value', "cell_id, name"),

@@ -33,6 +33,7 @@ from tutti.tasks.reporting.paired import (
     policy_pairs,
 )
 from tutti.tasks.reporting.scorers import ScorerUse, scorer_findings, scorer_uses
+from tutti.tasks.reporting.scores.named import NamedMetric, named_metrics
 from tutti.tasks.reporting.summary import CellSummary, cells_of, in_order, without_a_a
 from tutti.tasks.reporting.text import words
 from tutti.tasks.reporting.text.columns import (
@@ -54,6 +55,7 @@ from tutti.tasks.reporting.text.columns import (
     which,
 )
 from tutti.tasks.reporting.text.headline import headlines
+from tutti.tasks.reporting.text.metrics import metric_columns, metric_rows
 from tutti.tasks.reporting.text.notes import (
     COMPARED_NOTE,
     EFFICIENCY_NOTE,
@@ -91,6 +93,8 @@ class Report:
     """The noise floor: differences between repeated measurements of one set-up."""
     alarms: list[str] = field(default_factory=list)
     """Warnings that limit the validity of the whole report."""
+    metrics: list[NamedMetric] = field(default_factory=list)
+    """What benchmarks report beside their headline scores, by cell."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ class ReportRows:
     failed: list[Failure]
     faults: list[Fault]
     scorers: list[ScorerUse]
+    metrics: list[NamedMetric]
     shown: dict[str, Transcript]
     cut: Sequence[str]
 
@@ -179,6 +184,7 @@ def build_report(
         found.worth,
         found.noise,
         alarms,
+        found.metrics,
     )
 
 
@@ -263,6 +269,7 @@ def _found(
         failed=failed,
         faults=faults(focused),
         scorers=scorer_uses(focused),
+        metrics=named_metrics(focused),
         shown=transcripts(focused, failed),
         cut=truncation_alarms(focused),
     )
@@ -275,6 +282,7 @@ def _sections(found: ReportRows, drawn: ReportPlots, svgs: Mapping[str, str]) ->
             "Speed, accuracy, latency and cost under load",
             html.figures(drawn.load, svgs, beside=True),
             html.table({**named, **outcome_of(found.cells)}, found.cells),
+            _metrics(found.metrics, found.cells),
             _trials(found.cells),
             note=OUTCOME_NOTE,
         ),
@@ -337,6 +345,14 @@ def _what_was_compared(found: ReportRows) -> str:
         html.subsection("The cells", html.table({**identity(found.cells), **ORIGIN}, found.cells)),
         note=COMPARED_NOTE,
     )
+
+
+def _metrics(metrics: Sequence[NamedMetric], cells: Sequence[CellSummary]) -> str:
+    found = metric_rows(metrics, cells)
+    if not found:
+        return ""
+    table = html.table(metric_columns(found), found)
+    return html.subsection("What the benchmark reports besides", table)
 
 
 def _trials(cells: Sequence[CellSummary]) -> str:

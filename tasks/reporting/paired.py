@@ -48,7 +48,7 @@ samples as (
     select side, task_id, arg_max({column}, (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
                                      coalesce(attempt_id, '')))
                as value
-    from attempts join members using (cell_id)
+    from attempts join members using (cell_id) left join headlines using (cell_id)
     where {counted} and {column} is not null
     group by side, task_id, cell_id, coalesce(sample_id, attempt_id)
 ),
@@ -98,7 +98,8 @@ class Figure:
 
 SCORE = Figure(
     "score",
-    "coalesce(if(isfinite(score), score, null), cast(correct as double), 0)",
+    "if(measure = 'accuracy', coalesce(cast(correct as double), 0), "
+    "coalesce(if(isfinite(score), score, null), cast(correct as double), 0))",
     True,
     False,
 )

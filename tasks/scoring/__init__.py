@@ -96,6 +96,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from tutti.tasks.scoring.calibration import calibration_error as calibration_error
+    from tutti.tasks.scoring.calibration import f1_of_attempted as f1_of_attempted
+    from tutti.tasks.scoring.calibration import right_of_attempted as right_of_attempted
     from tutti.tasks.scoring.judged.bradley_terry import NotComparable as NotComparable
     from tutti.tasks.scoring.judged.bradley_terry import Rating as Rating
     from tutti.tasks.scoring.judged.bradley_terry import ratings as ratings

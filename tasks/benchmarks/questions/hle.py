@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.headline import Headline
 from tutti.tasks.benchmarks.item import IMAGE, ExcludedRow, Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
@@ -48,6 +49,7 @@ def _image(row: Row) -> str:
     return image
 
 
+REPORTS = Headline("accuracy", metrics=("calibration",))
 HUB = Hub("cais/hle", "5a81a4c7271a2a2a312b9a690f0c2fde837e4c29")
 SPLITS = {"test": ("data/test-*.parquet", "test-*.parquet", "hle.jsonl", "test.jsonl")}
 RULES = {"three_votes": "judge", "toolorchestra": "toolorchestra_judge"}
@@ -60,6 +62,7 @@ HLE = Benchmark(
     scorer="hle_judge",
     rules=RULES,
     subsets="subject",
+    reports=REPORTS,
     prompt="confident_answer",
     hub=HUB,
     licence=LICENCE,
@@ -71,6 +74,7 @@ HLE_IMAGES = Benchmark(
     scorer="hle_judge",
     rules=RULES,
     subsets="subject",
+    reports=REPORTS,
     prompt="confident_answer",
     hub=HUB,
     licence=LICENCE,

@@ -4,6 +4,7 @@ not attempted, by its grader's rule in one vote; rule ``three_votes`` is ours.""
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.headline import Headline
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
@@ -39,6 +40,7 @@ SIMPLEQA = Benchmark(
     scorer="simpleqa_judge",
     rules={"three_votes": "judge"},
     subsets="subject",
+    reports=Headline("accuracy", metrics=("attempted",)),
     prompt="short_answer",
     hub=Hub("basicv8vc/SimpleQA", "e319282ab125c3dbd0c7fd00be2e4dd54e7e8f94"),
     licence="MIT; Wei et al. 2024, arXiv 2411.04368",

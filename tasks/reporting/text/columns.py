@@ -200,7 +200,7 @@ COMPARISONS: ComparisonColumns = {
 WORDS = frozenset(
     {"policy", "model", "benchmark", "family", "status", "window rule", "stop reason", "error"}
     | {"what", "role or tool", "where", "judged", "against", "figure", "verdict"}
-    | {"task set", "index", "engine", "cell", "field", "in A", "in B", "subset"}
+    | {"task set", "index", "engine", "cell", "field", "in A", "in B", "subset", "measure"}
     | {"client", "why", "front", "measured twice", "twice", "side", "latest message"}
 )
 """Columns of words; the others hold numbers and are aligned right."""

@@ -11,6 +11,7 @@ from tutti.tasks.reporting.text.terminal import (
     efficiency_table,
     failure_table,
     family_table,
+    metrics_table,
     noise_table,
     reached_table,
     terminal_table,
@@ -28,6 +29,8 @@ def terminal_summary(report: Report, console: "Console") -> None:
     for alarm in report.alarms:
         console.print(Text(alarm, style="bold red"))
     console.print(terminal_table(report.cells))
+    if report.metrics:
+        console.print(metrics_table(report.metrics, report.cells))
     if any(cell.trials for cell in report.cells):
         console.print(trials_table(report.cells))
     if any(cell.sessions_mean is not None for cell in report.cells):

@@ -14,6 +14,7 @@ from tutti.tasks.reporting.families import FamilyScore
 from tutti.tasks.reporting.noise import Noise
 from tutti.tasks.reporting.paired import SetupComparison
 from tutti.tasks.reporting.scores.headline import ACCURACY, MEAN_SCORE
+from tutti.tasks.reporting.scores.named import NamedMetric
 from tutti.tasks.reporting.summary import CellSummary, in_order
 from tutti.tasks.reporting.text.columns import (
     COMPARISONS,
@@ -35,6 +36,7 @@ from tutti.tasks.reporting.text.columns import (
     which,
     with_values,
 )
+from tutti.tasks.reporting.text.metrics import metric_columns, metric_rows
 from tutti.tasks.reporting.text.numbers import ABSENT, rate
 
 if TYPE_CHECKING:
@@ -74,6 +76,12 @@ def trials_table(cells: Sequence[CellSummary]) -> "Table":
     intervals = ("95 %, majority", "95 %, pass^k", "95 %, pass@k")
     spare = (*intervals, "left out", "95 %, best", "majority@k", "95 %, avg")
     return _table(trial_columns(found), found, "several trials a task", spare)
+
+
+def metrics_table(metrics: Sequence[NamedMetric], cells: Sequence[CellSummary]) -> "Table":
+    """What benchmarks report beside their headline scores."""
+    found = metric_rows(metrics, in_order(cells))
+    return _table(metric_columns(found), found, "what the benchmark reports besides", ("95 %",))
 
 
 def reached_table(cells: Sequence[CellSummary]) -> "Table":

@@ -34,9 +34,10 @@ AXES = ("benchmark", "model", "policy", "concurrency")
 MARGIN = 0.05
 SCORES_SQL = """
 select cell_id, task_id, cost_usd, working_s,
-       coalesce(if(isfinite(score), score, null), cast(correct as double), 0) as score,
+       if(measure = 'accuracy', coalesce(cast(correct as double), 0),
+          coalesce(if(isfinite(score), score, null), cast(correct as double), 0)) as score,
        cast(coalesce(correct, score >= 1, false) as double) as solved
-from attempts
+from attempts left join headlines using (cell_id)
 where list_contains($cells, cell_id) and status in ('ok', 'limit', 'model_error')
 qualify row_number() over (
     partition by cell_id, task_id, coalesce(sample_id, attempt_id)

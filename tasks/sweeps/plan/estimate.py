@@ -22,16 +22,17 @@ from tutti.tasks.sweeps.plan.plan import Cell, Plan
 Decision = Literal["reuse", "re-score", "run"]
 PAST = """
 select c.policy, c.concurrency, count(*) as n, avg(a.cost_usd) as cost_usd,
-       avg(coalesce(a.correct, false)::int) filter (a.status in ('ok', 'limit', 'model_error'))
-           as accuracy,
+       avg(if(h.measure = 'mean score', coalesce(if(isfinite(a.score), a.score, null), 0),
+              coalesce(a.correct, false)::int))
+           filter (a.status in ('ok', 'limit', 'model_error')) as accuracy,
        any_value(seconds) as seconds
-from attempts a join cells c using (cell_id) join (
+from attempts a join cells c using (cell_id) left join headlines h on h.cell_id = a.cell_id join (
     -- A cell that was interrupted takes what its runs took, not the night between them.
     select cell_id, sum(seconds) as seconds from (
         select cell_id, epoch_us(max(ended_at)) / 1e6 - epoch_us(min(started_at)) / 1e6 as seconds
         from attempts where status != 'cancelled' and stop_reason is distinct from 'worker_lost'
         group by cell_id, run_id)
-    group by cell_id) using (cell_id)
+    group by cell_id) s on s.cell_id = a.cell_id
 where c.benchmark = $benchmark and a.status != 'cancelled'
   -- Before entries' names were recorded, the name was the served one.
   and (c.model = $model or (c.model = $served and c.engine_id = $engine))

@@ -34,6 +34,7 @@ from tutti.tasks.sweeps.plan import (
     check_models,
     detectable_line,
     enter_plan,
+    greedy_line,
     missing_cells,
     other_models,
     plan_of,
@@ -181,6 +182,8 @@ async def _prepare(benched: BenchedPlan, run: Run, lease: Lease, spending: Spend
     if missing and (alarm := sandbox_alarm(plan)):
         run.log.console.print(f"[bold red]  {alarm}[/]")
     if missing and (line := unpriced_line(plan)):
+        run.log.console.print(f"[yellow]  {line}[/]")
+    if missing and (line := greedy_line(plan)):
         run.log.console.print(f"[yellow]  {line}[/]")
     if missing and (line := detectable_line(plan, run.catalog)):
         run.log.console.print(f"[dim]  {line}[/]")

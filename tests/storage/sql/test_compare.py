@@ -36,6 +36,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """A plain connection with an empty table of attempts and the macro."""
     with duckdb.connect() as connection:
         connection.execute(f"create table attempts ({COLUMNS})")
+        connection.execute("create table headlines (cell_id varchar, measure varchar)")
         connection.execute(macro("compare"))
         yield connection
 

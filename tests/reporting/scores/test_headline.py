@@ -23,6 +23,7 @@ from tutti.tasks.reporting.failures import PARTLY, WRONG
 from tutti.tasks.reporting.focus import focus, rows
 from tutti.tasks.reporting.scores.headline import MEAN_SCORE, mean_score
 from tutti.tasks.scoring.statistics import mean_interval
+from tutti.tasks.sweeps.judge.compare import sampled
 
 SCORE = 3 / 7
 Scores = dict[str, list[float]]
@@ -219,3 +220,19 @@ def test_scores_by_subset(tmp_path: Path) -> None:
         "sotopia-5": (2, 0.75),
         "sotopia-algebra": (1, 0.0),
     }
+
+
+def test_comparisons_take_what_is_declared(tmp_path: Path) -> None:
+    """Where a benchmark declares its accuracy, half an answer is wrong; undeclared it is half."""
+    cases: list[tuple[dict[str, Any], float]] = [
+        ({"scorer": "ifeval", "headline": {"measure": "accuracy"}}, 0.0),
+        ({"scorer": "ifeval"}, SCORE),
+        (DECLARED, SCORE),
+    ]
+    for nth, (detail, expected) in enumerate(cases):
+        home = store(tmp_path / str(nth), SOTOPIA, detail)
+        with closing(storage.connect(home)) as connection:
+            (row,) = rows(connection, "from compare('c', 'c')")
+            side = sampled(connection, ["c"]).by_task("score")
+        assert row["mean_a"] == pytest.approx(expected)
+        assert side["t0"] == [pytest.approx(expected)]

@@ -1,0 +1,168 @@
+"""Metrics that a benchmark reports beside its headline score, computed from stored scores.
+
+In: a connection of `focus`. Out: `NamedMetric` rows by cell. The task set declares them
+(`Headline`):
+
+- ``attempted``: SimpleQA's F1, the share right of those attempted, and the share not attempted,
+  from `scores.answer`, a judge's verdict;
+- ``calibration``: HLE's two errors, from ``confidence``, 0 to 100, in `scores.detail`;
+- names of criteria: their mean ratings, from ``criteria`` in `scores.detail`, in their own ranges.
+
+An attempt whose newest score lacks the field is left out, and counted.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.scores.headline import COUNTED
+from tutti.tasks.scoring import calibration_error, f1_of_attempted, right_of_attempted
+from tutti.tasks.scoring.statistics import Ratio, mean_interval
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ATTEMPTED, CALIBRATION = "attempted", "calibration"
+NOT_ATTEMPTED = "not_attempted"
+MOST_CONFIDENT = 100.0
+ROWS_SQL = f"""
+with declared as (
+    select cell_id, from_json(detail -> '$.headline.metrics', '["varchar"]') as metrics,
+           from_json(detail -> '$.headline.parts', '["varchar"]') as parts
+    from cells join artifacts on artifact_id = task_set_id
+    where coalesce(detail -> '$.headline.metrics', detail -> '$.headline.parts') is not null
+),
+newest as (
+    select attempt_id, arg_max({{'verdict': verdict, 'confidence': confidence,
+                                 'criteria': criteria, 'ratings': ratings, 'ranges': ranges}},
+                               scored_at) as read
+    from scores group by attempt_id
+)
+select cell_id, coalesce(task_id, attempt_id) as task_id, coalesce(correct, false) as is_right,
+       any_value(metrics) over (partition by cell_id) as metrics,
+       any_value(parts) over (partition by cell_id) as parts,
+       read.verdict as verdict, read.confidence as confidence, read.criteria as criteria,
+       read.ratings as ratings, read.ranges as ranges
+from attempts join declared using (cell_id) left join newest using (attempt_id)
+where {COUNTED} order by cell_id, task_id, attempt_id
+"""
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NamedMetric:
+    """One figure of one cell."""
+
+    cell_id: str
+    name: str
+    value: float | None
+    """None where it is not defined for so few answers."""
+    low: float | None
+    """Ends of the 95 % interval over tasks; None where there is none."""
+    high: float | None
+    n: int
+    """Attempts behind it."""
+    left_out: int
+    """Counted attempts whose score lacks the field."""
+    is_share: bool
+
+
+def named_metrics(focused: "DuckDBPyConnection") -> list[NamedMetric]:
+    """By cell, in the order of the declaration; empty where nothing is declared."""
+    by_cell: dict[str, list[Row]] = {}
+    for row in rows(focused, ROWS_SQL):
+        by_cell.setdefault(row["cell_id"], []).append(row)
+    found: list[NamedMetric] = []
+    for cell_id, some in by_cell.items():
+        for name in some[0]["metrics"] or []:
+            found += METRICS[name](cell_id, some) if name in METRICS else []
+        for part in some[0]["parts"] or []:
+            found += _part(cell_id, part, some)
+    return found
+
+
+def _attempted(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
+    known = [row for row in some if row["verdict"] is not None]
+    if not known:
+        return []
+    counts = [
+        (
+            sum(row["is_right"] for row in task),
+            sum(row["verdict"] != NOT_ATTEMPTED for row in task),
+            len(task),
+        )
+        for task in _by_task(known)
+    ]
+    silent = mean_interval(
+        [[float(row["verdict"] == NOT_ATTEMPTED) for row in task] for task in _by_task(known)]
+    )
+    left = len(some) - len(known)
+    ratios = {"F1": f1_of_attempted(counts), "right of attempted": right_of_attempted(counts)}
+    return [
+        *(_ratio(cell_id, name, each, len(known), left) for name, each in ratios.items()),
+        NamedMetric(cell_id, "not attempted", *silent[:3], len(known), left, True),
+    ]
+
+
+def _ratio(cell_id: str, name: str, found: Ratio, n: int, left: int) -> NamedMetric:
+    low = None if found.low is None else max(0.0, found.low)
+    high = None if found.high is None else min(1.0, found.high)
+    return NamedMetric(cell_id, name, found.value, low, high, n, left, True)
+
+
+def _calibration(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
+    known = [row for row in some if row["confidence"] is not None]
+    if not known:
+        return []
+    stated = [min(MOST_CONFIDENT, max(0.0, row["confidence"])) / MOST_CONFIDENT for row in known]
+    found = calibration_error(stated, [row["is_right"] for row in known])
+    left = len(some) - len(known)
+    return [
+        NamedMetric(cell_id, name, value, None, None, len(known), left, True)
+        for name, value in (
+            ("calibration error, official", found.official),
+            ("calibration error, whole", found.whole),
+        )
+    ]
+
+
+METRICS: Mapping[str, Callable[[str, Sequence[Row]], list[NamedMetric]]] = {
+    ATTEMPTED: _attempted,
+    CALIBRATION: _calibration,
+}
+
+
+def _part(cell_id: str, part: str, some: Sequence[Row]) -> list[NamedMetric]:
+    """The mean rating of the criterion whose text begins with the part's name."""
+    groups: list[list[float]] = []
+    ends = (0.0, 1.0)
+    for task in _by_task(some):
+        found = [each for row in task if (each := _rating(row, part)) is not None]
+        if found:
+            groups.append([(value - low) / (high - low) for value, low, high in found])
+            ends = found[0][1:]
+    if not groups:
+        return []
+    low, high = ends
+    known = mean_interval(groups)  # as a place in its range, so that the interval stays in it
+    value, least, most = (None if x is None else low + x * (high - low) for x in known[:3])
+    n = sum(map(len, groups))
+    return [NamedMetric(cell_id, part, value, least, most, n, len(some) - n, False)]
+
+
+def _rating(row: Row, part: str) -> tuple[float, float, float] | None:
+    """Rating and range of the part in an attempt's newest score."""
+    listed = zip(row["criteria"] or (), row["ratings"] or (), row["ranges"] or (), strict=False)
+    for text, rating, ends in listed:
+        if text.partition(":")[0] == part:
+            low, high = (float(each) for each in ends.strip("[]").split(","))
+            return float(rating), low, high
+    return None
+
+
+def _by_task(some: Sequence[Row]) -> list[list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in some:
+        found.setdefault(row["task_id"], []).append(row)
+    return list(found.values())

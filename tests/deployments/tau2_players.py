@@ -103,7 +103,8 @@ def _marks(messages: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _calls(messages: list[dict[str, Any]]) -> int:
-    return sum(len(each.get("tool_calls") or ()) for each in messages)
+    calls = (call for each in messages for call in each.get("tool_calls") or ())
+    return sum(call["function"]["name"] != "call_expert" for call in calls)
 
 
 def _said(text: str) -> dict[str, Any]:

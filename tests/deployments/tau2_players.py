@@ -2,7 +2,8 @@
 
 In: tasks in tau2's form. Out: an OpenAI-compatible server. It keeps no state: the user names its
 task and how often it acted in what it says, the agent how often it did, so that both know what is
-next. A task is recognised by its scenario; tasks that share theirs (telecom's) are played one at a time.
+next. A task is recognised by its scenario; tasks that share theirs (telecom's) are played one at a
+time.
 """
 
 import json
@@ -81,13 +82,15 @@ class Players:
         if len(self._tasks) == 1:
             return next(iter(self._tasks.values()))
         flat = " ".join(prompt.split())
-        (task,) = (each for each in self._tasks.values() if _told(each) in flat)
-        return task
+        fits = [each for each in self._tasks.values() if all(t in flat for t in _told(each))]
+        # A scenario may be contained in another one's.
+        return max(fits, key=lambda each: sum(map(len, _told(each))))
 
 
-def _told(task: Mapping[str, Any]) -> str:
+def _told(task: Mapping[str, Any]) -> list[str]:
     told = task["user_scenario"]["instructions"]
-    return " ".join((told if isinstance(told, str) else told["reason_for_call"]).split())
+    texts = [told] if isinstance(told, str) else [text for text in told.values() if text]
+    return [" ".join(text.split()) for text in texts]
 
 
 def _actions(task: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -100,7 +103,8 @@ def _marks(messages: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _calls(messages: list[dict[str, Any]]) -> int:
-    return sum(len(each.get("tool_calls") or ()) for each in messages)
+    calls = (call for each in messages for call in each.get("tool_calls") or ())
+    return sum(call["function"]["name"] != "call_expert" for call in calls)
 
 
 def _said(text: str) -> dict[str, Any]:

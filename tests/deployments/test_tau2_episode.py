@@ -60,6 +60,7 @@ class Played:
     """The players of the checkout's tasks, and the harness run against them."""
 
     def __init__(self, players: Players, url: str, checkout: Path, folder: Path) -> None:
+        self.benchmark = "tau2-retail"
         self.players, self._url, self._checkout, self._folder = players, url, checkout, folder
 
     def run(self, name: str, *options: str, **roles: Any) -> "subprocess.CompletedProcess[str]":
@@ -67,7 +68,7 @@ class Played:
         request = {"temperature": 0.0, "max_tokens": 64}
         user = {"model": "user-m", "request": {"temperature": 1.0, "max_tokens": 99}}
         asked: dict[str, Any] = {
-            "benchmark": "tau2-retail",
+            "benchmark": self.benchmark,
             "id": name,
             "source": str(self._checkout),
         }
@@ -82,7 +83,7 @@ class Played:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
         )
 
     def said(self, name: str, *options: str, **roles: Any) -> dict[str, Any]:

@@ -50,8 +50,3 @@ def check_shipped_items(
             f"roles.judge: a judge decides a part of the reward of {judged} of {len(items)} tasks; "
             "name a model of models.yaml, or leave them out: --where \"judged = 'false'\""
         )
-    if not judged and suite.roles.judge is not None:
-        raise SuiteError(
-            f"roles.judge: nobody would ask it: no selected task of {benchmark.name} "
-            "has a part that is judged"
-        )

@@ -51,7 +51,6 @@ def test_a_checkout_is_the_source(checkout: Path, below: str) -> None:
     [
         ({"roles": {"judge": "b"}}, "roles.user: tau2-retail needs one"),
         ({"roles": {"user": "a"}}, "roles.judge: a judge decides a part .* of 1 of 2 tasks"),
-        ({"data": {"ids": ["plain"]}}, "roles.judge: nobody would ask it"),
         ({"harness": {"mcp": "x"}}, "harness.mcp: tau2-retail has the tools"),
         (
             {"roles": {"user": "a", "agent": "pocket", "search_url": "http://x"}},
@@ -84,6 +83,13 @@ def test_a_missing_database_is_told(checkout: Path) -> None:
     (checkout / "data/tau2/domains/retail/db.json").unlink()
     with pytest.raises(SuiteError, match=r"data\.source: .*retail holds none of db\.json"):
         read_set(suite_of(checkout))
+
+
+def test_a_judge_is_needed_where_one_decides(checkout: Path) -> None:
+    """Tasks without a judged part need none; of several domains, one may need it."""
+    ids = {"source": checkout, "where": "judged = 'false'"}
+    assert len(read_set(suite_of(checkout, roles={"user": "a"}, data=ids)).problems) == 1
+    assert len(read_set(suite_of(checkout, data=ids)).problems) == 1
 
 
 def test_an_agent_and_the_harness_together(checkout: Path) -> None:

@@ -2,7 +2,7 @@
 repeated."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -43,6 +43,12 @@ MaxTokens = Annotated[
 MaxTurns = Annotated[int | None, typer.Option(min=1, help="most calls of one attempt (8)")]
 Repeats = Annotated[int | None, typer.Option(min=1, help="runs of each cell (1)")]
 Trials = Annotated[int | None, typer.Option(min=1, help="samples of each task (1)")]
+Python = Annotated[
+    Literal["once", "session"] | None,
+    typer.Option(help="offer the tool python: each program alone, or in one session an attempt"),
+]
+Mcp = Annotated[str | None, typer.Option(help="offer the tools of an MCP server: URL or command")]
+SearchIndex = Annotated[str | None, typer.Option(help="offer the tool search over this index")]
 Solo = Annotated[
     bool, typer.Option("--solo", help="of task_set:ID: no user is simulated; it is told at once")
 ]
@@ -70,6 +76,9 @@ def run(
     temperature: suites.Temperature = None,
     max_tokens: MaxTokens = None,
     max_turns: MaxTurns = None,
+    python: Python = None,
+    mcp: Mcp = None,
+    search_index: SearchIndex = None,
     repeats: Repeats = None,
     trials: Trials = None,
     judge: suites.Judge = None,
@@ -94,6 +103,7 @@ def run(
     settings |= {"trials": trials, "judge": judge, "user": user, "agent": agent}
     settings |= {"unsafe_sandbox": unsafe_sandbox, "budget_usd": budget_usd}
     settings |= {"budget_minutes": budget_minutes, "solo": solo or None}
+    settings |= {"python": python, "mcp": mcp, "search_index": search_index}
 
     def work() -> bool:
         from tutti.tasks.sweeps.from_flags import keep_sweep

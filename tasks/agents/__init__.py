@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.tools import MALFORMED as MALFORMED
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
     from tutti.tasks.agents.tools import DescribedTools as DescribedTools
+    from tutti.tasks.agents.tools import JoinedTools as JoinedTools
     from tutti.tasks.agents.tools import ToolResult as ToolResult
     from tutti.tasks.agents.tools import Tools as Tools
     from tutti.tasks.agents.tools import ToolUnavailable as ToolUnavailable

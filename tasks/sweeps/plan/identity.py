@@ -13,6 +13,7 @@ from tutti.tasks.sweeps.spec import (
     CELL,
     INDEX,
     MODELS,
+    STDLIB,
     SWEEP,
     TASKS,
     Policy,
@@ -42,7 +43,7 @@ def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
     content |= {
         name: value
         for name, value in set_fields(suite, SWEEP)
-        if name not in ALWAYS and name not in DERIVED
+        if name not in ALWAYS and name not in DERIVED and not _is_former(suite, name, value)
     }
     if set_up.model is not None and set_up.model.asked:
         content["asked"] = set_up.model.asked
@@ -71,11 +72,18 @@ def grid_id_of(suite: Suite) -> str | None:
     kept = {name for name, mark in marks_of(Suite).items() if mark in (SWEEP, TASKS, MODELS, INDEX)}
     given = without_groups(Suite, suite.model_dump(mode="json", exclude_defaults=True))
     settings = {name: value for name, value in given.items() if name in kept - {"name"}}
-    if settings.get("max_tokens") == FORMER_TOKENS:
-        del settings["max_tokens"]
+    for name in [each for each in settings if _is_former(suite, each, settings[each])]:
+        del settings[name]
     if "benchmark" in settings:
         settings["benchmark"] = without_path(suite.benchmark)
     return artifact_id("sweep", {"grid": suite.name, "settings": settings})
+
+
+def _is_former(suite: Suite, name: str, value: Any) -> bool:
+    """Whether a stated value was a default before, so that ids do not have it."""
+    if name == "python":
+        return bool(value == "once" and suite.benchmark == STDLIB)
+    return name == "max_tokens" and bool(value == FORMER_TOKENS)
 
 
 class CellIds:

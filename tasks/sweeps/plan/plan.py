@@ -124,7 +124,9 @@ def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
 def runs_programs(plan: Plan) -> bool:
     """Whether its agents or its scorers run what a model wrote."""
     problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
-    tools = plan.suite.harness.command is None and any(each.searches for each in problems.values())
+    harness = plan.suite.harness
+    offered = harness.python is not None or any(each.searches for each in problems.values())
+    tools = harness.command is None and offered
     scored = any(each.scoring.needs == "sandbox" for each in problems.values())
     return tools or scored or plan.set_up.roles.agent is not None
 

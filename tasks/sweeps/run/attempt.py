@@ -6,12 +6,13 @@ share (connections, sandbox, tools) is opened once, for the cell.
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from tutti.storage import ErrorType
 from tutti.tasks.agents import (
+    TOOL_SCHEMAS,
     Agent,
     AttemptLimits,
     CallOrigin,
@@ -21,6 +22,7 @@ from tutti.tasks.agents import (
     DescribedTools,
     Environment,
     GatewayModel,
+    JoinedTools,
     McpServer,
     Message,
     ModelCallFailed,
@@ -112,6 +114,8 @@ class Attempts:
             if level is not None and file is not None:
                 self._experts_sandbox = Sandbox(level, file.sandbox_limits)
             self._toolbox = Toolbox(self._http, self._search_url or "", self._sandbox, sessions)
+            if self._mcp is not None:  # tools of one name are better said before the first attempt
+                JoinedTools([self._mcp, *self._built_in()])
             self._open = stack.pop_all()
         return self
 
@@ -228,15 +232,32 @@ class Attempts:
             return problem.agent
         return agent_of(entry, problem.agent, self.plan.suite.sampling.reply_tokens)
 
+    def _built_in(self) -> list[Tools]:
+        """The tools that the suite offers besides those of an MCP server, to see their names."""
+        harness, schemas = self.plan.suite.harness, list[Mapping[str, Any]]()
+        schemas += TOOL_SCHEMAS[:1] if harness.search_index is not None else []
+        schemas += TOOL_SCHEMAS[1:] if harness.python is not None else []
+        return [DescribedTools(schemas)]
+
     @contextlib.asynccontextmanager
     async def _tools(self, problem: Problem, attempt_id: str) -> AsyncIterator[Tools]:
         if problem.searches:
             async with self._toolbox.of(attempt_id) as tools:
                 yield tools
-        elif problem.searches_index or self.plan.suite.harness.search_index is not None:
-            yield SearchTool(self._toolbox)
-        else:
-            yield DescribedTools(problem.offered) if self._mcp is None else self._mcp
+            return
+        harness, several = self.plan.suite.harness, list[Tools]()
+        async with contextlib.AsyncExitStack() as stack:
+            if problem.searches_index or harness.search_index is not None:
+                several.append(SearchTool(self._toolbox))
+            if harness.python is not None:
+                own = self._toolbox.python(attempt_id)
+                several.append(await stack.enter_async_context(own))
+            if self._mcp is not None:
+                several.append(self._mcp)
+            if len(several) > 1:
+                yield JoinedTools(several)
+            else:
+                yield several[0] if several else DescribedTools(problem.offered)
 
     async def _run_command(
         self, sample: Sample, attempt_id: str, model: GatewayModel

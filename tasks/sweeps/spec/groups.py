@@ -197,8 +197,10 @@ class HarnessSettings(Group):
         description="of a benchmark: an index that its agent searches, by id or folder "
         "(`tutti index FOLDER`)",
     )
-    python: Annotated[Literal["once", "session"], SWEEP] = Field(
-        "once", description="of stdlib: whether the tool python keeps an attempt's variables"
+    python: Annotated[Literal["once", "session"] | None, SWEEP] = Field(
+        None,
+        description="offer the tool python, in the sandbox: once runs each program alone, session "
+        "keeps an attempt's variables; default: of stdlib once, else no such tool",
     )
     unsafe_sandbox: Annotated[bool, RUN] = Field(
         False,

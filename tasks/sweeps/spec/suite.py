@@ -163,9 +163,10 @@ class Suite(BaseModel):
             raise ValueError("`roles.experts` are an agent's: name it with `roles.agent`")
         if roles.search_url is not None and roles.agent is None:
             raise ValueError("`roles.search_url` is for an agent: name it with `roles.agent`")
-        if harness.python == "session" and (self.benchmark != STDLIB or roles.agent is not None):
+        if harness.python is not None and (harness.command or roles.agent is not None):
             raise ValueError(
-                "`harness.python: session` is valid only for benchmark `stdlib` without an agent"
+                "`harness.python` is for the measured model alone: no `harness.command`, no "
+                "`roles.agent`"
             )
         if roles.agent is not None and (harness.command is not None or harness.mcp is not None):
             raise ValueError("`roles.agent` is tutti's own: it takes no `command` and no `mcp`")
@@ -174,8 +175,8 @@ class Suite(BaseModel):
                 "`stopping.saturation` measures the steps of tutti's agent; `harness.command` has "
                 "its own"
             )
-        if harness.search_index is not None and (harness.command or harness.mcp):
-            raise ValueError("`harness.search_index` is for tutti's agent: no `command`, no `mcp`")
+        if harness.search_index is not None and harness.command:
+            raise ValueError("`harness.search_index` is for tutti's agent: no `command`")
         if harness.search_index is not None and STDLIB in self.benchmarks:
             raise ValueError("`harness.search_index`: stdlib has its own index; leave it out")
         if harness.search_index is not None and roles.search_url is not None:

@@ -7,6 +7,8 @@ again. A field stands in an id by its own name, whatever group of the suite it i
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from tutti.storage import artifact_id
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec import (
@@ -41,7 +43,7 @@ def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
     content: dict[str, Any] = {key: value_of(suite, name) for name, key in ALWAYS.items()}
     content |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
     content |= {
-        name: value
+        name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
         for name, value in set_fields(suite, SWEEP)
         if name not in ALWAYS and name not in DERIVED and not _is_former(suite, name, value)
     }

@@ -12,6 +12,8 @@ from typing import Any, cast
 
 from tutti.storage import ErrorType
 from tutti.tasks.agents import (
+    COMBINER_ROLES,
+    ORCHESTRATOR,
     TOOL_SCHEMAS,
     Agent,
     AttemptLimits,
@@ -26,6 +28,8 @@ from tutti.tasks.agents import (
     McpServer,
     Message,
     ModelCallFailed,
+    ParallelSettings,
+    ParallelThinker,
     Partner,
     Sampling,
     SearchTool,
@@ -62,7 +66,7 @@ from tutti.tasks.sweeps.plan import (
     attempted,
     sandbox_level,
 )
-from tutti.tasks.sweeps.spec import sessions_of
+from tutti.tasks.sweeps.spec import ParallelThinking, sessions_of
 
 COUNTED = ("ok", "limit", "model_error")
 
@@ -148,9 +152,12 @@ class Attempts:
         with contextlib.suppress(ModelCallFailed):  # its idle lease frees the place too
             await self._model(sample, attempt_id).release()
 
-    def _model(self, sample: Sample, attempt_id: str) -> GatewayModel:
+    def _model(
+        self, sample: Sample, attempt_id: str, seed: int | None = None, role: str = ORCHESTRATOR
+    ) -> GatewayModel:
         suite, entry = self.plan.suite, self.plan.set_up.model
-        asked = (suite.sampling.temperature, suite.sampling.reply_tokens, self._seed(sample))
+        seed = self._seed(sample) if seed is None else seed
+        asked = (suite.sampling.temperature, suite.sampling.reply_tokens, seed)
         sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
         file = self.plan.set_up.roles.agent
         if (
@@ -158,7 +165,8 @@ class Attempts:
         ):  # in a dialogue it must be free to speak
             more = {**sampling.more, **file.request}
             sampling = replace(sampling, more=more)
-        origin, name = CallOrigin(attempt_id, self.cell.cell_id), self.plan.set_up.model_name
+        origin = CallOrigin(attempt_id, self.cell.cell_id, role)
+        name = self.plan.set_up.model_name
         return GatewayModel(self._client, name, origin, sampling)
 
     def _seed(self, sample: Sample) -> int:
@@ -177,8 +185,24 @@ class Attempts:
 
     async def _alone(self, sample: Sample, attempt_id: str, model: GatewayModel) -> Trajectory:
         prompt, agent = sample.problem.messages, self._agent(sample.problem)
+        if self.plan.suite.harness.parallel is not None:
+            thinker = self._thinker(sample, attempt_id, self.plan.suite.harness.parallel)
+            return await self._run(prompt, thinker, DescribedTools(), agent)
         async with self._tools(sample.problem, attempt_id) as tools:
             return await self._run(prompt, model, tools, agent)
+
+    def _thinker(self, sample: Sample, attempt_id: str, asked: ParallelThinking) -> ParallelThinker:
+        """The measured model, several times. The first solution is the one it gives alone."""
+        own = self._seed(sample)
+        task = sample.problem.task_id
+        seeds = [
+            seed_of(self.cell.seed, sample.trial, f"{task} solution {number}")
+            for number in range(1, asked.solutions)
+        ]
+        solvers = [self._model(sample, attempt_id, seed) for seed in (own, *seeds)]
+        combiner = self._model(sample, attempt_id, own, COMBINER_ROLES[asked.combine])
+        settings = ParallelSettings(asked.combine, asked.most_chars, own)
+        return ParallelThinker(solvers, combiner, settings)
 
     async def _orchestrated(
         self, sample: Sample, model: GatewayModel, others: OtherModels

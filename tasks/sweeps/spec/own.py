@@ -20,7 +20,7 @@ from tutti.tasks.benchmarks import (
     parse_benchmark,
 )
 from tutti.tasks.scoring import UNSCORED
-from tutti.tasks.sweeps.spec.groups import DataSelection
+from tutti.tasks.sweeps.spec.groups import DataSelection, HarnessSettings
 from tutti.tasks.synthesis import (
     document_benchmark,
     domain_benchmark,
@@ -30,6 +30,8 @@ from tutti.tasks.synthesis import (
 
 JSONL_FIELDS = ("scorer", "question_field", "answer_field")
 """Fields of `data` that only a JSONL file of the user's own has a use for."""
+STDLIB = "stdlib"
+"""The benchmark of tutti's own tasks."""
 DOMAIN_FIELDS = ("solo",)
 """Fields of `data` that only a synthesized domain has a use for."""
 
@@ -126,6 +128,21 @@ def check_reading(benchmark: str, data: DataSelection, reserved: str) -> None:
         raise ValueError(f"`data.scorer`: {benchmark} needs one: {SCORER_WORDS}")
     if data.source is not None:
         raise ValueError(f"`data.source`: {benchmark} is the data itself; leave it out")
+
+
+def check_parallel(
+    benchmark: str, harness: HarnessSettings, agent: str | None, temperature: float
+) -> None:
+    """See that parallel thinking is of one message, at a temperature. Raises ValueError."""
+    others = ("command", "mcp", "search_index", "python")
+    given = [f"harness.{name}" for name in others if getattr(harness, name) is not None]
+    given += ["roles.agent"] if agent is not None else []
+    if benchmark == STDLIB:
+        raise ValueError("`harness.parallel`: stdlib's tasks need tools, and a solution has none")
+    if given:
+        raise ValueError(f"`harness.parallel`: a solution is one message; leave out {given[0]}")
+    if temperature == 0:
+        raise ValueError("`harness.parallel`: temperature 0 gives equal solutions; use 0.7, say")
 
 
 def without_path(benchmark: str) -> str:

@@ -40,6 +40,8 @@ from tutti.tasks.sweeps.spec.old_keys import lifted, with_new_places
 from tutti.tasks.sweeps.spec.own import (
     DOMAIN_FIELDS,
     JSONL_FIELDS,
+    STDLIB,
+    check_parallel,
     check_reading,
     known_name,
     stored_name,
@@ -47,7 +49,6 @@ from tutti.tasks.sweeps.spec.own import (
 from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
 from tutti.tasks.synthesis import TaskRequest
 
-STDLIB = "stdlib"
 PUBLIC_ONLY = (
     *("source", "limit", "ids", "where", "prompt", *JSONL_FIELDS, *DOMAIN_FIELDS),
     *("command", "mcp", "search_index", "judge", "user", "search_url"),
@@ -170,6 +171,8 @@ class Suite(BaseModel):
             )
         if roles.agent is not None and (harness.command is not None or harness.mcp is not None):
             raise ValueError("`roles.agent` is tutti's own: it takes no `command` and no `mcp`")
+        if harness.parallel is not None:
+            check_parallel(self.benchmark, harness, roles.agent, self.sampling.temperature)
         if self.stopping.saturation is not None and harness.command is not None:
             raise ValueError(
                 "`stopping.saturation` measures the steps of tutti's agent; `harness.command` has "

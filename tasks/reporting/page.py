@@ -53,7 +53,7 @@ from tutti.tasks.reporting.text.columns import (
     which,
 )
 from tutti.tasks.reporting.text.headline import headlines
-from tutti.tasks.reporting.truncation import truncation_alarms
+from tutti.tasks.reporting.validity import validity_alarms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -146,7 +146,7 @@ class ReportRows:
     faults: list[Fault]
     scorers: list[ScorerUse]
     shown: dict[str, Transcript]
-    cut: Sequence[str]
+    invalid: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def build_report(
         drawn = _drawn(focused, found)
     svgs = draw(drawn.all)
     pngs = write_figures(out, drawn.all, svgs) if files else {}
-    alarms = [*words.alarms(found.cells), *found.cut]
+    alarms = [*words.alarms(found.cells), *found.invalid]
     said = [
         *headlines(found.cells),
         *words.load_findings(found.cells, found.policies, found.noise),
@@ -297,7 +297,7 @@ def _found(
         faults=faults(focused),
         scorers=scorer_uses(focused),
         shown=transcripts(focused, failed),
-        cut=truncation_alarms(focused),
+        invalid=validity_alarms(focused),
     )
 
 

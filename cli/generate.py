@@ -5,14 +5,21 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tutti.cli.failures import guarded
 from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.sweep import suites
-from tutti.cli.sweep.from_flags import ApiKeyEnv, ContextTokens, ServedName
+from tutti.cli.sweep.from_flags import (
+    ApiKeyEnv,
+    ContextTokens,
+    Mcp,
+    Python,
+    SearchIndex,
+    ServedName,
+)
 from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
@@ -48,16 +55,14 @@ MaxTokens = Annotated[
     int | None,
     typer.Option(min=1, help="most tokens of one reply (half of the context)"),
 ]
+Temperature = Annotated[
+    float | None, typer.Option(min=0.0, help="0 is greedy (0.7 with --samples, else 0)")
+]
+MaxTurns = Annotated[int | None, typer.Option(min=1, help="with tools: most calls of a row (8)")]
 Key = Annotated[str, typer.Option(help="the field of the reply")]
 Times = Annotated[
     bool, typer.Option("--times", help="also write times and ids, which differ from run to run")
 ]
-Python = Annotated[
-    Literal["once", "session"] | None,
-    typer.Option(help="offer the tool python: each program alone, or in one session a row"),
-]
-Mcp = Annotated[str | None, typer.Option(help="offer the tools of an MCP server: URL or command")]
-SearchIndex = Annotated[str | None, typer.Option(help="offer the tool search over this index")]
 Sessions = Annotated[int, typer.Option(min=1, help="rows at once")]
 
 
@@ -78,16 +83,15 @@ def generate(
     chunks: Chunks = 1,
     chunk: Chunk = None,
     limit: Annotated[int | None, typer.Option(min=1, help="only the first N rows")] = None,
-    temperature: Annotated[
-        float | None, typer.Option(min=0.0, help="0 is greedy (0.7 with --samples, else 0)")
-    ] = None,
+    temperature: Temperature = None,
     max_tokens: MaxTokens = None,
     concurrency: Sessions = CONCURRENCY,
+    python: Python = None,
+    mcp: Mcp = None,
+    search_index: SearchIndex = None,
     key: Key = "generation",
     times: Times = False,
-    max_turns: Annotated[
-        int | None, typer.Option(min=1, help="with tools: most calls of a row (8)")
-    ] = None,
+    max_turns: MaxTurns = None,
     served_name: ServedName = None,
     api_key_env: ApiKeyEnv = None,
     context_tokens: ContextTokens = None,
@@ -104,7 +108,8 @@ def generate(
     settings: RunSettings = {"registry": models, "name": name, "served_name": served_name}
     settings |= {"api_key_env": api_key_env, "context_tokens": context_tokens}
     settings |= {"question_field": field, "prompt": prompt, "temperature": temperature}
-    settings |= {"max_tokens": max_tokens, "max_turns": max_turns}
+    settings |= {"max_tokens": max_tokens, "max_turns": max_turns, "python": python}
+    settings |= {"mcp": mcp, "search_index": search_index}
     settings |= {"budget_minutes": budget_minutes, "budget_usd": budget_usd}
 
     def work() -> bool:

@@ -23,6 +23,9 @@ from tutti.tasks.sweeps.generate import (
 )
 from tutti.tasks.sweeps.spec import Suite
 
+MOST_CUT = 0.01
+"""Of the replies: a larger share that ends by length is said."""
+
 
 @dataclass
 class GenerateResult:
@@ -85,7 +88,14 @@ async def _run_part(
     parameters = {"suite": suite.model_dump(mode="json"), "models": str(models)}
     with open_run("generate", parameters | {"file": str(request.file)}) as run:
         sweep_id = await measure(suite, models, run, publish=False)
-        result.written += write_seeds(request, checked, part, sweep_id)
+        written = write_seeds(request, checked, part, sweep_id)
+    result.written += [file.path for file in written]
+    rows, cut = sum(file.rows for file in written), sum(file.cut for file in written)
+    if cut > MOST_CUT * rows:
+        result.notes.append(
+            f"{cut} of {rows} replies were cut off by their length limit "
+            f"({suite.sampling.max_tokens} tokens): raise --max-tokens, with another --out"
+        )
     result.sweeps.append(sweep_id)
     files = [request.path_of(seed, request.chunk) for seed in part.seeds]
     result.missing += [path for path in files if not path.exists()]

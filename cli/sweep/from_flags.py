@@ -2,7 +2,7 @@
 repeated."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -43,6 +43,12 @@ MaxTokens = Annotated[
 MaxTurns = Annotated[int | None, typer.Option(min=1, help="most calls of one attempt (8)")]
 Repeats = Annotated[int | None, typer.Option(min=1, help="runs of each cell (1)")]
 Trials = Annotated[int | None, typer.Option(min=1, help="samples of each task (1)")]
+Python = Annotated[
+    Literal["once", "session"] | None,
+    typer.Option(help="offer the tool python: each program alone, or in one session an attempt"),
+]
+Mcp = Annotated[str | None, typer.Option(help="offer the tools of an MCP server: URL or command")]
+SearchIndex = Annotated[str | None, typer.Option(help="offer the tool search over this index")]
 Solo = Annotated[
     bool, typer.Option("--solo", help="of task_set:ID: no user is simulated; it is told at once")
 ]
@@ -79,6 +85,9 @@ def run(
     temperature: suites.Temperature = None,
     max_tokens: MaxTokens = None,
     max_turns: MaxTurns = None,
+    python: Python = None,
+    mcp: Mcp = None,
+    search_index: SearchIndex = None,
     repeats: Repeats = None,
     trials: Trials = None,
     judge: suites.Judge = None,
@@ -99,14 +108,14 @@ def run(
     The suite is kept in TUTTI_HOME; the same command resumes. Exit code 3 if a cell is incomplete.
     """
     settings: RunSettings = {"registry": models, "name": name, "served_name": served_name}
-    settings |= {"api_key_env": api_key_env, "context_tokens": context_tokens}
+    settings |= {"api_key_env": api_key_env, "context_tokens": context_tokens, "agent": agent}
     settings |= {"policies": suites.names_in(policies), "limit": limit, "source": source}
     settings |= {"ids": suites.names_in(ids), "where": where, "temperature": temperature}
     settings |= {"max_tokens": max_tokens, "max_turns": max_turns, "repeats": repeats}
-    settings |= {"trials": trials, "judge": judge, "user": user, "agent": agent}
-    settings |= {"unsafe_sandbox": unsafe_sandbox, "budget_usd": budget_usd}
-    settings |= {"budget_minutes": budget_minutes, "solo": solo or None, "scorer": scorer}
-    settings |= {"question_field": question_field, "answer_field": answer_field}
+    settings |= {"trials": trials, "judge": judge, "user": user, "search_index": search_index}
+    settings |= {"unsafe_sandbox": unsafe_sandbox, "budget_usd": budget_usd, "scorer": scorer}
+    settings |= {"budget_minutes": budget_minutes, "solo": solo or None, "python": python}
+    settings |= {"question_field": question_field, "answer_field": answer_field, "mcp": mcp}
 
     def work() -> bool:
         from tutti.tasks.sweeps.from_flags import keep_sweep

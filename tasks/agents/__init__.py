@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.mcp import McpServer as McpServer
     from tutti.tasks.agents.mcp import open_mcp as open_mcp
     from tutti.tasks.agents.models.client import Client as Client
+    from tutti.tasks.agents.models.model import ORCHESTRATOR as ORCHESTRATOR
     from tutti.tasks.agents.models.model import CallOrigin as CallOrigin
     from tutti.tasks.agents.models.model import ChatModel as ChatModel
     from tutti.tasks.agents.models.model import ContextExceeded as ContextExceeded
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.retry import Retry as Retry
     from tutti.tasks.agents.models.scripted import NoOpModel as NoOpModel
     from tutti.tasks.agents.models.scripted import OracleModel as OracleModel
+    from tutti.tasks.agents.parallel import COMBINER_ROLES as COMBINER_ROLES
+    from tutti.tasks.agents.parallel import ParallelSettings as ParallelSettings
+    from tutti.tasks.agents.parallel import ParallelThinker as ParallelThinker
     from tutti.tasks.agents.prompts import BOXED_START as BOXED_START
     from tutti.tasks.agents.prompts import SYSTEM_PROMPT as SYSTEM_PROMPT
     from tutti.tasks.agents.prompts import boxed as boxed
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.tools import MALFORMED as MALFORMED
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
     from tutti.tasks.agents.tools import DescribedTools as DescribedTools
+    from tutti.tasks.agents.tools import JoinedTools as JoinedTools
     from tutti.tasks.agents.tools import ToolResult as ToolResult
     from tutti.tasks.agents.tools import Tools as Tools
     from tutti.tasks.agents.tools import ToolUnavailable as ToolUnavailable

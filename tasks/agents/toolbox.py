@@ -20,6 +20,7 @@ from tutti.tasks.agents.tools import (
     Tools,
     ToolUnavailable,
     arguments_of,
+    names_of,
     refused,
     schema,
 )
@@ -39,6 +40,7 @@ KEPT_SCHEMAS = [
     ),
 ]
 
+PYTHON_ONCE, PYTHON_KEPT = TOOL_SCHEMAS[1:], KEPT_SCHEMAS[1:]
 RunPython = Callable[[str], Awaitable[SandboxResult]]
 
 
@@ -70,6 +72,13 @@ class Toolbox:
             yield _AttemptTools(self, self._sessions, attempt_id)
         finally:
             await self._sessions.close(attempt_id)
+
+    @asynccontextmanager
+    async def python(self, attempt_id: str) -> AsyncIterator[Tools]:
+        """The tool python alone, of one attempt, for the block; its session ends with the block."""
+        async with self.of(attempt_id) as tools:
+            schemas = PYTHON_ONCE if self._sessions is None else PYTHON_KEPT
+            yield NamedTools(tools, schemas)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
         """Carry out one call; `arguments` is the model's JSON text.
@@ -105,19 +114,26 @@ class Toolbox:
         return ToolResult(content, "ok", started_at, now(), retrievals=(found.row,))
 
 
-class SearchTool:
-    """The tool search alone, of a toolbox."""
+class NamedTools:
+    """Some of a toolbox's tools."""
 
-    schemas: Sequence[Mapping[str, Any]] = TOOL_SCHEMAS[:1]
-
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._toolbox = toolbox
+    def __init__(self, tools: Tools, schemas: Sequence[Mapping[str, Any]]) -> None:
+        """`schemas` are those of the tools that may be used."""
+        self._tools, self.schemas = tools, schemas
+        self._names = names_of(schemas)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
         """Like `Toolbox.use`. Raises ToolUnavailable."""
-        if name != "search":
-            return refused(f"no tool {name!r}; there is: search")
-        return await self._toolbox.use(name, arguments)
+        if name not in self._names:
+            return refused(f"no tool {name!r}; there is: {', '.join(self._names)}")
+        return await self._tools.use(name, arguments)
+
+
+class SearchTool(NamedTools):
+    """The tool search alone, of a toolbox."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        super().__init__(toolbox, TOOL_SCHEMAS[:1])
 
 
 class _AttemptTools:

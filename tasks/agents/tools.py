@@ -85,7 +85,35 @@ TOOL_SCHEMAS: list[dict[str, Any]] = [
     schema("search", "Search the documentation.", "query", "a name or a few words"),
     schema("python", "Run a Python program; what it prints comes back.", "code", "the program"),
 ]
+
+
+def names_of(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of described tools, in order."""
+    return [each["function"]["name"] for each in schemas]
+
+
 REQUIRED_ARGUMENT = {"search": "query", "python": "code"}
+
+
+class JoinedTools:
+    """Several sets of tools as one; a call goes to the set that has its name."""
+
+    def __init__(self, several: Sequence[Tools]) -> None:
+        """Raises ToolUnavailable where two sets have a tool of one name."""
+        self.schemas = [schema for each in several for schema in each.schemas]
+        names = names_of(self.schemas)
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ToolUnavailable(
+                f"{', '.join(twice)}: two of the offered tools have this name; leave out "
+                "`harness.python` or `harness.search_index`, or name another MCP server"
+            )
+        self._of = {name: each for each in several for name in names_of(each.schemas)}
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """Carry out one call by the set that has the tool. Raises ToolUnavailable."""
+        if name not in self._of:
+            return refused(f"no tool {name!r}; there are: {', '.join(self._of)}")
+        return await self._of[name].use(name, arguments)
 
 
 class DescribedTools:

@@ -33,10 +33,15 @@ from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
 from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.paced import PACED
 from tutti.tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
-from tutti.tasks.benchmarks.questions.aime import AIME_24, AIME_25, AIME_26
 from tutti.tasks.benchmarks.questions.bfcl import BFCL
 from tutti.tasks.benchmarks.questions.bird import BIRD
-from tutti.tasks.benchmarks.questions.competitions import HMMT_FEB_25, OMNI_MATH
+from tutti.tasks.benchmarks.questions.competitions import (
+    AIME_24,
+    AIME_25,
+    AIME_26,
+    HMMT_FEB_25,
+    OMNI_MATH,
+)
 from tutti.tasks.benchmarks.questions.frames import FRAMES
 from tutti.tasks.benchmarks.questions.gpqa import GPQA
 from tutti.tasks.benchmarks.questions.gsm8k import GSM8K

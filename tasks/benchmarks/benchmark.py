@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
-from tutti.tasks.benchmarks.headline import MEAN_SCORE, Headline
+from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.world import MakeWorld
-from tutti.tasks.scoring import GRADED, SCORERS, Scorer, Submission
+from tutti.tasks.scoring import GRADED, SCORERS, WHOLE, Scorer, Submission
 
 Read = Callable[[Files], Iterator[Item | ExcludedRow]]
 Gold = Callable[[Item], str | None]
@@ -95,9 +95,11 @@ class Benchmark:
     @property
     def headline(self) -> Headline | None:
         """The headline measure that is stored; None for the share of right answers."""
-        if self.reports is None and self.own_scorer is None and self.scorer in GRADED:
+        if self.reports is not None or self.own_scorer is not None:
+            return self.reports
+        if self.scorer in GRADED:
             return MEAN_SCORE
-        return self.reports
+        return SHARE_RIGHT if self.scorer in WHOLE else None
 
     @property
     def scoring(self) -> Scorer:

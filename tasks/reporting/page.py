@@ -66,7 +66,7 @@ from tutti.tasks.reporting.text.notes import (
     SERVER_NOTE,
     TRIALS_NOTE,
 )
-from tutti.tasks.reporting.truncation import truncation_alarms
+from tutti.tasks.reporting.validity import validity_alarms
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -117,7 +117,7 @@ class ReportRows:
     scorers: list[ScorerUse]
     metrics: list[NamedMetric]
     shown: dict[str, Transcript]
-    cut: Sequence[str]
+    invalid: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def build_report(
         drawn = _drawn(focused, found)
     svgs = draw(drawn.all)
     pngs = write_figures(out, drawn.all, svgs) if files else {}
-    alarms = [*words.alarms(found.cells), *found.cut]
+    alarms = [*words.alarms(found.cells), *found.invalid]
     said = [
         *headlines(found.cells),
         *words.load_findings(found.cells, found.policies, found.noise),
@@ -271,7 +271,7 @@ def _found(
         scorers=scorer_uses(focused),
         metrics=named_metrics(focused),
         shown=transcripts(focused, failed),
-        cut=truncation_alarms(focused),
+        invalid=validity_alarms(focused),
     )
 
 

@@ -26,8 +26,8 @@ from tutti.tasks.scoring.published.judges import (
     SimpleQaRule,
     ToolOrchestraRule,
 )
+from tutti.tasks.scoring.published.repetition import Repetition
 from tutti.tasks.scoring.published.rouge import RougeL
-from tutti.tasks.scoring.repetition import Repetition
 from tutti.tasks.scoring.reward import Reward
 from tutti.tasks.scoring.score import (
     Needs,
@@ -75,8 +75,15 @@ SCORERS: dict[str, Scorer] = {
     "imported": ImportedScore(),
 }
 
-GRADED = frozenset({"rubric", "reward", "pairwise"})
+GRADED = frozenset(
+    {
+        *("rubric", "reward", "pairwise", "repetition", "rouge_l", "bird_soft_f1", "bird_r_ves"),
+        *("flowbench_turn", "flowbench_turn_text"),
+    }
+)
 """Scorers whose score, 0 to 1, is a degree, which benchmarks report as its mean."""
+WHOLE = frozenset({"api_bank_recorded", "api_bank_session", "bfcl_ast", "flowbench_session"})
+"""Scorers whose score is a degree, but whose publishers count what is right in full."""
 
 __all__ = [
     "EXACT",
@@ -84,6 +91,7 @@ __all__ = [
     "LETTERS",
     "SCORERS",
     "UNSCORED",
+    "WHOLE",
     "Needs",
     "Score",
     "Scorer",

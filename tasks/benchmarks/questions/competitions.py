@@ -1,9 +1,10 @@
-"""Competition mathematics beside AIME: HMMT February 2025 (30 problems) and Omni-MATH (4,428 of
-olympiads).
+"""Competition mathematics: AIME 2024 to 2026 (30 problems each), HMMT February 2025 (30) and
+Omni-MATH (4,428 of olympiads).
 
-The answers are compared as expressions. Omni-MATH's publisher has a model judge them: some of its
-answers are words, which no program compares. Its number here is by the scorer `math`, and the
-report says so.
+AIME's answers are whole numbers, 0 to 999. Thirty items: one is worth 3.3 points, so run many
+trials (``aime-25:16``). The others' answers are compared as expressions. Omni-MATH's publisher has
+a model judge them: some of its answers are words, which no program compares. Its number here is by
+the scorer `math`, and the report says so.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,25 @@ from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+
+LARGEST = 999
+
+
+def read_aime(files: Files) -> Iterator[Item]:
+    """One item a row with ``problem`` and ``answer`` ("016" and 16 are both 16)."""
+    for number, row in enumerate(files.rows()):
+        answer = row.name("answer", "Answer").strip()
+        if not answer.isascii() or not answer.isdigit() or int(answer) > LARGEST:
+            row.bad(
+                row.name_of("answer", "Answer") or "answer", f"{answer!r} is not 0 to {LARGEST}"
+            )
+        yield Item(
+            id=row.name("id", "ID", "problem_idx")
+            if row.name_of("id", "ID", "problem_idx")
+            else str(number),
+            fields={"question": row.text("problem", "question", "Problem")},
+            target={"answer": str(int(answer))},
+        )
 
 
 def read_hmmt(files: Files) -> Iterator[Item]:
@@ -54,6 +74,33 @@ def _joined(row: Row, name: str) -> str:
     return ", ".join(row.texts(name)) if row.name_of(name) else ""
 
 
+AIME_24 = Benchmark(
+    name="aime-24",
+    read=read_aime,
+    splits={"train": ("data/train-*.parquet", "train-*.parquet", "*.jsonl")},
+    scorer="math",
+    prompt="math",
+    hub=Hub("HuggingFaceH4/aime_2024", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a"),
+    licence="Problems (c) Mathematical Association of America, AIME 2024",
+)
+AIME_25 = Benchmark(
+    name="aime-25",
+    read=read_aime,
+    splits={"test": ("test.jsonl", "*.jsonl", "data/*.parquet")},
+    scorer="math",
+    prompt="math",
+    hub=Hub("math-ai/aime25", "563bb8404243c5f09de6ec262f2db674fe5bce9b"),
+    licence="Problems (c) Mathematical Association of America, AIME 2025",
+)
+AIME_26 = Benchmark(
+    name="aime-26",
+    read=read_aime,
+    splits={"test": ("test.jsonl", "*.jsonl", "data/*.parquet")},
+    scorer="math",
+    prompt="math",
+    hub=Hub("math-ai/aime26", "79037aebdb6580008fb960d17cb21fd3099083e3"),
+    licence="Problems (c) Mathematical Association of America, AIME 2026",
+)
 HMMT_FEB_25 = Benchmark(
     name="hmmt-feb-25",
     read=read_hmmt,

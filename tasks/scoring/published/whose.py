@@ -17,6 +17,7 @@ WHOSE: dict[str, str] = {
     "bird_ex": "BIRD's EX, rows as a set",
     "bird_soft_f1": "BIRD's soft-F1",
     "bird_r_ves": "BIRD's R-VES",
+    "repetition": "MRCR's similarity",
     "sql": f"{OURS}, the order of rows where the gold query has one",
     "judge": f"{OURS}, three votes",
     "tool_calls": f"{OURS}, exact JSON",

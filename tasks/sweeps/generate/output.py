@@ -7,6 +7,7 @@ attempts and tool calls, and what an engine had cached are left out, unless they
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, islice
 from pathlib import Path
@@ -43,22 +44,35 @@ where cell_id = $cell
 order by attempt_id, position
 """
 Found = Mapping[str, Any]
+CUT = ("length", "max_tokens")
+"""Finish reasons of replies that were cut off by their length limit."""
+
+
+@dataclass(frozen=True)
+class SeedFile:
+    """A file that was written."""
+
+    path: Path
+    rows: int
+    cut: int
+    """Rows whose reply ended by its length limit."""
 
 
 def write_seeds(
     request: GenerateRequest, checked: CheckedFile, part: Part, sweep_id: str
-) -> list[Path]:
+) -> list[SeedFile]:
     """Write the files of the part's seeds whose rows all have replies; returns those written."""
-    written = []
+    written, tasks = [], _tasks(request, checked)
     where = {"sweep": sweep_id, "concurrency": part.concurrency}
     cells = query(CELL, parameters=where)
     for seed in part.seeds if cells else ():
         replies = _replies(cells[0]["cell_id"], seed)
-        if is_done(request, seed) or not all(t in replies for t in _tasks(request, checked)):
+        if is_done(request, seed) or not all(task in replies for task in tasks):
             continue
         path = request.path_of(seed, request.chunk)
         write_lines(path, _lines(request, checked, replies))
-        written.append(path)
+        cut = sum(replies[task]["finish_reason"] in CUT for task in tasks)
+        written.append(SeedFile(path, len(tasks), cut))
     return written
 
 

@@ -7,6 +7,8 @@ again. A field stands in an id by its own name, whatever group of the suite it i
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from tutti.storage import artifact_id
 from tutti.tasks.agents import shipped_harness
 from tutti.tasks.sweeps.plan.set_up import SetUp
@@ -14,6 +16,7 @@ from tutti.tasks.sweeps.spec import (
     CELL,
     INDEX,
     MODELS,
+    STDLIB,
     SWEEP,
     TASKS,
     Policy,
@@ -41,9 +44,9 @@ def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
     content: dict[str, Any] = {key: value_of(suite, name) for name, key in ALWAYS.items()}
     content |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
     content |= {
-        name: value
+        name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
         for name, value in set_fields(suite, SWEEP)
-        if name not in ALWAYS and name not in DERIVED
+        if name not in ALWAYS and name not in DERIVED and not _is_former(suite, name, value)
     }
     if set_up.model is not None and set_up.model.asked:
         content["asked"] = set_up.model.asked
@@ -74,11 +77,18 @@ def grid_id_of(suite: Suite) -> str | None:
     kept = {name for name, mark in marks_of(Suite).items() if mark in (SWEEP, TASKS, MODELS, INDEX)}
     given = without_groups(Suite, suite.model_dump(mode="json", exclude_defaults=True))
     settings = {name: value for name, value in given.items() if name in kept - {"name"}}
-    if settings.get("max_tokens") == FORMER_TOKENS:
-        del settings["max_tokens"]
+    for name in [each for each in settings if _is_former(suite, each, settings[each])]:
+        del settings[name]
     if "benchmark" in settings:
         settings["benchmark"] = without_path(suite.benchmark)
     return artifact_id("sweep", {"grid": suite.name, "settings": settings})
+
+
+def _is_former(suite: Suite, name: str, value: Any) -> bool:
+    """Whether a stated value was a default before, so that ids do not have it."""
+    if name == "python":
+        return bool(value == "once" and suite.benchmark == STDLIB)
+    return name == "max_tokens" and bool(value == FORMER_TOKENS)
 
 
 class CellIds:

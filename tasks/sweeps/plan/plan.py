@@ -126,7 +126,8 @@ def runs_programs(plan: Plan) -> bool:
     problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
     if plan.suite.command is not None:
         return any(each.scoring.needs == "sandbox" for each in problems.values())
-    tools = any(each.searches for each in problems.values())
+    python = plan.suite.harness.python is not None
+    tools = python or any(each.searches for each in problems.values())
     scored = any(each.scoring.needs == "sandbox" for each in problems.values())
     return tools or scored or plan.set_up.roles.agent is not None
 

@@ -123,18 +123,19 @@ def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searche
 
 
 def check_search(suite: Suite, problems: Sequence[Problem]) -> None:
-    """See that `harness.search_index` is given for questions without tools, and no MCP server where
-    questions bring the tool search. Raises SuiteError."""
+    """See that `harness.search_index`, `python` and `parallel` are for questions without tools, and
+    no MCP server where questions bring the tool search. Raises SuiteError."""
     if suite.harness.mcp is not None and any(problem.searches_index for problem in problems):
         raise SuiteError(
             f"harness.mcp: the agent of {suite.benchmark_name} has the tool search over the index "
             "that its questions are about; leave it out"
         )
-    if suite.harness.search_index is None:
-        return
-    if any(problem.offered or problem.world is not None for problem in problems):
+    named = [
+        name for name in ("search_index", "python", "parallel") if getattr(suite.harness, name)
+    ]
+    if named and any(problem.offered or problem.world is not None for problem in problems):
         raise SuiteError(
-            f"harness.search_index: {suite.benchmark_name} has tools or a dialogue of its own; "
+            f"harness.{named[0]}: {suite.benchmark_name} has tools or a dialogue of its own; "
             "leave it out"
         )
 

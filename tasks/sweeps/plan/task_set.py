@@ -23,8 +23,8 @@ from tutti.tasks.benchmarks import (
     parse_benchmark,
     select,
 )
-from tutti.tasks.sweeps.plan.by_shipped import check_shipped, check_shipped_items
 from tutti.tasks.scoring import UNSCORED
+from tutti.tasks.sweeps.plan.by_shipped import check_shipped, check_shipped_items
 from tutti.tasks.sweeps.plan.problem import Problem, problem_of_item, problem_of_task
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, open_named
 from tutti.tasks.synthesis import read_tasks

@@ -6,12 +6,15 @@ share (connections, sandbox, tools) is opened once, for the cell.
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from tutti.storage import ErrorType
 from tutti.tasks.agents import (
+    COMBINER_ROLES,
+    ORCHESTRATOR,
+    TOOL_SCHEMAS,
     Agent,
     AttemptLimits,
     CallOrigin,
@@ -21,9 +24,12 @@ from tutti.tasks.agents import (
     DescribedTools,
     Environment,
     GatewayModel,
+    JoinedTools,
     McpServer,
     Message,
     ModelCallFailed,
+    ParallelSettings,
+    ParallelThinker,
     Partner,
     Sampling,
     SearchTool,
@@ -62,7 +68,7 @@ from tutti.tasks.sweeps.plan import (
     sandbox_level,
 )
 from tutti.tasks.sweeps.run.command_task import command_task, take_spent
-from tutti.tasks.sweeps.spec import sessions_of
+from tutti.tasks.sweeps.spec import ParallelThinking, sessions_of
 
 COUNTED = ("ok", "limit", "model_error")
 
@@ -115,6 +121,8 @@ class Attempts:
             if level is not None and file is not None:
                 self._experts_sandbox = Sandbox(level, file.sandbox_limits)
             self._toolbox = Toolbox(self._http, self._search_url or "", self._sandbox, sessions)
+            if self._mcp is not None:  # tools of one name are better said before the first attempt
+                JoinedTools([self._mcp, *self._built_in()])
             self._open = stack.pop_all()
         return self
 
@@ -147,9 +155,12 @@ class Attempts:
         with contextlib.suppress(ModelCallFailed):  # its idle lease frees the place too
             await self._model(sample, attempt_id).release()
 
-    def _model(self, sample: Sample, attempt_id: str) -> GatewayModel:
+    def _model(
+        self, sample: Sample, attempt_id: str, seed: int | None = None, role: str = ORCHESTRATOR
+    ) -> GatewayModel:
         suite, entry = self.plan.suite, self.plan.set_up.model
-        asked = (suite.sampling.temperature, suite.sampling.reply_tokens, self._seed(sample))
+        seed = self._seed(sample) if seed is None else seed
+        asked = (suite.sampling.temperature, suite.sampling.reply_tokens, seed)
         sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
         file = self.plan.set_up.roles.agent
         if (
@@ -157,7 +168,8 @@ class Attempts:
         ):  # in a dialogue it must be free to speak
             more = {**sampling.more, **file.request}
             sampling = replace(sampling, more=more)
-        origin, name = CallOrigin(attempt_id, self.cell.cell_id), self.plan.set_up.model_name
+        origin = CallOrigin(attempt_id, self.cell.cell_id, role)
+        name = self.plan.set_up.model_name
         return GatewayModel(self._client, name, origin, sampling)
 
     def _seed(self, sample: Sample) -> int:
@@ -176,8 +188,24 @@ class Attempts:
 
     async def _alone(self, sample: Sample, attempt_id: str, model: GatewayModel) -> Trajectory:
         prompt, agent = sample.problem.messages, self._agent(sample.problem)
+        if self.plan.suite.harness.parallel is not None:
+            thinker = self._thinker(sample, attempt_id, self.plan.suite.harness.parallel)
+            return await self._run(prompt, thinker, DescribedTools(), agent)
         async with self._tools(sample.problem, attempt_id) as tools:
             return await self._run(prompt, model, tools, agent)
+
+    def _thinker(self, sample: Sample, attempt_id: str, asked: ParallelThinking) -> ParallelThinker:
+        """The measured model, several times. The first solution is the one it gives alone."""
+        own = self._seed(sample)
+        task = sample.problem.task_id
+        seeds = [
+            seed_of(self.cell.seed, sample.trial, f"{task} solution {number}")
+            for number in range(1, asked.solutions)
+        ]
+        solvers = [self._model(sample, attempt_id, seed) for seed in (own, *seeds)]
+        combiner = self._model(sample, attempt_id, own, COMBINER_ROLES[asked.combine])
+        settings = ParallelSettings(asked.combine, asked.most_chars, own)
+        return ParallelThinker(solvers, combiner, settings)
 
     async def _orchestrated(
         self, sample: Sample, model: GatewayModel, others: OtherModels
@@ -231,15 +259,32 @@ class Attempts:
             return problem.agent
         return agent_of(entry, problem.agent, self.plan.suite.sampling.reply_tokens)
 
+    def _built_in(self) -> list[Tools]:
+        """The tools that the suite offers besides those of an MCP server, to see their names."""
+        harness, schemas = self.plan.suite.harness, list[Mapping[str, Any]]()
+        schemas += TOOL_SCHEMAS[:1] if harness.search_index is not None else []
+        schemas += TOOL_SCHEMAS[1:] if harness.python is not None else []
+        return [DescribedTools(schemas)]
+
     @contextlib.asynccontextmanager
     async def _tools(self, problem: Problem, attempt_id: str) -> AsyncIterator[Tools]:
         if problem.searches:
             async with self._toolbox.of(attempt_id) as tools:
                 yield tools
-        elif problem.searches_index or self.plan.suite.harness.search_index is not None:
-            yield SearchTool(self._toolbox)
-        else:
-            yield DescribedTools(problem.offered) if self._mcp is None else self._mcp
+            return
+        harness, several = self.plan.suite.harness, list[Tools]()
+        async with contextlib.AsyncExitStack() as stack:
+            if problem.searches_index or harness.search_index is not None:
+                several.append(SearchTool(self._toolbox))
+            if harness.python is not None:
+                own = self._toolbox.python(attempt_id)
+                several.append(await stack.enter_async_context(own))
+            if self._mcp is not None:
+                several.append(self._mcp)
+            if len(several) > 1:
+                yield JoinedTools(several)
+            else:
+                yield several[0] if several else DescribedTools(problem.offered)
 
     async def _run_command(
         self, sample: Sample, attempt_id: str, model: GatewayModel

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.gate_file import read_gates as read_gates
     from tutti.tasks.sweeps.spec.grid import parts as parts
     from tutti.tasks.sweeps.spec.groups import Budget as Budget
+    from tutti.tasks.sweeps.spec.groups import ParallelThinking as ParallelThinking
     from tutti.tasks.sweeps.spec.length import default_tokens as default_tokens
     from tutti.tasks.sweeps.spec.length import reply_tokens as reply_tokens
     from tutti.tasks.sweeps.spec.length import with_reply_tokens as with_reply_tokens

@@ -39,6 +39,20 @@ class AccuracyRule(BaseModel):
     margin: float = Field(0.05, ge=0, lt=1, description="within it two accuracies are the same")
 
 
+class ParallelThinking(BaseModel):
+    """Several solutions of each problem at once, then one answer made of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    solutions: int = Field(ge=2, le=64, description="solutions of each problem")
+    combine: Literal["select", "synthesis"] = Field(
+        "select", description="pick one of the solutions, or write a new one from them"
+    )
+    most_chars: int = Field(
+        16_384, ge=1, description="a longer solution is not shown to the combining call"
+    )
+
+
 class DataSelection(Group):
     """The items of a benchmark that are measured, their prompt, and how a file of one's own is
     read."""
@@ -201,8 +215,15 @@ class HarnessSettings(Group):
         description="of a benchmark: an index that its agent searches, by id or folder "
         "(`tutti index FOLDER`)",
     )
-    python: Annotated[Literal["once", "session"], SWEEP] = Field(
-        "once", description="of stdlib: whether the tool python keeps an attempt's variables"
+    python: Annotated[Literal["once", "session"] | None, SWEEP] = Field(
+        None,
+        description="offer the tool python, in the sandbox: once runs each program alone, session "
+        "keeps an attempt's variables; default: of stdlib once, else no such tool",
+    )
+    parallel: Annotated[ParallelThinking | None, SWEEP] = Field(
+        None,
+        title="Parallel thinking",
+        description="of questions: several solutions at once, then one answer made of them",
     )
     unsafe_sandbox: Annotated[bool, RUN] = Field(
         False,

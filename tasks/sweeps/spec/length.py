@@ -3,7 +3,7 @@
 Until 2026-11 it was 96 tokens for every benchmark, which cut the replies of most models off.
 """
 
-from tutti.tasks.sweeps.spec.suite import STDLIB, Suite, with_fields
+from tutti.tasks.sweeps.spec.suite import STDLIB, Suite
 
 STDLIB_TOKENS = 96
 """Of tutti's own tasks, whose answers are a word: the former default, so their ids stay."""
@@ -29,4 +29,6 @@ def with_reply_tokens(suite: Suite, context_tokens: int | None) -> Suite:
     """The suite, stating the length."""
     if suite.sampling.max_tokens is not None:
         return suite
-    return with_fields(suite, {"max_tokens": reply_tokens(suite, context_tokens)})
+    stated = {"max_tokens": reply_tokens(suite, context_tokens)}
+    sampling = suite.sampling.model_copy(update=stated)
+    return suite.model_copy(update={"sampling": sampling})

@@ -21,7 +21,7 @@ from tutti.tasks.benchmarks import (
     parse_benchmark,
 )
 from tutti.tasks.scoring import UNSCORED
-from tutti.tasks.sweeps.spec.groups import DataSelection
+from tutti.tasks.sweeps.spec.groups import DataSelection, HarnessSettings
 from tutti.tasks.synthesis import (
     document_benchmark,
     domain_benchmark,
@@ -33,6 +33,8 @@ RULE_FIELDS = ("rule",)
 """Fields of `data` that only a public benchmark has a use for."""
 JSONL_FIELDS = ("scorer", "question_field", "answer_field")
 """Fields of `data` that only a JSONL file of the user's own has a use for."""
+STDLIB = "stdlib"
+"""The benchmark of tutti's own tasks."""
 DOMAIN_FIELDS = ("solo",)
 """Fields of `data` that only a synthesized domain has a use for."""
 
@@ -154,6 +156,21 @@ def _check_rule(benchmark: str, rule: str) -> None:
     if choice.path is not None or choice.task_set is not None:
         raise ValueError(f"data.rule: for a public benchmark, and {choice.name} is none")
     benchmark_named(choice.name).by_rule(rule)
+
+
+def check_parallel(
+    benchmark: str, harness: HarnessSettings, agent: str | None, temperature: float
+) -> None:
+    """See that parallel thinking is of one message, at a temperature. Raises ValueError."""
+    others = ("command", "mcp", "search_index", "python")
+    given = [f"harness.{name}" for name in others if getattr(harness, name) is not None]
+    given += ["roles.agent"] if agent is not None else []
+    if benchmark == STDLIB:
+        raise ValueError("`harness.parallel`: stdlib's tasks need tools, and a solution has none")
+    if given:
+        raise ValueError(f"`harness.parallel`: a solution is one message; leave out {given[0]}")
+    if temperature == 0:
+        raise ValueError("`harness.parallel`: temperature 0 gives equal solutions; use 0.7, say")
 
 
 def without_path(benchmark: str) -> str:

@@ -42,6 +42,8 @@ from tutti.tasks.sweeps.spec.own import (
     DOMAIN_FIELDS,
     JSONL_FIELDS,
     RULE_FIELDS,
+    STDLIB,
+    check_parallel,
     check_reading,
     known_name,
     own_command,
@@ -50,7 +52,6 @@ from tutti.tasks.sweeps.spec.own import (
 from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
 from tutti.tasks.synthesis import TaskRequest
 
-STDLIB = "stdlib"
 PUBLIC_ONLY = (
     *("source", "limit", "ids", "where", "prompt", *JSONL_FIELDS, *DOMAIN_FIELDS, *RULE_FIELDS),
     *("command", "mcp", "search_index", "judge", "user", "search_url"),
@@ -166,10 +167,13 @@ class Suite(BaseModel):
             raise ValueError("`roles.experts` are an agent's: name it with `roles.agent`")
         if roles.search_url is not None and roles.agent is None:
             raise ValueError("`roles.search_url` is for an agent: name it with `roles.agent`")
-        if harness.python == "session" and (self.benchmark != STDLIB or roles.agent is not None):
+        if harness.python is not None and (self.command or roles.agent is not None):
             raise ValueError(
-                "`harness.python: session` is valid only for benchmark `stdlib` without an agent"
+                "`harness.python` is for the measured model alone: no `harness.command`, no "
+                "`roles.agent`"
             )
+        if harness.parallel is not None:
+            check_parallel(self.benchmark, harness, roles.agent, self.sampling.temperature)
         other = harness.command is not None and shipped_harness(harness.command) is None
         if roles.agent is not None and (other or harness.mcp is not None):
             raise ValueError(
@@ -180,8 +184,8 @@ class Suite(BaseModel):
             raise ValueError(
                 "`stopping.saturation` measures the steps of tutti's agent; a harness has its own"
             )
-        if harness.search_index is not None and (self.command or harness.mcp):
-            raise ValueError("`harness.search_index` is for tutti's agent: no `command`, no `mcp`")
+        if harness.search_index is not None and self.command:
+            raise ValueError("`harness.search_index` is for tutti's agent: no `command`")
         if harness.search_index is not None and STDLIB in self.benchmarks:
             raise ValueError("`harness.search_index`: stdlib has its own index; leave it out")
         if harness.search_index is not None and roles.search_url is not None:

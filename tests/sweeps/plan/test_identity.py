@@ -85,6 +85,7 @@ CHANGES: dict[str, Any] = {
     "command": "run it",
     "mcp": "serve it",
     "python": "session",
+    "parallel": {"solutions": 4},
     "command_s": 5.0,
     "unsafe_sandbox": True,
     "max_attempts": 2,
@@ -100,6 +101,7 @@ OWN = ("scorer", "question_field", "answer_field")
 NEEDS |= {name: {"benchmark": "my.jsonl", "scorer": "exact"} for name in OWN}
 NEEDS |= {"rule": {"benchmark": "bfcl"}}
 NEEDS |= {"solo": {"benchmark": "./shop"}}
+NEEDS |= {"parallel": {"benchmark": "gsm8k", "temperature": 0.7}}
 
 
 def set_up(suite: Suite) -> SetUp:

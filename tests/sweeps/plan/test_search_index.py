@@ -100,7 +100,6 @@ def test_the_pages_example_is_a_suite() -> None:
     [
         ({"benchmark": "stdlib"}, "stdlib has no harness.search_index"),
         ({"benchmarks": ("stdlib", "gsm8k")}, "stdlib has its own index"),
-        ({"benchmark": "gsm8k", "mcp": "serve"}, "is for tutti's agent"),
         ({"benchmark": "gsm8k", "command": "run"}, "is for tutti's agent"),
         ({"benchmark": "gsm8k", "agent": "a", "search_url": "http://h"}, "are both given"),
     ],

@@ -46,7 +46,7 @@ def _of_suite(suite: Suite, where: str) -> Iterator[str]:
         yield f"{where}.benchmark: stdlib's tasks need tutti's tools search and python"
     if suite.benchmarks:
         yield f"{where}.benchmarks: name one, as `benchmark`"
-    for name in ("command", "mcp", "search_index"):
+    for name in ("command", "mcp", "search_index", "python", "parallel"):
         if getattr(suite.harness, name) is not None:
             yield f"{where}.harness.{name}: attempts are made by tutti"
     for name in ("judge", "user", "agent", "experts", "search_url"):

@@ -1,4 +1,5 @@
-"""A report warns of replies that were cut off by their length limit, from 1 % of a cell's on."""
+"""A report warns of replies that were cut off by their length limit, from 1 % of a cell's on, and
+of cells without a score."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ import pytest
 
 from tests.reporting.conftest import Cell, build_store
 from tutti import storage
+from tutti.storage import catalog as cat
 from tutti.tasks.reporting import build_report
 
 
@@ -36,3 +38,22 @@ def test_a_cell_with_more_than_one_in_a_hundred_is_named(
     assert alarm.startswith(f"Replies were cut off by their length limit: {share} in ")
     assert "m, cap at 2" in alarm and "raise sampling.max_tokens" in alarm
     assert alarm in report.page.read_text()
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_a_cell_without_scores_is_named(tmp_path: Path, scored: bool) -> None:
+    """Its 0 % would read as wrong answers."""
+    home = build_store(tmp_path / "store", ())
+    with storage.open_catalog(home) as catalog:
+        key = {"cell_id": "cell:g", "sweep_id": "s", "policy": "passthrough", "concurrency": 2}
+        cell = key | {"benchmark": "generate-rows", "model": "m", "task_set_id": "t"}
+        cell |= {"index_id": "", "engine_id": "e", "repeat": 0, "position": 0, "samples": 1}
+        catalog.upsert(cat.cells, cell | {"status": "finished"})
+        row = key | {"attempt_id": "a", "task_id": "t", "model": "m", "repeat": 0, "status": "ok"}
+        row |= {"correct": False, "score": 0.0} if scored else {}
+        storage.commit(catalog, {"attempts": [row]})
+    with storage.connect(home) as connection:
+        report = build_report(connection, ["s"], tmp_path / "page", "t", {}, files=False)
+    assert [
+        each.startswith("No attempt of generate-rows was scored") for each in report.alarms
+    ] == [True for _ in range(not scored)]

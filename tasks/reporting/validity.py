@@ -1,7 +1,8 @@
-"""Which cells have replies that were cut off by their length limit.
+"""What makes a report's accuracies say something else than how good a model is.
 
-In: a connection of `focus`. Out: one warning. A reply that ends by length has no end, so its answer
-is often missing: a low accuracy then measures `sampling.max_tokens`.
+In: a connection of `focus`. Out: warnings. A reply that ends by length has no end, so its answer is
+often missing: a low accuracy then measures `sampling.max_tokens`. Rows that were generated without
+a scorer are neither right nor wrong.
 """
 
 from collections.abc import Sequence
@@ -28,8 +29,30 @@ order by cut / n desc, c.benchmark, c.model, c.policy, c.concurrency
 """
 
 
-def truncation_alarms(focused: "DuckDBPyConnection") -> Sequence[str]:
-    """A sentence that names the cell with most such replies, if any has more than `MOST_CUT`."""
+UNSCORED_SQL = """
+select c.benchmark from attempts a join cells c using (cell_id) where a.status = 'ok'
+group by c.cell_id, c.benchmark having count(a.correct) = 0 and count(a.score) = 0
+order by c.benchmark
+"""
+
+
+def validity_alarms(focused: "DuckDBPyConnection") -> Sequence[str]:
+    """A sentence for each kind of such cells that the report has."""
+    return [*_unscored(focused), *_truncated(focused)]
+
+
+def _unscored(focused: "DuckDBPyConnection") -> Sequence[str]:
+    found = dict.fromkeys(row["benchmark"] for row in rows(focused, UNSCORED_SQL))
+    if not found:
+        return []
+    return [
+        f"No attempt of {', '.join(found)} was scored: accuracies, right answers and what is made "
+        "of them say nothing there. `tutti score` scores stored replies."
+    ]
+
+
+def _truncated(focused: "DuckDBPyConnection") -> Sequence[str]:
+    """The cell with most replies that were cut off, if any has more than `MOST_CUT`."""
     found = rows(focused, TRUNCATED_SQL, most=MOST_CUT)
     if not found:
         return []

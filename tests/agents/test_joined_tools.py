@@ -1,0 +1,32 @@
+"""Several sets of tools as one: a call goes to its set, and no name stands twice."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tutti.tasks.agents import JoinedTools, ToolResult, ToolUnavailable
+from tutti.tasks.agents.tools import refused, schema
+
+
+class Named:
+    """One tool that says its name."""
+
+    def __init__(self, name: str) -> None:
+        self.schemas: Sequence[Mapping[str, Any]] = [schema(name, "", "a", "")]
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        """Its name, as a refusal for want of more."""
+        return refused(f"{self.schemas[0]['function']['name']} got {name}")
+
+
+async def test_a_call_goes_to_the_set_that_has_it() -> None:
+    tools = JoinedTools([Named("a"), Named("b")])
+    assert [each["function"]["name"] for each in tools.schemas] == ["a", "b"]
+    assert (await tools.use("b", "{}")).content == "error: b got b"
+    assert (await tools.use("c", "{}")).content == "error: no tool 'c'; there are: a, b"
+
+
+def test_one_name_twice_is_refused() -> None:
+    with pytest.raises(ToolUnavailable, match="python: two of the offered tools"):
+        JoinedTools([Named("python"), Named("python")])

@@ -1,0 +1,129 @@
+"""Tools on a public benchmark: a model solves GSM8K's rows with python, in the sandbox.
+
+The model is scripted: it sets variables in one call and uses them in the next, as
+tool-integrated reasoning does.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.serving.engine_double import completion
+from tests.sweeps.conftest import Agent, Sweep, set_up_of
+from tutti.tasks.benchmarks.benchmark import tool, tool_call
+from tutti.tasks.sweeps.plan.plan import plan_of, runs_programs
+from tutti.tasks.sweeps.plan.problem import Problem
+from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.spec import Suite, SuiteError, with_fields
+
+ROWS = [
+    {"question": f"{n} boxes of 3 apples: how many?", "answer": f"#### {3 * n}"} for n in (4, 7)
+]
+
+
+def suite_of(folder: Path, **fields: Any) -> Suite:
+    """GSM8K with these rows."""
+    data = folder / "gsm8k"
+    data.mkdir()
+    (data / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    given = {"benchmark": "gsm8k", "source": data, "concurrency": (2,), "max_turns": 6}
+    return with_fields(Suite(policies=("passthrough",)), given | fields)
+
+
+class Reasoner:
+    """A model that calculates by python: what the last cell printed is its answer."""
+
+    def __init__(self, *cells: str) -> None:
+        self.cells, self.offered = cells, list[Any]()
+
+    async def __call__(self, _: Agent, __: web.Request, body: dict[str, Any]) -> web.Response:
+        """The next cell, or the answer."""
+        self.offered.append(sorted(each["function"]["name"] for each in body.get("tools", ())))
+        question = next(m["content"] for m in body["messages"] if m["role"] == "user")
+        results = [m["content"] for m in body["messages"] if m["role"] == "tool"]
+        if len(results) == len(self.cells):
+            return web.json_response(completion(f"#### {results[-1]}"))
+        number = question.split(" boxes")[0].split()[-1]
+        code = self.cells[len(results)].format(n=number)
+        answer = completion("")
+        called = {"tool_calls": [tool_call(f"c{len(results)}", "python", {"code": code})]}
+        answer["choices"][0]["message"] |= called
+        return web.json_response(answer)
+
+
+async def measured(sweep: Sweep, suite: Suite) -> tuple[int, int]:
+    """Run the suite: (attempts that count, right ones)."""
+    plan = plan_of(suite, set_up_of(enter_items(suite, sweep.catalog).problems, index_id=None))
+    assert runs_programs(plan)
+    progress = await sweep.run(plan, sweep.enter(plan))
+    return progress.counted, progress.correct
+
+
+async def test_a_session_keeps_its_variables(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From call to call of an attempt; both rows are right, and every run is in the store."""
+    model = Reasoner("boxes = {n}", "apples = boxes * 3", "apples")
+    monkeypatch.setattr(Agent, "__call__", lambda *given: model(*given))
+    assert await measured(sweep, suite_of(tmp_path, python="session")) == (2, 2)
+    assert all(each == ["python"] for each in model.offered)
+    runs = sweep.sql("select name, status, result from tool_runs where step = 3 order by result")
+    assert runs == [("python", "ok", "12"), ("python", "ok", "21")]
+    assert sweep.sql("select distinct sandbox is null from cells") == [(False,)]
+
+
+async def test_once_forgets(sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Reasoner("boxes = {n}", "print('boxes' in dir())")
+    monkeypatch.setattr(Agent, "__call__", lambda *given: model(*given))
+    assert await measured(sweep, suite_of(tmp_path, python="once")) == (2, 0)
+    assert sweep.sql("select distinct result from tool_runs where step = 2") == [("False",)]
+
+
+async def test_programs_see_nothing_of_the_machine(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run in the sandbox: a file of the user's, and its key, are not there."""
+    secret = tmp_path / "secret"
+    secret.write_text("42")
+    monkeypatch.setenv("SECRET_KEY", "42")
+    code = f"import os\nprint(os.path.exists({str(secret)!r}), os.environ.get('SECRET_KEY'))"
+    model = Reasoner(code.replace("{", "{{").replace("}", "}}"))
+    monkeypatch.setattr(Agent, "__call__", lambda *given: model(*given))
+    await measured(sweep, suite_of(tmp_path, python="session"))
+    if sweep.sql("select distinct sandbox from cells") == [("limits",)]:
+        pytest.skip("this machine's sandbox has no walls")
+    assert sweep.sql("select distinct result from tool_runs") == [("False None",)]
+
+
+async def test_python_and_search_are_offered_together(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Reasoner("print({n} * 3)")
+    monkeypatch.setattr(Agent, "__call__", lambda *given: model(*given))
+    suite = suite_of(tmp_path, python="once", search_index="index:1")
+    assert await measured(sweep, suite) == (2, 2)
+    assert all(each == ["python", "search"] for each in model.offered)
+
+
+def test_without_it_nothing_is_offered_and_ids_are_as_before(tmp_path: Path) -> None:
+    """Stating stdlib's own `once` changes no id."""
+    suite = suite_of(tmp_path)
+    problem = Problem("task:1", ({"role": "user", "content": "?"},), "numeric", {"answer": "1"})
+    plan = plan_of(suite, set_up_of([problem]))
+    assert not runs_programs(plan)
+    own = plan_of(Suite(), set_up_of([problem]))
+    stated = plan_of(with_fields(Suite(), {"python": "once"}), set_up_of([problem]))
+    assert own.sweep_id == stated.sweep_id
+    offered = plan_of(with_fields(suite, {"python": "once"}), set_up_of([problem]))
+    assert offered.sweep_id != plan.sweep_id and runs_programs(offered)
+
+
+def test_a_benchmark_with_tools_of_its_own_takes_none(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, python="session")
+    offered = (tool("book", "Book a room.", {}),)
+    problem = Problem("task:1", ({"role": "user", "content": "?"},), "exact", {}, offered=offered)
+    with pytest.raises(SuiteError, match=r"harness\.python: gsm8k has tools or a dialogue"):
+        plan_of(suite, set_up_of([problem]))

@@ -1,7 +1,7 @@
 """The evaluation commands of the originals as tutti's suites, end to end on scripted models.
 
 What each must give is known: who is right, by which publisher's rule, with which metrics.
-docs/originals.md has the commands side by side.
+docs/evaluations.md has the commands side by side.
 """
 
 import json

@@ -71,7 +71,8 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
         other = suite.harness.command is not None and known.command is None
         if not known.needs_user or other:
             change["user"] = None
-        change["python"] = "once"
+        if known.command is not None:  # its agent is another program's
+            change["python"] = None
     return with_values(suite, change)
 
 

@@ -139,7 +139,8 @@ async def test_a_judge_scores_and_its_calls_are_its_own(
     linked = "select count(*) from scores s join calls c on c.call_id = s.judge_call_id "
     assert sweep.sql(linked + "where c.role = 'judge' and s.scorer = 'judge'") == [(3,)]
     judge_call = sweep.sql("select call_id from calls where role = 'judge' limit 1")[0][0]
-    assert sweep.sql(f"select * from prompt('{judge_call}')") == [], "no message is taken for it"
+    shown = sweep.sql(f"select role, content from prompt('{judge_call}')")
+    assert [role for role, _ in shown] == ["user"] and "reference" in shown[0][1]
     assert sweep.sql("select distinct role from messages order by role") == [
         ("assistant",),
         ("user",),

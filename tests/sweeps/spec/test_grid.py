@@ -160,6 +160,18 @@ def test_a_random_order_is_drawn_by_the_seed() -> None:
     assert len(set(blocks)) > 2 and orders == [cell.policy for cell in plan_of(suite).cells]
 
 
+def test_tools_of_a_grid_are_those_that_it_states() -> None:
+    """Parts that say nothing offer no python; a stated session stays one, but not for a benchmark
+    whose agent is another program's."""
+    names = ("gsm8k", "tau2-retail")
+    user = {"roles": {"user": "u"}}
+    for stated in (None, "session"):
+        harness = {} if stated is None else {"harness": {"python": stated}}
+        suite = Suite.model_validate({"benchmarks": names} | user | harness)
+        found = {part.benchmark: part.harness.python for part in parts(suite)}
+        assert found == {"gsm8k": stated, "tau2-retail": None}
+
+
 def test_a_part_keeps_what_it_can_use() -> None:
     """An agent of stdlib's own; a limit that no part has a use for is an error, not dropped."""
     assert {

@@ -107,7 +107,7 @@ def test_toolorchestra_with_experts_and_search(
     own = {"frames": "frames_judge", "hle": "hle_judge"}[benchmark]
     assert {row["scorer"] for row in attempts} == {"toolorchestra_judge" if rule else own}
     assert sorted(row["correct"] for row in attempts) == [False, True]
-    told = "select role, count(*) n from calls where attempt_id is not null group by 1"
+    told = "select role, count(*) n from calls semi join attempts using (attempt_id) group by 1"
     roles = json.loads(tutti("sql", "--json", told))
     counts = {row["role"]: row["n"] for row in roles}
     # a search and an answer by each orchestrator, an expert each; ToolOrchestra's rule decides an

@@ -186,9 +186,14 @@ def _cancel_a_run(desk: Desk, api: str, environment: dict[str, str]) -> None:
     # The server, busy with deployments, may not answer in time: the key makes asking again safe.
     body = {"parameters": parameters, "state": {"type": "SCHEDULED"}, "idempotency_key": "desk"}
     create = f"{api}/deployments/{deployment['id']}/create_flow_run"
-    made: list[Any] = []
-    until(lambda: made.append(ui._ask(create, body)) or made[-1], "the flow run")
-    run = made[-1]
+    made: dict[str, Any] = {}
+
+    def asked() -> dict[str, Any]:
+        made.update(ui._ask(create, body) or {})
+        return made
+
+    until(asked, "the flow run")
+    run = made
     until(lambda: desk.finished >= 8, "attempts")
     command = [sys.executable, "-m", "prefect", "flow-run", "cancel", run["id"]]
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)

@@ -23,7 +23,8 @@ def read(files: Files) -> Iterator[Item]:
     for number, row in enumerate(files.rows()):
         options = row.texts("choices")
         gold = _place(row, len(options))
-        yield _item(str(number), row.text("question"), options, gold, {"subject": _subject(row)})
+        attributes = {"subject": row.text("subject")}
+        yield _item(str(number), row.text("question"), options, gold, attributes)
 
 
 def read_redux(files: Files) -> Iterator[Item | ExcludedRow]:
@@ -70,10 +71,6 @@ def _place(row: Row, count: int) -> int:
     if not 0 <= place < count:
         row.bad("answer", f"{place} is no place of {count} choices")
     return place
-
-
-def _subject(row: Row) -> str:
-    return row.text("subject")
 
 
 def _corrected(row: Row, options: list[str]) -> int | None:
